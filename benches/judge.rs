@@ -11,12 +11,11 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
-use hpsearch::pruners::{self, Case, PromotionAsk};
-use hpsearch::study::event::Event;
+use hpsearch::pruners::{self, Case};
+use hpsearch::study::event::{Event, TrialEvent};
 use hpsearch::study::history::History;
 use hpsearch::study::metric::{Direction, Metrics};
 use hpsearch::study::params::Params;
-use hpsearch::study::seed::SeedTree;
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
 use hpsearch::study::spec::{AlgorithmSpec, Program, StudySpec};
 use hpsearch::study::state::StudyState;
@@ -46,7 +45,7 @@ fn create(view: &mut StudyState, number: u64) {
         .for_each(|(name, by)| params.insert(*name, (number as f64 * by).fract()));
     view.apply(
         Timestamp(0),
-        &Event::TrialCreated { trial: TrialNumber(number), params, origin: Origin::Asked },
+        &Event::Trial(TrialNumber(number), TrialEvent::Created { params, origin: Origin::Asked }),
     );
 }
 
@@ -54,7 +53,10 @@ fn report(view: &mut StudyState, number: u64, step: u64, value: f64) {
     let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
     view.apply(
         Timestamp(0),
-        &Event::Reported { trial: TrialNumber(number), attempt: AttemptNumber(0), step, metrics },
+        &Event::Trial(
+            TrialNumber(number),
+            TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+        ),
     );
 }
 
@@ -80,7 +82,7 @@ fn study(length: u64) -> StudyState {
         let value = (last == END).then_some(value);
         view.apply(
             Timestamp(0),
-            &Event::TrialFinished { trial: TrialNumber(number), state, value, reason: None },
+            &Event::Trial(TrialNumber(number), TrialEvent::Finished { state, value, reason: None }),
         );
     }
     create(&mut view, length);
@@ -120,9 +122,7 @@ fn judge(criterion: &mut Criterion) {
                         trial: view.trial(trial).unwrap(),
                         step,
                     });
-                    let promotion = pruner
-                        .promote(&PromotionAsk { history }, &mut SeedTree::new(0).stream("pruner"));
-                    black_box((verdict, promotion))
+                    black_box((verdict, pruner.promote(history)))
                 });
             });
         }

@@ -20,7 +20,7 @@ use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
 use hpsearch::storage::{Holder, OutcomeCursor, Storage, StorageReader, StudyId, Takeover};
 use hpsearch::study::decision::{Decision, Reason};
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::query::{Filter, SortKey, TrialQuery};
@@ -105,28 +105,29 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
     let attempt = AttemptNumber(0);
     let (floor, fate): (f64, f64) = (rng.random(), rng.random());
     let steps = if fate < 0.6 { STEPS } else { rng.random_range(1..=STEPS) };
-    events.push(Event::TrialCreated {
+    events.push(Event::Trial(
         trial,
-        params,
-        origin: Origin::Sampled("tpe-independent".to_owned()),
-    });
+        TrialEvent::Created { params, origin: Origin::Sampled("tpe-independent".to_owned()) },
+    ));
     let slot = Slot { index: 0, device: Device::Cpu };
-    events.push(Event::AttemptStarted {
+    events.push(Event::Trial(
         trial,
-        attempt,
-        slot,
-        resume: None,
-        until: None,
-        rows_at_once: None,
-        device_micros: 0,
-    });
+        TrialEvent::AttemptStarted {
+            attempt,
+            slot,
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        },
+    ));
     for step in 1..=steps {
         let value = floor + 1.0 / step as f64;
         let metrics =
             [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 / (1.0 + value))]
                 .into_iter()
                 .collect();
-        events.push(Event::Reported { trial, attempt, step, metrics });
+        events.push(Event::Trial(trial, TrialEvent::Reported { attempt, step, metrics }));
     }
     let reason = format!("rank 9 of 12 at step {steps}; 4 go on");
     let (end, state, value, reason) = match fate {
@@ -134,24 +135,22 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
             (AttemptEnd::Completed, TrialState::Complete, Some(floor + 1.0 / steps as f64), None)
         }
         ..0.95 => {
-            events.push(Event::Decided {
+            events.push(Event::Trial(
                 trial,
-                step: steps,
-                verdict: Decision::Stop(Reason::Recorded(reason.clone())),
-            });
+                TrialEvent::Decided {
+                    step: steps,
+                    verdict: Decision::Stop(Reason::Recorded(reason.clone())),
+                },
+            ));
             (AttemptEnd::Stopped, TrialState::Pruned, None, Some(reason))
         }
         _ => (AttemptEnd::Diverged, TrialState::Failed, None, Some("exit code 1".to_owned())),
     };
-    events.push(Event::AttemptEnded {
+    events.push(Event::Trial(
         trial,
-        attempt,
-        end,
-        reason: None,
-        device_micros: None,
-        memory: None,
-    });
-    events.push(Event::TrialFinished { trial, state, value, reason });
+        TrialEvent::AttemptEnded { attempt, end, reason: None, device_micros: None, memory: None },
+    ));
+    events.push(Event::Trial(trial, TrialEvent::Finished { state, value, reason }));
 }
 
 fn ask(path: &Path) {
@@ -219,11 +218,15 @@ fn increments(path: &Path, study: StudyId, cursor: OutcomeCursor) {
     let mut store = SqliteStore::open(&path).unwrap();
     let holder = Holder { pid: 1, pid_started: 1, host: "bench".to_owned(), boot_id: None };
     let lease = store.acquire(study, &holder, Timestamp(0), Takeover::IfFree).unwrap();
-    let report = |trial| Event::Reported {
-        trial: TrialNumber(trial),
-        attempt: AttemptNumber(0),
-        step: 11,
-        metrics: std::iter::once(("eval_loss".to_owned(), 0.5)).collect(),
+    let report = |trial| {
+        Event::Trial(
+            TrialNumber(trial),
+            TrialEvent::Reported {
+                attempt: AttemptNumber(0),
+                step: 11,
+                metrics: std::iter::once(("eval_loss".to_owned(), 0.5)).collect(),
+            },
+        )
     };
     store
         .append(&lease, Timestamp(0), &(0..20).map(|index| report(index * 997)).collect::<Vec<_>>())

@@ -17,7 +17,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 use hpsearch::samplers::conformance::dimension;
 use hpsearch::samplers::{self, Ask, Sampler};
-use hpsearch::study::event::Event;
+use hpsearch::study::event::{Event, TrialEvent};
 use hpsearch::study::history::History;
 use hpsearch::study::metric::{Direction, Metrics};
 use hpsearch::study::params::Params;
@@ -102,13 +102,19 @@ fn study(space: &Space, length: u64) -> StudyState {
             random.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap();
         let trial = TrialNumber(number);
         let is_pruned = number % 4 == 3;
-        view.apply(Timestamp(0), &Event::TrialCreated { trial, params, origin: Origin::Asked });
+        view.apply(
+            Timestamp(0),
+            &Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Asked }),
+        );
         for step in 1..=if is_pruned { 3 } else { 10 } {
             let metrics: Metrics =
                 [("loss".to_owned(), value(number) + 1.0 / step as f64)].into_iter().collect();
             view.apply(
                 Timestamp(0),
-                &Event::Reported { trial, attempt: AttemptNumber(0), step, metrics },
+                &Event::Trial(
+                    trial,
+                    TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+                ),
             );
         }
         let (state, value) = if is_pruned {
@@ -116,7 +122,10 @@ fn study(space: &Space, length: u64) -> StudyState {
         } else {
             (TrialState::Complete, Some(value(number)))
         };
-        view.apply(Timestamp(0), &Event::TrialFinished { trial, state, value, reason: None });
+        view.apply(
+            Timestamp(0),
+            &Event::Trial(trial, TrialEvent::Finished { state, value, reason: None }),
+        );
     }
     view
 }
@@ -175,12 +184,10 @@ fn suggest(criterion: &mut Criterion) {
                     let (trial, state) = (TrialNumber(length - 4), TrialState::Complete);
                     view.apply(
                         Timestamp(0),
-                        &Event::TrialFinished {
+                        &Event::Trial(
                             trial,
-                            state,
-                            value: Some(value(told)),
-                            reason: None,
-                        },
+                            TrialEvent::Finished { state, value: Some(value(told)), reason: None },
+                        ),
                     );
                     told += 1;
                     let history = if is_anew {

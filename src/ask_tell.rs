@@ -18,7 +18,7 @@ mod start;
 
 use serde_json::{Value as Json, json};
 
-use crate::engine::{Effect, Engine, Input};
+use crate::engine::{Effect, Engine, Input, TellError, TellOutcome};
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::{Metrics, Number};
@@ -77,10 +77,9 @@ impl Session {
         match Request::read(line)? {
             Request::Init(init) => {
                 if self.study.is_some() {
-                    return Err(Refusal(
+                    refuse!(
                         "`init` was said already: another study needs another `hpsearch ask-tell`"
-                            .to_owned(),
-                    ));
+                    );
                 }
                 let spec = start::study(*init)?;
                 let engine = Engine::on_demand(spec.clone(), StudyState::new(&spec))
@@ -120,8 +119,8 @@ fn refused(refusal: &Refusal) -> String {
 
 impl Study {
     fn begin(mut engine: Engine) -> Self {
-        engine
-            .step(Timestamp(0), Input::Begin { pid: 0, host: String::new(), requests: Vec::new() });
+        let begin = Input::Begin { pid: 0, host: String::new(), requests: Vec::new() };
+        engine.step(Timestamp(0), begin);
         Study { engine, now: Timestamp(0), over: None }
     }
 
@@ -131,9 +130,8 @@ impl Study {
             match effect {
                 Effect::Launch(assignment) if assignment.attempt.0 == 0 => {
                     let mut answer = json!({ "id": assignment.trial, "params": assignment.params });
-                    if let (Some(until), Some(object)) = (assignment.until, answer.as_object_mut())
-                    {
-                        object.insert("until".to_owned(), until.into());
+                    if let Some(until) = assignment.until {
+                        answer["until"] = until.into();
                     }
                     return Ok(answer);
                 }
@@ -156,36 +154,26 @@ impl Study {
         let trial = self.trial(number)?;
         let attempt = match (trial.state, trial.last_attempt()) {
             (TrialState::Running, Some(attempt)) => attempt,
-            (TrialState::Paused, _) => {
-                return Err(Refusal(format!(
-                    "trial {number} is paused: it continues when `ask` answers \
-                     {{\"resume\":{number}}}"
-                )));
-            }
-            (state, _) => {
-                return Err(Refusal(format!(
-                    "trial {number} is {}: it reports no more",
-                    state.as_str()
-                )));
-            }
+            (TrialState::Paused, _) => refuse!(
+                "trial {number} is paused: it continues when `ask` answers {{\"resume\":{number}}}"
+            ),
+            (state, _) => refuse!("trial {number} is {}: it reports no more", state.as_str()),
         };
         let metrics: Metrics = [(METRIC.to_owned(), value)].into_iter().collect();
         let effects =
             self.engine.step(self.now, Input::Report { trial: number, attempt, step, metrics });
-        let verdict = effects.into_iter().find_map(|effect| {
-            if let Effect::Answer { verdict, .. } = effect { Some(verdict) } else { None }
-        });
-        let verdict = verdict.ok_or_else(|| Refusal(format!("trial {number} is not out")))?;
+        let is_answer = |effect: &Effect| matches!(effect, Effect::Answer { .. });
+        let Some(Effect::Answer { verdict, .. }) = effects.into_iter().find(is_answer) else {
+            refuse!("trial {number} is not out");
+        };
         if let Decision::Pause(_) = &verdict {
-            // Whoever is told to pause has paused: nobody says so afterwards.
-            self.engine.step(
-                self.now,
-                Input::Ended { trial: number, attempt, end: AttemptEnd::Paused, message: None },
-            );
+            // The program pauses the trial by this answer, and does not confirm it.
+            let end = AttemptEnd::Paused;
+            self.engine.step(self.now, Input::Ended { trial: number, attempt, end, message: None });
         }
         let mut answer = json!({ "verdict": verdict.word() });
-        if let (Some(reason), Some(object)) = (verdict.reason(), answer.as_object_mut()) {
-            object.insert("reason".to_owned(), reason.to_string().into());
+        if let Some(reason) = verdict.reason() {
+            answer["reason"] = reason.to_string().into();
         }
         Ok(answer)
     }
@@ -193,7 +181,7 @@ impl Study {
     fn tell(
         &mut self,
         number: TrialNumber,
-        told: crate::engine::TellOutcome,
+        told: TellOutcome,
         metrics: Metrics,
     ) -> Result<Json, Refusal> {
         if let Some((trial, attempt)) =
@@ -228,7 +216,7 @@ impl Study {
     }
 
     fn trial(&self, number: TrialNumber) -> Result<&Trial, Refusal> {
-        let unknown = || Refusal(crate::engine::TellError::Unknown { number }.to_string());
+        let unknown = || Refusal(TellError::Unknown { number }.to_string());
         self.engine.view().trial(number).ok_or_else(unknown)
     }
 }

@@ -7,6 +7,7 @@
 
 mod ask_tell;
 mod best;
+mod best_runs;
 mod check;
 mod completions;
 mod console;
@@ -15,6 +16,7 @@ mod curves;
 mod devices;
 mod diff;
 mod doctor;
+mod drawing;
 mod du;
 mod enqueue;
 mod events;
@@ -37,13 +39,11 @@ mod logs;
 mod ls;
 mod man;
 mod moments;
-mod not_built;
 mod note;
 mod output;
 mod output_file;
 mod overrides;
 mod pause;
-mod picture;
 mod plot;
 mod predict;
 mod request;
@@ -61,23 +61,19 @@ mod train;
 mod trial_json;
 mod trial_words;
 mod trials;
+mod usage;
 mod verify;
 mod waiting;
 mod warm_start;
 mod watch;
-mod winner;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand};
-
-use crate::config::shown::{drives_a_terminal, lines};
-use crate::config::{TABLES, TableSchema};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 pub use console::{Console, Talk};
 pub use exit::{Exit, Failure};
@@ -105,29 +101,7 @@ Exit codes:
   1  internal error                  5    store busy or unreachable
   2  wrong command line or file      6    the study file changed
   3  no completed trial              7    verify found a difference
-                                     130, 143  interrupted; run again to continue";
-
-/// What is shown to whoever types the program's name alone; it fits a terminal of 24 rows.
-const START: &str = "\
-hpsearch: hyperparameter search and experiment tracking in one binary
-
-A first study, from data or from a training script of your own:
-  hpsearch init reviews.csv                    write study.toml for your data
-  hpsearch init --command \"python train.py\"    write study.toml for a program
-  hpsearch check                               is study.toml right?
-  hpsearch run                                 search, with a live leaderboard
-  hpsearch best                                the best parameters so far
-
-All commands:
-  start  init check run watch
-  look   ls show trials best curves plot importance explain diff logs events
-  steer  stop pause resume kill enqueue retry extend continue note tag
-  models export train predict generate
-  store  export-data du gc verify doctor
-  more   ask-tell devices list schema completions man
-
-`hpsearch --help` describes them, `hpsearch run --help` one of them.
-";
+                                     130, 143  interrupted; run it again";
 
 /// Hyperparameter search from one binary: describe a study in a TOML file, run it, watch it, take
 /// the best checkpoint.
@@ -247,26 +221,6 @@ pub enum Verb {
     Completions(completions::CompletionsArguments),
     /// Show the manual, or install its pages
     Man(man::ManArguments),
-    /// Internal: the process that runs trials
-    #[command(hide = true)]
-    Worker(WorkerArguments),
-}
-
-/// What `hpsearch worker` is told.
-#[derive(Clone, Debug, Args)]
-pub struct WorkerArguments {
-    /// What the runner says
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub arguments: Vec<OsString>,
-}
-
-/// How a result is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutputForm {
-    /// For people.
-    Text,
-    /// One JSON object (`--json`).
-    Json,
 }
 
 /// Runs what this process's arguments say.
@@ -282,28 +236,25 @@ pub fn main() -> ExitCode {
         .map_or_else(CommandLine::try_parse, CommandLine::try_parse_from)
     {
         Ok(command_line) => command_line,
-        Err(error) => return refuse(&error),
+        Err(error) => return usage::refuse(&error),
     };
     if command_line.common.store.as_os_str().is_empty() {
         // An empty variable is none; an empty option is a mistake, as of a script whose own
         // variable is empty.
         if std::env::args_os().any(|word| word == "--store" || word == "--store=") {
-            let failure = Failure::usage("`--store` names no file")
-                .help("write `--store PATH`, or leave it out");
-            let _ = write!(io::stderr(), "{failure}");
-            return ExitCode::from(failure.exit().code());
+            return failed(
+                &Failure::usage("`--store` names no file")
+                    .help("write `--store PATH`, or leave it out"),
+            );
         }
         command_line.common.store = DEFAULT_STORE.into();
     }
     let foreground = match of_a_child.map(|_| Foreground::take()).transpose() {
         Ok(foreground) => foreground,
         Err(error) => {
-            let _ = writeln!(
-                io::stderr(),
-                "error: the terminal cannot be opened: {error}\nhelp: `hpsearch run --plain` \
-                 needs none"
-            );
-            return ExitCode::from(Exit::Internal.code());
+            let message = format!("the terminal cannot be opened: {error}");
+            let failure = Failure::new(Exit::Internal, message);
+            return failed(&failure.help("`hpsearch run --plain` needs none"));
         }
     };
     let mut console = Console::new(&command_line.common);
@@ -324,21 +275,25 @@ pub fn main() -> ExitCode {
         // Of a run whose terminal was closed nobody reads the end.
         (Ok(exit), Ok(())) | (Ok(exit @ Exit::HungUp), Err(_)) => exit,
         (Err(failure), _) | (_, Err(failure)) => {
-            // Whoever closed standard error does not want to hear it. Errors from below know the
-            // commands to type next, and not which store the command line meant.
+            // Errors from below know the commands to type next, and not which store the command
+            // line meant.
             let store = console.store_option();
             let failure = failure.in_store(&store);
+            let code = failed(&failure);
             let said = failure.to_string();
-            let note = if said.contains("`hpsearch ") && !said.contains(&store) {
-                format!("note: these commands take{store} here\n")
-            } else {
-                String::new()
-            };
-            let _ = write!(io::stderr(), "{said}{note}");
-            failure.exit()
+            if said.contains("`hpsearch ") && !said.contains(&store) {
+                let _ = writeln!(io::stderr(), "note: these commands take{store} here");
+            }
+            return code;
         }
     };
     ExitCode::from(exit.code())
+}
+
+/// Prints why nothing was done; whoever closed standard error does not want to hear it.
+fn failed(failure: &Failure) -> ExitCode {
+    let _ = write!(io::stderr(), "{failure}");
+    ExitCode::from(failure.exit().code())
 }
 
 /// Workers are started by the hundred and hand on other programs' arguments as they are: clap has
@@ -406,7 +361,6 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Schema => schema::schema(console),
         Verb::Completions(arguments) => completions::completions(arguments, console),
         Verb::Man(arguments) => man::man(arguments, console),
-        Verb::Worker(_) => Ok(Exit::Done),
     }
 }
 
@@ -432,227 +386,26 @@ fn prints_long(verb: &Verb) -> bool {
     }
 }
 
-/// Help, the version, or what is wrong with the command line.
-fn refuse(error: &clap::Error) -> ExitCode {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-        && std::env::args_os().len() == 1
-    {
-        let _ = io::stderr().write_all(START.as_bytes());
-        return ExitCode::from(Exit::Usage.code());
-    }
-    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(verb))) =
-        (error.kind(), error.get(ContextKind::InvalidSubcommand))
-        && not_built::LATER.contains(&verb.as_str())
-    {
-        let _ = write!(io::stderr(), "{}", not_built::refusal(verb));
-        return ExitCode::from(Exit::Usage.code());
-    }
-    let words = std::env::args_os().filter_map(|word| word.into_string().ok());
-    if let Some(said) =
-        dashed(error, words).or_else(|| negative(error)).or_else(|| of_the_study_file(error))
-    {
-        let _ = write!(io::stderr(), "{said}");
-        return ExitCode::from(Exit::Usage.code());
-    }
-    if error.kind() == ErrorKind::InvalidUtf8 {
-        let words: Vec<String> = std::env::args_os()
-            .skip(1)
-            .filter(|word| word.to_str().is_none())
-            .map(|word| format!("{word:?}"))
-            .collect();
-        let help = "names of files may hold any bytes; texts, names and numbers are UTF-8";
-        let _ = write!(io::stderr(), "error: not UTF-8: {}\nhelp: {help}\n", words.join(", "));
-        return ExitCode::from(Exit::Usage.code());
-    }
-    // A reader that has gone is no reason to fail. The words it quotes may drive a terminal, and
-    // its colours do.
-    let quotes_control =
-        std::env::args_os().any(|word| word.to_string_lossy().chars().any(drives_a_terminal));
-    let _ = if quotes_control {
-        write!(io::stderr(), "{}", lines(&error.render().to_string()))
-    } else {
-        error.print()
-    };
-    ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() })
-}
-
-/// What is said of a text that begins with a dash: clap takes its first letters for options, and
-/// its advice is about those.
-fn dashed(error: &clap::Error, words: impl Iterator<Item = String>) -> Option<String> {
-    let usage = error.get(ContextKind::Usage)?.to_string();
-    let positional = ["[TEXT]", "[PROMPT]"].into_iter().find(|name| usage.contains(name))?;
-    let mut words = words
-        .take_while(|word| word != "--")
-        .filter(|word| word.starts_with('-') && word.contains(char::is_whitespace));
-    let text = words.next().filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
-    let help = format!(
-        "write `--` before the texts, behind all options: {} -- {positional}",
-        usage.split_whitespace().skip(1).take(2).collect::<Vec<_>>().join(" ")
-    );
-    Some(format!(
-        "error: `{}` begins with `-`, as options do\nhelp: {help}\n\n{usage}\n\nFor more \
-         information, try '--help'.\n",
-        lines(&text)
-    ))
-}
-
-/// What is said of an option whose name is a key of the study file.
-fn of_the_study_file(error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
-    let usage = error.get(ContextKind::Usage)?.to_string();
-    let takes_set = usage.contains(" run ") || usage.contains(" check ");
-    if error.kind() != ErrorKind::UnknownArgument || !takes_set {
-        return None;
-    }
-    let name = word.strip_prefix("--")?.replace('-', "_");
-    let name = name.strip_prefix("n_").unwrap_or(&name);
-    let holds =
-        |table: &&TableSchema, key: &str| table.fields.iter().any(|field| field.name == key);
-    let table = |key: &str| TABLES.iter().find(|table| holds(table, key));
-    let path = match TABLES.iter().find(|table| table.name == name && holds(table, "type")) {
-        Some(table) => format!("{}.type", table.name),
-        None => format!("{}.{name}", table(name)?.name),
-    };
-    Some(format!(
-        "error: there is no option `{word}`\nhelp: `--set {path}=VALUE` overrides the key of the \
-         study file\n\n{usage}\n\nFor more information, try '--help'.\n"
-    ))
-}
-
-/// What is said of a negative number: clap takes it for an option, and its advice would lead
-/// nowhere.
-fn negative(error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
-    if error.kind() != ErrorKind::UnknownArgument
-        || !word.starts_with('-')
-        || word.parse::<f64>().is_err()
-    {
-        return None;
-    }
-    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-    let is_text = ["TEXT", "PROMPT"].iter().any(|text| usage.contains(text));
-    let help = if is_text {
-        "give a number of at least 0; a text that begins with `-` comes after `--`"
-    } else {
-        "give a number of at least 0"
-    };
-    Some(format!(
-        "error: `{word}` is negative, and no number here may be\nhelp: {help}\n\n{usage}\n\nFor \
-         more information, try '--help'.\n"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
-        CommandLine::command().debug_assert();
-    }
-
-    #[test]
-    fn an_option_that_is_a_key_of_the_study_file_is_answered_with_set() {
-        let said = |words: &[&str]| {
-            let words = ["hpsearch"].iter().chain(words);
-            of_the_study_file(&CommandLine::try_parse_from(words).unwrap_err())
-        };
-        for (option, path) in [
-            ("--trials", "budget.trials"),
-            ("--n-trials", "budget.trials"),
-            ("--sampler", "sampler.type"),
-        ] {
-            let said = said(&["run", "s.toml", option, "3"]).unwrap();
-            assert!(said.contains(&format!("`--set {path}=VALUE`")), "{said}");
-        }
-        assert_eq!(said(&["run", "s.toml", "--nonsense"]), None);
-        assert_eq!(said(&["best", "s", "--trials", "3"]), None);
-    }
-
-    #[test]
-    fn the_start_screen_names_every_verb_and_fits_a_small_terminal() {
-        let listed: Vec<&str> =
-            START.split_once("All commands:").unwrap().1.split_whitespace().collect();
-        for verb in CommandLine::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
-            assert!(listed.contains(&verb.get_name()), "{}", verb.get_name());
-        }
-        // One row is the prompt's.
-        assert!(
-            START.lines().count() <= 23 && START.lines().all(|line| line.chars().count() <= 80)
-        );
-    }
-
-    #[test]
     fn every_verb_has_examples() {
-        for verb in CommandLine::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
-            assert!(
-                verb.get_after_help().is_some_and(|text| text.to_string().starts_with("Examples:")),
-                "{}",
-                verb.get_name()
-            );
+        let command = CommandLine::command();
+        command.clone().debug_assert();
+        for verb in command.get_subcommands() {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.starts_with("Examples:"), "{}", verb.get_name());
         }
     }
 
     #[test]
     fn the_study_may_be_left_out_before_a_trials_number() {
-        let trial = |arguments: &[&str]| match CommandLine::try_parse_from(arguments).unwrap().verb
-        {
-            Verb::Kill(arguments) => (arguments.study, arguments.trial),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(trial(&["hpsearch", "kill", "7"]), (None, 7));
-        assert_eq!(trial(&["hpsearch", "kill", "digits", "7"]), (Some("digits".into()), 7));
-    }
-
-    #[test]
-    fn a_negative_number_is_said_to_be_one() {
-        let said =
-            |arguments: &[&str]| negative(&CommandLine::try_parse_from(arguments).unwrap_err());
-        for arguments in [
-            &["hpsearch", "explain", "-1"][..],
-            &["hpsearch", "extend", "--trials", "-3"],
-            &["hpsearch", "continue", "1", "--until", "-3"],
-            &["hpsearch", "generate", "m", "--temperature", "-0.5"],
-        ] {
-            let said = said(arguments).unwrap();
-            assert!(
-                said.contains("is negative")
-                    && said.contains("\nUsage: hpsearch ")
-                    && !said.contains("as a value"),
-                "{said}"
-            );
+        for (words, study) in [("kill 7", None), ("kill digits 7", Some("digits"))] {
+            let words = ["hpsearch"].into_iter().chain(words.split(' '));
+            let Verb::Kill(arguments) = CommandLine::parse_from(words).verb else { panic!() };
+            assert_eq!((arguments.study.as_deref(), arguments.trial), (study, 7));
         }
-        assert!(
-            said(&["hpsearch", "predict", "m", "-1", "star"]).unwrap().contains("comes after `--`")
-        );
-        assert_eq!(said(&["hpsearch", "explain", "--no-such"]), None);
-    }
-
-    #[test]
-    fn a_text_that_begins_with_a_dash_is_said_to_come_after_two() {
-        let said = |arguments: &[&str]| {
-            dashed(
-                &CommandLine::try_parse_from(arguments).unwrap_err(),
-                arguments.iter().map(|word| (*word).to_owned()),
-            )
-        };
-        for text in ["- so so", "-5 stars", "-very bad", "--great, really"] {
-            for verb in ["predict", "generate"] {
-                let said = said(&["hpsearch", verb, "m", text]).unwrap();
-                assert!(
-                    said.starts_with(&format!("error: `{text}` begins with `-`"))
-                        && said.contains(&format!("hpsearch {verb} -- [")),
-                    "{said}"
-                );
-            }
-        }
-        assert_eq!(said(&["hpsearch", "predict", "m", "--jsn"]), None);
-        assert_eq!(said(&["hpsearch", "explain", "-x y"]), None);
-    }
-
-    #[test]
-    fn no_verb_is_both_built_and_refused() {
-        let command = CommandLine::command();
-        assert!(command.get_subcommands().all(|verb| !not_built::LATER.contains(&verb.get_name())));
     }
 }

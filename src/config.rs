@@ -42,11 +42,6 @@ use crate::arguments::default_of;
 use crate::study::spec::{Program, StudySpec};
 use crate::study::step::StepUnit;
 
-/// The duration `text` means (`90m`, `2h30m`, `1d`), or what is wrong with it.
-pub fn duration(text: &str) -> Result<std::time::Duration, &'static str> {
-    crate::study::duration::parse(text)
-}
-
 /// What a study's name is, for people who wrote another.
 pub const STUDY_NAME_RULE: &str =
     "a name has up to 100 letters, digits, `-`, `_` and `.`, and begins with a letter or digit";
@@ -57,16 +52,11 @@ pub fn is_study_name(text: &str) -> bool {
     text.chars().count() <= 100 && text.starts_with(char::is_alphanumeric) && text.chars().all(fits)
 }
 
-/// The values of a distribution in a few words: "a number from 0 to 1".
-pub fn described(distribution: &crate::study::space::Distribution) -> String {
-    space::describe(distribution)
-}
-
 /// Why a study file gives no study.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It cannot be read.
-    #[error("{}\nhelp: {}", unreadable(path, source), advice(source))]
+    #[error("{}\nhelp: {}", self.message(), self.help())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -74,19 +64,19 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// It is data to learn from, as its ending says.
-    #[error("{}\nhelp: {}", data_file(path), make_a_study_of(path))]
+    #[error("{}\nhelp: {}", self.message(), self.help())]
     DataFile {
         /// The file.
         path: PathBuf,
     },
     /// It is one configuration, as `hpsearch best` prints it.
-    #[error("{}\nhelp: {USE_OF_CONFIGURATION}", configuration(path))]
+    #[error("{}\nhelp: {}", self.message(), self.help())]
     Configuration {
         /// The file.
         path: PathBuf,
     },
     /// It is not text.
-    #[error("{}\nhelp: {SAVE_AS_TEXT}", not_text(path, *line, *byte))]
+    #[error("{}\nhelp: {}", self.message(), self.help())]
     NotText {
         /// The file.
         path: PathBuf,
@@ -111,58 +101,71 @@ impl ConfigError {
 
     /// The same as problems.
     pub fn into_diagnostics(self) -> Diagnostics {
-        let of = |path: PathBuf, message: String, help: &str| {
-            let file = Source { name: path.display().to_string(), text: String::new() };
-            Diagnostics::new(
-                vec![file],
-                vec![
-                    Diagnostic::error(Some(Place { source: 0, start: 0, end: 0 }), message)
-                        .help(help),
-                ],
-            )
-        };
+        let (message, help) = (self.message(), self.help());
         match self {
             ConfigError::Invalid(diagnostics) => diagnostics,
-            ConfigError::Unreadable { path, source } => {
-                let message = unreadable(&path, &source);
-                of(path, message, advice(&source))
-            }
-            ConfigError::DataFile { path } => {
-                let help = make_a_study_of(&path);
-                let message = data_file(&path);
-                of(path, message, &help)
-            }
-            ConfigError::Configuration { path } => {
-                let message = configuration(&path);
-                of(path, message, USE_OF_CONFIGURATION)
-            }
-            ConfigError::NotText { path, line, byte } => {
-                let message = not_text(&path, line, byte);
-                of(path, message, SAVE_AS_TEXT)
+            ConfigError::Unreadable { path, .. }
+            | ConfigError::DataFile { path }
+            | ConfigError::Configuration { path }
+            | ConfigError::NotText { path, .. } => {
+                let file = Source { name: path.display().to_string(), text: String::new() };
+                let start = Place { source: 0, start: 0, end: 0 };
+                let problem = Diagnostic::error(start, message).help(help);
+                Diagnostics::new(vec![file], vec![problem])
             }
         }
     }
-}
 
-fn data_file(path: &Path) -> String {
-    format!("`{}` is a data file, not a study file", path.display())
-}
+    fn message(&self) -> String {
+        match self {
+            ConfigError::Unreadable { path, source } => {
+                format!("cannot read the study file `{}`: {source}", path.display())
+            }
+            ConfigError::DataFile { path } => {
+                format!("`{}` is a data file, not a study file", path.display())
+            }
+            ConfigError::Configuration { path } => format!(
+                "`{}` has the values of one configuration, as `hpsearch best` prints them, and is \
+                 no study file",
+                path.display()
+            ),
+            ConfigError::NotText { path, line, byte } => format!(
+                "the study file `{}` is not UTF-8 text: byte {byte} of line {line} is not a \
+                 character",
+                path.display()
+            ),
+            ConfigError::Invalid(diagnostics) => diagnostics.summary(),
+        }
+    }
 
-fn make_a_study_of(path: &Path) -> String {
-    format!("`hpsearch init {}` makes a study of it", path.display())
+    fn help(&self) -> String {
+        let help = match self {
+            ConfigError::DataFile { path } => {
+                return format!("`hpsearch init {}` makes a study of it", path.display());
+            }
+            ConfigError::Configuration { .. } => {
+                "`hpsearch export STUDY -o DIR` writes DIR/best.toml, which `hpsearch train` \
+                 takes; or put these lines under a first [[enqueue]] of the study file, and \
+                 `hpsearch train study.toml`"
+            }
+            ConfigError::NotText { .. } => "save it as UTF-8",
+            ConfigError::Invalid(_) => "",
+            ConfigError::Unreadable { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => {
+                    "`hpsearch run` without a file offers to write an example"
+                }
+                io::ErrorKind::InvalidInput => {
+                    "give the path of a study file; `/dev/stdin` reads one from a pipe"
+                }
+                io::ErrorKind::IsADirectory => {
+                    "give the study file itself, for example `hpsearch run studies/mine.toml`"
+                }
+                _ => "check the file's permissions",
+            },
+        };
+        help.to_owned()
+    }
 }
-
-fn configuration(path: &Path) -> String {
-    format!(
-        "`{}` has the values of one configuration, as `hpsearch best` prints them, and is no \
-         study file",
-        path.display()
-    )
-}
-
-const USE_OF_CONFIGURATION: &str = "`hpsearch export STUDY -o DIR` writes DIR/best.toml, which \
-    `hpsearch train` takes; or put these lines under a first [[enqueue]] of the study file, and \
-    `hpsearch train study.toml`";
 
 /// Whether a text is what `hpsearch best` prints: values that stand in no table of a study file,
 /// nor belong into one.
@@ -185,32 +188,6 @@ fn is_configuration(text: &str) -> bool {
         && !table.keys().any(|key| is_of_study_file(key) || is_misplaced(key))
 }
 
-const SAVE_AS_TEXT: &str = "save it as UTF-8";
-
-fn unreadable(path: &Path, error: &io::Error) -> String {
-    format!("cannot read the study file `{}`: {error}", path.display())
-}
-
-fn not_text(path: &Path, line: usize, byte: usize) -> String {
-    format!(
-        "the study file `{}` is not UTF-8 text: byte {byte} of line {line} is not a character",
-        path.display()
-    )
-}
-
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::NotFound => "`hpsearch run` without a file offers to write an example",
-        io::ErrorKind::InvalidInput => {
-            "give the path of a study file; `/dev/stdin` reads one from a pipe"
-        }
-        io::ErrorKind::IsADirectory => {
-            "give the study file itself, for example `hpsearch run studies/mine.toml`"
-        }
-        _ => "check the file's permissions",
-    }
-}
-
 /// A study with what its user should know about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
@@ -228,10 +205,9 @@ impl Checked {
     /// # Errors
     /// What forbids it.
     pub fn begins(&self) -> Result<(), ConfigError> {
-        if self.refusals.is_empty() {
-            Ok(())
-        } else {
-            Err(ConfigError::Invalid(self.refusals.clone()))
+        match self.refusals.is_empty() {
+            true => Ok(()),
+            false => Err(ConfigError::Invalid(self.refusals.clone())),
         }
     }
 }
@@ -288,15 +264,14 @@ pub fn parse_with_warnings(
     let mut sources = vec![Source { name: origin.display().to_string(), text: text.to_owned() }];
     let mut problems = Vec::new();
     if base_dir.to_str().is_none() {
-        let message = format!(
-            "the name of the study file's directory is not UTF-8: `{}`",
-            base_dir.display()
+        let name = base_dir.display();
+        let problem = Diagnostic::error(
+            None,
+            format!("the name of the study file's directory is not UTF-8: `{name}`"),
         );
-        let problem = Diagnostic::error(None, message).help(
-            "a study keeps its paths as text: rename the \
-                directory, or reach it by a link with another name",
-        );
-        return Err(Diagnostics::new(sources, vec![problem]));
+        let help = "a study keeps its paths as text: rename the directory, or reach it by a link \
+            with another name";
+        return Err(Diagnostics::new(sources, vec![problem.help(help)]));
     }
     let mut tree = syntax::parse(text, 0, &mut problems);
     for set in overrides {

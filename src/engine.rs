@@ -65,7 +65,7 @@ use crate::pruners::{self, Pruner};
 use crate::samplers::{self, Sampler};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
-use crate::study::event::{Event, Request};
+use crate::study::event::{Event, Request, RunnerEvent, TrialEvent};
 use crate::study::provenance::Provenance;
 use crate::study::registry::{RegistryError, UnknownName};
 use crate::study::remark::RemarkKind;
@@ -205,7 +205,7 @@ impl Engine {
         journal: impl IntoIterator<Item = (Timestamp, &'a Event)>,
     ) -> Self {
         for (at, event) in journal {
-            self.failures.first.apply(&self.spec.program, event);
+            self.failures.first.apply(event);
             self.sharing.apply(at, event);
             self.learn_from(at, event);
         }
@@ -245,7 +245,10 @@ impl Engine {
             _ if self.phase == Phase::Over => {}
             Input::Launched { trial, attempt, pid, pid_started } => {
                 if self.slots.of_attempt(trial, attempt).is_some() {
-                    self.emit(Event::AttemptLaunched { trial, attempt, pid, pid_started });
+                    self.emit(Event::Trial(
+                        trial,
+                        TrialEvent::AttemptLaunched { attempt, pid, pid_started },
+                    ));
                 }
             }
             Input::Report { trial, attempt, step, metrics } => {
@@ -298,9 +301,9 @@ impl Engine {
         self.budgets.begin(self.now);
         self.phase = Phase::Searching;
         let slots = self.slots.iter().map(|slot| slot.slot.clone()).collect();
-        self.emit(Event::RunnerStarted { pid, host, slots });
+        self.emit(Event::Runner(RunnerEvent::Started { pid, host, slots }));
         if let Some(lineage) = self.lineage.take() {
-            self.emit(Event::RunnerDescribed { lineage });
+            self.emit(Event::Runner(RunnerEvent::Described { lineage }));
         }
         self.begin_sharing();
         self.recover();
@@ -322,7 +325,7 @@ impl Engine {
     fn apply(&mut self, event: &Event) {
         self.view.apply(self.now, event);
         self.learn_from(self.now, event);
-        self.failures.first.apply(&self.spec.program, event);
+        self.failures.first.apply(event);
         self.proposals.apply(event);
         self.queue.apply(event);
         self.retention.apply(&self.view, event);

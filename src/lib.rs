@@ -84,7 +84,7 @@
 //!    supervisor an attempt for a command. It says `@hpsearch {..}` on stdout; every other line is
 //!    its log, in which patterns may find metrics ([`study::printed_metrics`]). A report of the
 //!    metric gets a decision; what is not taken of a line is an event
-//!    ([`Remarked`](study::event::Event::Remarked)), and said.
+//!    ([`Remarked`](study::event::TrialEvent::Remarked)), and said.
 //! 7. A checkpoint is written beside its place, synced, renamed, then told. The engine keeps the
 //!    best of the study, what runs and what is paused, and drops the others, and more where
 //!    `max_disk` is short: one rule, which `du` reads too. Of what is dropped only what lies in its
@@ -139,7 +139,7 @@
 //! the order in which trials report. With `deterministic = true` they do not: results become known
 //! to decisions one trial after the other, in the order in which trials began, and a trial begins
 //! when all but the last `slots - 1` before it are known; its verdicts know what was known when it
-//! began. The journal says when ([`ResultsKnown`](study::event::Event::ResultsKnown)), so that any
+//! began. The journal says when ([`ResultsKnown`](study::event::TrialEvent::ResultsKnown)), so that any
 //! number of slots continues with it. The price is a slot that waits for a straggler, and decisions
 //! that know `slots - 1` results less.
 //!
@@ -151,7 +151,7 @@
 //! With `trials_per_device = "auto"` the runner looks at devices and trials once a second and tells
 //! the engine ([`Input::Load`](engine::Input::Load)); [`engine::concurrency`] decides, without
 //! clock and devices of its own, and the journal has each change
-//! ([`ConcurrencyChanged`](study::event::Event::ConcurrencyChanged)), from which the next run goes
+//! ([`ConcurrencyChanged`](study::event::DeviceEvent::ConcurrencyChanged)), from which the next run goes
 //! on. It also has what each attempt took of memory, of which [`analysis::memory_model`] learns
 //! what others will take: who has no room waits, and what fits no device is not proposed.
 //!
@@ -193,6 +193,8 @@
 //! - The engine's `Send` became [`Answer`](engine::Effect::Answer) and
 //!   [`Leave`](engine::Effect::Leave), and it also removes files and serves requests. A pruner also
 //!   has `first_rung` and `conclude`: ladders of pauses need a first stop and an end.
+//!   Promotions clone nothing and draw nothing, so they are decided from the history alone; of a
+//!   sampler's capabilities only `exhausts` differs.
 //! - Data is prepared before the lease is taken, and the test split measured at export: both are
 //!   worker jobs, not trials.
 //! - [`report::wording`] counts columns with ratatui, so that tables in pipes and on screens agree.

@@ -28,7 +28,7 @@ use crate::study::device::{Device, Slot};
 use crate::study::metric::Direction;
 use crate::study::params::Value;
 use crate::study::space::distribution::DistributionError;
-use crate::study::space::{Condition, Dimension, Distribution, Scale, Space, SpaceError};
+use crate::study::space::{Dimension, Distribution, Scale, Space, SpaceError};
 use crate::study::spec::{AlgorithmSpec, Program, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::trial::{LARGEST_STEP, Trial};
@@ -60,10 +60,10 @@ pub enum StudyError {
     #[error(transparent)]
     Space(#[from] SpaceError),
     /// The store failed, or holds another study of this name.
-    #[error(transparent)]
+    #[error("{}", .0.with_remedy())]
     Storage(#[from] StorageError),
     /// The run failed.
-    #[error(transparent)]
+    #[error("{}", in_words(.0))]
     Runner(#[from] RunnerError),
     /// An earlier study cannot be learnt from.
     #[error("{}", .0.with_remedy())]
@@ -85,13 +85,13 @@ pub enum StudyError {
          or none for no limit"
     )]
     Budget {
-        /// Which.
+        /// Its key under `[budget]`.
         key: &'static str,
     },
     /// A step that no store can hold.
     #[error("step {step} is beyond the largest one, {LARGEST_STEP}")]
     Step {
-        /// Which.
+        /// The step.
         step: u64,
     },
     /// The sampler or pruner is not known.
@@ -100,12 +100,20 @@ pub enum StudyError {
     /// The sampler cannot propose a point.
     #[error("{0}")]
     Sampler(String),
-    /// A trial that was told has ended before.
+    /// The trial has ended before.
     #[error(transparent)]
     Tell(#[from] TellError),
     /// An earlier call could not write to the store.
     #[error("the store failed before: open the study again to continue from what it holds")]
     Broken,
+}
+
+/// What happened in a run and, where the store failed, what to do.
+fn in_words(error: &RunnerError) -> String {
+    match error {
+        RunnerError::Storage(error) => error.with_remedy(),
+        other => other.to_string(),
+    }
 }
 
 fn way_out(class: ChangeClass) -> &'static str {
@@ -225,9 +233,8 @@ impl Study {
         match Expression::parse(condition) {
             Ok(expression) => self.spec.constraints.push(kind(expression)),
             Err(source) => {
-                self.problem = self.problem.or_else(|| {
-                    Some(StudyError::Condition { condition: condition.to_owned(), source })
-                })
+                let condition = condition.to_owned();
+                self.problem.get_or_insert(StudyError::Condition { condition, source });
             }
         }
         self
@@ -304,17 +311,13 @@ impl Study {
         name: &str,
         distribution: Result<Distribution, DistributionError>,
     ) -> Self {
+        let name = name.to_owned();
         match distribution {
-            Ok(distribution) => self.dimensions.push(Dimension {
-                name: name.to_owned(),
-                distribution,
-                prior: None,
-                when: None::<Condition>,
-            }),
+            Ok(distribution) => {
+                self.dimensions.push(Dimension { name, distribution, prior: None, when: None });
+            }
             Err(source) => {
-                self.problem = self
-                    .problem
-                    .or_else(|| Some(StudyError::Distribution { name: name.to_owned(), source }))
+                self.problem.get_or_insert(StudyError::Distribution { name, source });
             }
         }
         self
@@ -360,18 +363,14 @@ impl Study {
         }
         spec.space = Space::new(self.dimensions)?;
         for constraint in &spec.constraints {
-            let known = if matches!(constraint, Constraint::Limit(_)) {
-                Known::Metrics
-            } else {
-                Known::Parameters(&spec.space)
+            let known = match constraint {
+                Constraint::Limit(_) => Known::Metrics,
+                Constraint::Require(_) => Known::Parameters(&spec.space),
             };
-            if let Some(source) =
-                condition::check(constraint.expression(), known).into_iter().next()
-            {
-                return Err(StudyError::Condition {
-                    condition: constraint.expression().text().to_owned(),
-                    source,
-                });
+            let expression = constraint.expression();
+            if let Some(source) = condition::check(expression, known).into_iter().next() {
+                let condition = expression.text().to_owned();
+                return Err(StudyError::Condition { condition, source });
             }
         }
         let mut store: Box<dyn Storage> = match &self.store {

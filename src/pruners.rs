@@ -18,9 +18,7 @@ pub use asha::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACT
 
 use crate::study::decision::{Decision, Reason};
 use crate::study::history::History;
-use crate::study::params::Params;
 use crate::study::registry::{Entry, OptionProblem, RegistryError, Table, UnknownName};
-use crate::study::seed::StreamRng;
 use crate::study::space::Space;
 use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::trial::{Trial, TrialNumber};
@@ -38,34 +36,15 @@ pub struct Case<'a> {
     pub step: u64,
 }
 
-/// A free slot that may go to a paused trial.
-#[derive(Clone, Copy, Debug)]
-pub struct PromotionAsk<'a> {
-    /// All trials.
-    pub history: History<'a>,
-}
-
-/// What to run instead of a new point.
+/// A paused trial that continues before anything new is sampled.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Promotion {
-    /// A paused trial continues.
-    Resume {
-        /// Which.
-        trial: TrialNumber,
-        /// Step of its next rung; `None`: to its end.
-        until: Option<u64>,
-        /// Why it.
-        reason: Reason,
-    },
-    /// A new trial starts from another one's state (population based training).
-    Clone {
-        /// Whose state.
-        from: TrialNumber,
-        /// Its own parameters.
-        params: Params,
-        /// Why.
-        reason: Reason,
-    },
+pub struct Promotion {
+    /// Which trial.
+    pub trial: TrialNumber,
+    /// Step of its next rung; `None`: to its end.
+    pub until: Option<u64>,
+    /// Why it continues.
+    pub reason: Reason,
 }
 
 /// Decides which trials continue.
@@ -73,15 +52,15 @@ pub trait Pruner: Send {
     /// The answer to a report that is in `case.history` already. A function of its argument.
     fn judge(&self, case: &Case<'_>) -> Decision;
 
-    /// Called before anything new is sampled: what to run instead.
-    fn promote(&self, _ask: &PromotionAsk<'_>, _rng: &mut StreamRng) -> Option<Promotion> {
+    /// Called before anything new is sampled: the trial that continues instead.
+    fn promote(&self, _history: History<'_>) -> Option<Promotion> {
         None
     }
 
     /// Called when nothing new will be sampled, nothing runs and nothing is promoted: what to run
     /// so that the study ends with a complete trial. Pruners that pause need it: fewer trials than
     /// a ladder has room for leave all of them paused.
-    fn conclude(&self, _ask: &PromotionAsk<'_>) -> Option<Promotion> {
+    fn conclude(&self, _history: History<'_>) -> Option<Promotion> {
         None
     }
 

@@ -12,6 +12,8 @@ pub mod commit;
 mod copies;
 pub mod disk;
 pub mod failure_cause;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub mod garbage_collection;
 pub mod inline;
 pub mod launcher;
@@ -31,6 +33,7 @@ mod registration;
 pub mod removal;
 pub mod signals;
 pub mod slots;
+pub mod threads;
 mod watchdog;
 pub mod worker_job;
 
@@ -48,7 +51,9 @@ use crate::report::wording;
 use crate::report::{Happening, Reporter};
 use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
 use crate::study::device::Slot;
-use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq};
+use crate::study::event::{
+    Answer, AttemptEnd, Event, Request, RunnerEvent, Seq, StudyEvent, TrialEvent,
+};
 use crate::study::spec::{FailureCause, Program};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -132,8 +137,9 @@ fn clear_up_after(storage: &mut dyn Storage, lease: &Lease) -> Result<(), Storag
         let mut page = storage.events_before(lease.study, before, 1000)?;
         let Some((first, ..)) = page.first() else { break };
         before = *first;
-        let begun =
-            page.iter().rposition(|(_, _, event)| matches!(event, Event::RunnerStarted { .. }));
+        let begun = page
+            .iter()
+            .rposition(|(_, _, event)| matches!(event, Event::Runner(RunnerEvent::Started { .. })));
         pages.push(page.split_off(begun.unwrap_or(0)));
         if begun.is_some() {
             break;
@@ -156,10 +162,7 @@ fn last_moment(storage: &dyn Storage, study: StudyId) -> Result<Option<Timestamp
         let events = storage.events_before(study, before, 100)?;
         let Some((first, ..)) = events.first() else { return Ok(None) };
         before = *first;
-        let own = events
-            .iter()
-            .rev()
-            .find(|(_, _, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }));
+        let own = events.iter().rev().find(|(_, _, event)| !event.is_entry());
         if let Some((_, at, _)) = own {
             return Ok(Some(*at));
         }
@@ -182,12 +185,13 @@ pub fn waiting_requests(
         .pending_requests(study.id)?
         .into_iter()
         .partition(|stored| stored.request == Request::Stop);
-    let answer = Answer::Refused(
-        "the run it was meant for had ended: ask again if it still holds".to_owned(),
-    );
+    let why = "the run it was meant for had ended: ask again if it still holds";
+    let answer = Answer::Refused(why.to_owned());
     let stale: Vec<Event> = stale
         .into_iter()
-        .map(|stored| Event::RequestServed { id: stored.id, answer: answer.clone() })
+        .map(|stored| {
+            Event::Study(StudyEvent::RequestServed { id: stored.id, answer: answer.clone() })
+        })
         .collect();
     if !stale.is_empty() {
         let at = clock_of(storage, study.id)?.now();
@@ -245,10 +249,12 @@ impl<'a> Runner<'a> {
         } else {
             Vec::new()
         };
-        let (clock, grace) = (clock_of(storage, study.id)?, grace());
+        let clock = clock_of(storage, study.id)?;
+        let grace = seconds_of("HPSEARCH_GRACE").unwrap_or(GRACE);
+        let first_wait = seconds_of("HPSEARCH_FIRST_WAIT").unwrap_or(FIRST_WAIT);
         let engine = Engine::new(study.spec.clone(), view, slots)?
             .with_grace(grace)
-            .with_first_wait(first_wait());
+            .with_first_wait(first_wait);
         let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));
         let attempts = match study.spec.program {
             Program::Trainer { .. } => storage.attempts(study.id, None)?,
@@ -299,10 +305,9 @@ impl<'a> Runner<'a> {
         reporter: Box<dyn Reporter>,
         out: Box<dyn Write + Send>,
     ) -> Result<(), RunnerError> {
-        let outlet = Outlet::new(reporter, out).map_err(|source| RunnerError::System {
-            doing: "start the thread of a reporter",
-            source,
-        })?;
+        let doing = "start the thread of a reporter";
+        let outlet =
+            Outlet::new(reporter, out).map_err(|source| RunnerError::System { doing, source })?;
         self.reporters.push(outlet);
         Ok(())
     }
@@ -330,7 +335,7 @@ impl<'a> Runner<'a> {
         if let Ok(outcome) = &result {
             let view = self.engine.view();
             let at = self.clock.now();
-            let until = outlet::patience();
+            let until = Instant::now() + outlet::PATIENCE;
             for outlet in std::mem::take(&mut self.reporters) {
                 outlet.end(until, |reporter, out| {
                     reporter.study_ended(out, at, outcome.reason(), view)
@@ -346,12 +351,10 @@ impl<'a> Runner<'a> {
     fn run_loop(&mut self) -> Result<Outcome, RunnerError> {
         let (at, spec, view) = (self.clock.now(), self.engine.spec(), self.engine.view());
         self.reporters.retain_mut(|outlet| {
-            outlet.say(|reporter, out| reporter.study_started(out, at, spec, view))
+            outlet.tell(None, |reporter, out| reporter.study_started(out, at, spec, view))
         });
-        let requests = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .map(|stored| (stored.id, stored.request))
-            .collect();
+        let requests = std::mem::take(&mut self.waiting).into_iter();
+        let requests = requests.map(|stored| (stored.id, stored.request)).collect();
         let begin = Input::Begin { pid: std::process::id(), host: processes::host(), requests };
         let mut inputs = vec![begin];
         loop {
@@ -369,16 +372,14 @@ impl<'a> Runner<'a> {
             if self.looked.elapsed() >= LOOK {
                 self.looked = Instant::now();
                 self.lease.keep(self.storage)?;
-                let requests = if self.storage.changed()? {
-                    self.storage.pending_requests(self.lease.study)?
-                } else {
-                    Vec::new()
-                };
-                if !requests.is_empty() {
-                    return Ok(requests
-                        .into_iter()
+                if self.storage.changed()? {
+                    let requests = self.storage.pending_requests(self.lease.study)?.into_iter();
+                    let inputs: Vec<Input> = requests
                         .map(|stored| Input::Request { id: stored.id, request: stored.request })
-                        .collect());
+                        .collect();
+                    if !inputs.is_empty() {
+                        return Ok(inputs);
+                    }
                 }
             }
             if let Some(loads) = self.loads.as_mut().and_then(Loads::look) {
@@ -401,16 +402,10 @@ impl<'a> Runner<'a> {
     fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<Outcome>, RunnerError> {
         let at = self.clock.now();
         self.launcher.look_after();
-        let lost = inputs.iter().any(|input| {
-            matches!(
-                input,
-                Input::Ended {
-                    end: AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused,
-                    ..
-                }
-            )
-        });
-        if lost {
+        let is_lost = |end: &AttemptEnd| {
+            matches!(end, AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused)
+        };
+        if inputs.iter().any(|input| matches!(input, Input::Ended { end, .. } if is_lost(end))) {
             self.launcher.sweep();
         }
         let mut effects = Vec::new();
@@ -434,7 +429,7 @@ impl<'a> Runner<'a> {
             let mut happenings =
                 events.iter().map(|(seq, event)| Happening { seq: *seq, at, event, view });
             happenings.all(|happening| {
-                outlet.tell(happening.seq, |reporter, out| reporter.event(out, &happening))
+                outlet.tell(Some(happening.seq), |reporter, out| reporter.event(out, &happening))
             })
         });
         self.unanswered.clear();
@@ -453,21 +448,17 @@ impl<'a> Runner<'a> {
         match effect {
             Effect::Append(_) => {}
             Effect::Launch(assignment) => {
-                let key = (assignment.trial, assignment.attempt);
+                let (trial, attempt) = (assignment.trial, assignment.attempt);
                 match self.launcher.launch(&assignment, &self.tx) {
-                    Ok(job) => drop(self.jobs.insert(key, job)),
+                    Ok(job) => drop(self.jobs.insert((trial, attempt), job)),
                     Err(error) => {
                         let end = match error {
                             LaunchError::Refused(_) => AttemptEnd::Refused,
                             LaunchError::Impossible(_) => AttemptEnd::Failed(FailureCause::Program),
                         };
                         let message = Some(error.to_string());
-                        let _own_channel = self.tx.send(Input::Ended {
-                            trial: key.0,
-                            attempt: key.1,
-                            end,
-                            message,
-                        });
+                        let ended = Input::Ended { trial, attempt, end, message };
+                        let _own_channel = self.tx.send(ended);
                     }
                 }
             }
@@ -495,7 +486,7 @@ impl<'a> Runner<'a> {
         }
         let count = self.jobs.len();
         self.reporters.retain_mut(|outlet| {
-            outlet.say(|reporter, out| reporter.store_failed(out, &error.to_string(), count))
+            outlet.tell(None, |reporter, out| reporter.store_failed(out, &error.to_string(), count))
         });
         self.jobs.values_mut().for_each(|job| job.leave());
         for (trial, attempt) in std::mem::take(&mut self.unanswered) {
@@ -504,9 +495,8 @@ impl<'a> Runner<'a> {
         let until = Instant::now() + self.grace;
         while !self.jobs.is_empty() {
             self.launcher.look_after();
-            let next =
-                self.rx.recv_timeout(until.saturating_duration_since(Instant::now()).min(LOOK));
-            match next {
+            let patience = until.saturating_duration_since(Instant::now());
+            match self.rx.recv_timeout(patience.min(LOOK)) {
                 Ok(Input::Ended { trial, attempt, .. }) => {
                     drop(self.jobs.remove(&(trial, attempt)))
                 }
@@ -540,18 +530,7 @@ fn listed_in(view: &StudyState) -> impl Iterator<Item = &Path> {
         .flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| checkpoint.path.as_path()))
 }
 
-/// How long trials that were asked to leave may take: [`GRACE`], or the seconds of
-/// `HPSEARCH_GRACE`, which is there for tests.
-fn grace() -> Duration {
-    seconds_of("HPSEARCH_GRACE").unwrap_or(GRACE)
-}
-
-/// How long nothing is started after a first refusal of the machine: [`FIRST_WAIT`], or the seconds
-/// of `HPSEARCH_FIRST_WAIT`, which is there for tests.
-fn first_wait() -> Duration {
-    seconds_of("HPSEARCH_FIRST_WAIT").unwrap_or(FIRST_WAIT)
-}
-
+/// The seconds of a variable that is there for tests, instead of [`GRACE`] or [`FIRST_WAIT`].
 fn seconds_of(variable: &str) -> Option<Duration> {
     let seconds = std::env::var(variable).ok()?.parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
@@ -569,7 +548,7 @@ fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(
     // What cannot be looked at may be there.
     let lost: Vec<Event> = checkpoints
         .filter(|(_, path)| matches!(path.try_exists(), Ok(false)))
-        .map(|(trial, path)| Event::CheckpointDropped { trial, path })
+        .map(|(trial, path)| Event::Trial(trial, TrialEvent::CheckpointDropped { path }))
         .collect();
     if !lost.is_empty() {
         let at = clock_of(storage, lease.study)?.now();

@@ -28,10 +28,10 @@ pub use untried::untried;
 use crate::analysis::memory_model::{MemoryModel, smallest_sizes};
 use crate::study::constraint::{self, Constraint};
 use crate::study::history::History;
-use crate::study::params::Params;
+use crate::study::params::{Params, Value};
 use crate::study::registry::{Entry, OptionProblem, RegistryError, Table, UnknownName};
 use crate::study::seed::{SeedTree, StreamRng};
-use crate::study::space::Space;
+use crate::study::space::{Dimension, Space};
 use crate::study::spec::{AlgorithmSpec, Earlier, StudySpec};
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -102,6 +102,35 @@ pub struct Situation<'a> {
 }
 
 impl<'a> Ask<'a> {
+    /// A question without fixed values, limits or earlier studies.
+    pub fn new(
+        space: &'a Space,
+        history: History<'a>,
+        number: TrialNumber,
+        seeds: SeedTree,
+    ) -> Self {
+        static NOTHING: Params = Params::new();
+        Ask {
+            space,
+            history,
+            number,
+            fixed: &NOTHING,
+            budget: None,
+            constraints: &[],
+            earlier: &[],
+            room: None,
+            seeds,
+        }
+    }
+
+    /// A point with the `fixed` values; the others that are active are asked for, parents first.
+    fn assemble(&self, fixed: &Params, mut value: impl FnMut(&Dimension) -> Value) -> Params {
+        let Ok(point) = self
+            .space
+            .assemble(fixed, |dimension, _| Ok::<_, std::convert::Infallible>(value(dimension)));
+        point
+    }
+
     /// Whether a point keeps what the study requires of parameters. Samplers that choose among
     /// candidates choose among those; [`propose`] draws again for the others.
     pub fn allows(&self, params: &Params) -> bool {
@@ -112,32 +141,20 @@ impl<'a> Ask<'a> {
     /// Whether there are points that [`Ask::allows`] may refuse.
     pub fn is_restricted(&self) -> bool {
         self.room.is_some()
-            || self
-                .constraints
-                .iter()
-                .any(|constraint| matches!(constraint, Constraint::Require(_)))
+            || self.constraints.iter().any(|one| matches!(one, Constraint::Require(_)))
     }
 
     /// How the study stands.
     pub fn situation(&self) -> Situation<'a> {
         let trials = self.history.trials();
-        let finished = trials
-            .iter()
-            .filter(|trial| trial.state.is_finished() || trial.state == TrialState::Paused)
-            .count() as u64;
-        let stopped = trials
-            .iter()
-            .filter(|trial| matches!(trial.state, TrialState::Pruned | TrialState::Paused))
-            .count() as u64;
+        let count = |is_counted: fn(TrialState) -> bool| {
+            trials.iter().filter(|trial| is_counted(trial.state)).count() as u64
+        };
+        let finished = count(|state| state.is_finished() || state == TrialState::Paused);
+        let stopped = count(|state| matches!(state, TrialState::Pruned | TrialState::Paused));
         let unfinished = trials.len() as u64 - finished;
-        Situation {
-            space: self.space,
-            number: self.number,
-            finished,
-            stopped,
-            unfinished,
-            budget: self.budget,
-        }
+        let Ask { space, number, budget, .. } = *self;
+        Situation { space, number, finished, stopped, unfinished, budget }
     }
 }
 
@@ -148,17 +165,6 @@ pub struct Choice {
     pub sampler: &'static str,
     /// One sentence.
     pub reason: String,
-}
-
-/// What a sampler can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// Proposes points of conditional spaces.
-    pub conditional: bool,
-    /// Proposes points of spaces with continuous parameters.
-    pub continuous: bool,
-    /// May say that there is nothing left to propose.
-    pub exhausts: bool,
 }
 
 /// Why a sampler cannot propose.
@@ -198,8 +204,10 @@ pub enum SamplerError {
 
 /// Proposes points.
 pub trait Sampler: Send {
-    /// What it can do.
-    fn capabilities(&self) -> Capabilities;
+    /// Whether it may say that there is nothing left to propose.
+    fn exhausts(&self) -> bool {
+        false
+    }
 
     /// A point of `ask.space` that keeps `ask.fixed`. A function of its arguments: the same space,
     /// history, number and stream give the same point. `None`: every point was proposed.
@@ -323,3 +331,5 @@ pub fn resolve(
 mod bad_input_tests;
 #[cfg(test)]
 mod constrained_tests;
+#[cfg(test)]
+mod fixtures;

@@ -2,6 +2,8 @@
 //! passes one suite for.
 
 pub mod conformance;
+mod error;
+pub mod journal;
 pub mod memory;
 pub mod paths;
 pub mod sqlite;
@@ -10,12 +12,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use error::{SqliteFailure, StorageError};
 use serde::{Deserialize, Serialize};
 
 use crate::storage::paths::StudyFiles;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq};
+use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq, TrialEvent};
 use crate::study::finalists::Race;
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
@@ -254,314 +257,6 @@ pub struct StoredRequest {
     pub request: Request,
 }
 
-/// What can go wrong with a store.
-#[derive(Debug, thiserror::Error)]
-pub enum StorageError {
-    /// Another process holds the study.
-    #[error(
-        "study `{study}` is being run by process {} on {}: `hpsearch watch {study}` shows it, \
-         `hpsearch stop {study}` ends that run",
-        holder.pid, holder.host
-    )]
-    Busy {
-        /// Its name.
-        study: String,
-        /// By whom.
-        holder: Holder,
-        /// Since when.
-        since: Timestamp,
-    },
-    /// A process of another host or container holds the study, and nobody can tell from here
-    /// whether it lives.
-    #[error(
-        "study `{study}` is held by process {} on `{}`, another host or container than this one, \
-         for {held} (it last wrote {wrote} ago), \
-         and from here nobody can tell whether that process lives. If it is gone, as after a \
-         container was restarted under another name, \
-         run again with `--take-over` (a Rust program: `take_over`). If it lives, `hpsearch watch \
-         {study}` shows it: taking over ends its run at its next word, \
-         and its trials lose what they did since their last checkpoint",
-        holder.pid, holder.host
-    )]
-    HeldElsewhere {
-        /// Its name.
-        study: String,
-        /// By whom.
-        holder: Box<Holder>,
-        /// For how long, in words.
-        held: String,
-        /// How long ago anything was written about the study, in words.
-        wrote: String,
-    },
-    /// The lease was taken over: whoever holds this one must stop writing.
-    #[error("the lease on study {} was taken over by another process, and this one writes no \
-        more: `hpsearch ls` shows who has it; the next run continues from what is stored", study.0)]
-    Fenced {
-        /// Which study.
-        study: StudyId,
-    },
-    /// A study with this name exists.
-    #[error(
-        "a study called `{name}` exists already: choose another name, or continue with that one by \
-         `hpsearch run`"
-    )]
-    Exists {
-        /// The name.
-        name: String,
-    },
-    /// A trial out of order: numbers are given one after the other.
-    #[error(
-        "trial {trial} cannot be created now: the next number is {expected}; run the command \
-         again, and report it if this comes back"
-    )]
-    OutOfOrder {
-        /// The number of the event.
-        trial: TrialNumber,
-        /// The number that comes next.
-        expected: TrialNumber,
-    },
-    /// There is no such study.
-    #[error("there is no study {} in the store: `hpsearch ls` lists those that are", study.0)]
-    NoStudy {
-        /// Which.
-        study: StudyId,
-    },
-    /// There is no such trial.
-    #[error("the study has no trial {trial}: `hpsearch trials --sort number` lists those it has")]
-    NoTrial {
-        /// Which.
-        trial: TrialNumber,
-    },
-    /// The copy that is made before an older store is changed could not be made.
-    #[error(
-        "the store `{path}` has the older schema version {found}, and the copy of it could not be \
-         written to `{copy}`: \
-         make room or allow writing there, then run the same command again; nothing was changed"
-    )]
-    NoBackup {
-        /// The file.
-        path: String,
-        /// Its version.
-        found: i64,
-        /// Where the copy should have been.
-        copy: String,
-        /// SQLite's or the system's error.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The file is not a store.
-    #[error("`{path}` is not an hpsearch store: {why}; choose another file with `--store PATH`")]
-    NotAStore {
-        /// The file.
-        path: String,
-        /// What was found.
-        why: String,
-    },
-    /// The name of the store is not text.
-    #[error(
-        "the path of the store, `{path}`, is not UTF-8, and trials are told it as text; choose \
-         another one with `--store PATH`"
-    )]
-    NotText {
-        /// The file, as far as it can be shown.
-        path: String,
-    },
-    /// The file was written by a newer hpsearch.
-    #[error(
-        "`{path}` has schema version {found}; this hpsearch knows up to {known}: use a newer \
-         hpsearch"
-    )]
-    Newer {
-        /// The file.
-        path: String,
-        /// Its version.
-        found: i64,
-        /// Ours.
-        known: i64,
-    },
-    /// The file system cannot hold a store.
-    #[error(
-        "`{path}` is on a network file system ({kind}), where SQLite loses data; put the store on \
-         a local disk with `--store PATH`"
-    )]
-    NetworkFileSystem {
-        /// The file.
-        path: String,
-        /// The file system's name.
-        kind: String,
-    },
-    /// Something stored cannot be read back.
-    #[error(
-        "the store holds something unreadable in {place}: {why}; keep a copy of it, and see what \
-         `hpsearch doctor` says"
-    )]
-    Corrupt {
-        /// Table and row.
-        place: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// There is no store yet.
-    #[error(
-        "there is no store at `{path}`: `hpsearch run study.toml` makes one, `--store PATH` names \
-         another"
-    )]
-    Missing {
-        /// The file looked for.
-        path: String,
-    },
-    /// Something else lies at the path of a store.
-    #[error("`{path}` is {what}, and a store is a file: name one by `--store PATH`")]
-    NotAFile {
-        /// The path.
-        path: String,
-        /// What it is: `a directory`.
-        what: &'static str,
-    },
-    /// No space is left.
-    #[error(
-        "no space is left for the store `{path}` (while {doing}); what was written before is \
-         safe: free some space, then run the same command again"
-    )]
-    DiskFull {
-        /// The file.
-        path: String,
-        /// What was being done.
-        doing: &'static str,
-        /// SQLite's error.
-        #[source]
-        source: rusqlite::Error,
-    },
-    /// The system refuses or breaks off a write: a quota, a limit on file sizes, a disk that fails
-    /// or turned read-only.
-    #[error(
-        "the store `{path}` cannot be written any more (while {doing}), by a quota, a limit on \
-         file sizes (`ulimit -f`) or an error of the disk \
-         (`dmesg` tells); what was written before is safe: repair that, then run the same command \
-         again"
-    )]
-    WriteFailed {
-        /// The file.
-        path: String,
-        /// What was being done.
-        doing: &'static str,
-        /// SQLite's error.
-        #[source]
-        source: rusqlite::Error,
-    },
-    /// The file that was opened is not at its path any more: what is written to it now, nobody
-    /// would find.
-    #[error(
-        "the store `{path}` {what} while it was in use, and nothing more is written: put it back \
-         with its `-wal` file, \
-         or name its new place with `--store PATH`, then run the same command again"
-    )]
-    Moved {
-        /// The path.
-        path: String,
-        /// What became of it.
-        what: &'static str,
-    },
-    /// A file beside the store, its log or the index of that, is not the one that was opened.
-    #[error(
-        "`{path}` {what} while the store was in use, and nothing more is written: {rescue}. Leave \
-         the `-wal` and `-shm` files of a store \
-         alone while it is in use, and run the same command again"
-    )]
-    Exchanged {
-        /// That file.
-        path: String,
-        /// What became of it.
-        what: &'static str,
-        /// What became of what was in it.
-        rescue: sqlite::Rescue,
-    },
-    /// The process that runs the study is stopped.
-    #[error(
-        "study `{study}` is being run by process {} on {}, and that process is stopped (by \
-         SIGSTOP or Ctrl-Z): `kill -CONT {}` lets it continue; \
-         after `kill -9 {}` this command takes the study over",
-        holder.pid, holder.host, holder.pid, holder.pid
-    )]
-    HolderStopped {
-        /// Its name.
-        study: String,
-        /// By whom.
-        holder: Holder,
-    },
-    /// The file or its directory cannot be opened or written.
-    #[error(
-        "the store `{path}` cannot be opened or written (while {doing}): check the permissions of \
-         the file and its directory, \
-         or choose another place with `--store PATH`"
-    )]
-    NotUsable {
-        /// The file.
-        path: String,
-        /// What was being done.
-        doing: &'static str,
-        /// SQLite's error.
-        #[source]
-        source: rusqlite::Error,
-    },
-    /// The file is damaged.
-    #[error(
-        "the store `{path}` is damaged (found while {doing}): keep a copy, then save what can be \
-         read with `sqlite3 '{path}' .recover`"
-    )]
-    Damaged {
-        /// The file.
-        path: String,
-        /// What was being done.
-        doing: &'static str,
-        /// SQLite's error.
-        #[source]
-        source: rusqlite::Error,
-    },
-    /// Another process did not let go of the file.
-    #[error(
-        "another process kept the store `{path}` locked for more than {seconds} s (while {doing}): \
-         find it with `fuser '{path}'`, then run the same command again"
-    )]
-    Locked {
-        /// The file.
-        path: String,
-        /// What was being done.
-        doing: &'static str,
-        /// How long was waited.
-        seconds: u64,
-        /// SQLite's error.
-        #[source]
-        source: rusqlite::Error,
-    },
-    /// SQLite says something else.
-    #[error(
-        "the store `{path}` failed while {doing}; what was written before is safe: run the same \
-         command again, and `hpsearch doctor` if it fails again"
-    )]
-    Sqlite {
-        /// The file.
-        path: String,
-        /// What was being done.
-        doing: &'static str,
-        /// SQLite's error.
-        #[source]
-        source: rusqlite::Error,
-    },
-    /// The system says so.
-    #[error("`{path}` cannot be used for a store: choose another place with `--store PATH`")]
-    Io {
-        /// The file or its directory.
-        path: String,
-        /// The system's error.
-        #[source]
-        source: std::io::Error,
-    },
-}
-
-/// Events of a journal that are read at once.
-const JOURNAL_PAGE: u64 = 2_000;
-
 /// What was remarked on the lines of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remarked {
@@ -579,7 +274,7 @@ impl Remarked {
     /// Of the event that says it.
     pub fn of(event: Event) -> Option<Remarked> {
         match event {
-            Event::Remarked { attempt, kind, text, count, .. } => {
+            Event::Trial(_, TrialEvent::Remarked { attempt, kind, text, count, .. }) => {
                 Some(Remarked { attempt, kind, text, count })
             }
             _ => None,
@@ -607,15 +302,10 @@ impl Remarked {
 pub trait StorageReader: Send {
     /// The names of the directories that were taken for the files of a study's trials, the present
     /// one first.
-    fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        let _keeps_no_files = study;
-        Ok(Vec::new())
-    }
+    fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
     /// The store's own random name, by which files on the disk know whose they are; `None` of one
     /// that keeps no files.
-    fn identity(&self) -> Result<Option<String>, StorageError> {
-        Ok(None)
-    }
+    fn identity(&self) -> Result<Option<String>, StorageError>;
     /// All studies by name.
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError>;
     /// The study called `name`.
@@ -688,16 +378,7 @@ pub trait StorageReader: Send {
         study: StudyId,
         trial: TrialNumber,
         after: Seq,
-    ) -> Result<(Vec<Remarked>, Seq), StorageError> {
-        let (mut remarks, mut last) = (Vec::new(), after);
-        loop {
-            let events = self.events_after(study, last, JOURNAL_PAGE)?;
-            let Some((seq, ..)) = events.last() else { return Ok((remarks, last)) };
-            last = *seq;
-            let own = events.into_iter().filter(|(_, _, event)| event.trial() == Some(trial));
-            remarks.extend(own.filter_map(|(_, _, event)| Remarked::of(event)));
-        }
-    }
+    ) -> Result<(Vec<Remarked>, Seq), StorageError>;
     /// What the study used so far: time of devices, and what forecasts are made of.
     fn used(&self, study: StudyId) -> Result<Used, StorageError>;
     /// The checkpoints that are there, by trial and step.
@@ -712,9 +393,7 @@ pub trait StorageReader: Send {
     fn document(&self, digest: &str) -> Result<Option<String>, StorageError>;
     /// The file whose lock tells whether whoever runs the study lives: beside the store. `None` of
     /// a store in memory.
-    fn lock_file(&self, _study: StudyId) -> Option<PathBuf> {
-        None
-    }
+    fn lock_file(&self, study: StudyId) -> Option<PathBuf>;
     /// Whether anything was committed by anyone since the last call.
     fn changed(&mut self) -> Result<bool, StorageError>;
 }
@@ -722,14 +401,9 @@ pub trait StorageReader: Send {
 /// Writing. Everything a call writes is one transaction.
 pub trait Storage: StorageReader {
     /// Takes a directory of that name for the files of a study's trials.
-    fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError> {
-        let _keeps_no_files = (study, name);
-        Ok(())
-    }
+    fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError>;
     /// Gives the store a new random name: it is a copy of another, whose files are not its own.
-    fn renew_identity(&mut self) -> Result<Option<String>, StorageError> {
-        Ok(None)
-    }
+    fn renew_identity(&mut self) -> Result<Option<String>, StorageError>;
     /// A new study.
     fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError>;
     /// Replaces the stored specification (after the differences were accepted).
@@ -770,7 +444,7 @@ pub trait Storage: StorageReader {
         now: Timestamp,
         request: &Request,
     ) -> Result<i64, StorageError>;
-    /// Requests not yet served, oldest first. [`Event::RequestServed`] serves one, in the
+    /// Requests not yet served, oldest first. [`crate::study::event::StudyEvent::RequestServed`] serves one, in the
     /// transaction of what it leads to.
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError>;
     /// What came of a request; `None` while it waits, or if there is none of this key.
@@ -784,7 +458,7 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 fn check_creations(existing: u64, events: &[Event]) -> Result<(), StorageError> {
     let mut expected = TrialNumber(existing);
     for event in events {
-        if let Event::TrialCreated { trial, .. } = event {
+        if let Event::Trial(trial, TrialEvent::Created { .. }) = event {
             if *trial != expected {
                 return Err(StorageError::OutOfOrder { trial: *trial, expected });
             }

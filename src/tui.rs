@@ -19,7 +19,6 @@ mod line;
 mod list;
 mod loader;
 mod log;
-mod look;
 mod overlay;
 mod picker;
 mod picture;
@@ -32,6 +31,7 @@ mod studies;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod theme;
 
 use std::io;
 use std::path::PathBuf;
@@ -48,13 +48,13 @@ use crate::storage::{HeldLease, StorageError, StorageReader, StudyId};
 use crate::study::event::Request;
 use crate::study::time::Timestamp;
 use loader::{Loader, LoaderMessage};
-pub use look::{Look, Palette};
 use preferences::Preferences;
-use snapshot::{Source, Wanted};
+use snapshot::{SnapshotRequest, Source};
 use state::{Command, RunPhase, State};
 pub use studies::choose_study;
 pub use terminal::Before;
-use terminal::{Alarm, TerminalGuard, Woken};
+use terminal::{EventPoll, TerminalGuard, Woken};
+pub use theme::{Palette, Theme};
 
 /// Who runs the study that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,11 +70,11 @@ pub enum TuiMode {
 pub enum TuiExit {
     /// The person left, or the end had come.
     Left,
-    /// The run shall continue without its terminal.
+    /// The run continues without its terminal.
     Detached,
-    /// The run was over, and more was asked of the study here: it shall be run again.
+    /// The run was over, and more was asked of the study here: run it again.
     RunAgain,
-    /// A second Ctrl-C: the running trials shall be killed now.
+    /// A second Ctrl-C: kill the running trials now.
     KillNow,
     /// The terminal was closed, or a panic took it away: nobody can stop the study from here any
     /// more.
@@ -86,7 +86,7 @@ pub enum TuiExit {
 pub enum RunnerEnd {
     /// The study is over or was stopped: the screen stays, so that it can be read.
     Finished(String),
-    /// The process was told to leave (a signal): the screen is left at once.
+    /// A signal asked the process to leave: the screen is left at once.
     Interrupted,
 }
 
@@ -100,13 +100,13 @@ pub enum Detach {
 }
 
 /// What the screens need besides the store's reading side.
-pub struct Surroundings<'a> {
+pub struct TuiContext<'a> {
     /// Who runs the study.
     pub mode: TuiMode,
     /// Whether an embedded run can be detached.
     pub detach: Detach,
     /// What the terminal can show.
-    pub look: Look,
+    pub theme: Theme,
     /// The store's path: trials' logs lie beside it.
     pub store: PathBuf,
     /// Puts a request into the store; its key there.
@@ -122,7 +122,7 @@ pub struct Surroundings<'a> {
 pub enum TuiError {
     /// The terminal cannot be used.
     #[error("the terminal cannot show the leaderboard; `--plain` prints lines instead")]
-    Terminal(#[source] io::Error),
+    Terminal(#[from] io::Error),
     /// The store cannot be read.
     #[error("the study cannot be read: `hpsearch doctor` looks at the store")]
     Storage(#[from] StorageError),
@@ -147,33 +147,25 @@ const PATIENCE: Duration = Duration::from_millis(15);
 pub fn run_tui(
     reader: Box<dyn StorageReader>,
     study: StudyId,
-    surroundings: &mut Surroundings<'_>,
+    context: &mut TuiContext<'_>,
 ) -> Result<TuiExit, TuiError> {
-    let mut source = Source::new(
-        reader,
-        study,
-        surroundings.store.clone(),
-        surroundings.life,
-        surroundings.look,
-    );
+    let mut source = Source::new(reader, study, context.store.clone(), context.life, context.theme);
     // Read once before the terminal is taken: an unreadable store is a plain error message.
-    let wanted = Arc::new(Wanted::first_page());
+    let wanted = Arc::new(SnapshotRequest::first_page());
     let snapshot = source.load(&wanted)?;
     let preferences = Preferences::from_environment(
         |name| std::env::var(name).ok(),
-        &surroundings.store,
+        &context.store,
         &snapshot.summary.spec.name,
     );
-    let mut state = State::new(surroundings.mode, snapshot, preferences.load());
+    let mut state = State::new(context.mode, snapshot, preferences.load());
     state.zone = TimeZone::system();
-    state.detach = surroundings.detach;
-    let alarm = Alarm::new(surroundings.mode).map_err(TuiError::Terminal)?;
-    let loader =
-        Loader::start(source, Arc::clone(&wanted), alarm.waker().map_err(TuiError::Terminal)?)
-            .map_err(TuiError::Terminal)?;
-    let held = TerminalGuard::take().map_err(TuiError::Terminal)?;
-    let screens = Screens { held, alarm, loader, wanted, state, preferences, drawn: None };
-    match screens.run(surroundings) {
+    state.detach = context.detach;
+    let event_poll = EventPoll::new(context.mode)?;
+    let loader = Loader::start(source, Arc::clone(&wanted), event_poll.waker()?)?;
+    let held = TerminalGuard::take()?;
+    let screens = Screens { held, event_poll, loader, wanted, state, preferences, drawn: None };
+    match screens.run(context) {
         // A write meets a closed terminal before the hangup does.
         Err(TuiError::Terminal(error))
             if error.raw_os_error() == Some(Errno::IO.raw_os_error()) =>
@@ -186,81 +178,73 @@ pub fn run_tui(
 
 struct Screens {
     held: TerminalGuard,
-    alarm: Alarm,
+    event_poll: EventPoll,
     loader: Loader,
-    wanted: Arc<Wanted>,
+    wanted: Arc<SnapshotRequest>,
     state: State,
     preferences: Preferences,
     drawn: Option<Instant>,
 }
 
-/// Whether the screen is as it should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Freshness {
-    Current,
-    Stale,
-}
-
 impl Screens {
-    fn run(mut self, surroundings: &mut Surroundings<'_>) -> Result<TuiExit, TuiError> {
-        let mut frame = Freshness::Stale;
+    fn run(mut self, context: &mut TuiContext<'_>) -> Result<TuiExit, TuiError> {
+        let mut is_stale = true;
         loop {
-            if let Some(exit) = self.told_to_leave() {
+            if let Some(exit) = self.exit_by_signal() {
                 // The loader's panic is known by the terminal first, which it gave back, and a
                 // little later by its silence.
                 let patience =
-                    if surroundings.mode == TuiMode::Watching { FAREWELL } else { FAREWELL_OF_ONE };
+                    if context.mode == TuiMode::Watching { FAREWELL } else { FAREWELL_OF_ONE };
                 let is_loaders = !self.held.is_held() && self.loader.ends_within(patience);
                 return if is_loaders { Err(TuiError::Loader) } else { Ok(exit) };
             }
-            if self.alarm.told_to_suspend() {
-                self.held.suspend().map_err(TuiError::Terminal)?;
-                frame = Freshness::Stale;
+            if self.event_poll.takes_suspension() {
+                self.held.suspend()?;
+                is_stale = true;
             }
-            match self.end(surroundings) {
+            match self.end(context) {
                 Command::Leave(exit) => return Ok(exit),
                 Command::Ignore => {}
-                _ => frame = Freshness::Stale,
+                _ => is_stale = true,
             }
             let waits = self.want()?;
-            if self.hear()? == Freshness::Stale
-                || self.drawn.is_none_or(|drawn| self.has_clock() && drawn.elapsed() >= TICK)
-            {
-                frame = Freshness::Stale;
-            } else if waits && frame == Freshness::Stale {
+            let is_due = |drawn: Instant| self.has_clock() && drawn.elapsed() >= TICK;
+            if self.drawn.is_none_or(is_due) | self.hear()? {
+                is_stale = true;
+            } else if waits && is_stale {
                 // What the key asked for is a moment away; the frame can wait that long.
-                let _keys_or_news = self.alarm.wait(Some(PATIENCE));
+                let _keys_or_news = self.event_poll.wait(Some(PATIENCE));
                 self.hear()?;
             }
-            if frame == Freshness::Stale {
-                self.draw(surroundings.look)?;
-                frame = Freshness::Current;
+            if is_stale {
+                self.draw(context.theme)?;
+                is_stale = false;
             }
-            if self.alarm.wait(self.patience(surroundings.mode)) == Woken::Gone {
+            if self.event_poll.wait(self.patience(context.mode)) == Woken::Gone {
                 return Ok(TuiExit::Gone);
             }
-            match self.keys(surroundings)? {
+            match self.keys(context)? {
                 Command::Leave(exit) => return Ok(exit),
                 Command::Ignore => {}
-                _ => frame = Freshness::Stale,
+                _ => is_stale = true,
             }
         }
     }
 
-    fn told_to_leave(&self) -> Option<TuiExit> {
-        if self.alarm.hung_up() || !self.held.is_held() {
+    fn exit_by_signal(&self) -> Option<TuiExit> {
+        if self.event_poll.is_hung_up() || !self.held.is_held() {
             return Some(TuiExit::Gone);
         }
-        self.alarm.told_to_leave().then_some(TuiExit::Left)
+        self.event_poll.is_terminated().then_some(TuiExit::Left)
     }
 
     /// What the end of the study, if it has come, means for the screens.
-    fn end(&mut self, surroundings: &Surroundings<'_>) -> Command {
+    fn end(&mut self, context: &TuiContext<'_>) -> Command {
         if self.state.is_to_run_again() {
             return Command::Leave(TuiExit::RunAgain);
         }
-        let ended = match surroundings.mode {
-            TuiMode::Embedded => (surroundings.ended)(),
+        let ended = match context.mode {
+            TuiMode::Embedded => (context.ended)(),
             TuiMode::Watching => self.state.seen.summary.finished.clone().map(RunnerEnd::Finished),
         };
         match (ended, &self.state.phase) {
@@ -268,7 +252,7 @@ impl Screens {
             (Some(RunnerEnd::Finished(reason)), RunPhase::Open | RunPhase::Stopping) => {
                 self.state.over(reason)
             }
-            (None, RunPhase::Over(_)) if surroundings.mode == TuiMode::Watching => {
+            (None, RunPhase::Over(_)) if context.mode == TuiMode::Watching => {
                 // Its budget was raised, and it continues.
                 self.state.phase = RunPhase::Open;
                 Command::Redraw
@@ -279,7 +263,7 @@ impl Screens {
 
     /// Tells the loader what is wanted, if that is something new; whether it was.
     fn want(&mut self) -> Result<bool, TuiError> {
-        let size = self.held.canvas.size().map_err(TuiError::Terminal)?;
+        let size = self.held.canvas.size()?;
         screen::measure(Rect::new(0, 0, size.width, size.height), &mut self.state);
         let wanted = self.state.wanted();
         if wanted == *self.wanted {
@@ -290,17 +274,17 @@ impl Screens {
         Ok(true)
     }
 
-    /// Takes in what the loader has to say.
-    fn hear(&mut self) -> Result<Freshness, TuiError> {
-        let mut frame = Freshness::Current;
-        while let Some(news) = self.loader.news().map_err(|_| TuiError::Loader)? {
+    /// Takes in what the loader has to say; whether it had something to say.
+    fn hear(&mut self) -> Result<bool, TuiError> {
+        let mut has_news = false;
+        while let Some(news) = self.loader.news()? {
             match news {
                 LoaderMessage::Snapshot(snapshot) => self.state.see(*snapshot),
                 LoaderMessage::Trouble(trouble) => self.state.notice = Some(trouble),
             }
-            frame = Freshness::Stale;
+            has_news = true;
         }
-        Ok(frame)
+        Ok(has_news)
     }
 
     /// Whether something on the screen moves by itself.
@@ -317,20 +301,18 @@ impl Screens {
         }
     }
 
-    fn draw(&mut self, look: Look) -> Result<(), TuiError> {
+    fn draw(&mut self, theme: Theme) -> Result<(), TuiError> {
         let state = &mut self.state;
-        self.held
-            .draw(|frame| screen::draw(frame, state, now(), look))
-            .map_err(TuiError::Terminal)?;
+        self.held.draw(|frame| screen::draw(frame, state, now(), theme))?;
         self.drawn = Some(Instant::now());
         Ok(())
     }
 
     /// Takes all keys that are there.
-    fn keys(&mut self, surroundings: &mut Surroundings<'_>) -> Result<Command, TuiError> {
+    fn keys(&mut self, context: &mut TuiContext<'_>) -> Result<Command, TuiError> {
         let mut done = Command::Ignore;
-        while poll(Duration::ZERO).map_err(TuiError::Terminal)? {
-            let command = match read().map_err(TuiError::Terminal)? {
+        while poll(Duration::ZERO)? {
+            let command = match read()? {
                 TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
                     panic_if_told(key.code);
                     self.state.press(key)
@@ -343,7 +325,7 @@ impl Screens {
                 Command::Ignore => {}
                 Command::Leave(_) => return Ok(command),
                 command => {
-                    self.carry_out(command, surroundings)?;
+                    self.carry_out(command, context)?;
                     done = Command::Redraw;
                 }
             }
@@ -354,23 +336,23 @@ impl Screens {
     fn carry_out(
         &mut self,
         command: Command,
-        surroundings: &mut Surroundings<'_>,
+        context: &mut TuiContext<'_>,
     ) -> Result<(), TuiError> {
         match command {
             Command::Ask(request) => {
                 // Notes and tags are done at once, and need no answer.
                 let is_answered = request.entry().is_none();
-                match (surroundings.request)(request) {
+                match (context.request)(request) {
                     Ok(id) if is_answered => self.state.asked(id),
                     Ok(_) => {}
-                    Err(error) => self.state.notice = Some(format!("not asked: {error}")),
+                    Err(error) => {
+                        self.state.notice = Some(format!("not asked: {}", error.with_remedy()))
+                    }
                 }
             }
-            Command::Copy(text) => {
-                self.held.send(&clipboard::sequence(&text)).map_err(TuiError::Terminal)?
-            }
+            Command::Copy(text) => self.held.send(&clipboard::sequence(&text))?,
             Command::Keep => {
-                if let Err(error) = self.preferences.keep(&self.state.choices) {
+                if let Err(error) = self.preferences.keep(&self.state.settings) {
                     self.state.notice =
                         Some(format!("the choice holds for this session only: {error}"));
                 }
@@ -381,7 +363,7 @@ impl Screens {
                 let _ours_at_least =
                     rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
             }
-            Command::Refresh => self.held.clear().map_err(TuiError::Terminal)?,
+            Command::Refresh => self.held.clear()?,
             Command::Ignore | Command::Redraw | Command::Leave(_) => {}
         }
         Ok(())
@@ -393,7 +375,7 @@ impl Screens {
 fn panic_if_told(code: KeyCode) {
     if cfg!(debug_assertions)
         && let KeyCode::Char(key) = code
-        && std::env::var("HPSEARCH_PANIC_AT_KEY").is_ok_and(|told| told == key.to_string())
+        && std::env::var("HPSEARCH_PANIC_AT_KEY").is_ok_and(|asked| asked == key.to_string())
     {
         panic!("told to panic at `{key}`");
     }

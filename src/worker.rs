@@ -14,8 +14,11 @@ use std::os::fd::AsFd as _;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::runner::processes::ControlGroup;
-use crate::runner::protocol::{Job, JobEnd, MessageToRunner, MessageToTrial, RUN_GROUP};
+use crate::runner::protocol::{COMMAND_NOT_FOUND, Job, MessageToRunner, MessageToTrial, RUN_GROUP};
+use crate::runner::threads;
 use crate::study::decision::Action;
+use crate::study::event::AttemptEnd;
+use crate::study::spec::FailureCause::Program;
 
 /// What arrives on a worker's stdin.
 enum Incoming {
@@ -32,13 +35,9 @@ pub fn serve() -> i32 {
     // Started as `/proc/self/exe`, it would be called `exe` in lists of processes.
     let _only_a_name = std::fs::write("/proc/self/comm", "hpsearch");
     let (tx, rx) = unbounded();
-    if let Err(error) =
-        std::thread::Builder::new().name("stdin".to_owned()).spawn(move || read_stdin(&tx))
-    {
-        let end = MessageToRunner::End {
-            end: JobEnd::Refused,
-            message: Some(format!("cannot start a thread of a worker: {error}")),
-        };
+    if let Err(error) = threads::spawn("stdin", move || read_stdin(&tx)) {
+        let message = Some(format!("cannot start a thread of a worker: {error}"));
+        let end = MessageToRunner::End { end: AttemptEnd::Refused, message };
         say(&end);
         say_aside(&end);
         return 0;
@@ -85,9 +84,10 @@ pub fn exec(words: &[std::ffi::OsString]) -> i32 {
     };
     let message =
         format!("cannot start `{}`: {what}; check `run` in [command]", program.to_string_lossy());
-    let end = if command::is_refused(&error) { JobEnd::Refused } else { JobEnd::Failed };
+    let end =
+        if command::is_refused(&error) { AttemptEnd::Refused } else { AttemptEnd::Failed(Program) };
     say(&MessageToRunner::End { end, message: Some(message) });
-    command::COMMAND_NOT_FOUND
+    COMMAND_NOT_FOUND
 }
 
 #[cfg(feature = "train")]
@@ -100,7 +100,7 @@ fn carry_out(_: &Job, _: &Receiver<Incoming>) {
     let message =
         "this hpsearch was built without the `train` feature: build it with default features"
             .to_owned();
-    say(&MessageToRunner::End { end: JobEnd::Failed, message: Some(message) });
+    say(&MessageToRunner::End { end: AttemptEnd::Failed(Program), message: Some(message) });
 }
 
 /// Writes a message to the runner, on a line of its own whatever was printed before.

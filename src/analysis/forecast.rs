@@ -86,6 +86,13 @@ pub struct Situation<'a> {
     pub now: Timestamp,
 }
 
+impl Situation<'_> {
+    /// Trials that count towards the budget so far.
+    fn counted(&self) -> f64 {
+        float(counted(self.counts, self.spec.budget.count))
+    }
+}
+
 /// What is ahead of a study.
 ///
 /// The time of a trial is estimated as survival times are (Kaplan and Meier, 1958): trials that run
@@ -100,65 +107,53 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
     if situation.counts.only_fail() {
         return Forecast::default();
     }
-    let Some(pace) = Pace::of(situation) else {
-        return Forecast { disk: disk(situation, None), ..Forecast::default() };
-    };
+    let nothing = || Forecast { disk: disk(situation, None), ..Forecast::default() };
+    let Some(pace) = Pace::of(situation) else { return nothing() };
     let budget = &situation.spec.budget;
     let device_so_far = situation.used.device_time(situation.now).as_secs_f64();
-    let share = share(situation.used);
-    let by_trials = budget.trials.map(|limit| pace.of_the_rest(situation, limit));
-    let device_limit = budget.device_limit();
+    let (share, at_work) = (share(situation.used), pace.slots_at_work());
+    let device_left = budget
+        .device_limit()
+        .map(|limit| (limit, (limit.time().as_secs_f64() - device_so_far).max(0.0)));
+    let by_trials = budget.trials.map(|limit| pace.of_the_rest(limit));
     // Each limit, as the seconds that are left until it ends the study.
-    let mut ends: Vec<(EndedBy, Span)> = Vec::new();
-    if let Some(work) = by_trials {
-        ends.push((EndedBy::Trials, pace.wall(situation, work)));
-    }
-    if let Some(limit) = budget.time {
-        ends.push((
-            EndedBy::Time,
-            Span::exactly(limit.saturating_sub(situation.elapsed).as_secs_f64()),
-        ));
-    }
-    if let Some(limit) = device_limit {
-        let left = (limit.time().as_secs_f64() - device_so_far).max(0.0);
-        let by = if matches!(limit, DeviceLimit::Hours(_)) {
-            EndedBy::DeviceHours
-        } else {
-            EndedBy::Cost
-        };
-        ends.push((by, Span::exactly(left / (pace.slots_at_work(situation) * share))));
-    }
+    let ends = [
+        by_trials.map(|work| (EndedBy::Trials, pace.wall(work))),
+        budget.time.map(|limit| {
+            let left = limit.saturating_sub(situation.elapsed);
+            (EndedBy::Time, Span::exactly(left.as_secs_f64()))
+        }),
+        device_left.map(|(limit, left)| {
+            let by = match limit {
+                DeviceLimit::Hours(_) => EndedBy::DeviceHours,
+                DeviceLimit::Cost { .. } => EndedBy::Cost,
+            };
+            (by, Span::exactly(left / (at_work * share)))
+        }),
+    ];
+    let ends = || ends.iter().flatten().copied();
     let Some((ended_by, first)) =
-        ends.iter().copied().min_by(|(_, one), (_, other)| one.likely.total_cmp(&other.likely))
+        ends().min_by(|(_, one), (_, other)| one.likely.total_cmp(&other.likely))
     else {
-        return Forecast { disk: disk(situation, None), ..Forecast::default() };
+        return nothing();
     };
-    let hard = ends
-        .iter()
-        .filter(|(by, _)| *by != EndedBy::Trials)
-        .map(|(_, span)| span.likely)
-        .fold(f64::INFINITY, f64::min);
-    let seconds_left = first.at_most(hard);
-    let at_work = pace.slots_at_work(situation);
+    let hard = ends().filter(|(by, _)| *by != EndedBy::Trials).map(|(_, span)| span.likely);
+    let seconds_left = first.at_most(hard.fold(f64::INFINITY, f64::min));
     let work_left = match by_trials.filter(|_| ended_by == EndedBy::Trials) {
-        Some(work) => work.at_most(device_limit.map_or(f64::INFINITY, |limit| {
-            (limit.time().as_secs_f64() - device_so_far).max(0.0) / share
-        })),
+        Some(work) => work.at_most(device_left.map_or(f64::INFINITY, |(_, left)| left / share)),
         None => seconds_left.map(|seconds| seconds * at_work),
     };
     let device_hours = work_left.map(|work| (device_so_far + work * share) / 3600.0);
     let trials = match ended_by {
         EndedBy::Trials => None,
-        _ => Some(pace.trials_in(situation, seconds_left.likely * at_work)),
+        _ => Some(pace.trials_in(seconds_left.likely * at_work)),
     };
+    let most_trials = trials.map(|trials| trials.likely).or(budget.trials.map(float));
     Forecast {
         seconds_left: Some(seconds_left),
         device_hours: Some(device_hours),
         cost: budget.price_per_hour.map(|price| device_hours.map(|hours| hours * price)),
-        disk: disk(
-            situation,
-            trials.map(|trials| trials.likely).or_else(|| as_float(budget.trials?)),
-        ),
+        disk: disk(situation, most_trials),
         trials,
         ended_by: Some(ended_by),
         race: race(situation),
@@ -169,26 +164,20 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
 /// trials were, as often as its finalists go into the slots.
 fn race(situation: &Situation<'_>) -> Option<Span> {
     let finalists = situation.spec.race;
-    let complete = || {
-        situation
-            .used
-            .recent
-            .iter()
-            .filter(|tried| tried.state == TrialState::Complete)
-            .map(|tried| tried.seconds(situation.now))
-    };
-    let trials = count(complete().count());
-    if finalists == 0 || trials == 0.0 {
+    let complete = situation.used.recent.iter().filter(|tried| tried.state == TrialState::Complete);
+    let seconds: Vec<f64> = complete.map(|tried| tried.seconds(situation.now)).collect();
+    if finalists == 0 || seconds.is_empty() {
         return None;
     }
-    let turns = (f64::from(finalists) / count(situation.used.slots.max(1))).ceil();
-    let round = turns * complete().sum::<f64>() / trials;
+    let turns = (f64::from(finalists) / slots(situation.used)).ceil();
+    let round = turns * seconds.iter().sum::<f64>() / count(seconds.len());
     let (least, most) = (f64::from(LEAST_ROUNDS), f64::from(MOST_ROUNDS));
     Some(Span { low: least * round, likely: (least + most) / 2.0 * round, high: most * round })
 }
 
 /// How fast a study goes.
-struct Pace {
+struct Pace<'a> {
+    situation: &'a Situation<'a>,
     /// Seconds of a slot that a trial takes, most likely.
     mean: f64,
     /// How much that may be off, as a share.
@@ -199,9 +188,9 @@ struct Pace {
     counted: f64,
 }
 
-impl Pace {
+impl<'a> Pace<'a> {
     /// `None` before anything took time.
-    fn of(situation: &Situation<'_>) -> Option<Pace> {
+    fn of(situation: &'a Situation<'a>) -> Option<Self> {
         let Situation { used, now, full_trial, counts, .. } = *situation;
         // A paused trial has left its slot, and most are never taken up again.
         let has_ended =
@@ -231,22 +220,22 @@ impl Pace {
         if share > 1e-9 {
             // The longest ones still run: they continue to a full trial, where its length is known,
             // or as long again.
-            mean += share
-                * (whole_trial(used, now, full_trial).unwrap_or(2.0 * before) - before).max(0.0);
+            let whole = whole_trial(used, now, full_trial).unwrap_or(2.0 * before);
+            mean += share * (whole - before).max(0.0);
         }
         let ended: Vec<f64> =
             times.iter().filter(|(_, ended, _)| *ended).map(|(seconds, ..)| *seconds).collect();
         let drift = if situation.spec.pruner.name == "none" { 0.1 } else { 0.3 };
         let over = counts.complete + counts.pruned + counts.failed;
-        let good = counted(counts, situation.spec.budget.count);
-        let counted = if over == 0 { 1.0 } else { (float(good) + 1.0) / (float(over) + 1.0) };
-        Some(Pace { mean, doubt: doubt(&ended, drift), survival, counted })
+        let counted =
+            if over == 0 { 1.0 } else { (situation.counted() + 1.0) / (float(over) + 1.0) };
+        Some(Pace { situation, mean, doubt: doubt(&ended, drift), survival, counted })
     }
 
     /// Seconds of slots until `limit` trials count.
-    fn of_the_rest(&self, situation: &Situation<'_>, limit: u64) -> Span {
-        let counts = situation.counts;
-        let missing = float(limit.saturating_sub(counted(counts, situation.spec.budget.count)));
+    fn of_the_rest(&self, limit: u64) -> Span {
+        let Situation { counts, used, now, .. } = *self.situation;
+        let missing = (float(limit) - self.situation.counted()).max(0.0);
         if missing == 0.0 {
             return Span::exactly(0.0);
         }
@@ -254,13 +243,8 @@ impl Pace {
         let unfinished = float(counts.queued + counts.running + counts.paused).min(ends.ceil());
         let begun =
             |tried: &&Tried| matches!(tried.state, TrialState::Queued | TrialState::Running);
-        let rest: f64 = situation
-            .used
-            .recent
-            .iter()
-            .filter(begun)
-            .map(|tried| self.rest_of(tried.seconds(situation.now)))
-            .sum();
+        let rest: f64 =
+            used.recent.iter().filter(begun).map(|tried| self.rest_of(tried.seconds(now))).sum();
         let likely = (ends - unfinished).max(0.0) * self.mean + rest;
         Span { low: likely * (1.0 - self.doubt), likely, high: likely * (1.0 + self.doubt) }
     }
@@ -286,21 +270,20 @@ impl Pace {
 
     /// Slots that work at a moment, on average: all of them, but for what starting trials takes.
     /// They are as busy as their devices.
-    fn slots_at_work(&self, situation: &Situation<'_>) -> f64 {
-        let slots = count(situation.used.slots.max(1));
-        let elapsed = situation.elapsed.as_secs_f64();
-        if elapsed <= 0.0 || situation.counts.complete + situation.counts.pruned == 0 {
+    fn slots_at_work(&self) -> f64 {
+        let Situation { used, now, counts, .. } = *self.situation;
+        let (slots, elapsed) = (slots(used), self.situation.elapsed.as_secs_f64());
+        if elapsed <= 0.0 || counts.complete + counts.pruned == 0 {
             return slots;
         }
-        (situation.used.device_time(situation.now).as_secs_f64() / elapsed / share(situation.used))
-            .clamp(slots * 0.05, slots)
+        let at_work = used.device_time(now).as_secs_f64() / elapsed / share(used);
+        at_work.clamp(slots * 0.05, slots)
     }
 
     /// Seconds that so much work takes: at the end slots stand idle, until the last trial is done.
-    fn wall(&self, situation: &Situation<'_>, work: Span) -> Span {
-        let slots = count(situation.used.slots.max(1));
+    fn wall(&self, work: Span) -> Span {
+        let (slots, at_work) = (slots(self.situation.used), self.slots_at_work());
         let last = if work.likely > 0.0 { self.mean * (slots - 1.0) / slots } else { 0.0 };
-        let at_work = self.slots_at_work(situation);
         Span {
             low: work.low / at_work,
             likely: work.likely / at_work + last / 2.0,
@@ -309,8 +292,8 @@ impl Pace {
     }
 
     /// Trials that count when so many seconds of slots more were used.
-    fn trials_in(&self, situation: &Situation<'_>, work: f64) -> Span {
-        let done = float(counted(situation.counts, situation.spec.budget.count));
+    fn trials_in(&self, work: f64) -> Span {
+        let done = self.situation.counted();
         let more = |mean: f64| done + if mean > 0.0 { work / mean * self.counted } else { 0.0 };
         Span {
             low: more(self.mean * (1.0 + self.doubt)),
@@ -330,16 +313,17 @@ fn doubt(ended: &[f64], drift: f64) -> f64 {
     let mean = ended.iter().sum::<f64>() / trials;
     let variance =
         ended.iter().map(|seconds| (seconds - mean).powi(2)).sum::<f64>() / (trials - 1.0);
-    if mean > 0.0 {
-        (drift + 2.0 * (variance / (0.75 * trials)).sqrt() / mean).min(0.9)
-    } else {
-        0.9
-    }
+    let errors = 2.0 * (variance / (0.75 * trials)).sqrt();
+    if mean > 0.0 { (drift + errors / mean).min(0.9) } else { 0.9 }
 }
 
 /// Devices for each slot.
 fn share(used: &Used) -> f64 {
-    count(used.devices.max(1)) / count(used.slots.max(1))
+    count(used.devices.max(1)) / slots(used)
+}
+
+fn slots(used: &Used) -> f64 {
+    count(used.slots.max(1))
 }
 
 /// Seconds of a trial that goes to its end, from how fast steps go; `None` where that is not known.
@@ -372,7 +356,7 @@ fn disk(situation: &Situation<'_>, trials: Option<f64>) -> Option<Span> {
     }
     let each = float(bytes) / float(files);
     let there = float(bytes) + each * float(situation.used.unmeasured);
-    let (slots, paused) = (count(situation.used.slots.max(1)), float(situation.counts.paused));
+    let (slots, paused) = (slots(situation.used), float(situation.counts.paused));
     let rule = &situation.spec.checkpoints;
     let span = match rule.keep_best {
         Some(keep) => {
@@ -404,11 +388,6 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-fn as_float(number: u64) -> Option<f64> {
-    Some(float(number))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "an estimate from a number")]
 fn count(number: usize) -> f64 {
-    number as f64
+    float(number as u64)
 }

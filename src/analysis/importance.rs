@@ -8,6 +8,8 @@ mod fanova;
 mod forest;
 mod ped_anova;
 
+use std::cmp::Reverse;
+
 use crate::storage::Outcome;
 use crate::study::metric::{Direction, Score};
 use crate::study::params::Params;
@@ -44,17 +46,6 @@ pub struct Row<'a> {
     /// Its active parameters.
     pub params: &'a Params,
     /// Its value.
-    pub value: f64,
-}
-
-/// A trial that was stopped before its end.
-#[derive(Clone, Copy, Debug)]
-pub struct Stopped<'a> {
-    /// Its active parameters.
-    pub params: &'a Params,
-    /// The step of its last report.
-    pub step: u64,
-    /// That report.
     pub value: f64,
 }
 
@@ -134,18 +125,15 @@ pub fn rows<'a>(
     with_stopped(evaluator, rows, &stopped(outcomes), direction)
 }
 
-/// The trials of a study that a pruner stopped, as far as they reported anything.
-pub fn stopped(outcomes: &[Outcome]) -> Vec<Stopped<'_>> {
+/// The trials of a study that a pruner stopped, as far as they reported anything: the step of the
+/// last report, and its value.
+pub fn stopped(outcomes: &[Outcome]) -> Vec<(u64, Row<'_>)> {
     let pruned = outcomes.iter().filter(|outcome| outcome.state == TrialState::Pruned);
-    pruned
-        .filter_map(|outcome| {
-            Some(Stopped {
-                params: &outcome.params,
-                step: outcome.last_step?,
-                value: outcome.last_value?,
-            })
-        })
-        .collect()
+    let last = pruned.filter_map(|outcome| {
+        let row = Row { params: &outcome.params, value: outcome.last_value? };
+        Some((outcome.last_step?, row))
+    });
+    last.collect()
 }
 
 /// The rows of a study in which trials were stopped, as far as `evaluator` can count those, and how
@@ -155,37 +143,27 @@ pub fn stopped(outcomes: &[Outcome]) -> Vec<Stopped<'_>> {
 fn with_stopped<'a>(
     evaluator: Evaluator,
     rows: Vec<Row<'a>>,
-    stopped: &[Stopped<'a>],
+    stopped: &[(u64, Row<'a>)],
     direction: Direction,
 ) -> (Vec<Row<'a>>, usize) {
     if evaluator == Evaluator::Fanova || stopped.is_empty() {
         return (rows, 0);
     }
-    let mut finite: Vec<Row<'a>> = rows.into_iter().filter(|row| row.value.is_finite()).collect();
-    finite.sort_by_key(|row| Score::new(direction, row.value));
-    let mut behind = stopped.to_vec();
-    behind.sort_by_key(|trial| (std::cmp::Reverse(trial.step), Score::new(direction, trial.value)));
-    let is_tied = |one: &Stopped<'_>, other: &Stopped<'_>| {
-        one.step == other.step
-            && Score::new(direction, one.value) == Score::new(direction, other.value)
-    };
-    let mut ranked: Vec<Row<'a>> = Vec::with_capacity(finite.len() + behind.len());
-    for (place, row) in finite.iter().enumerate() {
-        let tied = place.checked_sub(1).filter(|before| finite[*before].value == row.value);
-        ranked.push(Row {
-            params: row.params,
-            value: tied.map_or_else(|| rank(place, direction), |before| ranked[before].value),
-        });
+    let score = |row: &Row<'_>| Score::new(direction, row.value);
+    let finite = rows.iter().filter(|row| row.value.is_finite());
+    let complete = finite.map(|row| ((false, Reverse(0), score(row)), row.params));
+    let behind = stopped.iter().map(|(step, row)| ((true, Reverse(*step), score(row)), row.params));
+    let mut ranked: Vec<_> = complete.chain(behind).collect();
+    ranked.sort_by_key(|(place, _)| *place);
+    let mut counted: Vec<Row<'a>> = Vec::with_capacity(ranked.len());
+    for (place, (key, params)) in ranked.iter().enumerate() {
+        let value = match place.checked_sub(1) {
+            Some(before) if ranked[before].0 == *key => counted[before].value,
+            _ => rank(place, direction),
+        };
+        counted.push(Row { params, value });
     }
-    for (place, trial) in behind.iter().enumerate() {
-        let at = finite.len() + place;
-        let tied = place.checked_sub(1).filter(|before| is_tied(&behind[*before], trial));
-        ranked.push(Row {
-            params: trial.params,
-            value: tied.map_or_else(|| rank(at, direction), |_| ranked[at - 1].value),
-        });
-    }
-    (ranked, behind.len())
+    (counted, stopped.len())
 }
 
 /// A place, from 0, as a value: the first is the best.

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::analysis::linalg::Matrix;
 use crate::arguments::{RowsAtOnce, TrainerArguments};
 use crate::study::params::Params;
 use crate::study::space::Distribution;
@@ -125,12 +126,8 @@ fn of_trainer(
         return sizes;
     }
     let shape = arguments.model.from_scratch();
-    let (hidden, inner, layers, heads) = (
-        shape.hidden_size as f64,
-        shape.intermediate_size as f64,
-        shape.num_layers as f64,
-        shape.num_heads as f64,
-    );
+    let (hidden, inner) = (shape.hidden_size as f64, shape.intermediate_size as f64);
+    let (layers, heads) = (shape.num_layers as f64, shape.num_heads as f64);
     add("weights", layers * hidden * (4.0 * hidden + 2.0 * inner));
     add("width", hidden);
     add(&format!("activations{short}"), tokens * layers * (hidden + inner));
@@ -203,11 +200,8 @@ impl MemoryModel {
         if most > 1.0 + WIDEST || least < 1.0 - WIDEST {
             return None;
         }
-        let factors = chosen
-            .iter()
-            .map(|name| (*name).to_owned())
-            .zip(best.factors.iter().skip(1).copied())
-            .collect();
+        let names = chosen.into_iter().map(str::to_owned);
+        let factors = names.zip(best.factors.iter().skip(1).copied()).collect();
         Some(MemoryModel { constant: best.factors[0], factors, most, least, trials: latest.len() })
     }
 
@@ -218,13 +212,9 @@ impl MemoryModel {
         reason = "not negative, and far below 2^64 or saturated there"
     )]
     pub fn expect(&self, sizes: &Sizes) -> Expected {
-        let bytes = self
-            .factors
-            .iter()
-            .fold(self.constant, |sum, (name, factor)| {
-                sum + factor * sizes.get(name).copied().unwrap_or(0.0)
-            })
-            .max(0.0);
+        let of_size = |(name, factor): &(String, f64)| factor * sizes.get(name).unwrap_or(&0.0);
+        let bytes = self.factors.iter().map(of_size).fold(self.constant, |sum, part| sum + part);
+        let bytes = bytes.max(0.0);
         Expected {
             least: (bytes * self.least) as u64,
             likely: bytes as u64,
@@ -242,10 +232,7 @@ impl MemoryModel {
             format!(", by their {}", names.join(" and "))
         };
         let off = 100.0 * (self.most - 1.0).max(1.0 - self.least);
-        format!(
-            "as {} that ended{sizes}, {off:.0} % off at most",
-            if self.trials == 1 { "one".to_owned() } else { self.trials.to_string() }
-        )
+        format!("as {} that ended{sizes}, {off:.0} % off at most", self.trials)
     }
 }
 
@@ -285,37 +272,30 @@ impl Fit {
                 std::iter::once(1.0 / bytes).chain(sizes).collect()
             })
             .collect();
-        let mut normal = vec![vec![0.0; unknowns]; unknowns];
-        let mut target = vec![0.0; unknowns];
+        let (mut normal, mut target) = (Matrix::new(unknowns), vec![0.0; unknowns]);
         for row in &rows {
             for (one, value) in row.iter().enumerate() {
                 target[one] += value;
-                row.iter()
-                    .enumerate()
-                    .for_each(|(other, second)| normal[one][other] += value * second);
+                let cells = normal.row_mut(one).iter_mut().zip(row);
+                cells.for_each(|(cell, other)| *cell += value * other);
             }
         }
-        let inverse = inverse(normal)?;
-        let factors: Vec<f64> = inverse
-            .iter()
-            .map(|line| line.iter().zip(&target).map(|(one, other)| one * other).sum())
-            .collect();
+        let factor = normal.factor()?;
+        let greatest = (0..unknowns).map(|one| normal.row(one)[one]).fold(0.0, f64::max);
+        if (0..unknowns).any(|one| factor.row(one)[one].powi(2) <= 1e-12 * greatest) {
+            return None;
+        }
+        let half = factor.inverse_of_factor();
+        let factors = half.transposed_times(&half.times(&target));
         if factors.iter().skip(1).any(|factor| *factor < 0.0)
-            || factors.iter().any(|factor: &f64| !factor.is_finite())
+            || factors.iter().any(|factor| !factor.is_finite())
         {
             return None;
         }
         let (mut sum, mut most, mut least) = (0.0, 1.0_f64, 1.0_f64);
         for row in &rows {
             let met: f64 = row.iter().zip(&factors).map(|(value, factor)| value * factor).sum();
-            let leverage: f64 = inverse
-                .iter()
-                .zip(row)
-                .map(|(line, one)| {
-                    one * line.iter().zip(row).map(|(value, other)| value * other).sum::<f64>()
-                })
-                .sum();
-            let error = (1.0 - met) / (1.0 - leverage).max(1e-6);
+            let error = (1.0 - met) / (1.0 - half.square_of_product(row)).max(1e-6);
             sum += error * error;
             // Seen = predicted / (1 - error).
             let times = if error < 1.0 { 1.0 / (1.0 - error) } else { f64::INFINITY };
@@ -331,33 +311,6 @@ impl Fit {
 }
 
 const MIB: f64 = 1_048_576.0;
-
-/// By Gauss and Jordan; `None` of a matrix that has none, or hardly.
-fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
-    let size = matrix.len();
-    for (index, line) in matrix.iter_mut().enumerate() {
-        line.extend((0..size).map(|column| f64::from(u8::from(column == index))));
-    }
-    let greatest =
-        matrix.iter().enumerate().map(|(index, line)| line[index].abs()).fold(0.0, f64::max);
-    for column in 0..size {
-        let pivot = (column..size).max_by(|one, other| {
-            matrix[*one][column].abs().total_cmp(&matrix[*other][column].abs())
-        })?;
-        if matrix[pivot][column].abs() <= 1e-12 * greatest {
-            return None;
-        }
-        matrix.swap(column, pivot);
-        let divisor = matrix[column][column];
-        matrix[column].iter_mut().for_each(|value| *value /= divisor);
-        let line = matrix[column].clone();
-        for (_, other) in matrix.iter_mut().enumerate().filter(|(index, _)| *index != column) {
-            let times = other[column];
-            other.iter_mut().zip(&line).for_each(|(value, taken)| *value -= times * taken);
-        }
-    }
-    Some(matrix.into_iter().map(|line| line[size..].to_vec()).collect())
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! A configuration of one's own: whether it is one of the study's, and not tried yet.
 
 use super::AppError;
-use crate::config;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::constraint;
 use crate::study::params::{Params, Value};
@@ -70,7 +69,7 @@ fn told(problem: &PointError, space: &Space) -> String {
         },
         PointError::Outside { name, .. } => match space.dimension(name) {
             Some(dimension) => {
-                format!("{problem}: it is {}", config::described(&dimension.distribution))
+                format!("{problem}: it is {}", dimension.distribution)
             }
             None => problem.to_string(),
         },

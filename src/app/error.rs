@@ -252,8 +252,15 @@ impl AppError {
                 "`[export] dir` in the study file says where the best trial is exported to at the \
                  end",
             ),
+            AppError::NotServed(RunnerError::Storage(error)) => said(format!(
+                "what was asked is kept, and done when the study is run; {}",
+                error.remedy()
+            )),
             AppError::NotServed(_) => {
                 text("what was asked is kept, and done when the study is run")
+            }
+            AppError::Storage(error) | AppError::Runner(RunnerError::Storage(error)) => {
+                said(error.remedy())
             }
             AppError::WarmStartUnreadable { .. } => {
                 text("name a store of hpsearch, or take it out")
@@ -265,8 +272,7 @@ impl AppError {
                 "take it out, or name a study with complete trials and parameters of the same \
                  names",
             ),
-            AppError::Storage(_)
-            | AppError::StudyFile(_)
+            AppError::StudyFile(_)
             | AppError::Runner(_)
             | AppError::Export(_)
             | AppError::Job(_)

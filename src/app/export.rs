@@ -20,7 +20,7 @@ use crate::storage::paths::{self, store_files};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId, StudySummary};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Device;
-use crate::study::event::Event;
+use crate::study::event::{Event, FinalistsEvent};
 use crate::study::metric::Metrics;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::spec::{Milestones, Program, Quantize, StudySpec};
@@ -315,7 +315,7 @@ pub fn test_winner(
     let written = store.append(
         &lease,
         runner::now(),
-        &[Event::WinnerTested { trial: winner.trial, metrics }],
+        &[Event::Finalists(FinalistsEvent::Tested { trial: winner.trial, metrics })],
     );
     store.release(&lease)?;
     written?;

@@ -216,31 +216,19 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join("\n")
         };
-        for run in [
-            r#""sh", "trian.py", "{x}""#,
-            r#""sh", "-u", "trian.py", "{x}""#,
-            r#""env", "A=1", "sh", "trian.py", "{x}""#,
+        let train = "so every trial would fail\nhelp: did you mean `train.py`?";
+        for (run, end) in [
+            (r#""sh", "trian.py", "{x}""#, train),
+            (r#""sh", "-u", "trian.py", "{x}""#, train),
+            (r#""env", "A=1", "sh", "trian.py", "{x}""#, train),
+            (r#""sh", "serach""#, "help: did you mean `search`?"),
+            (r#""sh", "elsewhere/other.py""#, "help: check `run` and `cwd` in [command]"),
+            (r#""sh", "train.py", "--config=cnof.yaml""#, "help: did you mean `conf.yaml`?"),
+            (r#""sh", "train.py", "--config", "cnof.yaml""#, "help: did you mean `conf.yaml`?"),
         ] {
             let said = warnings(run);
-            assert!(
-                said.contains("there is no `trian.py` in ")
-                    && said.ends_with("so every trial would fail\nhelp: did you mean `train.py`?"),
-                "{run}: {said}"
-            );
+            assert!(said.contains("there is no `") && said.ends_with(end), "{run}: {said}");
         }
-        assert!(warnings(r#""sh", "serach""#).contains("did you mean `search`?"));
-        assert!(
-            warnings(r#""sh", "elsewhere/other.py""#)
-                .ends_with("help: check `run` and `cwd` in [command]")
-        );
-        assert!(
-            warnings(r#""sh", "train.py", "--config=cnof.yaml""#)
-                .ends_with("help: did you mean `conf.yaml`?")
-        );
-        assert!(
-            warnings(r#""sh", "train.py", "--config", "cnof.yaml""#)
-                .ends_with("help: did you mean `conf.yaml`?")
-        );
         let fine = [
             r#""sh", "train.py", "--config", "conf.yaml""#,
             r#""sh", "search""#,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
@@ -12,8 +13,8 @@ use super::export::{milestones, write};
 use super::worker_job::{Hear, Progress, at, halving};
 use crate::arguments::RowsAtOnce;
 use crate::export::{Exported, Holds, Otherwise, Placed, Recipe, Target};
-use crate::runner::process::{gpu_environment, inside, own_program};
-use crate::runner::protocol::{Job, TrainJob, TrialJob};
+use crate::runner::process::{gpu_environment, inside};
+use crate::runner::protocol::{Job, MessageToRunner, TrainJob, TrialJob};
 use crate::runner::slots::{Machine, slots, tried};
 use crate::runner::worker_job::{self, JobError};
 use crate::study::metric::{Metrics, Score};
@@ -119,20 +120,23 @@ fn reports(recipe: &Recipe, scratch: &Path, hear: &mut Hear<'_>) -> Result<Vec<R
             ..train.clone()
         };
         train.trial.resume.clone_from(&newest);
-        worker_job::run_in(&own_program(), Job::Train(train), &environment, &mut |progress| {
-            match progress {
-                worker_job::Progress::Checkpoint { path, .. } => {
+        worker_job::run(Job::Train(train), &environment, &mut |said| {
+            match said {
+                MessageToRunner::Checkpoint { path, .. } => {
                     newest = Some(path.clone());
                     saved = Some(path);
                 }
-                worker_job::Progress::Report { step, metrics } => {
-                    let Some(value) = metrics.get(&recipe.metric) else { return };
+                MessageToRunner::Report { step, metrics } => {
+                    let Some(value) = metrics.get(&recipe.metric) else {
+                        return ControlFlow::Continue(());
+                    };
                     let (clock, metric) = (recipe.clock.as_str(), recipe.metric.as_str());
                     hear(Progress::Report { clock, step, metric, value });
                     reports.push(Report { step, value, metrics, checkpoint: saved.take() });
                 }
-                other => at(&other, hear),
+                other => return at(&other, hear),
             }
+            ControlFlow::Continue(())
         })
     })?;
     Ok(reports)
@@ -151,8 +155,8 @@ pub fn look(
 ) -> Result<Json, JobError> {
     let (train, environment) = job(recipe, scratch);
     hear(Progress::Began(what));
-    let hear = &mut |progress| at(&progress, hear);
-    let answer = worker_job::run_in(&own_program(), of(train), &environment, hear);
+    let hear = &mut |said| at(&said, hear);
+    let answer = worker_job::run(of(train), &environment, hear);
     answer.map(Option::unwrap_or_default)
 }
 

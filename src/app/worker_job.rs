@@ -1,11 +1,13 @@
 //! Jobs for a worker of their own: whoever waits hears how far they are, and rows that do not fit
 //! into memory are halved.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
 use serde_json::Value as Json;
 
 use crate::arguments::RowsAtOnce;
-use crate::runner::process::own_program;
-use crate::runner::protocol::Job;
+use crate::runner::protocol::{Job, MessageToRunner};
 use crate::runner::worker_job::{self, JobError};
 
 /// What is heard of something long.
@@ -59,15 +61,16 @@ pub fn run(what: &str, job: Job, hear: &mut Hear<'_>) -> Result<Json, JobError> 
 /// # Errors
 /// It was not done.
 pub fn again(job: Job, hear: &mut Hear<'_>) -> Result<Json, JobError> {
-    let answer = worker_job::run(&own_program(), job, &mut |progress| at(&progress, hear));
+    let answer = worker_job::run(job, &BTreeMap::new(), &mut |said| at(&said, hear));
     answer.map(Option::unwrap_or_default)
 }
 
 /// Passes on how far a worker is.
-pub fn at(progress: &worker_job::Progress, hear: &mut Hear<'_>) {
-    if let worker_job::Progress::At { what, done, of } = progress {
+pub fn at(said: &MessageToRunner, hear: &mut Hear<'_>) -> ControlFlow<()> {
+    if let MessageToRunner::At { what, done, of } = said {
         hear(Progress::At { what, done: *done, of: *of });
     }
+    ControlFlow::Continue(())
 }
 
 /// Does a job with the rows at once that it usually has, and with half of them while they do not

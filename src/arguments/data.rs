@@ -1,7 +1,6 @@
 //! The arguments of the data: files, columns, splits and cleaning.
 
 use std::collections::BTreeMap;
-use std::ops::Bound::Excluded;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,8 @@ use super::problem::ArgumentProblem;
 use super::table::merge;
 use super::tasks::TaskKind;
 use crate::study::field::FieldDefault::{Absent, Derived, Flag, Int, Required, Text};
-use crate::study::field::{Field, FieldKind, NATURAL, field};
+use crate::study::field::{Field, FieldKind, NATURAL, OPEN_UNIT, key};
+use crate::study::suggestion::quoted;
 
 /// Which rows a study trains, validates and tests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,78 +63,37 @@ pub struct Clean {
     pub normalize: bool,
 }
 
-const SPLIT: FieldKind = FieldKind::Float { low: Excluded(0.0), high: Excluded(1.0) };
-
 /// Every key of `[data]`.
 pub static DATA_ARGUMENTS: &[Field] = &[
-    field(
-        "train",
-        FieldKind::AnyText,
-        Required,
-        "file of training rows: .csv, .tsv or .jsonl; to model language also .txt",
-    ),
-    field(
-        "validation",
-        FieldKind::AnyText,
-        Absent,
-        "file of validation rows; without it they are cut from train",
-    ),
-    field("test", FieldKind::AnyText, Absent, "file of test rows"),
-    field("text", FieldKind::AnyText, Text("text"), "column of texts"),
-    field("label", FieldKind::AnyText, Text("label"), "column of labels"),
-    field(
-        "separator",
-        FieldKind::AnyText,
-        Derived("a comma, in tsv files a tab"),
-        "what separates the cells of a row in csv and tsv files",
-    )
-    .or(&["sep", "delimiter"]),
-    field(
-        "column_names",
-        FieldKind::Columns,
-        Absent,
-        "the columns of csv and tsv files without a header, in their order",
-    )
-    .or(&["names"]),
-    field(
-        "label_separator",
-        FieldKind::AnyText,
-        Text(SEPARATOR),
-        "what stands between the labels of a text that may have several",
-    ),
-    field(
-        "validation_split",
-        SPLIT,
-        Derived("0.1 when there is no validation file"),
-        "share of train held out for validation",
-    ),
-    field("test_split", SPLIT, Absent, "share of train held out for testing"),
-    field(
-        "stratify",
-        FieldKind::Flag,
-        Flag(true),
-        "whether held-out rows keep the proportions of the labels",
-    ),
-    field("seed", NATURAL, Int(0), "seed of the splits"),
-    field(
-        "max_length",
-        FieldKind::Integer { min: 3, max: 8_192 },
-        Int(128),
+    key("train", FieldKind::AnyText, Required)
+        .doc("file of training rows: .csv, .tsv or .jsonl; to model language also .txt"),
+    key("validation", FieldKind::AnyText, Absent)
+        .doc("file of validation rows; without it they are cut from train"),
+    key("test", FieldKind::AnyText, Absent).doc("file of test rows"),
+    key("text", FieldKind::AnyText, Text("text")).doc("column of texts"),
+    key("label", FieldKind::AnyText, Text("label")).doc("column of labels"),
+    key("separator", FieldKind::AnyText, Derived("a comma, in tsv files a tab"))
+        .or(&["sep", "delimiter"])
+        .doc("what separates the cells of a row in csv and tsv files"),
+    key("column_names", FieldKind::Columns, Absent)
+        .or(&["names"])
+        .doc("the columns of csv and tsv files without a header, in their order"),
+    key("label_separator", FieldKind::AnyText, Text(SEPARATOR))
+        .doc("what stands between the labels of a text that may have several"),
+    key("validation_split", OPEN_UNIT, Derived("0.1 when there is no validation file"))
+        .doc("share of train held out for validation"),
+    key("test_split", OPEN_UNIT, Absent).doc("share of train held out for testing"),
+    key("stratify", FieldKind::Flag, Flag(true))
+        .doc("whether held-out rows keep the proportions of the labels"),
+    key("seed", NATURAL, Int(0)).doc("seed of the splits"),
+    key("max_length", FieldKind::Integer { min: 3, max: 8_192 }, Int(128)).doc(
         "longest row in tokens, special tokens included; to model language the tokens of a window",
     ),
-    field("clean.drop_empty", FieldKind::Flag, Flag(true), "leave out rows with an empty text"),
-    field(
-        "clean.deduplicate",
-        FieldKind::Flag,
-        Flag(false),
-        "leave out rows that repeat an earlier one of the same file",
-    ),
-    field(
-        "clean.normalize",
-        FieldKind::Flag,
-        Flag(false),
-        "Unicode NFKC, and runs of white space as one space",
-    ),
+    key("clean.drop_empty", FieldKind::Flag, Flag(true)).doc("leave out rows with an empty text"),
+    key("clean.deduplicate", FieldKind::Flag, Flag(false))
+        .doc("leave out rows that repeat an earlier one of the same file"),
+    key("clean.normalize", FieldKind::Flag, Flag(false))
+        .doc("Unicode NFKC, and runs of white space as one space"),
 ];
 
 const SEPARATOR: &str = ",";
@@ -200,37 +159,26 @@ impl DataArguments {
     #[must_use]
     pub fn misfits(values: &BTreeMap<String, Value>, task: TaskKind) -> Vec<ArgumentProblem> {
         let name = task.line().name;
-        match task {
-            TaskKind::TextClassification
-            | TaskKind::MultiLabelClassification
-            | TaskKind::TextRegression => ["train", "validation", "test"]
-                .into_iter()
-                .filter(|key| {
-                    values
-                        .get(*key)
-                        .and_then(Value::as_str)
-                        .is_some_and(|file| Path::new(file).extension().is_some_and(|e| e == "txt"))
-                })
-                .map(|key| {
-                    ArgumentProblem::new(
-                        key,
-                        format!("a .txt file has no labels, which `{name}` needs"),
-                    )
-                    .with_help(
-                        "give a .csv, .tsv or .jsonl file, or set `task = \"language-modeling\"`",
-                    )
-                })
-                .chain(missing_label(values))
-                .collect(),
-            TaskKind::LanguageModeling => ["label", "stratify"]
-                .into_iter()
-                .filter(|key| values.contains_key(*key))
-                .map(|key| {
-                    ArgumentProblem::new(key, format!("`{name}` has no labels"))
-                        .with_help("leave it out")
-                })
-                .collect(),
+        if task == TaskKind::LanguageModeling {
+            let given = ["label", "stratify"].into_iter().filter(|key| values.contains_key(*key));
+            let problem = |key| {
+                ArgumentProblem::new(key, format!("`{name}` has no labels"))
+                    .with_help("leave it out")
+            };
+            return given.map(problem).collect();
         }
+        let is_text = |key: &&str| {
+            let file = values.get(*key).and_then(Value::as_str);
+            file.is_some_and(|file| Path::new(file).extension().is_some_and(|end| end == "txt"))
+        };
+        let problem = |key| {
+            let message = format!("a .txt file has no labels, which `{name}` needs");
+            ArgumentProblem::new(key, message).with_help(
+                "give a .csv, .tsv or .jsonl file, or set `task = \"language-modeling\"`",
+            )
+        };
+        let files = ["train", "validation", "test"].into_iter().filter(is_text);
+        files.map(problem).chain(missing_label(values)).collect()
     }
 
     fn contradictions(&self) -> Vec<ArgumentProblem> {
@@ -244,13 +192,10 @@ impl DataArguments {
             let Some(file) = file else { continue };
             let extension = file.extension().and_then(|extension| extension.to_str());
             if !matches!(extension, Some("csv" | "tsv" | "jsonl" | "txt")) {
-                problems.push(
-                    ArgumentProblem::new(
-                        key,
-                        format!("`{}` is not a .csv, .tsv, .jsonl or .txt file", file.display()),
-                    )
-                    .with_help("the ending says the format"),
-                );
+                let file = file.display();
+                let message = format!("`{file}` is not a .csv, .tsv, .jsonl or .txt file");
+                let problem = ArgumentProblem::new(key, message);
+                problems.push(problem.with_help("the ending says the format"));
             }
         }
         problems.extend(self.layout_problems());
@@ -260,35 +205,25 @@ impl DataArguments {
         ];
         for (split, share, file, path) in pairs {
             if share.is_some() && path.is_some() {
-                problems.push(ArgumentProblem::new(
-                    split,
-                    format!(
-                        "`{split}` and `{file}` both \
-                    say where those rows come from: give one of them"
-                    ),
-                ));
+                let message = format!(
+                    "`{split}` and `{file}` both say where those rows come from: give one of them"
+                );
+                problems.push(ArgumentProblem::new(split, message));
             }
         }
-        let validation = self.validation_split.unwrap_or(if self.validation.is_none() {
-            DEFAULT_VALIDATION_SPLIT
-        } else {
-            0.0
-        });
+        let default = if self.validation.is_none() { DEFAULT_VALIDATION_SPLIT } else { 0.0 };
+        let validation = self.validation_split.unwrap_or(default);
         let held_out = validation + self.test_split.unwrap_or(0.0);
         if held_out >= 1.0 {
-            problems.push(ArgumentProblem::new(
-                "test_split",
-                format!(
-                    "`validation_split` and `test_split` together hold out {held_out} of the \
-                    rows: nothing is left to train on"
-                ),
-            ));
+            let message = format!(
+                "`validation_split` and `test_split` together hold out {held_out} of the rows: \
+                 nothing is left to train on"
+            );
+            problems.push(ArgumentProblem::new("test_split", message));
         }
         if self.text == self.label {
-            problems.push(ArgumentProblem::new(
-                "label",
-                format!("`text` and `label` are the same column `{}`", self.text),
-            ));
+            let message = format!("`text` and `label` are the same column `{}`", self.text);
+            problems.push(ArgumentProblem::new("label", message));
         }
         problems
     }
@@ -306,21 +241,14 @@ impl DataArguments {
             ("column_names", self.column_names.is_some()),
         ];
         for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given && !has_table) {
-            let problem = ArgumentProblem::new(
-                key,
-                format!("`{key}` is for .csv and .tsv files, and there is none here"),
-            );
-            problems.push(problem.with_help("leave it out"));
+            let message = format!("`{key}` is for .csv and .tsv files, and there is none here");
+            problems.push(ArgumentProblem::new(key, message).with_help("leave it out"));
         }
         if let Some(separator) = self.separator.as_ref().filter(|_| self.separator_byte().is_none())
         {
-            let problem = ArgumentProblem::new(
-                "separator",
-                format!(
-                    "`separator` must be one ASCII character, not {}",
-                    Value::from(separator.as_str())
-                ),
-            );
+            let separator = Value::from(separator.as_str());
+            let message = format!("`separator` must be one ASCII character, not {separator}");
+            let problem = ArgumentProblem::new("separator", message);
             problems
                 .push(problem.with_help("write for example \";\", \"|\" or, for a tab, \"\\t\""));
         }
@@ -334,22 +262,13 @@ impl DataArguments {
 
 /// That the label column is none of the columns that are named.
 fn missing_label(values: &BTreeMap<String, Value>) -> Option<ArgumentProblem> {
-    let names: Vec<&str> = values
-        .get("column_names")?
-        .as_array()?
-        .iter()
-        .filter_map(Value::as_str)
-        .map(str::trim)
-        .collect();
+    let names = values.get("column_names")?.as_array()?.iter().filter_map(Value::as_str);
+    let names: Vec<&str> = names.map(str::trim).collect();
     let label = values.get("label").map_or(Some("label"), Value::as_str)?;
     (!names.contains(&label)).then(|| not_named("label", label, names.into_iter()))
 }
 
 fn not_named<'a>(key: &str, column: &str, names: impl Iterator<Item = &'a str>) -> ArgumentProblem {
-    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    let problem = ArgumentProblem::new(
-        key,
-        format!("`{key}` is the column `{column}`, which is not among `column_names`"),
-    );
-    problem.with_help(format!("set `{key}` to one of {}", names.join(", ")))
+    let message = format!("`{key}` is the column `{column}`, which is not among `column_names`");
+    ArgumentProblem::new(key, message).with_help(format!("set `{key}` to one of {}", quoted(names)))
 }

@@ -220,24 +220,17 @@ fn delimited(
         }
     };
     let column = |name: &str| {
-        let mut found = header
-            .iter()
-            .enumerate()
-            .filter(|(_, column)| column.trim() == name)
-            .map(|(index, _)| index);
+        let mut found = (0..header.len()).filter(|index| header[*index].trim() == name);
         match (found.next(), found.next()) {
             (Some(index), None) => Ok(index),
             (Some(_), Some(_)) => {
                 Err(DataProblem::new(path, Some(1), format!("column `{name}` occurs twice"))
                     .with_help("rename one of them in the first line"))
             }
-            (None, _) => Err(missing_column(
-                path,
-                Some(1),
-                name,
-                &header.iter().map(String::as_str).collect::<Vec<_>>(),
-                columns.help,
-            )),
+            (None, _) => {
+                let header: Vec<&str> = header.iter().map(String::as_str).collect();
+                Err(missing_column(path, Some(1), name, &header, columns.help))
+            }
         }
     };
     let (text_column, label_column) =
@@ -299,12 +292,10 @@ fn check_names(path: &Path, names: &[String], first: &[String]) -> Result<(), Da
         ));
     }
     if first.iter().zip(names).all(|(cell, name)| cell.trim() == name) {
-        return Err(DataProblem::new(
-            path,
-            Some(1),
-            "the first line holds the names in `[data] column_names`: it is a header, not a row",
-        )
-        .with_help("take `column_names` out: it is for files without a header"));
+        let message =
+            "the first line holds the names in `[data] column_names`: it is a header, not a row";
+        return Err(DataProblem::new(path, Some(1), message)
+            .with_help("take `column_names` out: it is for files without a header"));
     }
     Ok(())
 }
@@ -341,13 +332,10 @@ fn json_lines(path: &Path, content: &str, columns: Columns) -> Result<Vec<Row>, 
                 Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))
                     .with_help("write it as a string, or take the row out"))
             }
-            None => Err(missing_column(
-                path,
-                Some(line),
-                name,
-                &object.keys().map(String::as_str).collect::<Vec<_>>(),
-                columns.help,
-            )),
+            None => {
+                let there: Vec<&str> = object.keys().map(String::as_str).collect();
+                Err(missing_column(path, Some(line), name, &there, columns.help))
+            }
         };
         rows.push(Row {
             text: column(columns.text)?,
@@ -425,15 +413,10 @@ fn check_quotes(path: &Path, content: &str, separator: u8) -> Result<(), DataPro
         line += u64::from(byte == b'\n');
     }
     if place == Place::Quoted {
-        return Err(DataProblem::new(
-            path,
-            Some(opened),
-            "a quote is opened here and never closed",
-        )
-        .with_help(if separator == b'\t' {
-            "close it; or rename the file to .tsv, where quote marks are text"
-        } else {
-            "close it; a quote inside a quoted field is written twice"
+        let message = "a quote is opened here and never closed";
+        return Err(DataProblem::new(path, Some(opened), message).with_help(match separator {
+            b'\t' => "close it; or rename the file to .tsv, where quote marks are text",
+            _ => "close it; a quote inside a quoted field is written twice",
         }));
     }
     Ok(())
@@ -445,18 +428,16 @@ mod tests {
 
     const COLUMNS: Columns = Columns { text: "text", label: Some("label"), help: "name them" };
 
-    fn read(
-        name: &str,
-        content: &str,
-        layout: Layout,
-    ) -> Result<Vec<(String, String, u64)>, String> {
-        let rows = rows(Path::new(name), content, COLUMNS, layout)
-            .map_err(|problem| problem.to_string())?;
-        Ok(rows.into_iter().map(|row| (row.text, row.label, row.line)).collect())
+    fn read(name: &str, content: &str, layout: Layout) -> Result<Vec<Row>, String> {
+        rows(Path::new(name), content, COLUMNS, layout).map_err(|problem| problem.to_string())
     }
 
-    fn row(text: &str, label: &str, line: u64) -> (String, String, u64) {
-        (text.to_owned(), label.to_owned(), line)
+    fn row(text: &str, label: &str, line: u64) -> Row {
+        Row { text: text.to_owned(), label: label.to_owned(), line }
+    }
+
+    fn assert_begins(text: &str, begin: &str) {
+        assert!(text.starts_with(begin), "{text}");
     }
 
     #[test]
@@ -473,10 +454,7 @@ mod tests {
             [row("say \"hi", "1", 2)]
         );
         let unclosed = read("a.csv", "text;label\n\"x;1\n", layout(b';')).unwrap_err();
-        assert!(
-            unclosed.starts_with("a.csv:2: a quote is opened here and never closed"),
-            "{unclosed}"
-        );
+        assert_begins(&unclosed, "a.csv:2: a quote is opened here and never closed");
     }
 
     #[test]
@@ -485,18 +463,13 @@ mod tests {
         let layout = Layout { separator: None, header: Header::Names(&names) };
         assert_eq!(
             read("a.tsv", "ham\tGo on\nspam\tWin\n", layout).unwrap(),
-            [row("Continue", "ham", 1), row("Win", "spam", 2)]
+            [row("Go on", "ham", 1), row("Win", "spam", 2)]
         );
         let wide = read("a.tsv", "ham\tGo on\tx\n", layout).unwrap_err();
-        assert!(
-            wide.starts_with("a.tsv:1: 3 fields where `[data] column_names` names 2 ("),
-            "{wide}"
-        );
+        assert_begins(&wide, "a.tsv:1: 3 fields where `[data] column_names` names 2 (");
         let header = read("a.tsv", "label\ttext\nham\tGo on\n", layout).unwrap_err();
-        assert!(
-            header.starts_with("a.tsv:1: the first line holds the names in `[data] column_names`"),
-            "{header}"
-        );
+        let expected = "a.tsv:1: the first line holds the names in `[data] column_names`";
+        assert_begins(&header, expected);
         let torn = read("a.tsv", "ham\tGo on\nspam\n", layout).unwrap_err();
         assert_eq!(
             torn,
@@ -531,16 +504,14 @@ mod tests {
 
     #[test]
     fn another_separator_is_told_with_the_key_that_says_it() {
-        let said = |content: &str| read("a.csv", content, Layout::default()).unwrap_err();
-        assert!(
-            said("text;label\nx;1\n")
-                .ends_with("(are its fields separated by `;`? `[data] separator = \";\"` says so)")
-        );
-        assert!(
-            said("text\tlabel\nx\t1\n").ends_with(
-                "(are its fields separated by tabs? `[data] separator = \"\\t\"` says so)"
-            )
-        );
+        for (content, shown, written) in
+            [("text;label\nx;1\n", "`;`", ";"), ("text\tlabel\nx\t1\n", "tabs", "\\t")]
+        {
+            let said = read("a.csv", content, Layout::default()).unwrap_err();
+            let asked =
+                format!("separated by {shown}? `[data] separator = \"{written}\"` says so)");
+            assert!(said.ends_with(&asked), "{said}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::model::{BESIDE_PRETRAINED, DROPOUT, GATED_TYPES, MEAN_POOLING_TYPES, 
 use super::problem::ArgumentProblem;
 use super::tasks::TaskKind;
 use super::trainer_table::{ARGUMENTS, MAX_ROWS};
+use crate::study::suggestion::quoted;
 
 /// The default peak learning rate of a pretrained model, from transformers.
 const PRETRAINED_LEARNING_RATE: f64 = 5e-5;
@@ -24,17 +25,12 @@ pub(super) fn start_from_pretrained(
     let mut problems = Vec::new();
     for (name, key) in given {
         if name.starts_with("model.") && !BESIDE_PRETRAINED.contains(name) {
-            let beside: Vec<String> =
-                BESIDE_PRETRAINED[1..].iter().map(|name| format!("`{name}`")).collect();
-            let problem = ArgumentProblem::new(
-                key,
-                format!("`{key}` is what a pretrained `model` says itself"),
-            );
+            let message = format!("`{key}` is what a pretrained `model` says itself");
             let help = format!(
                 "leave it out, or leave `model` out to train from scratch; beside it go {}",
-                beside.join(", ")
+                quoted(BESIDE_PRETRAINED[1..].iter().copied())
             );
-            problems.push(problem.with_help(help));
+            problems.push(ArgumentProblem::new(key, message).with_help(help));
         }
     }
     for argument in ARGUMENTS.iter().filter(|argument| !is_given(given, argument.name)) {

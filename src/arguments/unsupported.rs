@@ -173,27 +173,32 @@ const UNSUPPORTED: &[(&str, &str)] = &[
 
 /// Why `key` is not accepted, if it is a known argument of Hugging Face's trainer.
 pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
-    let of = |list: &[(&str, &'static str)]| {
-        list.iter()
-            .find(|(names, _)| names.split(' ').any(|name| name == key))
-            .map(|(_, words)| *words)
-    };
-    if let Some(instead) = of(ELSEWHERE) {
-        return Some(
-            ArgumentProblem::new(key, format!("`{key}` is not a trainer argument here"))
-                .with_help(instead),
-        );
-    }
-    if let Some(reason) = of(NOT_APPLICABLE) {
-        return Some(
-            ArgumentProblem::new(key, format!("`{key}` means nothing here"))
-                .with_help(format!("leave it out: {reason}")),
-        );
-    }
-    of(UNSUPPORTED).map(|instead| {
-        ArgumentProblem::new(key, format!("`{key}` is not supported")).with_help(instead)
+    let lists = [
+        (ELSEWHERE, "is not a trainer argument here", ""),
+        (NOT_APPLICABLE, "means nothing here", "leave it out: "),
+        (UNSUPPORTED, "is not supported", ""),
+    ];
+    lists.into_iter().find_map(|(list, what, before)| {
+        let (_, help) = list.iter().find(|(names, _)| names.split(' ').any(|name| name == key))?;
+        let problem = ArgumentProblem::new(key, format!("`{key}` {what}"));
+        Some(problem.with_help(format!("{before}{help}")))
     })
 }
+
+/// Words in the names of optimisers with other rules than `adamw` and `sgd`.
+const NOT_BUILT: &[&str] = &[
+    "adafactor",
+    "lion",
+    "ademamix",
+    "adagrad",
+    "rmsprop",
+    "galore",
+    "apollo",
+    "lomo",
+    "schedule_free",
+    "grokadamw",
+    "stable_adamw",
+];
 
 /// What to do instead of giving an argument a value that Hugging Face's trainer takes and this one
 /// does not.
@@ -209,22 +214,7 @@ pub(super) fn instead_of(name: &str, value: &str) -> Option<&'static str> {
         _ if value.contains("adamw") && has(&["8bit", "4bit", "bnb", "paged"]) => {
             Some("`adamw` is the same rule, with its state in f32")
         }
-        _ if has(&[
-            "adafactor",
-            "lion",
-            "ademamix",
-            "adagrad",
-            "rmsprop",
-            "galore",
-            "apollo",
-            "lomo",
-            "schedule_free",
-            "grokadamw",
-            "stable_adamw",
-        ]) =>
-        {
-            Some("it is not built; `adamw` is transformers' default, too")
-        }
+        _ if has(NOT_BUILT) => Some("it is not built; `adamw` is transformers' default, too"),
         _ => None,
     }
 }

@@ -111,21 +111,19 @@ fn parameter(init: &Checked, place: &str, json: Json) -> Result<(String, Json), 
     if name.is_empty() {
         refuse!("`{place}` has no `name`");
     }
-    let named = |why: String| Refusal(format!("parameter `{}`: {why}", short(&name)));
+    let shown = short(&name);
     let (low, high, step): (Option<Json>, Option<Json>, Option<Json>) =
         (own.take("low"), own.take("high"), own.take("step"));
     let (choices, is_log): (Option<Json>, bool) = (own.take("choices"), own.take("log"));
     let mut table = match (kind.as_str(), choices, low.zip(high)) {
         ("cat", Some(choices), None) if step.is_none() && !is_log => json!({ "choice": choices }),
-        ("cat", ..) => {
-            return Err(named(
-                "`cat` has `choices`, and no `low`, `high`, `step` or `log`".to_owned(),
-            ));
-        }
+        ("cat", ..) => refuse!(
+            "parameter `{shown}`: `cat` has `choices`, and no `low`, `high`, `step` or `log`"
+        ),
         (_, Some(_), _) => {
-            return Err(named(format!("`choices` are for `cat`, and this is `{kind}`")));
+            refuse!("parameter `{shown}`: `choices` are for `cat`, and this is `{kind}`")
         }
-        (_, None, None) => return Err(named("`low` and `high` are both needed".to_owned())),
+        (_, None, None) => refuse!("parameter `{shown}`: `low` and `high` are both needed"),
         (_, None, Some((low, high))) => {
             let number = |json: Json| match field::integer(&json).filter(|_| kind == "int") {
                 Some(integer) => integer.into(),
@@ -140,7 +138,9 @@ fn parameter(init: &Checked, place: &str, json: Json) -> Result<(String, Json), 
         }
     };
     if let Some(when) = own.take::<Option<Json>>("when") {
-        let mut when = init.inner("when", when, CONDITION).map_err(|refusal| named(refusal.0))?;
+        let mut when = init
+            .inner("when", when, CONDITION)
+            .map_err(|Refusal(why)| Refusal(format!("parameter `{shown}`: {why}")))?;
         table["when"] = json!({ when.take::<String>("param"): when.take::<Json>("in") });
     }
     Ok((name, table))

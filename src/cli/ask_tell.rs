@@ -5,8 +5,7 @@ use std::io;
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
+use super::{Console, Exit, Failure};
 use crate::ask_tell::serve;
 
 const EXAMPLES: &str = r#"Examples:
@@ -33,7 +32,7 @@ ask may also answer {"resume":3,"until":9}, a paused trial that continues, or
 {"done":true}. report may answer "pause" or "stop"; tell takes "state":"failed"
 or "pruned" instead of a value. Several trials may be out at a time."#;
 
-/// What `hpsearch ask-tell` is told: nothing but lines.
+/// Arguments of `hpsearch ask-tell`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AskTellArguments {}

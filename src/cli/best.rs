@@ -6,59 +6,49 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
-use super::console::{Console, shown};
-use super::exit::{Exit, Failure};
-use super::trial_json::{NoteJson, TrialJson, VERSION};
-use super::winner::{self, RunsJson};
-use crate::app::{self, best::Best};
+use super::best_runs::{self, RunsJson};
+use super::console::shown;
+use super::trial_json::TrialJson;
+use super::{Console, Exit, Failure};
+use crate::app::best::{self, Best};
+use crate::config::command_line;
 use crate::export::recipe;
 use crate::report::wording::{duration, micros, number, one_line, toml_key, toml_value};
-use crate::study::device::Device;
 use crate::study::metric::{Metrics, Number};
-use crate::study::params::Params;
-use crate::study::spec::StudySpec;
-use crate::study::trial::TrialState;
+use crate::study::params::variable;
+use crate::study::spec::{Program, StudySpec};
+use crate::study::trial::Trial;
 
-/// What `hpsearch best` is told.
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch best digits
+  hpsearch best digits --command           its command line, to run it again
+  hpsearch best digits --json | jq .trial.params";
+
+/// Arguments of `hpsearch best`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  hpsearch best digits\n  hpsearch best digits --json | jq \
-        .trial.params")]
+#[command(after_help = EXAMPLES)]
 pub struct BestArguments {
     /// The study's name or file
     pub study: Option<String>,
+    /// Print only the command line of the best trial, for a shell
+    #[arg(long, conflicts_with = "json")]
+    pub command: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    version: u32,
-    study: &'a str,
-    trial: BestTrialJson,
-}
-
 /// A trial with its metrics and its checkpoint.
 #[derive(Serialize)]
 struct BestTrialJson {
-    number: u64,
-    state: TrialState,
-    value: Option<Number>,
-    last_value: Option<Number>,
-    last_step: Option<u64>,
-    params: Params,
-    device: Option<Device>,
-    seconds: f64,
-    attempts: u32,
-    reason: Option<String>,
+    #[serde(flatten)]
+    trial: TrialJson,
     metrics: Metrics,
     checkpoint: Option<String>,
     /// Where there is no checkpoint of the value's step: which one it holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_step: Option<u64>,
-    tags: Vec<String>,
-    notes: Vec<NoteJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<RunsJson>,
 }
@@ -66,113 +56,104 @@ struct BestTrialJson {
 /// Prints the best trial.
 pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
-    let best = app::best::best(&reader, &study)?;
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => {
-            let trial = BestTrialJson::from(&best);
-            console.json(&Answer { version: VERSION, study: &study.spec.name, trial })?;
-        }
-        OutputForm::Text => print(&study.spec, &best, console)?,
+    let best = best::best(&reader, &study)?;
+    if arguments.json {
+        let trial = BestTrialJson::from(best);
+        return console.json(Some(&study.spec.name), &BTreeMap::from([("trial", trial)]));
     }
+    if !arguments.command {
+        print(&study.spec, &best, console)?;
+        return Ok(Exit::Done);
+    }
+    let command = command(&study.spec, &best.trial).ok_or_else(|| {
+        Failure::usage(format!("`{}` does not run a command", one_line(&study.spec.name)))
+            .help("`hpsearch export` and `hpsearch train` are for studies of the built-in trainer")
+    })?;
+    writeln!(console.out, "{command}")?;
     Ok(Exit::Done)
 }
 
-impl From<&Best> for BestTrialJson {
-    fn from(best: &Best) -> Self {
-        let TrialJson {
-            number,
-            state,
-            value: _,
-            violation: _,
-            last_value,
-            last_step,
-            params,
-            device,
-            seconds,
-            attempts,
-            reason,
-            tags,
-            notes,
-        } = TrialJson::from(&best.trial);
+/// The command line of a trial as a shell takes it, where its study runs a command. A parameter
+/// that the command does not name is in the environment.
+fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
+    let Program::Command { run, args, cwd, .. } = &spec.program else { return None };
+    let quoted = |word: String| command_line::quoted(&[word]);
+    let unnamed = trial
+        .params
+        .iter()
+        .filter(|(name, _)| !run.iter().any(|word| word.contains(&format!("{{{name}}}"))));
+    let mut words: Vec<String> = unnamed
+        .map(|(name, value)| format!("{}={}", variable(name), quoted(value.to_string())))
+        .collect();
+    if std::env::current_dir().is_ok_and(|here| here != *cwd) {
+        words.insert(0, format!("cd {} &&", quoted(cwd.display().to_string())));
+    }
+    // `{trial_dir}` stays as it is written: a second run must not write over what the trial saved.
+    let filled = command_line::words(run, *args, &spec.space, &trial.params, None);
+    words.push(command_line::quoted(&filled));
+    Some(words.join(" "))
+}
+
+impl From<Best> for BestTrialJson {
+    fn from(best: Best) -> Self {
         let checkpoint = best.trial.checkpoint_of(best.step);
         BestTrialJson {
-            number,
-            state,
-            value: best.value.map(Number),
-            last_value,
-            last_step,
-            params,
-            device,
-            seconds,
-            attempts,
-            reason,
-            metrics: best.metrics.clone(),
+            trial: TrialJson { value: best.value.map(Number), ..TrialJson::from(&best.trial) },
             checkpoint: checkpoint.map(|checkpoint| checkpoint.path.display().to_string()),
             checkpoint_step: checkpoint
                 .map(|checkpoint| checkpoint.step)
                 .filter(|held| Some(*held) != best.step),
-            tags,
-            notes,
             runs: best.runs.as_ref().map(RunsJson::from),
+            metrics: best.metrics,
         }
     }
 }
 
 /// Parameters as TOML; everything else as comments, so that the output is a TOML file.
 fn print(spec: &StudySpec, best: &Best, console: &mut Console) -> Result<(), Failure> {
-    let (trial, step) = (&best.trial, best.step);
+    let (trial, step, unit) = (&best.trial, best.step, spec.step.as_str());
     let value = best.value.map_or_else(String::new, number);
-    let at = step.map_or_else(String::new, |step| format!(" at {} {step}", spec.step.as_str()));
+    let at = step.map_or_else(String::new, |step| format!(" at {unit} {step}"));
     let spent = duration(micros(trial.busy_micros));
-    let out = &mut console.out;
-    writeln!(
-        out,
-        "# trial {} of {}: {} {value}{at}, {spent}",
-        trial.number,
-        one_line(&spec.name),
-        one_line(&spec.objective().metric)
-    )?;
+    let metric = &spec.objective().metric;
+    let mut comments =
+        vec![format!("trial {} of {}: {metric} {value}{at}, {spent}", trial.number, spec.name)];
     if let Some(until) = trial.until.filter(|_| trial.continued.is_some()) {
-        writeln!(
-            out,
-            "# it continues past its end, to {} {until}: this is what it has measured up to now",
-            spec.step.as_str()
-        )?;
+        comments.push(format!(
+            "it continues past its end, to {unit} {until}: this is what it has measured up to now"
+        ));
     }
     if let Some(runs) = &best.runs {
-        writeln!(out, "# {}", winner::in_words(runs))?;
-        for (name, value) in runs.test.iter().flat_map(Metrics::iter) {
-            writeln!(
-                out,
-                "# {} {} on the test split, measured once",
-                one_line(name),
-                number(value)
-            )?;
-        }
+        comments.push(best_runs::in_words(runs));
+        let tested = runs.test.iter().flat_map(Metrics::iter);
+        comments.extend(tested.map(|(name, value)| {
+            format!("{name} {} on the test split, measured once", number(value))
+        }));
     }
     let others: BTreeMap<&str, f64> =
-        best.metrics.iter().filter(|(name, _)| *name != spec.objective().metric).collect();
-    for (name, value) in others {
-        writeln!(out, "# {} {}", one_line(name), number(value))?;
-    }
-    match trial.checkpoint_of(step) {
-        Some(checkpoint) if Some(checkpoint.step) != step => {
-            let (path, clock, held) =
-                (one_line(&shown(&checkpoint.path)), spec.step.as_str(), checkpoint.step);
-            writeln!(
-                out,
-                "# checkpoint {path}, of {clock} {held}: there is none of the value's {clock}"
-            )?;
-        }
-        Some(checkpoint) => writeln!(out, "# checkpoint {}", one_line(&shown(&checkpoint.path)))?,
-        None => writeln!(out, "# no checkpoint")?,
-    }
+        best.metrics.iter().filter(|(name, _)| name != metric).collect();
+    comments.extend(others.into_iter().map(|(name, value)| format!("{name} {}", number(value))));
+    comments.push(match trial.checkpoint_of(step) {
+        Some(checkpoint) if Some(checkpoint.step) != step => format!(
+            "checkpoint {}, of {unit} {}: there is none of the value's {unit}",
+            shown(&checkpoint.path),
+            checkpoint.step
+        ),
+        Some(checkpoint) => format!("checkpoint {}", shown(&checkpoint.path)),
+        None => "no checkpoint".to_owned(),
+    });
     if let Some((first, until)) = recipe::continued(spec, trial, step) {
-        writeln!(out, "# {}", recipe::not_the_same(spec.step, first))?;
-        writeln!(out, "# its length: {} {until}, whatever stands below", spec.step.as_str())?;
+        comments.push(recipe::not_the_same(spec.step, first));
+        comments.push(format!("its length: {unit} {until}, whatever stands below"));
+    }
+    // One of several lines is not whole behind the mark of a comment.
+    let command = command(spec, trial).filter(|command| !command.contains('\n'));
+    comments.extend(command.map(|command| format!("command: {command}")));
+    for comment in comments {
+        writeln!(console.out, "# {}", one_line(&comment))?;
     }
     for (name, value) in trial.params.iter() {
-        writeln!(out, "{} = {}", toml_key(name), toml_value(value))?;
+        writeln!(console.out, "{} = {}", toml_key(name), toml_value(value))?;
     }
     Ok(())
 }

@@ -8,11 +8,11 @@ use std::path::{PathBuf, absolute};
 
 use clap::Args;
 
-use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::exported;
 use super::overrides::sets;
+use super::starter;
 use super::waiting::listener;
 use crate::analysis::forecast::Forecast;
 use crate::app::export::check_target;
@@ -36,7 +36,7 @@ use crate::study::usage::{Used, devices_of};
 
 use answer::Answer;
 
-/// What `hpsearch check` is told.
+/// Arguments of `hpsearch check`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch check study.toml\n  hpsearch check study.toml --set \
@@ -82,20 +82,19 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
         return tried::try_lines(arguments, console);
     }
     let found = find(arguments, console);
-    match OutputForm::from(arguments.json) {
-        OutputForm::Text => print(&found?, arguments, console),
-        OutputForm::Json => {
-            let (exit, answer) = match found {
-                Ok(found) => (Exit::Done, Answer::of(&found)),
-                Err(failure) => (Exit::Usage, Answer::of_failure(failure)?),
-            };
-            console.json(&answer)?;
-            Ok(exit)
-        }
+    if !arguments.json {
+        return print(&found?, arguments, console);
     }
+    let (exit, answer) = match found {
+        Ok(found) => (Exit::Done, Answer::of(&found)),
+        Err(failure) => (Exit::Usage, Answer::of_failure(failure)?),
+    };
+    console.json(None, &answer)?;
+    Ok(exit)
 }
 
 fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Failure> {
+    starter::another_file(&arguments.study).map_or(Ok(()), Err)?;
     let checked = config::load_with_warnings(&arguments.study, &arguments.set)?;
     if !arguments.json {
         console.warn(&checked.warnings);
@@ -154,19 +153,20 @@ fn print(
              [command] makes a flag of it, or nothing"
         )?;
     }
+    if let Some(note) = command_line::unnamed_parameters(spec) {
+        writeln!(console.out, "note      {}", one_line(&note))?;
+    }
     found.missing.iter().for_each(|missing| console.say(&missing.to_string()));
     for line in &found.data {
         writeln!(console.out, "data      {}", one_line(line))?;
     }
-    let ahead = match &found.ahead {
-        Ahead::OfTrials(forecast, trials) => format!(
-            "{} (from the {} of the store)",
-            parts(forecast).join("; "),
-            count(*trials, "trial")
-        ),
-        Ahead::OfFile(told) => told.clone(),
-    };
-    writeln!(console.out, "forecast  {ahead}")?;
+    match &found.ahead {
+        Ahead::OfTrials(forecast, trials) => {
+            let (parts, trials) = (parts(forecast).join("; "), count(*trials, "trial"));
+            writeln!(console.out, "forecast  {parts} (from the {trials} of the store)")?;
+        }
+        Ahead::OfFile(text) => writeln!(console.out, "forecast  {text}")?,
+    }
     let run = console.next(&format!("run {}{}", shown(&arguments.study), sets(&arguments.set)));
     writeln!(console.out, "{run} runs it")?;
     Ok(Exit::Done)
@@ -224,7 +224,8 @@ fn examples(spec: &StudySpec) -> Vec<String> {
             _ => true,
         };
         if is_wanted {
-            let line = command_line::quoted(&command_line::words(run, *args, &spec.space, &point));
+            let words = command_line::words(run, *args, &spec.space, &point, None);
+            let line = command_line::quoted(&words);
             lines.truncate(1);
             if lines.first().is_none_or(|first| first.1 != line) {
                 lines.push((active, line));

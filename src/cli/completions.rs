@@ -5,15 +5,14 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, ValueEnum};
+use clap::{Args, Command};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::Shells;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
+use super::{Console, Exit, Failure};
 use crate::report::wording::one_line;
 use crate::storage::StorageReader;
 use crate::storage::sqlite::SqliteReader;
@@ -27,40 +26,13 @@ Examples:
 The script asks `hpsearch` at every TAB, so it knows the studies of the store.
 Write it again after an update.";
 
-/// A shell that completes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
-    /// bash
-    Bash,
-    /// zsh
-    Zsh,
-    /// fish
-    Fish,
-    /// elvish
-    Elvish,
-    /// PowerShell
-    Powershell,
-}
-
-impl Shell {
-    fn name(self) -> &'static str {
-        match self {
-            Shell::Bash => "bash",
-            Shell::Zsh => "zsh",
-            Shell::Fish => "fish",
-            Shell::Elvish => "elvish",
-            Shell::Powershell => "powershell",
-        }
-    }
-}
-
-/// What `hpsearch completions` is told.
+/// Arguments of `hpsearch completions`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompletionsArguments {
     /// The shell
-    #[arg(hide_possible_values = true, value_name = "bash|zsh|fish|elvish|powershell")]
-    pub shell: Shell,
+    #[arg(hide_possible_values = true, value_name = "bash|zsh|fish|elvish|powershell", value_parser = ["bash", "zsh", "fish", "elvish", "powershell"])]
+    pub shell: String,
 }
 
 /// The variable by which the shell's script asks this program.
@@ -72,11 +44,7 @@ pub fn completions(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let shells = Shells::builtins();
-    let name = arguments.shell.name();
-    let shell = shells.completer(name).ok_or_else(|| {
-        Failure::new(Exit::Internal, format!("completions for {name} are not known"))
-            .help("`hpsearch completions --help` lists the shells")
-    })?;
+    let shell = shells.completer(&arguments.shell).expect("the command line knows these only");
     shell.write_registration(VARIABLE, "hpsearch", "hpsearch", "hpsearch", &mut console.out)?;
     Ok(Exit::Done)
 }

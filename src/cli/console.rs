@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
-use super::exit::Failure;
+use super::exit::{Exit, Failure};
 use super::foreground::Foreground;
 use super::output::{Output, Paging};
-use super::{Common, DEFAULT_STORE, OutputForm};
+use super::{Common, DEFAULT_STORE};
 use crate::app::find;
 use crate::config::shown::{self, lines, one_line};
 use crate::config::{self, Diagnostics, command_line};
@@ -22,7 +22,7 @@ use crate::report::table::{Column, Room, write_table};
 use crate::report::wording::{count, width};
 use crate::storage::StudySummary;
 use crate::storage::sqlite::{Migrated, SqliteReader, SqliteStore};
-use crate::tui::{Look, Palette};
+use crate::tui::{Palette, Theme};
 
 /// How much is said on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct Console {
     /// The width of tables.
     pub room: Room,
     /// The characters and colours of what is printed.
-    pub look: Look,
+    pub look: Theme,
     /// The process that waits at the terminal, where this one is its run.
     pub foreground: Option<Foreground>,
     paging: Option<Paging>,
@@ -56,6 +56,16 @@ pub struct Console {
     minds_readers: bool,
     /// Whether nobody reads standard error any more.
     is_unread: Cell<bool>,
+}
+
+/// An answer as `--json` prints it.
+#[derive(Serialize)]
+struct Versioned<'a, T> {
+    version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    study: Option<&'a str>,
+    #[serde(flatten)]
+    answer: &'a T,
 }
 
 /// How long it is waited for somebody who reads standard output or standard error, with what a run
@@ -80,7 +90,7 @@ impl Console {
             (false, _) => Talk::Verbose,
         };
         let look =
-            Look { palette: palette(variable, is_terminal), ..Look::from_environment(variable) };
+            Theme { palette: palette(variable, is_terminal), ..Theme::from_environment(variable) };
         let is_paged = is_terminal && !common.no_pager && io::stdin().is_terminal();
         Console {
             store: common.store.clone(),
@@ -120,8 +130,9 @@ impl Console {
     }
 
     /// The width of what is drawn to fit: the terminal's, 80 columns in a pipe.
-    pub fn columns(&self) -> usize {
-        if io::stdout().is_terminal() { terminal_size().0 } else { PIPE_COLUMNS }
+    pub fn columns(&self) -> u16 {
+        let columns = if io::stdout().is_terminal() { terminal_size().0 } else { PIPE_COLUMNS };
+        u16::try_from(columns).unwrap_or(u16::MAX)
     }
 
     /// A command to type next, in backticks, with the store where it is another than the default:
@@ -230,10 +241,12 @@ impl Console {
         }
     }
 
-    /// Prints `json` as the one line of the result.
-    pub fn json(&mut self, json: &impl Serialize) -> Result<(), Failure> {
-        let text = shown::json(&serde_json::to_string(json)?);
-        Ok(writeln!(self.out, "{text}")?)
+    /// Prints an answer as the one line of the result: a JSON object with the version of its shape
+    /// and, where it is about a study, the study's name first.
+    pub fn json(&mut self, study: Option<&str>, answer: &impl Serialize) -> Result<Exit, Failure> {
+        let text = serde_json::to_string(&Versioned { version: 1, study, answer })?;
+        writeln!(self.out, "{}", shown::json(&text))?;
+        Ok(Exit::Done)
     }
 
     /// Prints a line of the form `title  text`; on a terminal a long text continues below itself.
@@ -294,12 +307,6 @@ fn has_room(stream: impl AsFd) -> bool {
     rustix::event::poll(&mut ready, patience.as_ref()).map_or(true, |ready| ready > 0)
 }
 
-impl From<bool> for OutputForm {
-    fn from(json: bool) -> Self {
-        if json { OutputForm::Json } else { OutputForm::Text }
-    }
-}
-
 /// Columns and rows; what the system does not say is 80 by 24.
 pub(super) fn terminal_size() -> (usize, usize) {
     let asked = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
@@ -335,6 +342,20 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Whether there is a person to ask: a terminal for the question and one for the answer.
+pub fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks a question; the line that is typed, without the spaces around it, `None` at the end of the
+/// input.
+pub fn ask(question: &str) -> io::Result<Option<String>> {
+    io::stderr().write_all(question.as_bytes())?;
+    let mut answer = String::new();
+    let is_answered = io::stdin().lock().read_line(&mut answer)? > 0;
+    Ok(is_answered.then(|| answer.trim().to_owned()))
 }
 
 /// Whether there is a terminal for screens: one that can move its cursor, and that keys come from.
@@ -376,13 +397,17 @@ mod tests {
             };
             palette(variable, is_terminal) == Palette::Colours
         };
-        assert!(palette(&[], true) && !palette(&[], false));
-        assert!(
-            palette(&[("CLICOLOR_FORCE", "1")], false)
-                && !palette(&[("CLICOLOR_FORCE", "0")], false)
-        );
-        assert!(!palette(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true));
-        assert!(palette(&[("NO_COLOR", "")], true));
-        assert!(!palette(&[("TERM", "dumb")], true) && !palette(&[("CLICOLOR", "0")], true));
+        for (set, is_terminal, colours) in [
+            (&[][..], true, true),
+            (&[], false, false),
+            (&[("CLICOLOR_FORCE", "1")], false, true),
+            (&[("CLICOLOR_FORCE", "0")], false, false),
+            (&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true, false),
+            (&[("NO_COLOR", "")], true, true),
+            (&[("TERM", "dumb")], true, false),
+            (&[("CLICOLOR", "0")], true, false),
+        ] {
+            assert_eq!(palette(set, is_terminal), colours, "{set:?} {is_terminal}");
+        }
     }
 }

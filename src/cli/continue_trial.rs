@@ -2,9 +2,8 @@
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
+use super::{Console, Exit, Failure};
 use crate::study::event::Request;
 use crate::study::trial::{LARGEST_STEP, step_of};
 
@@ -19,7 +18,7 @@ follows the schedule of the longer trial; a command finds the step in
 HPSEARCH_UNTIL, and is told to pause when it reports it.
 Which trials keep a checkpoint is said by `[checkpoints] keep`.";
 
-/// What `hpsearch continue` is told.
+/// Arguments of `hpsearch continue`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch continue [OPTIONS] [STUDY] <TRIALS> \
     --until <STEP>")]

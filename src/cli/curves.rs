@@ -1,24 +1,20 @@
 //! `hpsearch curves`: what trials reported over their course, as a chart, a table or JSON.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
-use super::console::Console;
-use super::exit::{Exit, Failure};
-use super::picture::{self, Size};
-use super::trial_json::VERSION;
+use super::drawing::{self, Size};
 use super::trial_words;
+use super::{Console, Exit, Failure};
 use crate::app::find;
-use crate::report::table::{Align, Column};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::{number, one_line};
 use crate::storage::{Curve, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{SortKey, TrialQuery};
-use crate::study::suggestion::nearest;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
 
@@ -33,7 +29,7 @@ Examples:
 /// How many trials are shown when none is named: as many as there are colours.
 const SHOWN: u64 = 6;
 
-/// What `hpsearch curves` is told.
+/// Arguments of `hpsearch curves`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch curves [OPTIONS] [STUDY] [TRIAL]...")]
 pub struct CurvesArguments {
@@ -59,8 +55,6 @@ pub struct CurvesArguments {
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    version: u32,
-    study: &'a str,
     metric: &'a str,
     step: &'static str,
     trials: Vec<CurveJson>,
@@ -87,60 +81,37 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
     };
     let metric = arguments.metric.as_deref().unwrap_or(&study.spec.objective().metric);
     let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
-    let curves = in_order(reader.curves(study.id, metric, &numbers)?, &numbers);
+    let mut reported: BTreeMap<_, _> =
+        reader.curves(study.id, metric, &numbers)?.into_iter().collect();
+    // One curve a trial, empty where it reported nothing.
+    let curves: Vec<Curve> = numbers
+        .iter()
+        .map(|number| (*number, reported.remove(number).unwrap_or_default()))
+        .collect();
     if curves.iter().all(|(_, points)| points.is_empty())
         && let Some(failure) = unknown_metric(&reader, &study, metric, &trials)?
     {
         return Err(failure);
     }
     let step = study.spec.step.as_str();
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => {
-            let points = |curve: &Curve| {
-                curve.1.iter().map(|(step, value)| (*step, Number(*value))).collect()
-            };
-            let trials = trials.iter().zip(&curves).map(|(trial, curve)| CurveJson {
-                number: trial.number.0,
-                state: trial.state,
-                points: points(curve),
-            });
-            console.json(&Answer {
-                version: VERSION,
-                study: &study.spec.name,
-                metric,
-                step,
-                trials: trials.collect(),
-            })?;
-        }
-        OutputForm::Text if arguments.table => console.table(&columns(step, &curves))?,
-        OutputForm::Text => {
-            let size = Size {
-                width: arguments
-                    .width
-                    .unwrap_or(u16::try_from(console.columns()).unwrap_or(u16::MAX)),
-                height: arguments.height,
-            };
-            picture::print(
-                &mut console.out,
-                &chart(&study, metric, &trials, &curves),
-                size,
-                console.look,
-            )?;
-        }
+    if arguments.json {
+        let trials = trials.iter().zip(&curves).map(|(trial, (_, points))| CurveJson {
+            number: trial.number.0,
+            state: trial.state,
+            points: points.iter().map(|(step, value)| (*step, Number(*value))).collect(),
+        });
+        let answer = Answer { metric, step, trials: trials.collect() };
+        return console.json(Some(&study.spec.name), &answer);
+    }
+    if arguments.table {
+        console.table(&columns(step, &curves))?;
+    } else {
+        let width = arguments.width.unwrap_or_else(|| console.columns());
+        let chart = chart(&study, metric, &trials, &curves);
+        let size = Size { width, height: arguments.height };
+        drawing::print(&mut console.out, &chart, size, console.look)?;
     }
     Ok(Exit::Done)
-}
-
-/// One curve a trial, empty where it reported nothing.
-fn in_order(mut curves: Vec<Curve>, numbers: &[TrialNumber]) -> Vec<Curve> {
-    let mut take = |number: TrialNumber| {
-        curves
-            .iter()
-            .position(|(of, _)| *of == number)
-            .map(|at| curves.swap_remove(at).1)
-            .unwrap_or_default()
-    };
-    numbers.iter().map(|number| (*number, take(*number))).collect()
 }
 
 /// The error about a metric that these trials do not report; `None` if they have reported nothing
@@ -158,11 +129,8 @@ fn unknown_metric(
     if known.is_empty() {
         return Ok(None);
     }
-    let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
-    let near = nearest(metric, known.iter().map(String::as_str))
-        .map(|near| format!("did you mean `{near}`? "));
     let failure = Failure::usage(format!("these trials report no `{}`", one_line(metric)));
-    Ok(Some(failure.help(format!("{}they report {}", near.unwrap_or_default(), names.join(", ")))))
+    Ok(Some(failure.known(metric, "they report", known.iter().map(String::as_str))))
 }
 
 fn chart<'a>(
@@ -198,20 +166,17 @@ pub fn step_on_axis(step: u64) -> f64 {
     step as f64
 }
 
-fn columns(step: &str, curves: &[Curve]) -> Vec<Column> {
+fn columns(unit: &str, curves: &[Curve]) -> Vec<Column> {
     let steps: BTreeSet<u64> =
         curves.iter().flat_map(|(_, points)| points.iter().map(|(step, _)| *step)).collect();
-    let mut columns =
-        vec![Column::new(step, Align::Right, steps.iter().map(u64::to_string).collect())];
-    columns.extend(curves.iter().map(|(trial, points)| {
+    let steps: Vec<u64> = steps.into_iter().collect();
+    let mut columns = Columns::of(&steps).right(unit, u64::to_string);
+    for (trial, points) in curves {
         let cell = |step: &u64| {
-            points
-                .binary_search_by_key(step, |(at, _)| *at)
-                .ok()
-                .map_or_else(String::new, |index| number(points[index].1))
+            let at = points.binary_search_by_key(step, |(at, _)| *at);
+            at.map_or_else(|_| String::new(), |index| number(points[index].1))
         };
-        Column::new(format!("trial {trial}"), Align::Point, steps.iter().map(cell).collect())
-            .optional()
-    }));
-    columns
+        columns = columns.point(format!("trial {trial}"), cell).optional();
+    }
+    columns.end()
 }

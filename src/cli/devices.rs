@@ -1,18 +1,16 @@
 //! `hpsearch devices`: the devices of this machine, and which of them this binary can use.
 
-use clap::Args;
-use serde::Serialize;
+use std::collections::BTreeMap;
 
-use super::OutputForm;
-use super::console::Console;
-use super::exit::{Exit, Failure};
-use super::trial_json::VERSION;
+use clap::Args;
+
+use super::{Console, Exit, Failure};
 use crate::app::devices::{Found, found};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::one_line;
 use crate::runner::monitor::gibibytes;
 
-/// What `hpsearch devices` is told.
+/// Arguments of `hpsearch devices`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  hpsearch devices")]
 pub struct DevicesArguments {
@@ -21,23 +19,15 @@ pub struct DevicesArguments {
     pub json: bool,
 }
 
-#[derive(Serialize)]
-struct Listing {
-    version: u32,
-    devices: Vec<Found>,
-}
-
 /// Lists the devices.
 pub fn devices(arguments: &DevicesArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (devices, no_gpus) = found();
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => console.json(&Listing { version: VERSION, devices })?,
-        OutputForm::Text => {
-            console.table(&columns(&devices))?;
-            if let Some(why) = no_gpus {
-                console.say(&format!("no NVIDIA GPU is listed: {why}"));
-            }
-        }
+    if arguments.json {
+        return console.json(None, &BTreeMap::from([("devices", devices)]));
+    }
+    console.table(&columns(&devices))?;
+    if let Some(why) = no_gpus {
+        console.say(&format!("no NVIDIA GPU is listed: {why}"));
     }
     Ok(Exit::Done)
 }

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
+use serde_json::Value as Json;
 
-use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::lineage::{self, MadeJson};
 use super::overrides::sets;
-use super::trial_json::{TrialJson, VERSION};
+use super::trial_json::TrialJson;
 use super::trial_words;
 use crate::app::best::{metrics_at, value_step};
 use crate::app::find;
@@ -33,7 +33,7 @@ Examples:
   hpsearch diff study.toml             the file as it is now, against its study
   hpsearch diff study.toml digits      against another study";
 
-/// What `hpsearch diff` is told.
+/// Arguments of `hpsearch diff`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = EXAMPLES,
@@ -56,9 +56,7 @@ pub struct DiffArguments {
 }
 
 #[derive(Serialize)]
-struct TrialsAnswer<'a> {
-    version: u32,
-    study: &'a str,
+struct TrialsAnswer {
     trials: [TrialJson; 2],
     metrics: [Metrics; 2],
     lineage: [Option<MadeJson>; 2],
@@ -69,13 +67,11 @@ struct TrialsAnswer<'a> {
 struct DifferenceJson {
     kind: &'static str,
     name: String,
-    values: [serde_json::Value; 2],
+    values: [Json; 2],
 }
 
 #[derive(Serialize)]
-struct FileAnswer<'a> {
-    version: u32,
-    study: &'a str,
+struct FileAnswer {
     needs: &'static str,
     changes: Vec<ChangeJson>,
 }
@@ -103,13 +99,11 @@ pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Fa
             let named = trial_words::read(words)?;
             let [one, other] = named.trials.as_slice() else {
                 let given = count(named.trials.len() as u64, "trial");
-                return Err(Failure::usage(format!(
-                    "two trials are compared, and the command line \
-                    names {given}"
-                ))
-                .help(
-                    "write `hpsearch diff STUDY 3 7`, or `hpsearch diff study.toml` for a \
-                        changed file",
+                let message =
+                    format!("two trials are compared, and the command line names {given}");
+                return Err(Failure::usage(message).help(
+                    "write `hpsearch diff STUDY 3 7`, or `hpsearch diff study.toml` for a changed \
+                     file",
                 ));
             };
             trials(named.study.as_deref(), [*one, *other], arguments, console)
@@ -140,87 +134,77 @@ fn trials(
         Ok(Side { facts: lineage::facts(&study, &trial, &made), made, trial, metrics })
     };
     let sides = [side(numbers[0])?, side(numbers[1])?];
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => console.json(&TrialsAnswer {
-            version: VERSION,
-            study: &study.spec.name,
-            trials: [TrialJson::from(&sides[0].trial), TrialJson::from(&sides[1].trial)],
+    if arguments.json {
+        let answer = TrialsAnswer {
+            trials: sides.each_ref().map(|side| TrialJson::from(&side.trial)),
             different: different(&sides),
-            lineage: [
-                sides[0].made.last().map(MadeJson::from),
-                sides[1].made.last().map(MadeJson::from),
-            ],
+            lineage: sides.each_ref().map(|side| side.made.last().map(MadeJson::from)),
             metrics: sides.map(|side| side.metrics),
-        })?,
-        OutputForm::Text => print(&study, &sides, arguments.changed, console)?,
+        };
+        return console.json(Some(&study.spec.name), &answer);
     }
+    print(&study, &sides, arguments.changed, console)?;
     Ok(Exit::Done)
 }
 
-fn different([one, other]: &[Side; 2]) -> Vec<DifferenceJson> {
-    let side = |value: Option<&Value>| value.map_or(serde_json::Value::Null, Value::to_json);
-    let mut found = Vec::new();
-    for name in names(
-        one.trial.params.iter().map(|(name, _)| name),
-        other.trial.params.iter().map(|(name, _)| name),
-    ) {
-        let (mine, theirs) = (one.trial.params.get(&name), other.trial.params.get(&name));
-        if mine != theirs {
-            found.push(DifferenceJson {
-                kind: "parameter",
-                values: [side(mine), side(theirs)],
-                name,
-            });
-        }
+impl Side {
+    fn params(&self) -> impl Iterator<Item = &str> {
+        self.trial.params.iter().map(|(name, _)| name)
     }
-    let side =
-        |value: Option<f64>| value.map_or(serde_json::Value::Null, |value| Number(value).to_json());
-    for name in
-        names(one.metrics.iter().map(|(name, _)| name), other.metrics.iter().map(|(name, _)| name))
-    {
-        let values = [side(one.metrics.get(&name)), side(other.metrics.get(&name))];
-        if values[0] != values[1] {
-            found.push(DifferenceJson { kind: "metric", values, name });
-        }
+
+    fn metrics(&self) -> impl Iterator<Item = &str> {
+        self.metrics.iter().map(|(name, _)| name)
     }
-    let telling = lineage_differences([one, other]).into_iter().filter(|(name, _)| name != "seed");
-    for (name, values) in telling {
-        found.push(DifferenceJson {
-            kind: "lineage",
-            values: values
-                .map(|value| value.map_or(serde_json::Value::Null, serde_json::Value::String)),
-            name,
-        });
+}
+
+fn different(sides: &[Side; 2]) -> Vec<DifferenceJson> {
+    let of = |kind, name: &str, value: &dyn Fn(&Side) -> Option<Json>| {
+        let values = sides.each_ref().map(|side| value(side).unwrap_or(Json::Null));
+        (values[0] != values[1]).then(|| DifferenceJson { kind, name: name.to_owned(), values })
+    };
+    let param =
+        |name| of("parameter", name, &|side| side.trial.params.get(name).map(Value::to_json));
+    let metric = |name| {
+        of("metric", name, &|side| side.metrics.get(name).map(|value| Number(value).to_json()))
+    };
+    let lineage = lineage_differences(sides).into_iter().map(|(name, values)| DifferenceJson {
+        kind: "lineage",
+        name,
+        values: values.map(Json::from),
+    });
+    names(sides, Side::params)
+        .into_iter()
+        .filter_map(param)
+        .chain(names(sides, Side::metrics).into_iter().filter_map(metric))
+        .chain(lineage)
+        .collect()
+}
+
+/// What the last attempts of two trials depend on and do not have in common, besides their seeds,
+/// which always differ.
+fn lineage_differences(sides: &[Side; 2]) -> Vec<(String, [Option<String>; 2])> {
+    let of = |side: &Side, name: &str| -> Option<String> {
+        let named = side.facts.iter().filter(|(title, _)| title == name);
+        let texts: Vec<&str> = named.map(|(_, text)| text.as_str()).collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
+    };
+    let mut found: Vec<(String, [Option<String>; 2])> = Vec::new();
+    for (name, _) in sides.iter().flat_map(|side| &side.facts) {
+        let values = sides.each_ref().map(|side| of(side, name));
+        if name != "seed" && values[0] != values[1] && found.iter().all(|(known, _)| known != name)
+        {
+            found.push((name.clone(), values));
+        }
     }
     found
 }
 
-/// What the last attempts of two trials depend on and do not have in common.
-fn lineage_differences([one, other]: [&Side; 2]) -> Vec<(String, [Option<String>; 2])> {
-    let of = |side: &Side, name: &str| -> Option<String> {
-        let texts: Vec<&str> = side
-            .facts
-            .iter()
-            .filter(|(title, _)| title == name)
-            .map(|(_, text)| text.as_str())
-            .collect();
-        (!texts.is_empty()).then(|| texts.join("; "))
-    };
-    let mut names: Vec<&String> = Vec::new();
-    for (name, _) in one.facts.iter().chain(&other.facts) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let both = names.into_iter().map(|name| (name.clone(), [of(one, name), of(other, name)]));
-    both.filter(|(_, values)| values[0] != values[1]).collect()
-}
-
-fn names<'a>(
-    one: impl Iterator<Item = &'a str>,
-    other: impl Iterator<Item = &'a str>,
-) -> BTreeSet<String> {
-    one.chain(other).map(str::to_owned).collect()
+/// The names that either side has, in order.
+fn names<'a, I: Iterator<Item = &'a str>>(
+    sides: &'a [Side; 2],
+    of: impl Fn(&'a Side) -> I,
+) -> BTreeSet<&'a str> {
+    sides.iter().flat_map(of).collect()
 }
 
 /// A line of the comparison.
@@ -244,13 +228,12 @@ fn print(
         sides: [cell(&one.trial), cell(&other.trial)],
         change: String::new(),
     };
-    let value = |side: &Side| side.trial.value;
     let mut rows = vec![
         outcome("state", &|trial| trial.state.as_str().to_owned()),
         Row {
             name: format!("value ({metric})"),
-            sides: [text(value(one)), text(value(other))],
-            change: change(value(one), value(other)),
+            sides: [text(one.trial.value), text(other.trial.value)],
+            change: change(one.trial.value, other.trial.value),
         },
         outcome("last report", &|trial| {
             trial.last().map_or_else(String::new, |(step, value)| {
@@ -263,28 +246,22 @@ fn print(
             trial.device.as_ref().map_or_else(String::new, ToString::to_string)
         }),
     ];
-    for name in
-        names(one.metrics.iter().map(|(name, _)| name), other.metrics.iter().map(|(name, _)| name))
-    {
-        let (mine, theirs) = (one.metrics.get(&name), other.metrics.get(&name));
+    for name in names(sides, Side::metrics) {
+        let (mine, theirs) = (one.metrics.get(name), other.metrics.get(name));
         if name != study.spec.objective().metric {
             rows.push(Row {
-                name: one_line(&name),
+                name: one_line(name),
                 sides: [text(mine), text(theirs)],
                 change: change(mine, theirs),
             });
         }
     }
-    let params = names(
-        one.trial.params.iter().map(|(name, _)| name),
-        other.trial.params.iter().map(|(name, _)| name),
-    );
-    let params: Vec<Row> = params.into_iter().map(|name| param_row(&name, sides)).collect();
+    let params =
+        names(sides, Side::params).into_iter().map(|name| param_row(name, sides)).collect();
     let titles = [format!("trial {}", one.trial.number), format!("trial {}", other.trial.number)];
-    let differing = |rows: Vec<Row>| {
-        rows.into_iter()
-            .filter(|row| !only_changed || row.sides[0] != row.sides[1])
-            .collect::<Vec<_>>()
+    let differing = |mut rows: Vec<Row>| {
+        rows.retain(|row| !only_changed || row.sides[0] != row.sides[1]);
+        rows
     };
     let (rows, params) = (differing(rows), differing(params));
     if !rows.is_empty() {
@@ -299,14 +276,12 @@ fn print(
     print_lineage(sides, console)
 }
 
-/// What the trials do not have in common of code, machine, program and data; their seeds always
-/// differ, and say least.
+/// What the trials do not have in common of code, machine, program and data.
 fn print_lineage(sides: &[Side; 2], console: &mut Console) -> Result<(), Failure> {
-    let differences = lineage_differences([&sides[0], &sides[1]]);
     if sides.iter().all(|side| side.made.last().and_then(lineage::Made::lineage).is_none()) {
         return Ok(());
     }
-    let telling: Vec<_> = differences.into_iter().filter(|(name, _)| name != "seed").collect();
+    let telling = lineage_differences(sides);
     if telling.is_empty() {
         writeln!(console.out, "\ncode, machine, program and data are the same; the seeds differ")?;
         return Ok(());
@@ -331,7 +306,7 @@ fn param_row(name: &str, [one, other]: &[Side; 2]) -> Row {
         (Some(Value::Float(_)), Some(Value::Float(_)), (Some(mine), Some(theirs)))
             if mine > 0.0 && theirs > 0.0 =>
         {
-            times(theirs / mine)
+            format!("x {}", number(theirs / mine))
         }
         (.., (Some(mine), Some(theirs))) => signed(theirs - mine),
         _ => "differs".to_owned(),
@@ -350,11 +325,6 @@ fn change(one: Option<f64>, other: Option<f64>) -> String {
 
 fn signed(difference: f64) -> String {
     if difference > 0.0 { format!("+{}", number(difference)) } else { number(difference) }
-}
-
-/// Twice as much is `x 2`, half as much `x 0.5`.
-fn times(factor: f64) -> String {
-    format!("x {}", number(factor))
 }
 
 fn columns(title: &str, titles: &[String; 2], rows: Vec<Row>) -> Vec<Column> {
@@ -389,32 +359,29 @@ fn file_against_study(
             before: change.old,
             after: change.new,
         });
-        console.json(&FileAnswer {
-            version: VERSION,
-            study: &study.spec.name,
-            needs: needs(needed),
-            changes: changes.collect(),
-        })?;
-        return Ok(Exit::Done);
+        let answer = FileAnswer { needs: needs(needed), changes: changes.collect() };
+        return console.json(Some(&study.spec.name), &answer);
     }
     let (name, file) = (one_line(&study.spec.name), shown(file));
     if changes.is_empty() {
         writeln!(console.out, "`{file}` is the study `{name}` as it is stored")?;
         return Ok(Exit::Done);
     }
-    let groups: BTreeMap<ChangeClass, Vec<&Change>> =
-        changes.iter().fold(BTreeMap::new(), |mut groups, change| {
-            groups.entry(change.class).or_default().push(change);
-            groups
-        });
+    let mut groups: BTreeMap<ChangeClass, Vec<&Change>> = BTreeMap::new();
+    changes.iter().for_each(|change| groups.entry(change.class).or_default().push(change));
     for (class, changes) in groups {
         writeln!(console.out, "{}", heading(class))?;
         for change in changes {
             writeln!(console.out, "  {}", one_line(&change.to_string()))?;
         }
     }
-    let next = next_step(needed, &format!("run {file}{}", sets(&arguments.set)), console);
-    writeln!(console.out, "{next}")?;
+    let (option, does) = match needed {
+        Some(ChangeClass::NeedsFork) => (" --fork NAME", "starts it"),
+        Some(ChangeClass::NeedsAccept) => (" --accept", "continues with it"),
+        _ => ("", "continues with it"),
+    };
+    let run = console.next(&format!("run {file}{}{option}", sets(&arguments.set)));
+    writeln!(console.out, "{run} {does}")?;
     Ok(Exit::Done)
 }
 
@@ -434,36 +401,19 @@ fn heading(class: ChangeClass) -> &'static str {
     }
 }
 
-fn next_step(needed: Option<ChangeClass>, run: &str, console: &Console) -> String {
-    match needed {
-        Some(ChangeClass::NeedsFork) => {
-            format!("{} starts it", console.next(&format!("{run} --fork NAME")))
-        }
-        Some(ChangeClass::NeedsAccept) => {
-            format!("{} continues with it", console.next(&format!("{run} --accept")))
-        }
-        _ => format!("{} continues with it", console.next(run)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_said_as_factors_or_differences() {
-        assert_eq!(
-            (times(2.0), times(0.1), times(1.0 / 3.0)),
-            ("x 2".to_owned(), "x 0.1".to_owned(), "x 0.33333".to_owned())
-        );
-        assert_eq!((signed(0.25), signed(-3.0)), ("+0.25".to_owned(), "-3".to_owned()));
-        assert_eq!(
-            (
-                change(Some(1.0), None),
-                change(Some(f64::NAN), Some(1.0)),
-                change(Some(1.0), Some(1.5))
-            ),
-            (String::new(), String::new(), "+0.5".to_owned())
-        );
+    fn changes_are_said_as_differences() {
+        for (one, other, said) in [
+            (Some(1.0), None, ""),
+            (Some(f64::NAN), Some(1.0), ""),
+            (Some(1.0), Some(1.5), "+0.5"),
+            (Some(1.0), Some(-2.0), "-3"),
+        ] {
+            assert_eq!(change(one, other), said, "{one:?} {other:?}");
+        }
     }
 }

@@ -4,15 +4,13 @@
 mod machine;
 mod studies;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
-use super::console::Console;
-use super::exit::{Exit, Failure};
-use super::trial_json::VERSION;
+use super::{Console, Exit, Failure};
 use crate::report::wording::{count, one_line};
 use crate::tui::Palette;
 
@@ -25,7 +23,7 @@ Examples:
 Exit code 1 says that something is broken; warnings alone are exit code 0.
 A large store takes a while: every page of it is read.";
 
-/// What `hpsearch doctor` is told.
+/// Arguments of `hpsearch doctor`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DoctorArguments {
@@ -47,20 +45,12 @@ enum State {
 }
 
 impl State {
-    fn word(self) -> &'static str {
+    /// Its word, and the code of that word's colour: green, yellow, red.
+    fn word(self) -> (&'static str, u8) {
         match self {
-            State::Ok => "ok",
-            State::Warning => "warning",
-            State::Broken => "broken",
-        }
-    }
-
-    /// The colour of its word: green, yellow, red.
-    fn code(self) -> u8 {
-        match self {
-            State::Ok => 32,
-            State::Warning => 33,
-            State::Broken => 31,
+            State::Ok => ("ok", 32),
+            State::Warning => ("warning", 33),
+            State::Broken => ("broken", 31),
         }
     }
 }
@@ -91,19 +81,14 @@ impl Finding {
     }
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    version: u32,
-    findings: &'a [Finding],
-}
-
 /// Looks at everything.
 pub fn doctor(arguments: &DoctorArguments, console: &mut Console) -> Result<Exit, Failure> {
     let mut findings = machine::findings(console);
     findings.extend(studies::findings(console)?);
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => console.json(&Answer { version: VERSION, findings: &findings })?,
-        OutputForm::Text => print(&findings, console)?,
+    if arguments.json {
+        console.json(None, &BTreeMap::from([("findings", &findings)]))?;
+    } else {
+        print(&findings, console)?;
     }
     let is_broken = findings.iter().any(|finding| finding.state == State::Broken);
     Ok(if is_broken { Exit::Broken } else { Exit::Done })
@@ -112,13 +97,11 @@ pub fn doctor(arguments: &DoctorArguments, console: &mut Console) -> Result<Exit
 fn print(findings: &[Finding], console: &mut Console) -> Result<(), Failure> {
     let palette = console.look.palette;
     for finding in findings {
-        let word = format!("{:<8}", finding.state.word());
-        let word = if palette == Palette::Colours {
-            format!("\x1b[{}m{word}\x1b[0m", finding.state.code())
-        } else {
-            word
-        };
-        write!(console.out, "{word}")?;
+        let (word, colour) = finding.state.word();
+        match palette {
+            Palette::Colours => write!(console.out, "\x1b[{colour}m{word:<8}\x1b[0m")?,
+            Palette::Monochrome => write!(console.out, "{word:<8}")?,
+        }
         console.hanging(&format!("{:<10}", finding.check), 18, &one_line(&finding.message))?;
         if let Some(next) = &finding.next {
             console.hanging(&" ".repeat(18), 18, next)?;

@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::trial_json::VERSION;
 use crate::app::find;
 use crate::engine::retention::Rule;
 use crate::report::table::Columns;
@@ -24,7 +22,7 @@ use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::trial::{TrialNumber, TrialState};
 
-/// What `hpsearch du` is told.
+/// Arguments of `hpsearch du`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +41,6 @@ pub struct DuArguments {
 
 #[derive(Serialize)]
 struct Usage {
-    version: u32,
     store: StoreUsage,
     studies: Vec<StudyUsage>,
     /// Tokenised data, shared by the studies of a directory.
@@ -102,13 +99,8 @@ pub fn du(arguments: &DuArguments, console: &mut Console) -> Result<Exit, Failur
         None => reader.studies()?,
         named => vec![find::study(&reader, named.as_deref())?],
     };
-    let mut usage = Usage {
-        version: VERSION,
-        store: store_usage(&console.store),
-        studies: Vec::new(),
-        data: 0,
-        total: 0,
-    };
+    let mut usage =
+        Usage { store: store_usage(&console.store), studies: Vec::new(), data: 0, total: 0 };
     let mut caches = BTreeSet::new();
     for study in &studies {
         usage.studies.push(study_usage(study, &reader, &console.store)?);
@@ -120,10 +112,10 @@ pub fn du(arguments: &DuArguments, console: &mut Console) -> Result<Exit, Failur
         + usage.store.copies
         + usage.data
         + usage.studies.iter().map(|study| study.total).sum::<u64>();
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => console.json(&usage)?,
-        OutputForm::Text => print(&usage, arguments.study.is_some(), console)?,
+    if arguments.json {
+        return console.json(None, &usage);
     }
+    print(&usage, arguments.study.is_some(), console)?;
     Ok(Exit::Done)
 }
 
@@ -168,11 +160,8 @@ fn study_usage(
         let (mut inside, mut outside) = (0, 0);
         for checkpoint in checkpoints.get(&trial.number).into_iter().flatten() {
             let taken = size(&checkpoint.path);
-            *(if real(&checkpoint.path).starts_with(&real_own) {
-                &mut inside
-            } else {
-                &mut outside
-            }) += taken;
+            let is_inside = real(&checkpoint.path).starts_with(&real_own);
+            *(if is_inside { &mut inside } else { &mut outside }) += taken;
         }
         let logs = logs(&own);
         let all = size(&own);
@@ -239,25 +228,15 @@ fn print(usage: &Usage, by_state: bool, console: &mut Console) -> Result<(), Fai
                     .then(|| ("(not of a trial)".to_owned(), [0, 0, 0, study.own, study.own])),
             );
         } else {
-            let sum =
-                |part: &dyn Fn(&StateUsage) -> u64| study.states.iter().map(part).sum::<u64>();
-            let parts = [
-                sum(&|state| state.trials),
-                sum(&|state| state.checkpoints),
-                sum(&|state| state.logs),
-                sum(&|state| state.other),
-            ];
-            let [trials, checkpoints, logs, other] = parts;
-            rows.push((
-                one_line(&study.name),
-                [trials, checkpoints, logs, other + study.own, study.total - study.unknown],
-            ));
+            let sum = |part: fn(&StateUsage) -> u64| study.states.iter().map(part).sum::<u64>();
+            let (trials, checkpoints) = (sum(|state| state.trials), sum(|state| state.checkpoints));
+            let (logs, other) = (sum(|state| state.logs), sum(|state| state.other) + study.own);
+            let total = study.total - study.unknown;
+            rows.push((one_line(&study.name), [trials, checkpoints, logs, other, total]));
         }
         if study.unknown > 0 {
-            rows.push((
-                "files of unknown trials".to_owned(),
-                [0, 0, 0, study.unknown, study.unknown],
-            ));
+            let unknown = [0, 0, 0, study.unknown, study.unknown];
+            rows.push(("files of unknown trials".to_owned(), unknown));
         }
     }
     if usage.studies.len() != 1 || by_state {

@@ -25,7 +25,7 @@ Examples:
 It runs as soon as a slot is free, and takes one of the budget's places as long
 as there are any. A configuration that was tried is refused without --again.";
 
-/// What `hpsearch enqueue` is told.
+/// Arguments of `hpsearch enqueue`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch enqueue [OPTIONS] [STUDY] \
     [KEY=VALUE]..")]
@@ -85,13 +85,10 @@ fn value(space: &Space, name: &str, text: &str) -> (String, Value) {
     let (name, text) = (name.trim(), text.trim());
     let as_text = Value::Text(text.to_owned());
     let parsed = format!("value = {text}").parse::<toml::Table>().ok();
-    let parsed = parsed
-        .and_then(|table| serde_json::to_value(&table["value"]).ok())
-        .and_then(|json| Value::from_json(&json));
+    let parsed = parsed.and_then(|table| of_toml(&table["value"]));
     let fits = |value: &Value| {
-        space
-            .dimension(name)
-            .is_some_and(|dimension| dimension.distribution.normalize(value).is_some())
+        let dimension = space.dimension(name);
+        dimension.is_some_and(|dimension| dimension.distribution.normalize(value).is_some())
     };
     let value = match parsed {
         // One of several words may look like a number.
@@ -126,13 +123,16 @@ fn flatten(table: &toml::Table, prefix: &str, params: &mut Params) -> Result<(),
         let name = format!("{prefix}{key}");
         match value {
             toml::Value::Table(nested) => flatten(nested, &format!("{name}."), params)?,
-            scalar => {
-                match serde_json::to_value(scalar).ok().and_then(|json| Value::from_json(&json)) {
-                    Some(value) => params.insert(name, value),
-                    None => return Err(name),
-                }
-            }
+            scalar => match of_toml(scalar) {
+                Some(value) => params.insert(name, value),
+                None => return Err(name),
+            },
         }
     }
     Ok(())
+}
+
+/// A value of a parameter, where TOML's is a number, a string or a boolean.
+fn of_toml(value: &toml::Value) -> Option<Value> {
+    Value::from_json(&serde_json::to_value(value).ok()?)
 }

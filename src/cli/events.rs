@@ -8,22 +8,21 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::moments::moment;
-use super::{OutputForm, selection};
+use super::selection;
+use super::{Console, Exit, Failure};
 use crate::app::find;
 use crate::app::study_state::has_runner;
 use crate::report::journal::Journal;
 use crate::report::{Happening, reporter};
 use crate::storage::{OutcomeCursor, StorageReader, StudyId, StudySummary};
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 
-/// What `hpsearch events` is told.
+/// Arguments of `hpsearch events`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = selection::with_filters("\
 Examples:
@@ -69,12 +68,13 @@ impl Wanted {
         arguments: &EventsArguments,
         reader: &dyn StorageReader,
         study: &StudySummary,
+        console: &Console,
     ) -> Result<Self, Failure> {
         if let Some(trial) = arguments.trial.map(TrialNumber) {
             find::trial(reader, study, trial)?;
             return Ok(Wanted::Trial(trial));
         }
-        Ok(match selection::filter(reader, study, arguments.filter.as_deref())? {
+        Ok(match selection::filter(reader, study, arguments.filter.as_deref(), console)? {
             filter if filter.is_all() => Wanted::All,
             filter => Wanted::Passing(filter, BTreeSet::new()),
         })
@@ -107,7 +107,7 @@ struct Teller {
     view: StudyState,
     journal: Journal,
     seq: Seq,
-    form: OutputForm,
+    json: bool,
     wanted: Wanted,
 }
 
@@ -126,7 +126,7 @@ impl Teller {
         }
         let mut page = reader.events_before(study, Seq(i64::MAX), limit.max(1) as u64)?;
         let Some((mut begin, ..)) = page.first().cloned() else { return Ok(()) };
-        if self.form == OutputForm::Json {
+        if self.json {
             self.seq = Seq(begin.0 - 1);
             return Ok(());
         }
@@ -142,10 +142,10 @@ impl Teller {
         loop {
             for (_, _, event) in &page {
                 let _is_new = match event {
-                    Event::TrialCreated { trial, .. } => {
+                    Event::Trial(trial, TrialEvent::Created { .. }) => {
                         created.insert(*trial) && unborn.remove(trial)
                     }
-                    Event::TrialFinished { trial, .. } => ended.insert(*trial),
+                    Event::Trial(trial, TrialEvent::Finished { .. }) => ended.insert(*trial),
                     _ => false,
                 };
             }
@@ -186,7 +186,7 @@ impl Teller {
             self.seq = *last;
             for (seq, at, event) in &page {
                 // Programs get the event as it is: nothing has to be known of what was before.
-                if self.form == OutputForm::Text {
+                if !self.json {
                     self.view.apply(*at, event);
                 }
                 let happening = Happening { seq: *seq, at: *at, event, view: &self.view };
@@ -199,18 +199,12 @@ impl Teller {
     }
 
     fn line(&self, happening: &Happening<'_>, is_best: bool) -> Result<String, Failure> {
-        match self.form {
-            OutputForm::Text => {
-                Ok(format!("{}  {}", moment(happening.at), Journal::line(happening, is_best)))
-            }
-            OutputForm::Json => {
-                let mut line = Vec::new();
-                reporter("events")
-                    .expect("it is in the table of reporters")
-                    .event(&mut line, happening)?;
-                Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
-            }
+        if !self.json {
+            return Ok(format!("{}  {}", moment(happening.at), Journal::line(happening, is_best)));
         }
+        let mut line = Vec::new();
+        reporter("events").expect("it is in the table of reporters").event(&mut line, happening)?;
+        Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 }
 
@@ -218,39 +212,36 @@ impl Teller {
 pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit, Failure> {
     let mut reader = console.reader()?;
     let study = find::study(&reader, arguments.study.as_deref())?;
-    let wanted = Wanted::new(arguments, &reader, &study)?;
+    let wanted = Wanted::new(arguments, &reader, &study, console)?;
     let mut teller = Teller {
         view: StudyState::new(&study.spec),
         journal: Journal::default(),
         seq: Seq(0),
-        form: OutputForm::from(arguments.json),
+        json: arguments.json,
         wanted,
     };
-    let mut told = 0_u64;
-    match arguments.limit {
-        None => teller.read(&reader, study.id, |line| {
-            told += 1;
-            Ok(writeln!(console.out, "{line}")?)
-        })?,
-        Some(limit) => {
-            teller.begin_late(&reader, study.id, limit, arguments.follow)?;
-            let mut last = VecDeque::new();
-            teller.read(&reader, study.id, |line| {
-                last.push_back(line);
-                if last.len() > limit {
-                    last.pop_front();
-                }
-                Ok(())
-            })?;
-            told = last.len() as u64;
-            for line in last {
-                writeln!(console.out, "{line}")?;
-            }
+    if let Some(limit) = arguments.limit {
+        teller.begin_late(&reader, study.id, limit, arguments.follow)?;
+    }
+    let (mut printed, mut last) = (false, VecDeque::new());
+    teller.read(&reader, study.id, |line| {
+        let Some(limit) = arguments.limit else {
+            printed = true;
+            return Ok(writeln!(console.out, "{line}")?);
+        };
+        last.push_back(line);
+        if last.len() > limit {
+            last.pop_front();
         }
+        Ok(())
+    })?;
+    printed |= !last.is_empty();
+    for line in last {
+        writeln!(console.out, "{line}")?;
     }
     if arguments.follow {
         follow(&mut teller, &mut reader, study.id, console)?;
-    } else if told == 0 {
+    } else if !printed {
         console.say("nothing of the kind happened yet");
     }
     Ok(Exit::Done)

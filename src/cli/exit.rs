@@ -6,13 +6,14 @@ use std::io;
 
 use crate::app::{AppError, Remedy};
 use crate::arguments::data_file::DataProblem;
-use crate::config::shown::lines;
+use crate::config::shown::{lines, one_line};
 use crate::config::{self, ConfigError};
 use crate::export::ExportError;
 use crate::runner::RunnerError;
 use crate::runner::slots::SlotsError;
 use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
+use crate::study::suggestion::{nearest, quoted};
 use crate::tui::TuiError;
 
 /// The exit codes of the contract.
@@ -102,6 +103,20 @@ impl Failure {
     #[must_use]
     pub fn help(self, text: impl Into<String>) -> Self {
         self.remedy(Some(Remedy::Text(text.into())))
+    }
+
+    /// With the names that there are, and the one that `word` may mean. `there`: `they report`.
+    #[must_use]
+    pub fn known<'a>(
+        self,
+        word: &str,
+        there: &str,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let names: Vec<&str> = names.into_iter().collect();
+        let near = nearest(word, names.iter().copied());
+        let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+        self.help(one_line(&format!("{near}{there} {}", quoted(names))))
     }
 
     fn remedy(self, remedy: Option<Remedy>) -> Self {
@@ -195,7 +210,8 @@ impl From<StorageError> for Failure {
             StorageError::OutOfOrder { .. } => Exit::Internal,
             _ => Exit::Store,
         };
-        Failure::new(exit, error)
+        let remedy = error.remedy();
+        Failure::new(exit, error).help(remedy)
     }
 }
 
@@ -223,19 +239,16 @@ impl From<JobError> for Failure {
     fn from(error: JobError) -> Self {
         match error {
             JobError::Start { .. } => Failure::new(Exit::Internal, error),
-            JobError::Killed { .. } => Failure::new(Exit::Internal, error).help(
-                "run the command \
-                again",
-            ),
+            JobError::Killed { .. } => {
+                Failure::new(Exit::Internal, error).help("run the command again")
+            }
             JobError::OutOfMemory { .. } => Failure::new(Exit::Internal, error).help(
                 "free some memory, use a smaller model (`model.*`), shorter texts (`[data] \
                  max_length`) or less data, and run the command again",
             ),
             // The worker's sentence says what to change where it knows.
-            JobError::Failed(_) => Failure::new(Exit::Usage, error).help(
-                "change what it names \
-                and run the command again",
-            ),
+            JobError::Failed(_) => Failure::new(Exit::Usage, error)
+                .help("change what it names and run the command again"),
         }
     }
 }
@@ -293,8 +306,8 @@ mod tests {
         assert_eq!(failure.exit(), Exit::Store);
         assert_eq!(
             failure.to_string(),
-            "error: `runs/hpsearch.db` cannot be used for a store: choose another place with \
-             `--store PATH`\n  caused by: input/output error\nhelp: try again\n"
+            "error: `runs/hpsearch.db` cannot be used for a store\n  caused by: input/output \
+             error\nhelp: try again\n"
         );
     }
 
@@ -323,7 +336,7 @@ mod tests {
     fn every_error_of_a_store_an_export_or_a_runner_names_a_next_step() {
         use crate::engine::EngineError;
         use crate::storage::sqlite::Rescue;
-        use crate::storage::{Holder, StudyId};
+        use crate::storage::{Holder, SqliteFailure, StudyId};
         use crate::study::time::Timestamp;
         use crate::study::trial::TrialNumber;
 
@@ -360,15 +373,15 @@ mod tests {
             StorageError::Corrupt { place: text("table `event`"), why: why() },
             StorageError::Missing { path: path() },
             StorageError::NotAFile { path: path(), what: "a directory" },
-            StorageError::DiskFull { path: path(), doing, source: sqlite() },
-            StorageError::WriteFailed { path: path(), doing, source: sqlite() },
             StorageError::Moved { path: path(), what: "was removed" },
             StorageError::Exchanged { path: path(), what: "was removed", rescue: Rescue::Saved },
             StorageError::HolderStopped { study: text("s"), holder },
-            StorageError::NotUsable { path: path(), doing, source: sqlite() },
-            StorageError::Damaged { path: path(), doing, source: sqlite() },
-            StorageError::Locked { path: path(), doing, seconds: 5, source: sqlite() },
-            StorageError::Sqlite { path: path(), doing, source: sqlite() },
+            StorageError::Sqlite {
+                path: path(),
+                doing,
+                failure: SqliteFailure::Locked,
+                source: sqlite(),
+            },
             StorageError::Io { path: path(), source: system() },
         ];
         let exported = [
@@ -392,33 +405,24 @@ mod tests {
             TuiError::Loader,
         ];
         // Of each there is one: a kind that is added is not forgotten.
-        assert_eq!(kinds_of(&stored), kinds_in(include_str!("../storage.rs"), "StorageError"));
+        assert_eq!(
+            kinds_of(&stored),
+            kinds_in(include_str!("../storage/error.rs"), "StorageError")
+        );
         assert_eq!(kinds_of(&exported), kinds_in(include_str!("../export.rs"), "ExportError"));
         assert_eq!(kinds_of(&run), kinds_in(include_str!("../runner.rs"), "RunnerError"));
         assert_eq!(kinds_of(&shown), kinds_in(include_str!("../tui.rs"), "TuiError"));
-        let mut failures: Vec<Failure> = stored.into_iter().map(Failure::from).collect();
-        failures.extend(exported.into_iter().map(Failure::from));
-        failures.extend(run.into_iter().map(Failure::from));
-        failures.extend(shown.into_iter().map(Failure::from));
-        failures.push(system().into());
+        let failures = (stored.into_iter().map(Failure::from))
+            .chain(exported.into_iter().map(Failure::from))
+            .chain(run.into_iter().map(Failure::from))
+            .chain(shown.into_iter().map(Failure::from))
+            .chain([system().into()]);
+        let steps = "help: |`hpsearch |`--|choose another|to another directory|use a newer|run the \
+            same command again|keep a copy|run the command again|name one by|mount the disk|lets \
+            it continue|or name another";
         for failure in failures {
             let said = failure.to_string();
-            let steps = [
-                "help: ",
-                "`hpsearch ",
-                "`--",
-                "choose another",
-                "to another directory",
-                "use a newer",
-                "run the same command again",
-                "keep a copy",
-                "run the command again",
-                "name one by",
-                "mount the disk",
-                "lets it continue",
-                "or name another",
-            ];
-            assert!(steps.iter().any(|step| said.contains(step)), "no next step in: {said}");
+            assert!(steps.split('|').any(|step| said.contains(step)), "no next step in: {said}");
             assert!(!said.contains("Timestamp("), "{said}");
         }
     }

@@ -8,24 +8,24 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::moments::{instant, moment};
-use super::trial_json::{BestJson, CountsJson, TrialJson, VERSION, seconds};
+use super::trial_json::{BestJson, TrialJson, origin_kind, seconds};
 use super::trial_words;
+use super::{Console, Exit, Failure};
 use crate::app::find;
-use crate::report::table::{Align, Column, Columns};
-use crate::report::wording::{attempt_end, count, duration, number, one_line, param, shown_value};
-use crate::samplers::{self, SAMPLERS, Situation};
+use crate::app::study_state::situation;
+use crate::report::table::{Column, Columns};
+use crate::report::wording::{
+    attempt_end, count, duration, number, one_line, param, shown_value, states,
+};
+use crate::samplers::{self, SAMPLERS};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::event::Seq;
 use crate::study::field;
 use crate::study::metric::{Number, Score, median};
 use crate::study::spec::StudySpec;
-use crate::study::state::Counts;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
-use story::{Field, Judgement, Proposal, Story, Teller};
+use story::{Field, Judgement, Proposal, Story, Teller, Turn};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,7 +33,7 @@ Examples:
   hpsearch explain digits 7
   hpsearch explain digits 7 --json | jq .decisions";
 
-/// What `hpsearch explain` is told.
+/// Arguments of `hpsearch explain`.
 #[derive(Clone, Debug, Args)]
 #[command(allow_missing_positional = true, after_help = EXAMPLES)]
 pub struct ExplainArguments {
@@ -49,15 +49,13 @@ pub struct ExplainArguments {
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    version: u32,
-    study: &'a str,
     trial: TrialJson,
     origin: OriginJson,
-    proposed: Option<ProposedJson>,
+    proposed: Option<&'a Proposal>,
     decisions: Vec<DecisionJson>,
-    turns: Vec<TurnJson>,
+    turns: &'a [Turn],
     attempts: Vec<AttemptJson>,
-    comparison: Option<ComparisonJson>,
+    comparison: Option<&'a Comparison>,
 }
 
 #[derive(Serialize)]
@@ -65,21 +63,6 @@ struct OriginJson {
     kind: &'static str,
     sampler: Option<String>,
     entry: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct ProposedJson {
-    at: String,
-    others: CountsJson,
-    best: Option<BestJson>,
-    nearest: Option<NearestJson>,
-}
-
-#[derive(Serialize)]
-struct NearestJson {
-    number: u64,
-    distance: f64,
-    value: Option<Number>,
 }
 
 #[derive(Serialize)]
@@ -96,13 +79,6 @@ struct DecisionJson {
 }
 
 #[derive(Serialize)]
-struct TurnJson {
-    at: String,
-    what: &'static str,
-    reason: String,
-}
-
-#[derive(Serialize)]
 struct AttemptJson {
     attempt: u32,
     device: String,
@@ -114,14 +90,6 @@ struct AttemptJson {
     reason: Option<String>,
 }
 
-#[derive(Serialize)]
-struct ComparisonJson {
-    value: Number,
-    rank: usize,
-    of: usize,
-    best: BestJson,
-}
-
 /// How many journal events are read at a time.
 const BATCH: u64 = 10_000;
 
@@ -131,10 +99,11 @@ pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Ex
     let trial = find::trial(&reader, &study, TrialNumber(arguments.trial))?;
     let story = story(&reader, &study, &trial)?;
     let comparison = comparison(&reader, &study, &trial)?;
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => console.json(&json(&study, &trial, &story, comparison.as_ref()))?,
-        OutputForm::Text => print(&study, &trial, &story, comparison.as_ref(), console)?,
+    if arguments.json {
+        let answer = json(&study, &trial, &story, comparison.as_ref());
+        return console.json(Some(&study.spec.name), &answer);
     }
+    print(&study, &trial, &story, comparison.as_ref(), console)?;
     Ok(Exit::Done)
 }
 
@@ -153,10 +122,8 @@ fn story(
         for (_, at, event) in &events {
             teller.hear(*at, event);
         }
-        if trial
-            .finished
-            .is_some_and(|finished| events.last().is_some_and(|(_, at, _)| *at > finished))
-        {
+        let read = events.last().map(|(_, at, _)| *at);
+        if trial.finished.is_some_and(|finished| read > Some(finished)) {
             break;
         }
     }
@@ -164,11 +131,13 @@ fn story(
 }
 
 /// Where the trial's value stands among those of all complete trials.
+#[derive(Serialize)]
 struct Comparison {
-    value: f64,
+    value: Number,
     rank: usize,
     of: usize,
-    best: (TrialNumber, f64),
+    best: BestJson,
+    #[serde(skip)]
     median: f64,
 }
 
@@ -192,48 +161,26 @@ fn comparison(
         .filter(|other| Score::new(direction, **other) < Score::new(direction, value))
         .count();
     Ok(Some(Comparison {
-        value,
+        value: Number(value),
         rank: better + 1,
         of: values.len(),
-        best,
+        best: best.into(),
         median: median(&values).unwrap_or(value),
     }))
 }
 
 fn json<'a>(
-    study: &'a StudySummary,
+    study: &StudySummary,
     trial: &Trial,
-    story: &Story,
-    comparison: Option<&Comparison>,
+    story: &'a Story,
+    comparison: Option<&'a Comparison>,
 ) -> Answer<'a> {
-    let best =
-        |(number, value): (TrialNumber, f64)| BestJson { number: number.0, value: Number(value) };
-    let origin = match &trial.origin {
-        Origin::Sampled(sampler) => {
-            OriginJson { kind: "sampled", sampler: Some(sampler.clone()), entry: None }
-        }
-        Origin::Enqueued(entry) => {
-            OriginJson { kind: "enqueued", sampler: None, entry: Some(*entry) }
-        }
-        Origin::Asked => OriginJson { kind: "asked", sampler: None, entry: None },
-        Origin::Replicate(_) => OriginJson { kind: "replicate", sampler: None, entry: None },
-        Origin::Repeat(_) => OriginJson {
-            kind: "repeat",
-            sampler: Some(study.spec.sampler.name.clone()),
-            entry: None,
-        },
-        Origin::Race { .. } => OriginJson { kind: "race", sampler: None, entry: None },
+    let (sampler, entry) = match &trial.origin {
+        Origin::Sampled(sampler) => (Some(sampler.clone()), None),
+        Origin::Enqueued(entry) => (None, Some(*entry)),
+        Origin::Repeat(_) => (Some(study.spec.sampler.name.clone()), None),
+        _ => (None, None),
     };
-    let proposed = story.proposal.as_ref().map(|proposal| ProposedJson {
-        at: instant(proposal.at),
-        others: proposal.others.into(),
-        best: proposal.best.map(best),
-        nearest: proposal.nearest.as_ref().map(|near| NearestJson {
-            number: near.trial.0,
-            distance: near.distance,
-            value: near.value.map(Number),
-        }),
-    });
     let field = |judgement: &Judgement, number: fn(&Field) -> Option<f64>| {
         judgement.field.as_ref().and_then(number).map(Number)
     };
@@ -259,28 +206,13 @@ fn json<'a>(
         reason: attempt.end.as_ref().and_then(|(_, _, reason)| reason.clone()),
     });
     Answer {
-        version: VERSION,
-        study: &study.spec.name,
         trial: TrialJson::from(trial),
-        origin,
-        proposed,
+        origin: OriginJson { kind: origin_kind(&trial.origin), sampler, entry },
+        proposed: story.proposal.as_ref(),
         decisions: decisions.collect(),
-        turns: story
-            .turns
-            .iter()
-            .map(|turn| TurnJson {
-                at: instant(turn.at),
-                what: turn.what,
-                reason: turn.reason.clone(),
-            })
-            .collect(),
+        turns: &story.turns,
         attempts: attempts.collect(),
-        comparison: comparison.map(|comparison| ComparisonJson {
-            value: Number(comparison.value),
-            rank: comparison.rank,
-            of: comparison.of,
-            best: best(comparison.best),
-        }),
+        comparison,
     }
 }
 
@@ -358,14 +290,8 @@ fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
                 .map(|proposal| proposal.others.complete + proposal.others.pruned);
             let random = match (startup, known) {
                 (Some(startup), Some(known)) if known < startup => {
-                    format!(
-                        ", at random until {} finished",
-                        if startup == 1 {
-                            "1 trial has".to_owned()
-                        } else {
-                            format!("{startup} trials have")
-                        }
-                    )
+                    let have = if startup == 1 { "has" } else { "have" };
+                    format!(", at random until {} {have} finished", count(startup, "trial"))
                 }
                 _ => String::new(),
             };
@@ -402,17 +328,7 @@ fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     let Some(others) = story.proposal.as_ref().map(|proposal| proposal.others) else {
         return String::new();
     };
-    let finished = others.complete + others.pruned + others.failed + others.paused;
-    let unfinished = others.queued + others.running;
-    let stopped = others.pruned + others.paused;
-    let situation = Situation {
-        space: &spec.space,
-        number: trial.number,
-        finished,
-        stopped,
-        unfinished,
-        budget: spec.budget.trials,
-    };
+    let situation = situation(spec, others, trial.number);
     match samplers::choice(&spec.sampler, &situation) {
         Some(choice) if trial.origin == Origin::Sampled(choice.sampler.to_owned()) => {
             format!(", which {} chose: {}", spec.sampler.name, choice.reason)
@@ -428,121 +344,74 @@ fn startup_trials(spec: &StudySpec) -> Option<u64> {
 }
 
 fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("known then", states(proposal.others))];
-    if let Some((best, value)) = proposal.best {
-        lines.push(("best then", format!("{} (trial {best})", number(value))));
+    let mut lines = vec![(
+        "known then",
+        states(proposal.others, "running")
+            .unwrap_or_else(|| "nothing: it was the first trial".to_owned()),
+    )];
+    if let Some(BestJson { number: best, value }) = proposal.best {
+        lines.push(("best then", format!("{} (trial {best})", number(value.0))));
     }
     if let Some(near) = &proposal.nearest
         && matches!(trial.origin, Origin::Sampled(_))
     {
-        let value = near
-            .value
-            .map(|value| format!(" with {} {}", spec.objective().metric, number(value)))
-            .unwrap_or_default();
-        let is_best = if proposal.best.is_some_and(|(best, _)| best == near.trial) {
-            ", the best then"
-        } else {
-            ""
-        };
-        lines.push((
-            "nearest",
-            one_line(&format!(
-                "trial {}{value}{is_best}; parameters differ by {} of their ranges on average",
-                near.trial,
-                percent(near.distance)
-            )),
-        ));
+        let metric = &spec.objective().metric;
+        let value = near.value.map(|value| format!(" with {metric} {}", number(value.0)));
+        let is_best = proposal.best.is_some_and(|best| best.number == near.trial);
+        let text = format!(
+            "trial {}{}{}; parameters differ by {:.1} % of their ranges on average",
+            near.trial,
+            value.unwrap_or_default(),
+            if is_best { ", the best then" } else { "" },
+            near.distance * 100.0
+        );
+        lines.push(("nearest", one_line(&text)));
     }
     lines
 }
 
-fn states(mut counts: Counts) -> String {
-    let parts: Vec<String> = TrialState::ALL
-        .into_iter()
-        .filter_map(|state| {
-            Some(*counts.of(state))
-                .filter(|trials| *trials > 0)
-                .map(|trials| format!("{trials} {}", state.as_str()))
-        })
-        .collect();
-    if parts.is_empty() { "nothing: it was the first trial".to_owned() } else { parts.join(", ") }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
 fn compared(trial: &Trial, comparison: &Comparison) -> String {
-    let Comparison { value, rank, of, best: (best, best_value), median } = comparison;
+    let Comparison { value, rank, of, best, median } = comparison;
+    let is_best = best.number == trial.number;
+    let trials = count(*of as u64, "complete trial");
     let place = match trial.state {
-        TrialState::Complete if *best == trial.number => {
-            format!("the best of {}", count(*of as u64, "complete trial"))
-        }
-        TrialState::Complete => format!("rank {rank} of {}", count(*of as u64, "complete trial")),
+        TrialState::Complete if is_best => format!("the best of {trials}"),
+        TrialState::Complete => format!("rank {rank} of {trials}"),
         _ => format!("its last report; among complete trials it would have rank {rank} of {of}"),
     };
-    let to_best = if *best == trial.number {
+    let to_best = if is_best {
         String::new()
     } else {
-        format!("; best {} (trial {best})", number(*best_value))
+        format!("; best {} (trial {})", number(best.value.0), best.number)
     };
-    format!("{} is {place}{to_best}; median {}", number(*value), number(*median))
+    format!("{} is {place}{to_best}; median {}", number(value.0), number(*median))
 }
 
 fn decision_columns(spec: &StudySpec, judgements: &[Judgement]) -> Vec<Column> {
-    let cells =
-        |cell: &dyn Fn(&Judgement) -> String| judgements.iter().map(cell).collect::<Vec<_>>();
     let value = |value: Option<f64>| value.map_or_else(String::new, number);
     let field = |judgement: &Judgement, pick: fn(&Field) -> Option<f64>| {
         value(judgement.field.as_ref().and_then(pick))
     };
     let rank = |judgement: &Judgement| {
-        judgement
-            .field
-            .as_ref()
-            .map_or_else(String::new, |field| format!("{} of {}", field.rank, field.of))
+        let field = judgement.field.as_ref();
+        field.map_or_else(String::new, |field| format!("{} of {}", field.rank, field.of))
     };
-    vec![
-        Column::new(
-            spec.step.as_str(),
-            Align::Right,
-            cells(&|judgement| judgement.step.to_string()),
-        ),
-        Column::new("value", Align::Point, cells(&|judgement| value(judgement.value))),
-        Column::new("rank", Align::Right, cells(&rank)),
-        Column::new(
-            "cut-off",
-            Align::Point,
-            cells(&|judgement| field(judgement, |field| field.cut_off)),
-        ),
-        Column::new(
-            "best",
-            Align::Point,
-            cells(&|judgement| field(judgement, |field| Some(field.best))),
-        )
-        .optional(),
-        Column::new(
-            "median",
-            Align::Point,
-            cells(&|judgement| field(judgement, |field| Some(field.median))),
-        )
-        .optional(),
-        Column::new(
-            "decision",
-            Align::Left,
-            cells(&|judgement| judgement.verdict.word().to_owned()),
-        ),
-        Column::new(
-            "why",
-            Align::Left,
-            cells(&|judgement| {
-                judgement
-                    .verdict
-                    .reason()
-                    .map_or_else(String::new, |reason| one_line(&reason.to_string()))
-            }),
-        ),
-    ]
+    let why = |judgement: &Judgement| {
+        let reason = judgement.verdict.reason();
+        reason.map_or_else(String::new, |reason| one_line(&reason.to_string()))
+    };
+    Columns::of(judgements)
+        .right(spec.step.as_str(), |judgement| judgement.step.to_string())
+        .point("value", |judgement| value(judgement.value))
+        .right("rank", rank)
+        .point("cut-off", |judgement| field(judgement, |field| field.cut_off))
+        .point("best", |judgement| field(judgement, |field| Some(field.best)))
+        .optional()
+        .point("median", |judgement| field(judgement, |field| Some(field.median)))
+        .optional()
+        .left("decision", |judgement| judgement.verdict.word())
+        .left("why", why)
+        .end()
 }
 
 fn attempt_columns(spec: &StudySpec, story: &Story) -> Vec<Column> {

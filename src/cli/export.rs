@@ -4,16 +4,15 @@ use std::path::{Path, PathBuf, absolute};
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::exported;
 use super::waiting::listener;
+use super::{Console, Exit, Failure};
 use crate::app::export::{Wanted, export_trial, target};
 use crate::export::Otherwise;
 use crate::study::spec::Quantize;
 use crate::study::trial::TrialNumber;
 
-/// What `hpsearch export` is told.
+/// Arguments of `hpsearch export`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch export digits -o model\n  hpsearch export digits -o model \

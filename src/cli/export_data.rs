@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::moments::instant;
 use super::output_file::{refuse_existing, refuse_inputs, whole_file};
 use super::selection;
-use super::trial_json::seconds;
+use super::trial_json::{origin_kind, seconds};
+use super::{Console, Exit, Failure};
 use crate::config::shown;
 use crate::report::wording::count;
 use crate::storage::paths::store_files;
@@ -23,7 +22,7 @@ use crate::study::params::Params;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// What `hpsearch export-data` is told.
+/// Arguments of `hpsearch export-data`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = selection::with_filters("\
 Examples:
@@ -38,7 +37,7 @@ NaN; cells with separators or line breaks are quoted."))]
 pub struct ExportDataArguments {
     /// The study's name or file
     pub study: Option<String>,
-    /// The file to write; standard output by default
+    /// The file to write; standard output by default, and for `-`
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Replace the file if it is there already
@@ -67,6 +66,10 @@ pub enum Format {
     /// One JSON object a line: exact values with their types
     Jsonl,
 }
+
+/// The columns of a table of trials, before those of parameters and metrics.
+const CELLS: &str = "number state value last_value last_step seconds attempts failures device \
+    origin created started finished tags notes reason";
 
 /// How many trials are in memory at a time.
 const PAGE: u64 = 1_000;
@@ -150,14 +153,16 @@ pub fn export_data(
         (None, None) => Format::Csv,
     };
     let (reader, study) = console.study(arguments.study.as_deref())?;
-    let filter = selection::filter(&reader, &study, arguments.filter.as_deref())?;
+    let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
     let table = Table { reader: &reader, study: &study, filter, form };
     let Some(path) = &arguments.output else {
         table.write(arguments.reports, &mut console.out)?;
         return Ok(Exit::Done);
     };
     let rows = whole_file(path, |out| table.write(arguments.reports, out))?;
-    console.say(&format!("{} written to {}", count(rows, "row"), path.display()));
+    if path != Path::new("-") {
+        console.say(&format!("{} written to {}", count(rows, "row"), path.display()));
+    }
     Ok(Exit::Done)
 }
 
@@ -184,6 +189,9 @@ fn form_of(path: &Path) -> Result<Format, Failure> {
     }
 }
 
+/// Where cells go.
+type Csv<'a> = csv::Writer<&'a mut dyn Write>;
+
 /// What is written.
 struct Table<'a> {
     reader: &'a SqliteReader,
@@ -195,19 +203,22 @@ struct Table<'a> {
 impl Table<'_> {
     /// Writes all rows; how many there are.
     fn write(&self, reports: bool, out: &mut dyn Write) -> Result<u64, Failure> {
-        match (self.form, reports) {
-            (Format::Csv, false) => self.trials_as_cells(out, b','),
-            (Format::Csv, true) => self.reports_as_cells(out, b','),
-            (Format::Tsv, false) => self.trials_as_cells(out, b'\t'),
-            (Format::Tsv, true) => self.reports_as_cells(out, b'\t'),
-            (Format::Json, _) => {
+        let separator = match self.form {
+            Format::Csv => b',',
+            Format::Tsv => b'\t',
+            Format::Json => {
                 write!(out, "[")?;
                 let rows = self.objects(reports, out, ["\n", ",\n"], "")?;
                 writeln!(out, "{}]", if rows == 0 { "" } else { "\n" })?;
-                Ok(rows)
+                return Ok(rows);
             }
-            (Format::Jsonl, _) => self.objects(reports, out, ["", ""], "\n"),
-        }
+            Format::Jsonl => return self.objects(reports, out, ["", ""], "\n"),
+        };
+        let mut csv = csv::WriterBuilder::new().delimiter(separator).from_writer(out);
+        let rows =
+            if reports { self.reports_as_cells(&mut csv) } else { self.trials_as_cells(&mut csv) }?;
+        csv.flush()?;
+        Ok(rows)
     }
 
     /// Each row as a JSON object, with what stands before the first one, before the others, and
@@ -280,68 +291,50 @@ impl Table<'_> {
         Ok(rows)
     }
 
-    fn trials_as_cells(&self, out: &mut dyn Write, separator: u8) -> Result<u64, Failure> {
+    fn trials_as_cells(&self, csv: &mut Csv<'_>) -> Result<u64, Failure> {
         let params = self.params()?;
         let metrics = self.reader.metrics(self.study.id)?;
-        let mut csv = csv::WriterBuilder::new().delimiter(separator).from_writer(out);
-        let fixed = [
-            "number",
-            "state",
-            "value",
-            "last_value",
-            "last_step",
-            "seconds",
-            "attempts",
-            "failures",
-            "device",
-            "origin",
-        ];
-        let words = ["created", "started", "finished", "tags", "notes", "reason"];
-        let names = fixed.iter().chain(&words).map(|name| (*name).to_owned());
+        let names = CELLS.split(' ').map(str::to_owned);
         let params_named = params.iter().map(|name| format!("params.{name}"));
         let metrics_named = metrics.iter().map(|name| format!("metrics.{name}"));
         csv.write_record(names.chain(params_named).chain(metrics_named)).map_err(csv_failure)?;
-        let rows =
-            self.each_trial(|trial| {
-                let told = TrialLine::from(trial);
-                let mut cells = vec![
-                    told.number.to_string(),
-                    told.state.as_str().to_owned(),
-                    cell(trial.value),
-                    cell(trial.last().map(|(_, value)| value)),
-                    told.last_step.map_or_else(String::new, |step| step.to_string()),
-                    told.seconds.to_string(),
-                    told.attempts.to_string(),
-                    told.failures.to_string(),
-                    told.device.map_or_else(String::new, Device::to_string),
-                    origin(told.origin),
-                    told.created,
-                    told.started.unwrap_or_default(),
-                    told.finished.unwrap_or_default(),
-                    told.tags.join(" "),
-                    told.notes.join("\n"),
-                    told.reason.unwrap_or_default().to_owned(),
-                ];
-                cells.extend(params.iter().map(|name| {
+        self.each_trial(|trial| {
+            let told = TrialLine::from(trial);
+            let mut cells = vec![
+                told.number.to_string(),
+                told.state.as_str().to_owned(),
+                cell(trial.value),
+                cell(trial.last().map(|(_, value)| value)),
+                told.last_step.map_or_else(String::new, |step| step.to_string()),
+                told.seconds.to_string(),
+                told.attempts.to_string(),
+                told.failures.to_string(),
+                told.device.map_or_else(String::new, Device::to_string),
+                origin(told.origin),
+                told.created,
+                told.started.unwrap_or_default(),
+                told.finished.unwrap_or_default(),
+                told.tags.join(" "),
+                told.notes.join("\n"),
+                told.reason.unwrap_or_default().to_owned(),
+            ];
+            cells.extend(
+                params.iter().map(|name| {
                     trial.params.get(name).map_or_else(String::new, ToString::to_string)
-                }));
-                cells.extend(metrics.iter().map(|name| cell(trial.last_metrics.get(name))));
-                csv.write_record(&cells).map_err(csv_failure)?;
-                Ok(1)
-            })?;
-        csv.flush()?;
-        Ok(rows)
+                }),
+            );
+            cells.extend(metrics.iter().map(|name| cell(trial.last_metrics.get(name))));
+            csv.write_record(&cells).map_err(csv_failure)?;
+            Ok(1)
+        })
     }
 
-    fn reports_as_cells(&self, out: &mut dyn Write, separator: u8) -> Result<u64, Failure> {
-        let mut csv = csv::WriterBuilder::new().delimiter(separator).from_writer(out);
+    fn reports_as_cells(&self, csv: &mut Csv<'_>) -> Result<u64, Failure> {
         csv.write_record(["trial", "metric", "step", "value"]).map_err(csv_failure)?;
-        let rows = self.each_report(|trial, metric, step, value| {
+        self.each_report(|trial, metric, step, value| {
             csv.write_record([&trial.to_string(), metric, &step.to_string(), &cell(Some(value))])
                 .map_err(csv_failure)
-        })?;
-        csv.flush()?;
-        Ok(rows)
+        })
     }
 
     /// The parameters of the space, then those of its earlier versions.
@@ -369,11 +362,7 @@ fn cell(value: Option<f64>) -> String {
 fn origin(origin: &Origin) -> String {
     match origin {
         Origin::Sampled(sampler) => sampler.clone(),
-        Origin::Enqueued(_) => "enqueued".to_owned(),
-        Origin::Asked => "asked".to_owned(),
-        Origin::Replicate(_) => "replicate".to_owned(),
-        Origin::Repeat(_) => "repeat".to_owned(),
-        Origin::Race { .. } => "race".to_owned(),
+        other => origin_kind(other).to_owned(),
     }
 }
 

@@ -1,10 +1,31 @@
-//! What is said of an export that was written.
+//! Exported models: what is said of one that was written, and where one lies that is used.
 
-use super::console::{Console, shown};
+use std::path::{Path, PathBuf};
+
+use super::console::shown;
+use super::{Console, Exit, Failure};
 use crate::app::export::Written;
-use crate::export::{ExportError, Holds, Placed};
+use crate::export::{ExportError, Holds, Placed, holds_weights};
 use crate::report::wording::{bytes, number, one_line};
+use crate::study::device::Device;
 use crate::study::spec::{Program, StudySpec};
+
+/// The whole path of an exported model.
+pub fn model(directory: &Path) -> Result<PathBuf, Failure> {
+    let path = std::path::absolute(directory)?;
+    if holds_weights(&path) {
+        return Ok(path);
+    }
+    Err(Failure::usage(format!("`{}` holds no model", directory.display()))
+        .help("`hpsearch export STUDY -o DIR` writes one"))
+}
+
+/// The device that a command line names.
+pub fn device(name: &str) -> Result<Device, Failure> {
+    name.parse().map_err(|error| {
+        Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here")
+    })
+}
 
 /// Says what was exported where, and what is lost with it.
 pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {

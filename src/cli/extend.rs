@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::request::ask_all;
-use crate::config;
+use super::{Console, Exit, Failure};
+use crate::study::duration;
 use crate::study::event::Request;
 use crate::study::spec::{Extension, LARGEST_WHOLE};
 
@@ -21,7 +20,7 @@ Examples:
 It is added to what the study file says, and stays added when the study is run
 again or the file is changed. A study that is over continues when it is run.";
 
-/// What `hpsearch extend` is told.
+/// Arguments of `hpsearch extend`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExtendArguments {
@@ -56,7 +55,7 @@ fn trials(text: &str) -> Result<u64, String> {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    config::duration(text.strip_prefix('+').unwrap_or(text))
+    duration::parse(text.strip_prefix('+').unwrap_or(text))
         .map_err(|why| format!("{why}: write for example +2h or +90m"))
 }
 

@@ -4,9 +4,39 @@ use std::path::absolute;
 
 use super::console::{Console, shown};
 use super::exit::Failure;
-use crate::storage::{StorageReader, StudySummary};
+use crate::report::wording::param;
+use crate::storage::{Outcome, OutcomeCursor, StorageReader, StudySummary};
 use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::space::Distribution;
 use crate::study::spec::Program;
+use crate::study::trial::TrialState;
+
+/// Warns of choices with which every trial failed, where trials with others did not.
+pub fn say_failing_choices(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    console: &Console,
+) -> Result<(), Failure> {
+    if study.counts.failed < 2 || study.counts.only_fail() {
+        return Ok(());
+    }
+    let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
+    for dimension in study.spec.space.dimensions() {
+        let Distribution::Choice { choices } = &dimension.distribution else { continue };
+        for choice in choices {
+            let has = |outcome: &&Outcome| {
+                outcome.params.get(&dimension.name).is_some_and(|value| value.same(choice))
+            };
+            let with: Vec<&Outcome> = outcomes.iter().filter(has).collect();
+            if with.len() > 1 && with.iter().all(|outcome| outcome.state == TrialState::Failed) {
+                let (trials, name) = (with.len(), &dimension.name);
+                let choice = param(choice);
+                console.say(&format!("warning: all {trials} trials with {name}={choice} failed"));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Says it of a run that has ended. `go_on`: the command that runs the study again.
 pub fn say_what_next(
@@ -30,11 +60,10 @@ pub fn say_what_next(
         Program::Trainer { .. } => "what it names in [trainer], [data] or [space]",
         Program::Inline => "the objective",
     };
-    let retry = format!(
-        "{} queues the failed trials again",
-        console.next(&format!("retry {name} --failed"))
-    );
-    console.say(&format!("correct {cause}; then {retry}, and `{go_on}` continues"));
+    let retry = console.next(&format!("retry {name} --failed"));
+    console.say(&format!(
+        "correct {cause}; then {retry} queues the failed trials again, and `{go_on}` continues"
+    ));
     console.say(&match study.spec.budget.failures {
         Some(limit) => format!(
             "`failures = {limit}` under [budget] says how many trials may \

@@ -26,8 +26,10 @@ use rustix::termios::tcgetpgrp;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
+use crate::config::command_line;
 use crate::runner::process::own_program;
 use crate::runner::processes;
+use crate::study::provenance::masked_override;
 use crate::tui::Before;
 
 /// The word behind `worker` by which the child is started; the command line of the run follows.
@@ -93,9 +95,12 @@ fn wait(mut run: Child, mut line: UnixStream, signals: Signals, before: &Before)
     if let Some(signal) = status.signal() {
         // A run that ends in order gives the terminal back itself.
         if before.put_back() || ![SIGINT, SIGTERM, SIGHUP].contains(&signal) {
+            let words: Vec<String> =
+                std::env::args().skip(1).map(|word| masked_override(&word).to_string()).collect();
             let _closed = writeln!(
                 io::stderr(),
-                "the run was killed (signal {signal}); `hpsearch run STUDY.toml` continues"
+                "the run was killed (signal {signal}); `hpsearch {}` continues",
+                command_line::quoted(&words)
             );
         }
         // As if this process had been it: shells tell their users.

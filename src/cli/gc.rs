@@ -1,14 +1,12 @@
 //! `hpsearch gc`: removes files below the runs directory that no study needs.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::Write as _;
 
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
-use super::console::{Console, shown};
-use super::exit::{Exit, Failure};
-use super::trial_json::VERSION;
+use super::console::{ask, can_ask, shown};
+use super::{Console, Exit, Failure};
 use crate::app::study_state::life;
 use crate::report::table::Columns;
 use crate::report::wording::{HolderLife, bytes, count, one_line};
@@ -29,7 +27,7 @@ have, and tokenised data that none of its studies has used. What runs, waits or
 is paused stays, and so do logs and a command's own files. A study may run
 meanwhile.";
 
-/// What `hpsearch gc` is told.
+/// Arguments of `hpsearch gc`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct GcArguments {
@@ -46,7 +44,6 @@ pub struct GcArguments {
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    version: u32,
     /// Whether they were removed.
     removed: bool,
     files: &'a [OrphanedFile],
@@ -84,45 +81,36 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
         ));
     }
     let found = orphaned_files(&stores)?;
-    let form = OutputForm::from(arguments.json);
-    let is_to_be_removed = match form {
-        OutputForm::Json => arguments.yes,
-        OutputForm::Text => {
-            list(&found, console)?;
-            !found.is_empty() && !arguments.dry_run && (arguments.yes || agrees(&found)?)
-        }
+    let wants = if arguments.json {
+        arguments.yes
+    } else {
+        list(&found, console)?;
+        !found.is_empty() && !arguments.dry_run && (arguments.yes || agrees(&found)?)
     };
-    let mut gone = Vec::new();
-    if is_to_be_removed {
-        remove(&stores, &found, |orphaned_file| gone.push(orphaned_file.clone()))?;
+    let mut removed = Vec::new();
+    if wants {
+        remove(&stores, &found, |orphaned_file| removed.push(orphaned_file.clone()))?;
     }
-    match form {
-        OutputForm::Json => {
-            let files = if is_to_be_removed { &gone } else { &found };
-            console.json(&Answer {
-                version: VERSION,
-                removed: is_to_be_removed,
-                files,
-                bytes: total(files),
-            })?;
+    if arguments.json {
+        let files = if wants { &removed } else { &found };
+        return console.json(None, &Answer { removed: wants, files, bytes: total(files) });
+    }
+    if wants {
+        writeln!(console.out, "removed {}", in_words(&removed))?;
+        if removed.len() < found.len() {
+            console.say(&format!(
+                "{} left: in use by now, or not ours to remove",
+                count((found.len() - removed.len()) as u64, "orphaned file")
+            ));
         }
-        OutputForm::Text if is_to_be_removed => {
-            writeln!(
-                console.out,
-                "removed {}, {}",
-                count(gone.len() as u64, "orphaned file"),
-                bytes(total(&gone))
-            )?;
-            if gone.len() < found.len() {
-                console.say(&format!(
-                    "{} left: in use by now, or not ours to remove",
-                    count((found.len() - gone.len()) as u64, "orphaned file")
-                ));
-            }
-        }
-        OutputForm::Text => {}
     }
     Ok(Exit::Done)
+}
+
+/// `3 orphaned files, 2 MiB`
+fn in_words(orphaned_files: &[OrphanedFile]) -> String {
+    let size = bytes(total(orphaned_files));
+    format!("{}, {size}", count(orphaned_files.len() as u64, "orphaned file"))
 }
 
 fn total(orphaned_files: &[OrphanedFile]) -> u64 {
@@ -139,13 +127,7 @@ fn list(found: &[OrphanedFile], console: &mut Console) -> Result<(), Failure> {
         .left("what", |orphaned_file| what(orphaned_file.kind))
         .left("where", |orphaned_file| one_line(&shown(&orphaned_file.path)));
     console.table(&columns.end())?;
-    writeln!(
-        console.out,
-        "{}, {}",
-        count(found.len() as u64, "orphaned file"),
-        bytes(total(found))
-    )?;
-    Ok(())
+    Ok(writeln!(console.out, "{}", in_words(found))?)
 }
 
 fn what(kind: Kind) -> &'static str {
@@ -159,19 +141,12 @@ fn what(kind: Kind) -> &'static str {
 }
 
 fn agrees(found: &[OrphanedFile]) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !can_ask() {
         let refusal = Failure::usage("nobody can be asked whether to remove this");
         return Err(refusal.help(
             "`hpsearch gc --yes` removes it without asking, `hpsearch gc --dry-run` lists it",
         ));
     }
-    eprint!(
-        "Remove {} ({})? [y/N] ",
-        count(found.len() as u64, "orphaned file"),
-        bytes(total(found))
-    );
-    io::stderr().flush()?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    let answer = ask(&format!("Remove {}? [y/N] ", in_words(found)))?.unwrap_or_default();
+    Ok(["y", "yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes)))
 }

@@ -1,5 +1,6 @@
 //! `hpsearch generate`: an exported language model continues with a text, token by token.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Read, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -7,17 +8,14 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::console::{Console, Talk};
-use super::exit::{Exit, Failure};
+use super::exported;
+use super::{Console, Exit, Failure, Talk};
 use crate::config::shown::lines;
-use crate::export::holds_weights;
 use crate::report::wording::count;
-use crate::runner::process::own_program;
-use crate::runner::protocol::Job;
-use crate::runner::worker_job::{self, Progress};
-use crate::study::device::Device;
+use crate::runner::protocol::{Job, MessageToRunner};
+use crate::runner::worker_job;
 
-/// What `hpsearch generate` is told.
+/// Arguments of `hpsearch generate`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
     hpsearch generate model \"Once upon a time\"\n  \
@@ -62,14 +60,8 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Prints the prompt and, as it comes, what the model adds.
 pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let device: Device = arguments.device.parse().map_err(|error| {
-        Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here")
-    })?;
-    let directory = std::path::absolute(&arguments.directory)?;
-    if !holds_weights(&directory) {
-        return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display()))
-            .help("`hpsearch export STUDY -o DIR` writes one"));
-    }
+    let device = exported::device(&arguments.device)?;
+    let directory = exported::model(&arguments.directory)?;
     let prompt = match &arguments.prompt {
         Some(prompt) => prompt.clone(),
         None => piped()?,
@@ -87,8 +79,8 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
     let began = Instant::now();
     let mut text = Some(prompt);
     let mut written = Ok(());
-    let answer = worker_job::run_while(&own_program(), job, &mut |progress| {
-        if let Progress::Text(piece) = progress {
+    let answer = worker_job::run(job, &BTreeMap::new(), &mut |said| {
+        if let MessageToRunner::Text { text: piece } = said {
             // The prompt comes with the first piece: what cannot continue prints nothing.
             let piece = shown(text.take().unwrap_or_default() + &piece);
             written = write!(console.out, "{piece}").and_then(|()| console.out.flush());

@@ -5,19 +5,16 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::OutputForm;
-use super::console::Console;
-use super::exit::{Exit, Failure};
-use super::trial_json::VERSION;
+use super::{Console, Exit, Failure};
 use crate::analysis::importance::{self, Evaluator, ImportanceError};
 use crate::report::table::Columns;
-use crate::report::wording::one_line;
+use crate::report::wording::{count, one_line};
 use crate::storage::{OutcomeCursor, StorageReader};
 
 /// The longest bar, in columns.
 const LONGEST_BAR: f64 = 30.0;
 
-/// What `hpsearch importance` is told.
+/// Arguments of `hpsearch importance`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   hpsearch importance digits
@@ -54,8 +51,6 @@ impl From<Measure> for Evaluator {
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    version: u32,
-    study: &'a str,
     evaluator: &'static str,
     /// Those that were counted, pruned ones among them.
     trials: usize,
@@ -93,25 +88,18 @@ pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Res
         }
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
-    match (OutputForm::from(arguments.json), &reason) {
-        (OutputForm::Json, _) => {
-            let importances = shares
-                .iter()
-                .map(|(name, importance)| Share { name, importance: *importance })
-                .collect();
-            let (evaluator, Counted { trials, pruned, .. }) = (evaluator.as_str(), counted);
-            console.json(&Answer {
-                version: VERSION,
-                study: &spec.name,
-                evaluator,
-                trials,
-                pruned,
-                importances,
-                reason,
-            })?;
-        }
-        (OutputForm::Text, None) => print(&shares, evaluator, counted, console)?,
-        (OutputForm::Text, Some(reason)) => writeln!(console.out, "{reason}")?,
+    if arguments.json {
+        let importances = shares
+            .iter()
+            .map(|(name, importance)| Share { name, importance: *importance })
+            .collect();
+        let (evaluator, Counted { trials, pruned, .. }) = (evaluator.as_str(), counted);
+        let answer = Answer { evaluator, trials, pruned, importances, reason };
+        return console.json(Some(&spec.name), &answer);
+    }
+    match reason {
+        None => print(&shares, evaluator, counted, console)?,
+        Some(reason) => writeln!(console.out, "{reason}")?,
     }
     Ok(Exit::Done)
 }
@@ -147,20 +135,17 @@ fn print(
     };
     let Counted { trials, pruned, left_out } = counted;
     let (which, pruned) = match (pruned, left_out) {
-        (0, 0) => (format!("{trials} completed trials"), String::new()),
+        (0, 0) => (count(trials as u64, "completed trial"), String::new()),
         (0, left_out) => (
-            format!("{trials} completed trials"),
+            count(trials as u64, "completed trial"),
             format!("; {left_out} pruned ones have no value, and are left out"),
         ),
-        (pruned, _) => {
-            let which = format!("{} completed and {pruned} pruned trials", trials - pruned);
-            (
-                which,
-                "; pruned ones count as worse than completed ones, the earlier they were \
-                stopped the worse"
-                    .to_owned(),
-            )
-        }
+        (pruned, _) => (
+            format!("{} completed and {pruned} pruned trials", trials - pruned),
+            "; pruned ones count as worse than completed ones, the earlier they were stopped the \
+             worse"
+                .to_owned(),
+        ),
     };
     Ok(writeln!(console.out, "\n{} of {which}: {means}{pruned}", evaluator.as_str())?)
 }

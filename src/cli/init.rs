@@ -8,13 +8,13 @@ mod script;
 mod study_file;
 
 use std::fs;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::console::{Console, shown};
-use super::exit::{Exit, Failure};
+use super::console::{ask, can_ask, shown, typed};
+use super::{Console, Exit, Failure};
 use crate::app::missing_files::missing_files;
 use crate::config::{self, ConfigError};
 use crate::report::wording::one_line;
@@ -35,7 +35,7 @@ header, the columns of texts and labels, the classes, the lengths. Files beside
 it called validation or test are taken as such.
 An existing file is never overwritten.";
 
-/// What `hpsearch init` is told.
+/// Arguments of `hpsearch init`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct InitArguments {
@@ -89,13 +89,11 @@ impl Questions {
         if !self.asks {
             return Ok(guess.to_owned());
         }
-        io::stderr().write_all(format!("{question} [{}] ", one_line(guess)).as_bytes())?;
-        let mut answer = String::new();
-        if io::stdin().lock().read_line(&mut answer)? == 0 {
-            return Err(Failure::usage("nothing was written")
-                .help("`hpsearch init --yes` takes the guesses without asking"));
-        }
-        Ok(if answer.trim().is_empty() { guess.to_owned() } else { answer.trim().to_owned() })
+        let answer = ask(&format!("{question} [{}] ", one_line(guess)))?.ok_or_else(|| {
+            Failure::usage("nothing was written")
+                .help("`hpsearch init --yes` takes the guesses without asking")
+        })?;
+        Ok(if answer.is_empty() { guess.to_owned() } else { answer })
     }
 
     /// Whether it is so.
@@ -121,20 +119,23 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
             "`hpsearch init -o OTHER.toml` writes another file, `hpsearch check` looks at this one",
         ));
     }
-    let questions = Questions {
-        asks: !arguments.yes && io::stdin().is_terminal() && io::stderr().is_terminal(),
-    };
+    let questions = Questions { asks: !arguments.yes && can_ask() };
     let text = match (&arguments.data, &arguments.command) {
         (Some(data), _) => data::of_data(data, arguments, &questions, console)?,
         (None, Some(command)) => of_command(command, arguments, &questions, console)?,
         (None, None) if arguments.model.is_some() => {
-            return Err(Failure::usage("what shall the model be fine-tuned on?")
+            return Err(Failure::usage("there is no data to fine-tune the model on")
                 .help("give the data too: `hpsearch init data.csv --model MODEL`"));
         }
         (None, None) => {
-            return Err(Failure::usage("what shall be searched: a data file, or a program?").help(
-                "`hpsearch init data.csv` for the built-in trainer, `hpsearch init \
-                    --command \"python train.py\"` for a program",
+            let near = data::training_file(Path::new(".")).ok();
+            let near = near.map(|data| format!("did you mean `hpsearch init {}`? ", typed(&data)));
+            return Err(Failure::usage("neither a data file nor a program is given").help(
+                format!(
+                    "{}`hpsearch init data.csv` is for the built-in trainer, `hpsearch init \
+                 --command \"python train.py\"` for a program",
+                    near.unwrap_or_default()
+                ),
             ));
         }
     };
@@ -171,32 +172,9 @@ fn as_named(path: &Path, study: &Path) -> Result<String, Failure> {
 }
 
 /// Names of files and directories that tell nothing of what is in them.
-const GENERIC: [&str; 24] = [
-    "train",
-    "training",
-    "data",
-    "dataset",
-    "datasets",
-    "input",
-    "inputs",
-    "main",
-    "run",
-    "script",
-    "scripts",
-    "src",
-    "code",
-    "study",
-    "studies",
-    "experiment",
-    "experiments",
-    "project",
-    "projects",
-    "tmp",
-    "temp",
-    "home",
-    "root",
-    "work",
-];
+const GENERIC: &str = "\
+    train training data dataset datasets input inputs main run script scripts src code study \
+    studies experiment experiments project projects tmp temp home root work";
 
 /// The study's name: as asked; else after the study file, where that is called more than
 /// `study.toml`; else after `file`, the data or the script. Data that is only called after its
@@ -204,7 +182,7 @@ const GENERIC: [&str; 24] = [
 fn name(arguments: &InitArguments, file: &Path) -> String {
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    let tells = |name: &String| !GENERIC.contains(&name.to_lowercase().as_str());
+    let tells = |name: &String| !GENERIC.split(' ').any(|word| name.to_lowercase() == word);
     let of_study_file = stem(&arguments.output).filter(|name| name != "study");
     let of_file = stem(&absolute).filter(|name| arguments.command.is_some() || tells(name));
     let of_directory = || {
@@ -273,21 +251,14 @@ fn of_command(
         Some(metric) => metric.clone(),
         None => questions.ask("Which metric does it print?", guess.as_deref().unwrap_or("loss"))?,
     };
-    let direction = match questions
-        .ask("Minimize or maximize it?", script::direction(&metric).as_str())?
-        .to_ascii_lowercase()
-        .as_str()
-    {
-        word if "maximize".starts_with(word) && word.starts_with("ma") => Direction::Maximize,
-        word if "minimize".starts_with(word) && word.starts_with("mi") => Direction::Minimize,
-        other => {
-            return Err(Failure::usage(format!(
-                "`{}` is neither minimize nor maximize",
-                one_line(other)
-            ))
-            .help("run it again, and press Enter for the guess"));
-        }
-    };
+    let guess = script::direction(&metric).as_str();
+    let word = questions.ask("Minimize or maximize it?", guess)?.to_ascii_lowercase();
+    let means = |way: &Direction| word.len() > 1 && way.as_str().starts_with(&word);
+    let ways = [Direction::Minimize, Direction::Maximize];
+    let direction = ways.into_iter().find(means).ok_or_else(|| {
+        Failure::usage(format!("`{}` is neither minimize nor maximize", one_line(&word)))
+            .help("run it again, and press Enter for the guess")
+    })?;
     let trials = asked_trials(questions, arguments.trials)?;
     // `python -m package.train` runs a module.
     let module = words
@@ -333,7 +304,9 @@ fn parsed(text: &str, output: &Path) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{CommandLine, Verb};
     use crate::study::spec::Program;
+    use clap::Parser as _;
     use proptest::prelude::*;
 
     /// Words as people write them, with what has a meaning in study files and their comments among
@@ -377,52 +350,29 @@ mod tests {
         let names: Vec<&str> = script.space.iter().map(|searched| searched.name.as_str()).collect();
         assert_eq!(names, ["layer", "layer_2", "layer_2_2"]);
         assert_eq!(
-            script.run[3..],
-            [
-                "--layer",
-                "{layer}",
-                "--layer",
-                "{layer_2}",
-                "--layer_2={layer_2_2}",
-                "--{{lr}}=3",
-                "{{print}}"
-            ]
+            script.run[3..].join(" "),
+            "--layer {layer} --layer {layer_2} --layer_2={layer_2_2} --{{lr}}=3 {{print}}"
         );
     }
 
     #[test]
     fn a_study_is_not_named_after_what_tells_nothing() {
-        let arguments = InitArguments {
-            data: None,
-            command: None,
-            output: "study.toml".into(),
-            name: None,
-            text: None,
-            label: None,
-            header: false,
-            no_header: false,
-            model: None,
-            metric: None,
-            trials: 1,
-            yes: true,
+        let named = |words: &[&str], file: &str| {
+            let words = ["hpsearch", "init"].iter().chain(words);
+            let Verb::Init(arguments) = CommandLine::parse_from(words).verb else { panic!() };
+            name(&arguments, Path::new(file))
         };
-        let named = |file: &str| name(&arguments, Path::new(file));
-        assert_eq!(named("/home/ada/reviews.csv"), "reviews");
-        assert_eq!(named("/home/ada/films/studies/train.csv"), "films");
-        assert_eq!(named("/home/ada/films/data/train.csv"), "films");
-        assert_eq!(named("/tmp/studies/data.csv"), "study");
-        assert_eq!(
-            name(
-                &InitArguments { name: Some("studies".into()), ..arguments.clone() },
-                Path::new("train.csv")
-            ),
-            "studies"
-        );
-        // The study file's own name is one that the person chose.
-        let elsewhere = InitArguments { output: "made/y.toml".into(), ..arguments.clone() };
-        assert_eq!(name(&elsewhere, Path::new("X.csv")), "y");
-        let command =
-            InitArguments { command: Some("python train.py".into()), ..arguments.clone() };
-        assert_eq!(name(&command, Path::new("/home/ada/films/train.py")), "train");
+        for (words, file, expected) in [
+            (&[][..], "/home/ada/reviews.csv", "reviews"),
+            (&[], "/home/ada/films/studies/train.csv", "films"),
+            (&[], "/home/ada/films/data/train.csv", "films"),
+            (&[], "/tmp/studies/data.csv", "study"),
+            (&["--name", "studies"], "train.csv", "studies"),
+            // The study file's own name is one that the person chose.
+            (&["-o", "made/y.toml"], "X.csv", "y"),
+            (&["--command", "python train.py"], "/home/ada/films/train.py", "train"),
+        ] {
+            assert_eq!(named(words, file), expected, "{words:?} {file}");
+        }
     }
 }

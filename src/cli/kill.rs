@@ -2,15 +2,14 @@
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::request::ask_all;
 use super::trial_words;
+use super::{Console, Exit, Failure};
 use crate::app::{AppError, find, request};
 use crate::study::event::Request;
 use crate::study::trial::TrialNumber;
 
-/// What `hpsearch kill` is told.
+/// Arguments of `hpsearch kill`.
 #[derive(Clone, Debug, Args)]
 #[command(allow_missing_positional = true, after_help = "Examples:\n  hpsearch kill digits 7")]
 pub struct KillArguments {

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::console::{Console, shown};
-use super::exit::Failure;
+use super::console::{shown, typed};
 use super::moments::{instant, moment};
+use super::{Console, Failure};
 use crate::engine::seed_of;
 use crate::report::wording::{attempt_end, count, duration, one_line};
 use crate::storage::{Attempt, StorageReader, StoredRunner, StudyId, StudySummary};
@@ -88,6 +88,17 @@ pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String,
     facts
 }
 
+/// The words that run a study again: with the file of its last run, where that is known.
+pub fn run(runners: &[StoredRunner]) -> String {
+    let lineage = runners.iter().rev().find_map(|runner| runner.lineage.as_ref());
+    let named = lineage.and_then(|lineage| {
+        let mut words = lineage.command.iter().skip_while(|word| *word != "run").skip(1);
+        let file = words.find(|word| word.ends_with(".toml") && !word.contains('='))?;
+        Some(typed(Path::new(&shown(&Path::new(&lineage.directory).join(file)))))
+    });
+    format!("run {}", named.as_deref().unwrap_or("STUDY.toml"))
+}
+
 /// Prints what a runner found around it.
 pub fn print(lineage: Option<&Provenance>, console: &mut Console) -> Result<(), Failure> {
     let Some(lineage) = lineage else {
@@ -145,12 +156,9 @@ pub fn say_changed_programs(
     let earlier = match study.counts.complete {
         0 => String::new(),
         complete => format!(
-            ": {} of the program as it was; `--fork NAME` starts a new study",
-            if complete == 1 {
-                "one complete trial is".to_owned()
-            } else {
-                format!("{complete} complete trials are")
-            }
+            ": {} {} of the program as it was; `--fork NAME` starts a new study",
+            count(complete, "complete trial"),
+            if complete == 1 { "is" } else { "are" }
         ),
     };
     console.say(&format!("{names} changed since the last run{earlier}"));

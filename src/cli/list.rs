@@ -1,14 +1,12 @@
 //! `hpsearch list`: the samplers, pruners or tasks there are, from the tables that drive them.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::OutputForm;
-use super::console::Console;
-use super::exit::{Exit, Failure};
-use super::trial_json::VERSION;
+use super::{Console, Exit, Failure};
 use crate::arguments::{TRAINER_TASKS, TrainerTask};
 use crate::pruners::{self, PRUNERS};
 use crate::samplers::{self, SAMPLERS};
@@ -26,7 +24,7 @@ pub enum Listed {
     Tasks,
 }
 
-/// What `hpsearch list` is told.
+/// Arguments of `hpsearch list`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  hpsearch list samplers\n  hpsearch list pruners")]
 pub struct ListArguments {
@@ -36,12 +34,6 @@ pub struct ListArguments {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Serialize)]
-struct Listing {
-    version: u32,
-    entries: Vec<Line>,
 }
 
 #[derive(Serialize)]
@@ -72,10 +64,10 @@ pub fn list(arguments: &ListArguments, console: &mut Console) -> Result<Exit, Fa
         }
         Listed::Tasks => (TRAINER_TASKS.iter().map(task).collect(), &[]),
     };
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => console.json(&Listing { version: VERSION, entries })?,
-        OutputForm::Text => print(&entries, later, console)?,
+    if arguments.json {
+        return console.json(None, &BTreeMap::from([("entries", entries)]));
     }
+    print(&entries, later, console)?;
     Ok(Exit::Done)
 }
 

@@ -19,7 +19,7 @@ use crate::runner::ownership;
 use crate::storage::{StorageReader, StudyId, StudySummary};
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
-/// What `hpsearch logs` is told.
+/// Arguments of `hpsearch logs`.
 #[derive(Clone, Debug, Args)]
 #[command(
     allow_missing_positional = true,
@@ -153,7 +153,7 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
         Sieve::new(arguments.grep.as_ref(), arguments.json.then_some((number, attempt)));
     // JSON has no character that drives a terminal.
     let is_raw = arguments.raw || arguments.json || !io::stdout().is_terminal();
-    let mut screen = Screen::new(if is_raw { Form::Raw } else { Form::Shown });
+    let mut screen = Screen { is_raw, begun: Vec::new(), within: Within::Text };
     if sieve.is_open() {
         io::copy(&mut log, &mut screen.on(&mut console.out))?;
     } else {
@@ -170,17 +170,11 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// Whether bytes go out as they are, or without what drives a terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Raw,
-    Shown,
-}
-
 /// What is before a terminal: escape sequences are left out, a line that is written over and over
 /// is several, and other control characters are spaces.
 struct Screen {
-    form: Form,
+    /// Whether bytes go out as they are.
+    is_raw: bool,
     /// The beginning of a character whose end has not come yet.
     begun: Vec<u8>,
     within: Within,
@@ -201,17 +195,13 @@ enum Within {
 }
 
 impl Screen {
-    fn new(form: Form) -> Self {
-        Screen { form, begun: Vec::new(), within: Within::Text }
-    }
-
     /// What is written there goes through the screen to `out`.
     fn on<'a>(&'a mut self, out: &'a mut dyn Write) -> Screened<'a> {
         Screened { screen: self, out }
     }
 
     fn pass(&mut self, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
-        if self.form == Form::Raw {
+        if self.is_raw {
             return out.write_all(bytes);
         }
         self.begun.extend_from_slice(bytes);
@@ -342,7 +332,8 @@ mod tests {
 
     /// What a terminal gets of these parts of a log.
     fn on_a_terminal(parts: &[&[u8]]) -> String {
-        let (mut screen, mut out) = (Screen::new(Form::Shown), Vec::new());
+        let mut screen = Screen { is_raw: false, begun: Vec::new(), within: Within::Text };
+        let mut out = Vec::new();
         parts.iter().for_each(|part| screen.pass(part, &mut out).unwrap());
         screen.finish(&mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -350,14 +341,15 @@ mod tests {
 
     #[test]
     fn what_drives_a_terminal_is_left_out_of_a_log_on_one() {
-        assert_eq!(on_a_terminal(&[b"\x1b[31mred\x1b[0m \x1b]0;title\x07plain\n"]), "red plain\n");
-        assert_eq!(
-            on_a_terminal(&[b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1b(B\x07\x08\t|"]),
-            "link   \t|"
-        );
-        assert_eq!(on_a_terminal(&[b"10%\r20%\r\nend"]), "10%\n20%\nend");
-        assert_eq!(on_a_terminal(&["\u{9b}31mé\u{202e}".as_bytes()]), "é ");
-        assert_eq!(on_a_terminal(&[b"an open \x1b]title\nnext"]), "an open \nnext");
+        for (log, shown) in [
+            (&b"\x1b[31mred\x1b[0m \x1b]0;title\x07plain\n"[..], "red plain\n"),
+            (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1b(B\x07\x08\t|", "link   \t|"),
+            (b"10%\r20%\r\nend", "10%\n20%\nend"),
+            ("\u{9b}31mé\u{202e}".as_bytes(), "é "),
+            (b"an open \x1b]title\nnext", "an open \nnext"),
+        ] {
+            assert_eq!(on_a_terminal(&[log]), shown);
+        }
     }
 
     #[test]

@@ -11,8 +11,8 @@ use clap_mangen::Man;
 use super::CommandLine;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
+use super::usage::unknown_verb;
 use crate::report::wording::count;
-use crate::study::suggestion::nearest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +20,7 @@ Examples:
   hpsearch man run                             the page of one verb
   hpsearch man --dir ~/.local/share/man/man1   install all pages, for man(1)";
 
-/// What `hpsearch man` is told.
+/// Arguments of `hpsearch man`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ManArguments {
@@ -53,10 +53,10 @@ pub fn man(arguments: &ManArguments, console: &mut Console) -> Result<Exit, Fail
     }
     let page = match &arguments.verb {
         None => rendered(command)?,
-        Some(verb) => match command.find_subcommand(verb).filter(|known| !known.is_hide_set()) {
-            Some(known) => rendered(known.clone())?,
-            None => return Err(unknown(&command, verb)),
-        },
+        Some(verb) => {
+            let known = command.find_subcommand(verb);
+            rendered(known.ok_or_else(|| unknown_verb(&command, verb))?.clone())?
+        }
     };
     if !io::stdout().is_terminal() || !formatted(&page) {
         console.out.write_all(&page)?;
@@ -66,9 +66,8 @@ pub fn man(arguments: &ManArguments, console: &mut Console) -> Result<Exit, Fail
 
 /// All pages: file names and texts.
 fn pages(command: &Command) -> Vec<(String, Vec<u8>)> {
-    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     std::iter::once(command)
-        .chain(verbs)
+        .chain(command.get_subcommands())
         .filter_map(|command| {
             Some((Man::new(command.clone()).get_filename(), rendered(command.clone()).ok()?))
         })
@@ -97,12 +96,4 @@ fn formatted(page: &[u8]) -> bool {
     // Who leaves early has read enough.
     let _left_early = reader.stdin.take().map(|mut stdin| stdin.write_all(page));
     reader.wait().is_ok_and(|status| status.success())
-}
-
-fn unknown(command: &Command, verb: &str) -> Failure {
-    let known =
-        command.get_subcommands().filter(|known| !known.is_hide_set()).map(Command::get_name);
-    let help = nearest(verb, known).map(|near| format!("did you mean `{near}`?"));
-    Failure::usage(format!("there is no verb `{verb}`"))
-        .help(help.unwrap_or_else(|| "`hpsearch --help` lists the verbs".to_owned()))
 }

@@ -1,20 +1,21 @@
 //! `hpsearch note`: writes something down about a study or a trial, or shows what was written.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
 use serde::Serialize;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
-use super::moments::{instant, moment};
-use super::request::{ask_all, named};
-use super::trial_json::VERSION;
+use super::moments::moment;
+use super::request::{ask_all, named, subjects};
+use super::trial_json::as_instant;
 use super::trial_words::numbers;
+use super::{Console, Exit, Failure};
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::study::event::Request;
-use crate::study::trial::{Note, Trial};
+use crate::study::time::Timestamp;
+use crate::study::trial::{Note, Trial, TrialNumber};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +29,7 @@ the leaderboard find them.";
 /// A longer text is a file, not a note.
 const LONGEST: usize = 4_000;
 
-/// What `hpsearch note` is told.
+/// Arguments of `hpsearch note`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch note [OPTIONS] [STUDY] [TRIALS] [-m \
     <TEXT>]")]
@@ -45,18 +46,12 @@ pub struct NoteArguments {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
-    version: u32,
-    study: &'a str,
-    notes: Vec<Line>,
-}
-
-#[derive(Serialize)]
-struct Line {
+struct Line<'a> {
     /// Null for a note on the study.
-    trial: Option<u64>,
-    at: String,
-    text: String,
+    trial: Option<TrialNumber>,
+    #[serde(serialize_with = "as_instant")]
+    at: Timestamp,
+    text: &'a str,
 }
 
 /// Writes or shows.
@@ -71,24 +66,13 @@ pub fn note(arguments: &NoteArguments, console: &mut Console) -> Result<Exit, Fa
         if arguments.json {
             return print_json(&study, &trials, console);
         }
-        if trials.iter().all(|trial| trial.notes.is_empty())
-            && (!trials.is_empty() || study.notes.is_empty())
-        {
+        let notes = notes(&study, &trials);
+        if notes.is_empty() {
             console.say("no notes");
         }
-        for note in study.notes.iter().filter(|_| trials.is_empty()) {
-            writeln!(console.out, "{}  {}", moment(note.at), one_line(&note.text))?;
-        }
-        for trial in &trials {
-            for note in &trial.notes {
-                writeln!(
-                    console.out,
-                    "{}  trial {}: {}",
-                    moment(note.at),
-                    trial.number,
-                    one_line(&note.text)
-                )?;
-            }
+        for Line { trial, at, text } in notes {
+            let about = trial.map(|trial| format!("trial {trial}: ")).unwrap_or_default();
+            writeln!(console.out, "{}  {about}{}", moment(at), one_line(text))?;
         }
         return Ok(Exit::Done);
     };
@@ -102,40 +86,34 @@ pub fn note(arguments: &NoteArguments, console: &mut Console) -> Result<Exit, Fa
         return Err(Failure::usage(why)
             .help("write for example `hpsearch note digits 7 -m \"best so far\"`"));
     }
-    let mut requests: Vec<Request> = trials
-        .iter()
-        .map(|trial| Request::Note { trial: Some(trial.number), text: text.clone() })
+    let requests: Vec<Request> = subjects(&trials)
+        .into_iter()
+        .map(|trial| Request::Note { trial, text: text.clone() })
         .collect();
-    if requests.is_empty() {
-        requests.push(Request::Note { trial: None, text });
-    }
     let exit = ask_all(&study, &requests, console)?;
     console.say("noted");
     if arguments.json {
         let (study, trials) = named(&arguments.words, console)?;
-        print_json(&study, &trials, console)?;
+        return print_json(&study, &trials, console);
     }
     Ok(exit)
 }
 
 /// The notes of these trials; of the study, where none is named.
+fn notes<'a>(study: &'a StudySummary, trials: &'a [Trial]) -> Vec<Line<'a>> {
+    let line = |trial, note: &'a Note| Line { trial, at: note.at, text: &note.text };
+    if trials.is_empty() {
+        return study.notes.iter().map(|note| line(None, note)).collect();
+    }
+    let of = |trial: &'a Trial| trial.notes.iter().map(|note| line(Some(trial.number), note));
+    trials.iter().flat_map(of).collect()
+}
+
 fn print_json(
     study: &StudySummary,
     trials: &[Trial],
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let line = |trial: Option<u64>, note: &Note| Line {
-        trial,
-        at: instant(note.at),
-        text: note.text.clone(),
-    };
-    let mut notes: Vec<Line> =
-        study.notes.iter().filter(|_| trials.is_empty()).map(|note| line(None, note)).collect();
-    notes.extend(
-        trials
-            .iter()
-            .flat_map(|trial| trial.notes.iter().map(move |note| line(Some(trial.number.0), note))),
-    );
-    console.json(&Answer { version: VERSION, study: &study.spec.name, notes })?;
-    Ok(Exit::Done)
+    let answer = BTreeMap::from([("notes", notes(study, trials))]);
+    console.json(Some(&study.spec.name), &answer)
 }

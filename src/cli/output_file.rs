@@ -31,7 +31,7 @@ pub fn refuse_inputs(
 /// Refuses an output that is there already: it may be anybody's. What is no file is written to, and
 /// the files of these names were opened by the shell.
 pub fn refuse_existing(output: &Path) -> Result<(), Failure> {
-    let opened = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
+    let opened = ["-", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
     if opened.iter().any(|name| output.starts_with(name)) || !output.is_file() {
         return Ok(());
     }
@@ -41,11 +41,17 @@ pub fn refuse_existing(output: &Path) -> Result<(), Failure> {
 
 /// Writes a file beside its place and renames it there when it is complete: nobody sees half of it,
 /// and a failure leaves what was there. What is no file, such as `/dev/stdout` or a FIFO, is
-/// written to.
+/// written to, and `-` is standard output.
 pub fn whole_file<T>(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    if path == Path::new("-") {
+        let mut out = BufWriter::new(io::stdout());
+        let written = write(&mut out)?;
+        out.flush()?;
+        return Ok(written);
+    }
     let refused = |what: &str| {
         Failure::usage(format!("`{}` {what}", path.display()))
             .help("name the file itself: `-o trials.csv`")
@@ -130,13 +136,8 @@ mod tests {
         symlink("a.csv", path("soft.csv")).unwrap();
         fs::write(path("b.csv"), "text").unwrap();
         for output in ["a.csv", "hard.csv", "soft.csv", "./a.csv"] {
-            let refused = refuse_inputs(&path(output), [path("b.csv"), path("a.csv")])
-                .unwrap_err()
-                .to_string();
-            assert!(
-                refused.contains("would be overwritten") && refused.contains("help: "),
-                "{refused}"
-            );
+            let refused = refuse_inputs(&path(output), [path("b.csv"), path("a.csv")]).unwrap_err();
+            assert!(refused.to_string().contains("would be overwritten\nhelp: "), "{refused}");
         }
         assert!(refuse_inputs(&path("b.csv"), [path("a.csv"), path("missing")]).is_ok());
         assert!(refuse_inputs(&path("new.csv"), [path("a.csv")]).is_ok());
@@ -151,39 +152,27 @@ mod tests {
         symlink("a", path("link")).unwrap();
         written(&path("link")).unwrap();
         assert!(path("link").is_symlink());
-        assert_eq!(
-            (
-                fs::read_to_string(path("a")).unwrap(),
-                fs::metadata(path("a")).unwrap().mode() & 0o777
-            ),
-            ("new".into(), 0o640)
-        );
-        fs::write(
-            path(&format!(".a.{}.partial", std::process::id())),
-            "left by a process that was killed",
-        )
-        .unwrap();
+        assert_eq!(fs::read_to_string(path("a")).unwrap(), "new");
+        assert_eq!(fs::metadata(path("a")).unwrap().mode() & 0o777, 0o640);
+        let left_by_a_killed_process = path(&format!(".a.{}.partial", std::process::id()));
+        fs::write(&left_by_a_killed_process, "").unwrap();
         written(&path("a")).unwrap();
-        fs::remove_file(path(&format!(".a.{}.partial", std::process::id()))).unwrap();
+        fs::remove_file(left_by_a_killed_process).unwrap();
         let failed = whole_file(&path("a"), |out| -> Result<(), Failure> {
             out.write_all(b"half")?;
             Err(Failure::usage("broken"))
         });
         assert!(failed.is_err());
-        assert_eq!(
-            (
-                fs::read_to_string(path("a")).unwrap(),
-                fs::read_dir(directory.path()).unwrap().count()
-            ),
-            ("new".into(), 2)
-        );
+        assert_eq!(fs::read_to_string(path("a")).unwrap(), "new");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 
     #[test]
     fn what_is_no_file_is_not_replaced_by_one() {
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
-        make_fifo(&fifo);
+        let (directory_of_paths, kind) = (rustix::fs::CWD, rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(directory_of_paths, &fifo, kind, 0o600.into(), 0).unwrap();
         let reader = std::thread::spawn({
             let fifo = fifo.clone();
             move || fs::read_to_string(fifo).unwrap()
@@ -205,10 +194,5 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
         assert!(written(&path).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-    }
-
-    fn make_fifo(path: &Path) {
-        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0)
-            .unwrap();
     }
 }

@@ -2,9 +2,8 @@
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
+use super::{Console, Exit, Failure};
 use crate::study::device::Device;
 use crate::study::event::Request;
 
@@ -13,8 +12,8 @@ Examples:
   hpsearch pause digits          the whole study: what runs saves, and leaves
   hpsearch pause digits 7        one trial; its slot goes to another one
   hpsearch pause 3-5             some trials of the only study
-  hpsearch pause --device cuda:0 its trials save, leave and continue elsewhere, and
-                                 its worker ends: the memory is free
+  hpsearch pause --device cuda:0 its trials save and continue elsewhere, and its
+                                 worker ends: the memory is free
 
 A trial saves and leaves: a built-in one at its next step, a command when it has
 reported next (it reads \"pause\", and gets SIGTERM 3 s later; after 30 s without
@@ -26,7 +25,7 @@ runner waits, holding nothing, until `hpsearch resume`, or `hpsearch run
 --resume`. `hpsearch stop` ends a runner that waits. While nothing runs, the
 time budget stands still.";
 
-/// What `hpsearch pause` is told.
+/// Arguments of `hpsearch pause`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch pause [OPTIONS] [STUDY] [TRIALS]")]
 pub struct PauseArguments {

@@ -7,16 +7,12 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::OutputForm;
-use super::console::Console;
-use super::exit::{Exit, Failure};
-use super::picture::{self, Size};
-use super::trial_json::VERSION;
+use super::drawing::{self, Size};
+use super::{Console, Exit, Failure};
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{SortKey, TrialQuery};
-use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
 use crate::tui::chart::Chart;
 
@@ -36,7 +32,8 @@ importance  which parameters matter, as bars
 Braille where the terminal knows it, else ASCII; no colours in a pipe.";
 
 /// A kind of picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Values by trial, and the best so far
     History,
@@ -50,19 +47,7 @@ pub enum Kind {
     Importance,
 }
 
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Kind::History => "history",
-            Kind::Curves => "curves",
-            Kind::Parallel => "parallel",
-            Kind::Slice => "slice",
-            Kind::Importance => "importance",
-        }
-    }
-}
-
-/// What `hpsearch plot` is told.
+/// Arguments of `hpsearch plot`.
 #[derive(Clone, Debug, Args)]
 #[command(allow_missing_positional = true, after_help = EXAMPLES)]
 pub struct PlotArguments {
@@ -87,22 +72,30 @@ pub struct PlotArguments {
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    version: u32,
-    study: &'a str,
-    plot: &'static str,
-    charts: Vec<ChartJson>,
+    plot: Kind,
+    charts: Vec<ChartJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct ChartJson {
-    title: String,
-    series: Vec<SeriesJson>,
+struct ChartJson<'a> {
+    title: &'a str,
+    series: Vec<SeriesJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct SeriesJson {
-    name: String,
+struct SeriesJson<'a> {
+    name: &'a str,
     points: Vec<(Number, Number)>,
+}
+
+impl<'a> From<&'a Chart<'_>> for ChartJson<'a> {
+    fn from(chart: &'a Chart<'_>) -> Self {
+        let series = chart.series.iter().map(|series| SeriesJson {
+            name: &series.name,
+            points: series.points.iter().map(|(x, y)| (Number(*x), Number(*y))).collect(),
+        });
+        ChartJson { title: &chart.title, series: series.collect() }
+    }
 }
 
 /// Of trials drawn as a line each, at most so many, the best first.
@@ -112,48 +105,21 @@ const LINES: u64 = 200;
 pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let charts = charts(&reader, &study, arguments)?;
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => {
-            let points = |series: &crate::tui::chart::Series<'_>| {
-                series.points.iter().map(|(x, y)| (Number(*x), Number(*y))).collect()
-            };
-            let series = |chart: &Chart<'_>| {
-                chart
-                    .series
-                    .iter()
-                    .map(|series| SeriesJson { name: series.name.clone(), points: points(series) })
-                    .collect()
-            };
-            let charts = charts
-                .iter()
-                .map(|chart| ChartJson { title: chart.title.clone(), series: series(chart) })
-                .collect();
-            console.json(&Answer {
-                version: VERSION,
-                study: &study.spec.name,
-                plot: arguments.kind.name(),
-                charts,
-            })?;
+    if arguments.json {
+        let charts = charts.iter().map(ChartJson::from).collect();
+        let answer = Answer { plot: arguments.kind, charts };
+        return console.json(Some(&study.spec.name), &answer);
+    }
+    let height = arguments.height.unwrap_or(if arguments.kind == Kind::Slice { 12 } else { 20 });
+    let size = Size { width: arguments.width.unwrap_or_else(|| console.columns()), height };
+    for (index, chart) in charts.iter().enumerate() {
+        if index > 0 {
+            writeln!(console.out)?;
         }
-        OutputForm::Text => {
-            let height =
-                arguments.height.unwrap_or(if arguments.kind == Kind::Slice { 12 } else { 20 });
-            let size = Size {
-                width: arguments
-                    .width
-                    .unwrap_or(u16::try_from(console.columns()).unwrap_or(u16::MAX)),
-                height,
-            };
-            for (index, chart) in charts.iter().enumerate() {
-                if index > 0 {
-                    writeln!(console.out)?;
-                }
-                picture::print(&mut console.out, chart, size, console.look)?;
-            }
-            if arguments.kind == Kind::Parallel {
-                console.table(&figures::parallel_axes(&study.spec))?;
-            }
-        }
+        drawing::print(&mut console.out, chart, size, console.look)?;
+    }
+    if arguments.kind == Kind::Parallel {
+        console.table(&figures::parallel_axes(&study.spec))?;
     }
     Ok(Exit::Done)
 }
@@ -195,14 +161,11 @@ fn charts(
 }
 
 fn unknown_parameter(study: &StudySummary, name: &str) -> Failure {
-    let known: Vec<&str> =
-        study.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
-    let near = nearest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`? "));
-    let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
-    Failure::usage(format!(
-        "`{}` searches no parameter `{}`",
-        one_line(&study.spec.name),
-        one_line(name)
-    ))
-    .help(format!("{}it searches {}", near.unwrap_or_default(), names.join(", ")))
+    let known = study.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str());
+    let study = one_line(&study.spec.name);
+    Failure::usage(format!("`{study}` searches no parameter `{}`", one_line(name))).known(
+        name,
+        "it searches",
+        known,
+    )
 }

@@ -7,20 +7,18 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
+use super::exported;
 use super::output_file::{refuse_existing, refuse_inputs, whole_file};
 use super::waiting::listener;
+use super::{Console, Exit, Failure};
 use crate::app::worker_job::{self, Progress, halving};
 use crate::arguments::RowsAtOnce;
 use crate::arguments::data_file::{self, Columns, Header, Layout};
 use crate::config;
 use crate::config::shown::one_line;
-use crate::export::holds_weights;
 use crate::runner::protocol::Job;
-use crate::study::device::Device;
 
-/// What `hpsearch predict` is told.
+/// Arguments of `hpsearch predict`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch predict model \"what a film\"\n  cat texts.txt | hpsearch \
@@ -72,14 +70,8 @@ type Labels = Vec<(String, f64)>;
 
 /// Predicts them.
 pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let device: Device = arguments.device.parse().map_err(|error| {
-        Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here")
-    })?;
-    let directory = std::path::absolute(&arguments.directory)?;
-    if !holds_weights(&directory) {
-        return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display()))
-            .help("`hpsearch export STUDY -o DIR` writes one"));
-    }
+    let device = exported::device(&arguments.device)?;
+    let directory = exported::model(&arguments.directory)?;
     if let Some(output) = &arguments.output {
         refuse_inputs(output, files_of(&directory).chain(arguments.file.clone()))?;
         if !arguments.overwrite {
@@ -125,7 +117,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
                 .collect();
             json!({"text": text, "labels": labels})
         });
-        console.json(&json!({"version": 1, "predictions": each.collect::<Vec<_>>()}))?;
+        console.json(None, &json!({"predictions": each.collect::<Vec<_>>()}))?;
     } else if arguments.output.is_none() {
         for (text, labels) in texts.iter().zip(&predictions) {
             if texts.len() > 1 {
@@ -140,10 +132,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
             }
         }
     }
-    match unlabelled(&predictions) {
-        Some(failure) => Err(failure),
-        None => Ok(Exit::Done),
-    }
+    unlabelled(&predictions).map_or(Ok(Exit::Done), Err)
 }
 
 /// That the model's scores of some texts are no numbers.
@@ -315,20 +304,13 @@ fn write_csv(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{CommandLine, Verb};
+    use clap::Parser as _;
 
-    fn arguments(top_k: Option<u32>) -> PredictArguments {
-        PredictArguments {
-            directory: "model".into(),
-            texts: Vec::new(),
-            file: None,
-            column: "text".to_owned(),
-            no_header: false,
-            output: None,
-            overwrite: false,
-            top_k,
-            json: false,
-            device: "cpu".to_owned(),
-        }
+    fn labelled(scores: &[f64], options: &[&str]) -> Option<Labels> {
+        let words = ["hpsearch", "predict", "model"].iter().chain(options);
+        let Verb::Predict(arguments) = CommandLine::parse_from(words).verb else { panic!() };
+        labels(&prediction(scores), &arguments)
     }
 
     fn prediction(scores: &[f64]) -> Value {
@@ -342,17 +324,17 @@ mod tests {
 
     #[test]
     fn a_text_whose_scores_are_no_numbers_has_no_label() {
-        for scores in [[f64::NAN, f64::NAN], [0.5, f64::NAN], [f64::INFINITY, 0.5]] {
-            assert_eq!(labels(&prediction(&scores), &arguments(None)), None, "{scores:?}");
+        for (scores, options, expected) in [
+            (&[f64::NAN, f64::NAN], &[][..], None),
+            (&[0.5, f64::NAN], &[], None),
+            (&[f64::INFINITY, 0.5], &[], None),
+            (&[0.99, 0.01], &[], Some(1)),
+            (&[0.99, 0.01], &["--top-k", "2"], Some(2)),
+        ] {
+            let found = labelled(scores, options);
+            assert_eq!(found.as_ref().map(Vec::len), expected, "{scores:?} {options:?}");
+            assert!(found.is_none_or(|labels| labels[0] == ("good".to_owned(), 0.99)));
         }
-        assert_eq!(
-            labels(&prediction(&[0.99, 0.01]), &arguments(None)),
-            Some(vec![("good".to_owned(), 0.99)])
-        );
-        assert_eq!(
-            labels(&prediction(&[0.99, 0.01]), &arguments(Some(2))).map(|labels| labels.len()),
-            Some(2)
-        );
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! What is asked of a study by several verbs: the trials that are named, and what is said of the
 //! answers.
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::trial_words::{self, Named};
+use super::{Console, Exit, Failure};
 use crate::app::{find, request};
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::study::event::{Answer, Request};
-use crate::study::trial::Trial;
+use crate::study::trial::{Trial, TrialNumber};
 
 /// The study and the trials that words name.
 pub fn named(words: &[String], console: &Console) -> Result<(StudySummary, Vec<Trial>), Failure> {
@@ -17,6 +16,14 @@ pub fn named(words: &[String], console: &Console) -> Result<(StudySummary, Vec<T
     let trials = trials.into_iter().map(|number| find::trial(&reader, &study, number));
     let trials = trials.collect::<Result<Vec<_>, _>>()?;
     Ok((study, trials))
+}
+
+/// What a note or a tag is about: these trials, or the study where none is named.
+pub fn subjects(trials: &[Trial]) -> Vec<Option<TrialNumber>> {
+    match trials {
+        [] => vec![None],
+        trials => trials.iter().map(|trial| Some(trial.number)).collect(),
+    }
 }
 
 /// Asks each, and says what came of it; an error if one was refused, once all were asked.

@@ -2,9 +2,8 @@
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
+use super::{Console, Exit, Failure};
 use crate::runner::slots::{Machine, slots};
 use crate::study::device::Device;
 use crate::study::event::Request;
@@ -21,7 +20,7 @@ Examples:
 A trial that waits at a rung of its pruner runs to the next one, whatever the
 pruner thinks of it. A study that nobody runs continues with `hpsearch run`.";
 
-/// What `hpsearch resume` is told.
+/// Arguments of `hpsearch resume`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch resume [OPTIONS] [STUDY] [TRIALS]")]
 pub struct ResumeArguments {

@@ -2,9 +2,8 @@
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
+use super::{Console, Exit, Failure};
 use crate::study::event::{Request, Retried};
 
 const EXAMPLES: &str = "\
@@ -15,7 +14,7 @@ Examples:
 They start from the beginning, unless `[checkpoints] keep = \"all\"` kept what
 they saved. On a study that nobody runs they start when it is run.";
 
-/// What `hpsearch retry` is told.
+/// Arguments of `hpsearch retry`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch retry [OPTIONS] [STUDY] <TRIALS | \
     --failed>")]

@@ -10,6 +10,7 @@ use clap::Args;
 use crossbeam_channel::Sender;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
+use super::best_runs;
 use super::console::{Console, Talk, can_draw, shown, typed};
 use super::exit::{AGAIN, Exit, Failure};
 use super::exported;
@@ -19,7 +20,6 @@ use super::lineage;
 use super::overrides::sets;
 use super::waiting::{Waiting, listener};
 use super::warm_start::told;
-use super::winner;
 use super::{DEFAULT_STORE, starter};
 use crate::app::best::view_of_runs;
 use crate::app::export::{Wanted, check_target, export_trial, target, test_winner};
@@ -47,23 +47,23 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
 use crate::study::event::Request;
 use crate::study::spec::StudySpec;
-use crate::tui::{Detach, RunnerEnd, Surroundings, TuiExit, TuiMode, run_tui};
+use crate::tui::{Detach, RunnerEnd, TuiContext, TuiExit, TuiMode, run_tui};
 
 const EXAMPLES: &str = "\
 Examples:
   hpsearch run study.toml
   hpsearch run study.toml --set budget.trials=50 --plain
-  hpsearch run study.toml --accept         the space or sampler changed: continue
+  hpsearch run study.toml --accept         the space or sampler changed
   hpsearch run study.toml --fork digits-2  the metric or data changed
   hpsearch run study.toml --take-over      its runner died on another host
 
 On a terminal the live leaderboard is shown; into a pipe or a file, plain lines.
-To leave it, press `q`, then `d` to detach (the study continues in the background,
-and `hpsearch watch` shows it) or `y` to stop. Ctrl-C stops and saves; run again
-to continue. A study that was paused with `hpsearch pause` stays paused until
-`hpsearch resume`, or until it is run with --resume.";
+To leave it, press `q`, then `d` to detach (the study continues in the
+background, and `hpsearch watch` shows it) or `y` to stop. Ctrl-C stops and
+saves; run again to continue. A study that was paused with `hpsearch pause`
+stays paused until `hpsearch resume`, or until it is run with --resume.";
 
-/// What `hpsearch run` is told.
+/// Arguments of `hpsearch run`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArguments {
@@ -114,9 +114,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         None if Path::new("study.toml").exists() => PathBuf::from("study.toml"),
         None => starter::offer()?,
     };
-    if let Some(failure) = named_like_a_study(&file, console) {
-        return Err(failure);
-    }
+    let misnamed = named_like_a_study(&file, console).or_else(|| starter::another_file(&file));
+    misnamed.map_or(Ok(()), Err)?;
     let checked = config::load_with_warnings(&file, &arguments.set)?;
     console.warn(&checked.warnings);
     let mut spec = checked.spec.clone();
@@ -134,9 +133,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     if is_new {
         checked.begins()?;
     }
-    if let Some(failure) = stored_beside_its_file(&spec, &file, &path, arguments, console) {
-        return Err(failure);
-    }
+    stored_beside_its_file(&spec, &file, &path, arguments, console).map_or(Ok(()), Err)?;
     let mut store = SqliteStore::open(&path)?;
     console.mention(&format!(
         "store: {}{}",
@@ -147,6 +144,9 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let known = store.study(&spec.name)?;
     if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
         checked.begins()?;
+    }
+    if let (None, Some(note)) = (&known, command_line::unnamed_parameters(&spec)) {
+        console.mention(&format!("note: {note}"));
     }
     if let Some(known) = &known {
         // The file does not know of `hpsearch extend`, nor of the rules the study began with.
@@ -322,13 +322,14 @@ fn tell_extension(known: &StoredStudy, set: &[String], console: &mut Console) {
 /// The error about a study's name where its file is wanted.
 fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
     let name = file.to_str().filter(|_| !file.exists())?;
-    SqliteReader::open(&console.store).ok()?.study(name).ok()??;
+    let reader = SqliteReader::open(&console.store).ok()?;
+    let study = reader.study(name).ok()??;
     let failure =
         Failure::usage(format!("`{name}` is a study of the store, and running it takes its file"));
-    Some(failure.help(
-        "`hpsearch run STUDY.toml` continues with it; `hpsearch watch` and `hpsearch \
-        show` take the name",
-    ))
+    let run = lineage::run(&reader.runners(study.id).ok()?);
+    Some(failure.help(format!(
+        "`hpsearch {run}` continues with it; `hpsearch watch` and `hpsearch show` take the name"
+    )))
 }
 
 /// The error about a study that the store beside its file has, and the one of this directory has
@@ -474,21 +475,21 @@ fn on_screen(
         )
         .map_err(no_signals)?;
         let store = console.store.clone();
-        let mut surroundings = Surroundings {
+        let mut context = TuiContext {
             mode: TuiMode::Embedded,
             detach: if console.foreground.is_some() {
                 Detach::Possible
             } else {
                 Detach::Impossible
             },
-            look: console.look,
+            theme: console.look,
             store: console.store.clone(),
             // What is asked after the end is done here and now.
             request: &mut |request| post(&store, study.id, &request),
             ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             life,
         };
-        let left = run_tui(Box::new(reader), study.id, &mut surroundings);
+        let left = run_tui(Box::new(reader), study.id, &mut context);
         match &left {
             Ok(TuiExit::Left | TuiExit::RunAgain) => {}
             Ok(TuiExit::Detached) => detach(study, log, console),
@@ -547,7 +548,7 @@ fn conclude(
     let reader = SqliteReader::open(&console.store)?;
     let summary = reader.summary(study.id)?;
     let name = &study.spec.name;
-    let (place, file) = (file, shown(file));
+    let again = command_to_go_on(arguments, &shown(file), console);
     // The plain reporter has said this already.
     let is_told = form == Form::Lines && !arguments.events && console.talk != Talk::Quiet;
     if !is_told {
@@ -567,18 +568,20 @@ fn conclude(
             let tested =
                 test_winner(&mut SqliteStore::open(&store)?, study, &store, &mut listener(console));
             if let Err(error) = tested {
-                let again = console.next(&format!("export {name}"));
+                let export = console.next(&format!("export {name}"));
                 console.say(&format!(
-                    "the winner was not measured on the test split; {again} tries again: {}",
+                    "the winner was not measured on the test split; {export} tries again: {}",
                     Failure::from(error)
                 ));
             }
-            if let Some(race) = view_of_runs(&reader, &summary)?.as_ref().and_then(winner::race) {
+            if let Some(race) = view_of_runs(&reader, &summary)?.as_ref().and_then(best_runs::race)
+            {
                 console.say(&format!("race: {race}"));
             }
+            failures::say_failing_choices(&reader, &summary, console)?;
             if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
                 let known = Some((&reader as &dyn StorageReader, study.id));
-                let target = target(directory, &study.spec, Some(place), known, &store)?;
+                let target = target(directory, &study.spec, Some(file), known, &store)?;
                 let wanted = Wanted {
                     trial: None,
                     quantize: study.spec.export.quantize,
@@ -600,29 +603,16 @@ fn conclude(
                 .map(|words| console.next(&words));
             console.say(&format!("{trials} says why each trial ended, {logs} what it printed"));
             if summary.counts.failed > 0 {
-                failures::say_what_next(
-                    &reader,
-                    &summary,
-                    &command_to_go_on(arguments, &file, console),
-                    console,
-                )?;
+                failures::say_what_next(&reader, &summary, &again, console)?;
             }
             Ok(Exit::NoCompletedTrial)
         }
         Outcome::TooManyFailures(_) => {
-            failures::say_what_next(
-                &reader,
-                &summary,
-                &command_to_go_on(arguments, &file, console),
-                console,
-            )?;
+            failures::say_what_next(&reader, &summary, &again, console)?;
             Ok(Exit::FailureLimit)
         }
         Outcome::Interrupted(_) => {
-            console.say(&format!(
-                "nothing is lost; continue with: {}",
-                command_to_go_on(arguments, &file, console)
-            ));
+            console.say(&format!("nothing is lost; continue with: {again}"));
             if summary.paused.is_some() {
                 let resume = console.next(&format!("resume {name}"));
                 console.say(&format!(
@@ -638,9 +628,8 @@ fn conclude(
         Outcome::Refused(reason) => {
             let help = format!(
                 "nothing is lost, and no trial failed: make room on the disk (`df -h`, `df -i`), \
-                 raise the limit (`ulimit -n`, `ulimit -u`) or \
-                 allow writing there, then continue with: {}",
-                command_to_go_on(arguments, &file, console)
+                 raise the limit (`ulimit -n`, `ulimit -u`) or allow writing there, then continue \
+                 with: {again}"
             );
             Err(Failure::new(Exit::Store, reason.clone()).help(help))
         }

@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
+use super::{Console, Exit, Failure};
 use crate::config;
 
 /// Prints it.

@@ -1,5 +1,6 @@
 //! `--where` and `--sort`: which trials are meant, in what order, and how that is explained.
 
+use super::console::Console;
 use super::exit::Failure;
 use crate::report::wording::width;
 use crate::storage::{StorageReader, StudySummary};
@@ -27,17 +28,26 @@ pub fn with_filters(examples: &str) -> String {
     format!("{examples}\n\n{FILTERS}")
 }
 
-/// The filter that was written; all trials if none was.
+/// The filter that was written; all trials if none was. Warns of a bare word that no trial holds.
 pub fn filter(
     reader: &dyn StorageReader,
     study: &StudySummary,
     text: Option<&str>,
+    console: &Console,
 ) -> Result<Filter, Failure> {
-    match text {
-        None => Ok(Filter::all()),
-        Some(text) => Filter::parse_with(text, &study.spec, &reader.metrics(study.id)?)
-            .map_err(|error| refused(error, text)),
+    let Some(text) = text else { return Ok(Filter::all()) };
+    let filter = Filter::parse_with(text, &study.spec, &reader.metrics(study.id)?)
+        .map_err(|error| refused(error, text))?;
+    for word in filter.bare_words().filter(|_| study.counts.total() > 0) {
+        if reader.count(study.id, &word)? == 0 {
+            console.say(&format!(
+                "warning: no trial holds the text `{}`; a bare word is looked for in parameters, \
+                 the state, the device, tags, notes and the reason",
+                word.text()
+            ));
+        }
     }
+    Ok(filter)
 }
 
 /// The order that was written, and whether it is turned round.

@@ -9,35 +9,33 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
+use super::best_runs::{self, RunsJson};
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::lineage;
 use super::moments::moment;
-use super::trial_json::{BestJson, CountsJson, ForecastJson, VERSION};
+use super::trial_json::{BestJson, ForecastJson};
 use super::trial_words;
-use super::winner::{self, RunsJson};
 use crate::analysis::forecast::Forecast;
 use crate::app::best;
 use crate::app::find;
-use crate::app::study_state::{elapsed, state};
+use crate::app::study_state::{elapsed, situation, state};
 use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
-    StudyStatus, bytes, count, duration, no_best, number, one_line, param,
+    StudyStatus, bytes, count, duration, no_best, number, one_line, param, states,
 };
 use crate::runner;
-use crate::samplers::{self, Situation};
+use crate::samplers;
 use crate::storage::paths::files_directory;
 use crate::storage::{StorageReader, StoredRunner, StudySummary};
 use crate::study::device::Device;
 use crate::study::finalists::Race;
-use crate::study::metric::Number;
 use crate::study::provenance::Provenance;
 use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::{AlgorithmSpec, Count, Duplicates, Program, StudySpec, ValueRule};
-use crate::study::state::StudyState;
-use crate::study::trial::{TrialNumber, TrialState};
+use crate::study::state::{Counts, StudyState};
+use crate::study::trial::TrialNumber;
 use trial::Form;
 
 const EXAMPLES: &str = "\
@@ -51,7 +49,7 @@ processor, GPUs, version and digest of hpsearch, digests of the data and of
 the command's files. The environment is not kept: secrets belong there, not
 on the command line.";
 
-/// What `hpsearch show` is told.
+/// Arguments of `hpsearch show`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch show [OPTIONS] [STUDY] [TRIAL]")]
 pub struct ShowArguments {
@@ -68,11 +66,9 @@ pub struct ShowArguments {
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    version: u32,
-    study: &'a str,
     state: &'static str,
     finished: Option<&'a str>,
-    trials: CountsJson,
+    trials: Counts,
     best: Option<BestJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<RunsJson>,
@@ -100,17 +96,15 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     let reader = console.reader()?;
     let named = trial_words::read(&arguments.words)?;
     let study = find::study(&reader, named.study.as_deref())?;
-    let form = OutputForm::from(arguments.json);
     match (named.trials.as_slice(), arguments.changes) {
         ([], false) => {}
         ([trial], changes) => {
-            return trial::show(
-                &reader,
-                &study,
-                *trial,
-                if changes { Form::Changes } else { Form::Whole(form) },
-                console,
-            );
+            let form = match arguments.json {
+                _ if changes => Form::Changes,
+                true => Form::Json,
+                false => Form::Text,
+            };
+            return trial::show(&reader, &study, *trial, form, console);
         }
         ([], true) => {
             return Err(Failure::usage("`--changes` is about a trial")
@@ -125,16 +119,12 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     let effort = effort(&reader, &study, state)?;
     let view = best::view_of_runs(&reader, &study)?;
     let runners = reader.runners(study.id)?;
-    match form {
-        OutputForm::Json => console.json(&Answer {
-            version: VERSION,
-            study: &study.spec.name,
+    if arguments.json {
+        let answer = Answer {
             state: state.as_str(),
             finished: study.finished.as_deref(),
-            trials: study.counts.into(),
-            best: study
-                .best
-                .map(|(number, value)| BestJson { number: number.0, value: Number(value) }),
+            trials: study.counts,
+            best: study.best.map(BestJson::from),
             runs: view.as_ref().and_then(best::runs).as_ref().map(RunsJson::from),
             race: view.as_ref().and_then(|view| view.race.as_ref()),
             seconds: effort.elapsed.as_secs_f64(),
@@ -143,15 +133,10 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             forecast: effort.forecast.as_ref().map(ForecastJson::from),
             specification: &study.spec,
             lineage: runners.last().and_then(|runner| runner.lineage.as_ref()),
-        })?,
-        OutputForm::Text => print(
-            &study,
-            state,
-            &effort,
-            &Behind { view: view.as_ref(), runners: &runners },
-            console,
-        )?,
+        };
+        return console.json(Some(&study.spec.name), &answer);
     }
+    print(&study, state, &effort, &Behind { view: view.as_ref(), runners: &runners }, console)?;
     Ok(Exit::Done)
 }
 
@@ -194,8 +179,9 @@ fn print(
         writeln!(console.out, "{}", one_line(description))?;
     }
     writeln!(console.out)?;
-    for (title, text) in
-        how_far(study, state, effort, console).into_iter().chain(rules(study, console))
+    for (title, text) in how_far(study, state, effort, behind.runners, console)
+        .into_iter()
+        .chain(rules(study, console))
     {
         console.fact(title, &text)?;
         if let (true, Some(view)) = (title == "best", behind.view) {
@@ -214,9 +200,9 @@ fn print(
 fn several_runs(view: &StudyState, console: &mut Console) -> Result<(), Failure> {
     let runs = best::runs(view);
     if let Some(runs) = &runs {
-        console.fact("runs", &winner::in_words(runs))?;
+        console.fact("runs", &best_runs::in_words(runs))?;
     }
-    if let Some(race) = winner::race(view) {
+    if let Some(race) = best_runs::race(view) {
         console.fact("race", &race)?;
     }
     if let Some(test) = runs.and_then(|runs| runs.test) {
@@ -233,18 +219,11 @@ fn how_far(
     study: &StudySummary,
     state: StudyStatus,
     effort: &Effort,
+    runners: &[StoredRunner],
     console: &Console,
 ) -> Vec<(&'static str, String)> {
-    let mut counts = study.counts;
-    let parts: Vec<String> = TrialState::ALL
-        .into_iter()
-        .filter_map(|state| {
-            Some(*counts.of(state))
-                .filter(|trials| *trials > 0)
-                .map(|trials| format!("{trials} {}", state.as_str()))
-        })
-        .collect();
-    let trials = if parts.is_empty() { "none yet".to_owned() } else { parts.join(", ") };
+    let running = if state == StudyStatus::Interrupted { "interrupted" } else { "running" };
+    let trials = states(study.counts, running).unwrap_or_else(|| "none yet".to_owned());
     let hours = ahead::device_hours(effort.device_time.as_secs_f64() / 3600.0);
     let cost = study
         .spec
@@ -263,7 +242,7 @@ fn how_far(
         |(trial, value)| format!("{} (trial {trial})", number(value)),
     );
     let facts = [
-        ("state", state_in_words(study, state, console)),
+        ("state", state_in_words(study, state, &lineage::run(runners), console)),
         ("trials", trials),
         ("best", best),
         ("time", format!("{}; {hours}{cost}", duration(effort.elapsed))),
@@ -271,10 +250,14 @@ fn how_far(
     facts.into_iter().chain(forecast).chain([("created", moment(study.created))]).collect()
 }
 
-fn state_in_words(study: &StudySummary, state: StudyStatus, console: &Console) -> String {
-    let [resume, run] =
-        [format!("resume {}", one_line(&study.spec.name)), "run STUDY.toml".to_owned()]
-            .map(|words| console.next(&words));
+fn state_in_words(
+    study: &StudySummary,
+    state: StudyStatus,
+    run: &str,
+    console: &Console,
+) -> String {
+    let resume = console.next(&format!("resume {}", one_line(&study.spec.name)));
+    let run = console.next(run);
     match (state, &study.held, &study.finished) {
         (StudyStatus::Running, Some(held), _) => {
             format!("running, by process {} on {}", held.holder.pid, one_line(&held.holder.host))
@@ -325,7 +308,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         ("budget", budget(spec)),
         ("sampler", sampler(study)),
         ("pruner", policy(&spec.pruner)),
-        ("program", program(&spec.program)),
+        ("objective", program(&spec.program)),
         (
             "devices",
             format!(
@@ -395,18 +378,8 @@ fn budget(spec: &StudySpec) -> String {
 /// The sampler, and whom it would choose for the next trial.
 fn sampler(study: &StudySummary) -> String {
     let (spec, counts) = (&study.spec, study.search_counts());
-    let finished = counts.complete + counts.pruned + counts.failed + counts.paused;
-    let unfinished = counts.queued + counts.running;
-    let number = TrialNumber(finished + unfinished);
-    let stopped = counts.pruned + counts.paused;
-    let situation = Situation {
-        space: &spec.space,
-        number,
-        finished,
-        stopped,
-        unfinished,
-        budget: spec.budget.trials,
-    };
+    let number = TrialNumber(counts.total());
+    let situation = situation(spec, counts, number);
     let chosen = samplers::choice(&spec.sampler, &situation);
     let next = chosen
         .map(|choice| format!("; next by {}: {}", choice.sampler, choice.reason))

@@ -1,10 +1,14 @@
-//! What `hpsearch run` without a file offers: the quickstart, written where the person stands.
+//! What a command line without its study file is answered: the file that may be meant, or the
+//! quickstart, written where the person stands.
 
 use std::fs;
-use std::io::{self, BufRead, IsTerminal, Write};
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-use super::exit::Failure;
+use super::Failure;
+use super::console::{ask, can_ask, shown};
+use crate::app::export::directory_of;
+use crate::study::suggestion::nearest;
 
 /// The quickstart that ships with the program, and its data.
 const FILES: [(&str, &str); 4] = [
@@ -14,6 +18,23 @@ const FILES: [(&str, &str); 4] = [
     ("data/test.csv", include_str!("../../studies/data/test.csv")),
 ];
 
+/// The error about a study file that is not there, where another one may be meant.
+pub fn another_file(file: &Path) -> Option<Failure> {
+    let name = file.file_name().filter(|_| !file.exists())?.to_str()?;
+    let names = fs::read_dir(directory_of(file)).ok()?.flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_study = |name: &String| {
+        name.ends_with(".toml") && !["Cargo.toml", "pyproject.toml"].contains(&name.as_str())
+    };
+    let files: Vec<String> = names.filter(is_study).collect();
+    let near = match files.as_slice() {
+        [only] => only,
+        several => nearest(name, several.iter().map(String::as_str))?,
+    };
+    let failure = Failure::usage(format!("there is no study file `{}`", shown(file)));
+    Some(failure.help(format!("did you mean `{}`?", shown(&file.with_file_name(near)))))
+}
+
 /// Offers to write the quickstart; its study file if the person wants it.
 pub fn offer() -> Result<PathBuf, Failure> {
     let refusal = || {
@@ -22,7 +43,7 @@ pub fn offer() -> Result<PathBuf, Failure> {
                 write an example",
         )
     };
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !can_ask() {
         return Err(refusal());
     }
     let taken = FILES.iter().find(|(name, _)| PathBuf::from(name).exists());
@@ -35,14 +56,12 @@ pub fn offer() -> Result<PathBuf, Failure> {
     if taken.is_some() {
         return Ok(file);
     }
-    eprint!(
+    let answer = ask(
         "There is no study file here. Write an example (quickstart.toml and data/, 130 kB) and \
-         run it? [Y/n] "
-    );
-    io::stderr().flush()?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    if !matches!(answer.trim().to_ascii_lowercase().as_str(), "" | "y" | "yes") {
+         run it? [Y/n] ",
+    )?
+    .unwrap_or_default();
+    if !["", "y", "yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes)) {
         return Err(refusal());
     }
     fs::create_dir_all("data")?;

@@ -2,13 +2,12 @@
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
+use super::{Console, Exit, Failure};
 use crate::app::request;
 use crate::report::wording::one_line;
 use crate::study::event::Request;
 
-/// What `hpsearch stop` is told.
+/// Arguments of `hpsearch stop`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  hpsearch stop digits")]
 pub struct StopArguments {

@@ -1,19 +1,18 @@
 //! `hpsearch tag`: gives and takes words by which trials and studies are found again.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
 use serde::Serialize;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
-use super::request::{ask_all, named};
-use super::trial_json::VERSION;
+use super::request::{ask_all, named, subjects};
 use super::trial_words::numbers;
+use super::{Console, Exit, Failure};
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::study::event::{Request, TAG_RULE, is_tag};
-use crate::study::trial::Trial;
+use crate::study::trial::{Trial, TrialNumber};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +24,7 @@ Examples:
 Tags are written at once, whether or not the study runs. They are letters,
 digits and any of `._/-`, up to 64.";
 
-/// What `hpsearch tag` is told.
+/// Arguments of `hpsearch tag`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch tag [OPTIONS] [STUDY] [TRIALS] [+TAG \
     | -TAG]..")]
@@ -39,16 +38,9 @@ pub struct TagArguments {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
-    version: u32,
-    study: &'a str,
-    tags: Vec<Line<'a>>,
-}
-
-#[derive(Serialize)]
 struct Line<'a> {
     /// Null for a tag of the study.
-    trial: Option<u64>,
+    trial: Option<TrialNumber>,
     tag: &'a str,
 }
 
@@ -80,24 +72,19 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
         }
         return Ok(Exit::Done);
     }
-    let owners = if trials.is_empty() {
-        vec![None]
-    } else {
-        trials.iter().map(|trial| Some(trial.number)).collect()
-    };
-    let of = |(tag, present): &(String, bool)| {
-        let (tag, present) = (tag.clone(), *present);
-        owners
-            .iter()
-            .map(move |trial| Request::Tag { trial: *trial, tag: tag.clone(), present })
-            .collect::<Vec<_>>()
-    };
-    let requests: Vec<Request> = tags.iter().flat_map(of).collect();
+    let mut requests = Vec::new();
+    for (tag, present) in &tags {
+        requests.extend(subjects(&trials).into_iter().map(|trial| Request::Tag {
+            trial,
+            tag: tag.clone(),
+            present: *present,
+        }));
+    }
     let exit = ask_all(&study, &requests, console)?;
     console.say(if tags.iter().any(|(_, present)| *present) { "tagged" } else { "untagged" });
     if is_json {
         let (study, trials) = named(&words, console)?;
-        print_json(&study, &trials, console)?;
+        return print_json(&study, &trials, console);
     }
     Ok(exit)
 }
@@ -108,22 +95,15 @@ fn print_json(
     trials: &[Trial],
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let mut tags: Vec<Line> = study
-        .tags
-        .iter()
-        .filter(|_| trials.is_empty())
-        .map(|tag| Line { trial: None, tag })
-        .collect();
-    tags.extend(
-        trials.iter().flat_map(|trial| {
-            trial.tags.iter().map(|tag| Line { trial: Some(trial.number.0), tag })
-        }),
-    );
-    console.json(&Answer { version: VERSION, study: &study.spec.name, tags })?;
-    Ok(Exit::Done)
+    let of_study = study.tags.iter().filter(|_| trials.is_empty());
+    let mut tags: Vec<Line> = of_study.map(|tag| Line { trial: None, tag }).collect();
+    for trial in trials {
+        tags.extend(trial.tags.iter().map(|tag| Line { trial: Some(trial.number), tag }));
+    }
+    console.json(Some(&study.spec.name), &BTreeMap::from([("tags", tags)]))
 }
 
-/// `+x` or `-x`: the tag, and whether it shall be there.
+/// `+x` or `-x`: the tag, and whether it is given.
 fn read(word: &str) -> Result<(String, bool), Failure> {
     let tag = &word[1..];
     if !is_tag(tag) {

@@ -21,7 +21,7 @@ use crate::export::{self, Draft, Needed, Purpose, Recipe, Target};
 use crate::report::wording::number;
 use crate::storage::paths::store_files;
 
-/// What `hpsearch train` is told.
+/// Arguments of `hpsearch train`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch train best.toml -o model\n  hpsearch train study.toml \

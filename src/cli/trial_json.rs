@@ -1,43 +1,33 @@
 //! The JSON shapes that several verbs share; the contract fixes them.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::moments::instant;
 use crate::analysis::forecast::{Forecast, Span};
 use crate::study::device::Device;
 use crate::study::metric::Number;
 use crate::study::params::Params;
-use crate::study::state::Counts;
-use crate::study::trial::{Trial, TrialState};
+use crate::study::time::Timestamp;
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// Version of all shapes.
-pub const VERSION: u32 = 1;
-
-/// Trials by state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct CountsJson {
-    queued: u64,
-    running: u64,
-    paused: u64,
-    complete: u64,
-    pruned: u64,
-    failed: u64,
+/// The best trial of a study, in short.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BestJson {
+    /// Its number.
+    pub number: TrialNumber,
+    /// Its value.
+    pub value: Number,
 }
 
-impl From<Counts> for CountsJson {
-    fn from(counts: Counts) -> Self {
-        let Counts { queued, running, paused, complete, pruned, failed } = counts;
-        CountsJson { queued, running, paused, complete, pruned, failed }
+impl From<(TrialNumber, f64)> for BestJson {
+    fn from((number, value): (TrialNumber, f64)) -> Self {
+        BestJson { number, value: Number(value) }
     }
 }
 
-/// The best trial of a study, in short.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct BestJson {
-    /// Its number.
-    pub number: u64,
-    /// Its value.
-    pub value: Number,
+/// A moment, for `serde(serialize_with)`.
+pub fn as_instant<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    instant(*at).serialize(serializer)
 }
 
 /// One trial.
@@ -125,6 +115,18 @@ impl From<&Forecast> for ForecastJson {
             trials: span(forecast.trials),
             disk_bytes: span(forecast.disk),
         }
+    }
+}
+
+/// The kind of a trial's origin.
+pub fn origin_kind(origin: &Origin) -> &'static str {
+    match origin {
+        Origin::Sampled(_) => "sampled",
+        Origin::Enqueued(_) => "enqueued",
+        Origin::Asked => "asked",
+        Origin::Replicate(_) => "replicate",
+        Origin::Repeat(_) => "repeat",
+        Origin::Race { .. } => "race",
     }
 }
 

@@ -1,13 +1,12 @@
 //! `hpsearch trials`: the trials of a study, filtered and in any order.
 
-use clap::Args;
-use serde::Serialize;
+use std::collections::BTreeMap;
 
-use super::OutputForm;
-use super::console::Console;
-use super::exit::{Exit, Failure};
+use clap::Args;
+
 use super::selection;
-use super::trial_json::{TrialJson, VERSION};
+use super::trial_json::TrialJson;
+use super::{Console, Exit, Failure};
 use crate::report::table::{Align, Column, Columns};
 use crate::report::wording::{count, duration, micros, one_line, param, value_cell};
 use crate::storage::{StorageReader, StudySummary};
@@ -15,7 +14,7 @@ use crate::study::query::TrialQuery;
 use crate::study::space::Distribution;
 use crate::study::trial::Trial;
 
-/// What `hpsearch trials` is told.
+/// Arguments of `hpsearch trials`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = selection::with_filters("\
 Examples:
@@ -42,17 +41,10 @@ pub struct TrialsArguments {
     pub json: bool,
 }
 
-#[derive(Serialize)]
-struct Listing<'a> {
-    version: u32,
-    study: &'a str,
-    trials: Vec<TrialJson>,
-}
-
 /// Lists the trials.
 pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
-    let filter = selection::filter(&reader, &study, arguments.filter.as_deref())?;
+    let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
     let (sort, turned) = selection::sort_key(&reader, &study, &arguments.sort)?;
     let query = TrialQuery {
         filter,
@@ -62,19 +54,14 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         limit: arguments.limit.unwrap_or(u64::MAX),
     };
     let trials = reader.trials(study.id, &query)?;
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => {
-            console.json(&Listing {
-                version: VERSION,
-                study: &study.spec.name,
-                trials: trials.iter().map(TrialJson::from).collect(),
-            })?;
-        }
-        OutputForm::Text if study.counts.total() == 0 => console.say("the study has no trials yet"),
-        OutputForm::Text if trials.is_empty() => {
-            console.say(&format!("none of {} passes", count(study.counts.total(), "trial")))
-        }
-        OutputForm::Text => console.table(&columns(&study, &trials))?,
+    if arguments.json {
+        let trials: Vec<TrialJson> = trials.iter().map(TrialJson::from).collect();
+        return console.json(Some(&study.spec.name), &BTreeMap::from([("trials", trials)]));
+    }
+    match study.counts.total() {
+        0 => console.say("the study has no trials yet"),
+        all if trials.is_empty() => console.say(&format!("none of {} passes", count(all, "trial"))),
+        _ => console.table(&columns(&study, &trials))?,
     }
     Ok(Exit::Done)
 }

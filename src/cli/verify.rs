@@ -5,10 +5,7 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
-use super::console::Console;
-use super::exit::{Exit, Failure};
-use super::trial_json::VERSION;
+use super::{Console, Exit, Failure};
 use crate::engine::verify::{
     Difference, Entry, ORDER, Verified, VersionChange, hold_tables, verify as decide_again,
 };
@@ -32,7 +29,7 @@ nothing is written.
 Exit codes:
   0  everything repeats exactly      7  something differs; the first is shown";
 
-/// What `hpsearch verify` is told.
+/// Arguments of `hpsearch verify`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct VerifyArguments {
@@ -44,25 +41,15 @@ pub struct VerifyArguments {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
-    version: u32,
-    study: &'a str,
+struct Answer {
     repeats: bool,
     proposals: u64,
     verdicts: u64,
     promotions: u64,
     race_steps: u64,
     values: u64,
-    versions: Vec<VersionJson>,
+    versions: Vec<VersionChange>,
     difference: Option<DifferenceJson>,
-}
-
-#[derive(Serialize)]
-struct VersionJson {
-    kind: &'static str,
-    name: String,
-    stored: u32,
-    here: u32,
 }
 
 #[derive(Serialize)]
@@ -91,9 +78,10 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
     }
     let exit = if verified.difference.is_some() { Exit::Differs } else { Exit::Done };
     let name = &study.spec.name;
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => console.json(&json(name, verified))?,
-        OutputForm::Text => print(&one_line(name), &verified, console)?,
+    if arguments.json {
+        console.json(Some(name), &json(verified))?;
+    } else {
+        print(&one_line(name), &verified, console)?;
     }
     Ok(exit)
 }
@@ -124,11 +112,7 @@ fn moment_of(reader: &SqliteReader, study: StudyId) -> Result<Moment, Failure> {
     }
 }
 
-fn json(name: &str, verified: Verified) -> Answer<'_> {
-    let versions = verified
-        .versions
-        .into_iter()
-        .map(|VersionChange { kind, name, stored, here }| VersionJson { kind, name, stored, here });
+fn json(verified: Verified) -> Answer {
     let said = |text: String| (!text.is_empty()).then_some(text);
     let difference = verified.difference.map(
         |Difference { seq, trial, what, table, row, field, stored, now }| DifferenceJson {
@@ -143,15 +127,13 @@ fn json(name: &str, verified: Verified) -> Answer<'_> {
         },
     );
     Answer {
-        version: VERSION,
-        study: name,
         repeats: difference.is_none(),
         proposals: verified.proposals,
         verdicts: verified.verdicts,
         promotions: verified.promotions,
         race_steps: verified.race_steps,
         values: verified.values,
-        versions: versions.collect(),
+        versions: verified.versions,
         difference,
     }
 }
@@ -160,18 +142,13 @@ fn json(name: &str, verified: Verified) -> Answer<'_> {
 fn what_was_decided(verified: &Verified) -> String {
     let more = [
         (verified.promotions, "promotion"),
-        (verified.race_steps, "step of races"),
+        (verified.race_steps, "race step"),
         (verified.values, "value"),
     ];
     let mut parts =
         vec![count(verified.proposals, "proposal"), count(verified.verdicts, "verdict")];
-    for (number, what) in more.into_iter().filter(|(number, _)| *number > 0) {
-        parts.push(if what == "step of races" && number > 1 {
-            format!("{number} steps of races")
-        } else {
-            count(number, what)
-        });
-    }
+    let more = more.into_iter().filter(|(number, _)| *number > 0);
+    parts.extend(more.map(|(number, what)| count(number, what)));
     let last = parts.pop().unwrap_or_default();
     format!("{} and {last}", parts.join(", "))
 }
@@ -251,7 +228,7 @@ mod tests {
         verified.values = 2;
         assert_eq!(
             what_was_decided(&verified),
-            "1 proposal, 12 verdicts, 4 steps of races and 2 values"
+            "1 proposal, 12 verdicts, 4 race steps and 2 values"
         );
     }
 }

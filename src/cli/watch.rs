@@ -11,9 +11,9 @@ use crate::app::find;
 use crate::app::request::post;
 use crate::app::study_state::life;
 use crate::storage::StorageReader as _;
-use crate::tui::{Detach, Surroundings, TuiMode, choose_study, run_tui};
+use crate::tui::{Detach, TuiContext, TuiMode, choose_study, run_tui};
 
-/// What `hpsearch watch` is told.
+/// Arguments of `hpsearch watch`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch watch\n  hpsearch watch digits --store /data/hpsearch.db"
@@ -48,16 +48,16 @@ pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, 
         find::study(&reader, arguments.study.as_deref())?.id
     };
     let store = console.store.clone();
-    let mut surroundings = Surroundings {
+    let mut context = TuiContext {
         mode: TuiMode::Watching,
         detach: Detach::Impossible,
-        look: console.look,
+        theme: console.look,
         store: console.store.clone(),
         // Opened only when something is asked: watching alone needs no right to write.
         request: &mut |request| post(&store, chosen, &request),
         ended: &|| None,
         life,
     };
-    run_tui(Box::new(reader), chosen, &mut surroundings)?;
+    run_tui(Box::new(reader), chosen, &mut context)?;
     Ok(Exit::Done)
 }

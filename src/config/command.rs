@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use super::command_line;
+use super::command_line::{self, TrialValues};
 use super::command_metrics;
 use super::diagnostic::{Diagnostic, Place, Severity};
 use super::placeholder::{Piece, pieces};
@@ -17,15 +17,10 @@ use crate::study::suggestion::{nearest, quoted};
 
 /// What a placeholder may have been meant for that is in the environment instead.
 const VARIABLES: &[(&str, &str)] = &[
-    ("seed", "HPSEARCH_SEED"),
-    ("trial", "HPSEARCH_TRIAL"),
-    ("number", "HPSEARCH_TRIAL"),
     ("study", "HPSEARCH_STUDY"),
     ("attempt", "HPSEARCH_ATTEMPT"),
     ("device", "HPSEARCH_DEVICE"),
     ("params", "HPSEARCH_PARAMS"),
-    ("checkpoint_dir", "HPSEARCH_CHECKPOINT_DIR"),
-    ("output_dir", "HPSEARCH_CHECKPOINT_DIR"),
     ("resume", "HPSEARCH_RESUME"),
 ];
 
@@ -59,23 +54,16 @@ pub(super) fn read(
         return None;
     }
     let words = section.node("run").and_then(Node::list).unwrap_or_default();
-    problems.extend(
-        words
-            .iter()
-            .filter(|word| word.text().is_some_and(|text| text.contains('\0')))
-            .map(|word| nul("command.run", word)),
-    );
+    let with_nul = words.iter().filter(|word| word.text().is_some_and(|text| text.contains('\0')));
+    problems.extend(with_nul.map(|word| nul("`command.run`", word)));
     if let Some(searched) = searched {
         words.iter().for_each(|argument| check_placeholders(argument, searched, problems));
         check_positional(&run, words, searched, problems);
         check_variables(searched, problems);
     }
     let is_inactive = |searched: &Searched| {
-        command_line::names_inactive(
-            &run,
-            |name| searched.is_conditional(name),
-            |name| searched.mentions(name),
-        )
+        let is_conditional = |name: &str| searched.is_conditional(name);
+        command_line::names_inactive(&run, is_conditional, |name| searched.mentions(name))
     };
     let inactive =
         if searched.is_some_and(is_inactive) { Inactive::Dropped } else { Inactive::Empty };
@@ -92,12 +80,9 @@ fn check_positional(
     searched: &Searched,
     problems: &mut Vec<Diagnostic>,
 ) {
-    let positional = command_line::positional(
-        run,
-        |name| searched.is_conditional(name),
-        |name| searched.mentions(name),
-    );
-    for (index, name) in positional {
+    let is_conditional = |name: &str| searched.is_conditional(name);
+    let mentions = |name: &str| searched.mentions(name);
+    for (index, name) in command_line::positional(run, is_conditional, mentions) {
         let Some(word) = list.get(index) else { continue };
         let message = format!(
             "`{{{name}}}` is inactive in some configurations, and the words behind it would take \
@@ -118,12 +103,9 @@ fn directory(node: &Node, base: &Path, problems: &mut Vec<Diagnostic>) -> std::p
     let path = super::absolute(base, node.text().unwrap_or_default());
     if !path.is_dir() {
         let problem = Diagnostic::error(node.place, "`command.cwd`: no such directory")
-            .label("no such directory");
-        problems.push(
-            problem
-                .help(format!("looked for {}", path.display()))
-                .help("paths are relative to the study file"),
-        );
+            .label("no such directory")
+            .help(format!("looked for {}", path.display()));
+        problems.push(problem.help("paths are relative to the study file"));
     }
     path
 }
@@ -136,25 +118,18 @@ fn environment(
     for entry in
         section.node("env").and_then(Node::table).into_iter().flat_map(|table| &table.entries)
     {
+        let name = entry.key.escape_debug();
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
-            problems.push(
-                Diagnostic::error(
-                    entry.place,
-                    format!("`{}` cannot be the name of a variable", entry.key.escape_debug()),
-                )
-                .help("a name is not empty, and has no `=` and no NUL"),
-            );
+            let message = format!("`{name}` cannot be the name of a variable");
+            let problem = Diagnostic::error(entry.place, message);
+            problems.push(problem.help("a name is not empty, and has no `=` and no NUL"));
         } else if entry.key.starts_with("HPSEARCH_") {
-            problems.push(
-                Diagnostic::error(
-                    entry.place,
-                    format!("`{}` is set by hpsearch for each trial", entry.key),
-                )
-                .help("choose another name"),
-            );
+            let message = format!("`{name}` is set by hpsearch for each trial");
+            let problem = Diagnostic::error(entry.place, message);
+            problems.push(problem.help("choose another name"));
         }
         if entry.value.text().is_some_and(|value| value.contains('\0')) {
-            problems.push(nul(&format!("command.env.{}", entry.key.escape_debug()), &entry.value));
+            problems.push(nul(format!("`command.env.{name}`"), &entry.value));
         }
         env.insert(
             entry.key.clone(),
@@ -167,27 +142,24 @@ fn environment(
 fn check_placeholders(argument: &Node, searched: &Searched, problems: &mut Vec<Diagnostic>) {
     for piece in pieces(argument.text().unwrap_or_default(), |name| searched.mentions(name)) {
         let Piece::Placeholder(name, _) = piece else { continue };
-        if searched.mentions(name) {
+        if searched.mentions(name) || TrialValues::NAMES.contains(&name) {
             continue;
         }
-        let problem = Diagnostic::error(
-            argument.place,
-            format!("`{{{name}}}` is not a parameter of [space]"),
-        );
-        let near = nearest(name, searched.names());
-        let problem = match (VARIABLES.iter().find(|(word, _)| *word == name), near) {
-            (_, Some(near)) => {
-                problems.push(problem.help(format!("did you mean `{{{near}}}`?")));
-                continue;
+        let message = format!("`{{{name}}}` is not a parameter of [space]");
+        let problem = Diagnostic::error(argument.place, message);
+        let known = || searched.names().chain(TrialValues::NAMES);
+        if let Some(near) = nearest(name, known()) {
+            problems.push(problem.help(format!("did you mean `{{{near}}}`?")));
+            continue;
+        }
+        let help = match VARIABLES.iter().find(|(word, _)| *word == name) {
+            Some((_, variable)) => {
+                format!("the program finds it in the environment variable {variable}")
             }
-            (Some((_, variable)), _) => {
-                problem.help(format!("the program finds it in the environment variable {variable}"))
-            }
-            _ => problem.help(format!("the parameters are {}", quoted(searched.names()))),
+            None => format!("the names are {}", quoted(known())),
         };
-        problems.push(
-            problem.help(format!("to pass `{{{name}}}` on as it is, write `{{{{{name}}}}}`")),
-        );
+        let braces = format!("to pass `{{{name}}}` on as it is, write `{{{{{name}}}}}`");
+        problems.push(problem.help(help).help(braces));
     }
 }
 

@@ -6,14 +6,50 @@
 //! option is dropped with it. Where the study's `args_style` has flags, a boolean after an option
 //! becomes that option alone, or nothing; so does one in the option's own word, `--flag={flag}`.
 
+use std::path::Path;
+
 use super::placeholder::{Piece, fill_in, pieces};
-use crate::study::params::{Params, Value};
+use crate::study::params::{Params, Value, variable};
 use crate::study::space::{Distribution, Space};
 use crate::study::spec::{ArgsRules, Inactive, Program, StudySpec};
+use crate::study::suggestion::quoted as quoted_names;
+use crate::study::trial::TrialNumber;
 
-/// The words that a trial of `params` is started with. What is no parameter of the study stays, as
-/// a study of an earlier version or of a program may have it.
-pub fn words(run: &[String], rules: ArgsRules, space: &Space, params: &Params) -> Vec<String> {
+/// What a command may name of its trial, where no parameter has that name.
+#[derive(Clone, Copy, Debug)]
+pub struct TrialValues<'a> {
+    /// `{trial}`: its number.
+    pub number: TrialNumber,
+    /// `{trial_dir}` and `{checkpoint_dir}`: the directory of its own.
+    pub directory: &'a Path,
+    /// `{seed}`: its seed.
+    pub seed: u64,
+}
+
+impl TrialValues<'_> {
+    /// The names.
+    pub const NAMES: [&'static str; 4] = ["trial", "trial_dir", "checkpoint_dir", "seed"];
+
+    fn get(&self, name: &str) -> Option<String> {
+        match name {
+            "trial" => Some(self.number.to_string()),
+            "trial_dir" | "checkpoint_dir" => Some(self.directory.display().to_string()),
+            "seed" => Some(self.seed.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// The words that a trial of `params` is started with; without `trial`, what they name of it stays
+/// as it is written. So does what is no parameter of the study: a study of an earlier version or of
+/// a program may have it.
+pub fn words(
+    run: &[String],
+    rules: ArgsRules,
+    space: &Space,
+    params: &Params,
+    trial: Option<TrialValues<'_>>,
+) -> Vec<String> {
     let knows = |name: &str| space.dimension(name).is_some() || params.get(name).is_some();
     let has_flags = rules.style.is_some_and(crate::study::spec::ArgsStyle::has_flags);
     let mut words: Vec<String> = Vec::with_capacity(run.len());
@@ -33,7 +69,9 @@ pub fn words(run: &[String], rules: ArgsRules, space: &Space, params: &Params) -
             (None, _) => words.push(fill_in(word, knows, |name| match params.get(name) {
                 Some(value) => value.to_string(),
                 None if knows(name) => String::new(),
-                None => format!("{{{name}}}"),
+                None => {
+                    trial.and_then(|trial| trial.get(name)).unwrap_or_else(|| format!("{{{name}}}"))
+                }
             })),
             (Some(true), Role::OfOption) => {}
             (Some(true), _) => {
@@ -154,6 +192,32 @@ pub fn unstyled_flags(spec: &StudySpec) -> Vec<&str> {
         .collect()
 }
 
+/// What to know of searched parameters that no word of a command names, by placeholder or variable.
+pub fn unnamed_parameters(spec: &StudySpec) -> Option<String> {
+    let Program::Command { run, .. } = &spec.program else { return None };
+    let knows = |name: &str| spec.space.dimension(name).is_some();
+    let is_unnamed = |name: &&str| {
+        let variable = variable(name);
+        !run.iter().any(|word| {
+            names(word, knows).any(|named| named == *name)
+                || word.contains(&variable)
+                || word.contains("HPSEARCH_PARAMS")
+        })
+    };
+    let names = spec.space.dimensions().iter().map(|dimension| dimension.name.as_str());
+    let unnamed: Vec<&str> = names.filter(is_unnamed).collect();
+    let (finds, variables) = match unnamed.as_slice() {
+        [] => return None,
+        [name] => ("it", variable(name)),
+        _ => ("them", "variables such as ".to_owned() + &variable(unnamed[0])),
+    };
+    Some(format!(
+        "no argument of `run` names {}: the program finds {finds} in the file HPSEARCH_PARAMS, \
+         and in {variables}",
+        quoted_names(unnamed)
+    ))
+}
+
 /// Whether a stored study began when the words of inactive parameters became empty instead of being
 /// dropped, and `spec` still has its command: its trials continue with the words they had.
 pub fn has_earlier_rules(known: &StudySpec, spec: &StudySpec) -> bool {
@@ -209,10 +273,8 @@ mod tests {
     /// `lr` is always active, `momentum` and `fast` under a condition.
     fn space() -> Space {
         let dimension = |name: &str, choices: Vec<Value>, when: Option<Condition>| Dimension {
-            name: name.to_owned(),
-            distribution: Distribution::choice(choices).unwrap(),
-            prior: None,
             when,
+            ..Dimension::new(name, Distribution::choice(choices).unwrap())
         };
         let when = || Some(Condition(vec![("optimizer".to_owned(), vec!["sgd".into()])]));
         Space::new(vec![
@@ -233,7 +295,7 @@ mod tests {
 
     fn written(run: &[&str], style: Option<ArgsStyle>, of: &str) -> Vec<String> {
         let run: Vec<String> = run.iter().map(|word| (*word).to_owned()).collect();
-        words(&run, ArgsRules { style, inactive: Inactive::Dropped }, &space(), &params(of))
+        words(&run, ArgsRules { style, inactive: Inactive::Dropped }, &space(), &params(of), None)
     }
 
     #[test]
@@ -311,7 +373,7 @@ mod tests {
         keep_rules(&known, &mut spec);
         assert_eq!(spec, known);
         assert_eq!(
-            words(&run, ArgsRules::default(), &space(), &params(ADAM)),
+            words(&run, ArgsRules::default(), &space(), &params(ADAM), None),
             ["p", "--momentum", ""]
         );
         // Another command, and a study that began with the rule, have it.
@@ -337,9 +399,11 @@ mod tests {
                 ArgsRules::default(),
                 &space(),
                 &params(r#"{"lr":0.5,"model.layers":3}"#),
+                Some(TrialValues { number: TrialNumber(7), directory: Path::new("/t-7"), seed: 5 }),
             )
             .concat()
         };
+        assert_eq!(written("{trial_dir}/{trial}.{seed} {checkpoint_dir}"), "/t-7/7.5 /t-7");
         assert_eq!(written("--lr={lr}:{model.layers}"), "--lr=0.5:3");
         assert_eq!(written("{momentum}|{ not a name }|{"), "|{ not a name }|{");
         // Of a study that nobody checked: nothing vanishes.

@@ -8,7 +8,6 @@ use super::tables::fields_of;
 use crate::study::condition::{self, Expression, ExpressionError, Known};
 use crate::study::constraint::{self, Constraint};
 use crate::study::params::Params;
-use crate::study::suggestion::nearest;
 
 /// Reads all constraints; those that are wrong are left out.
 pub(super) fn read(
@@ -43,10 +42,10 @@ fn one(
         (Some(require), None) => {
             let space = searched.and_then(|searched| searched.space.as_ref());
             let known = space.map(Known::Parameters);
-            condition(require, known, searched, problems).map(Constraint::Require)
+            condition(require, known, problems).map(Constraint::Require)
         }
         (None, Some(limit)) => {
-            condition(limit, Some(Known::Metrics), None, problems).map(Constraint::Limit)
+            condition(limit, Some(Known::Metrics), problems).map(Constraint::Limit)
         }
         (Some(require), Some(limit)) => {
             let problem =
@@ -75,41 +74,24 @@ fn one(
 fn condition(
     node: &Node,
     known: Option<Known<'_>>,
-    searched: Option<&Searched>,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Expression> {
     let text = node.text()?;
-    let located =
-        |error: ExpressionError| {
-            let whole = Diagnostic::error(place(node, text, &error), error.message);
-            whole.help(error.help.unwrap_or_else(|| {
-                "write a comparison, such as `width * depth <= 4096`".to_owned()
-            }))
-        };
-    let expression = match Expression::parse(text) {
-        Ok(expression) => expression,
-        Err(error) => {
-            problems.push(located(error));
-            return None;
+    let parsed = Expression::parse(text).map_err(|error| vec![error]).and_then(|expression| {
+        match known.map(|known| condition::check(&expression, known)) {
+            Some(found) if !found.is_empty() => Err(found),
+            is_checked => Ok(is_checked.map(|_| expression)),
         }
+    });
+    let located = |error: ExpressionError| {
+        let help = error.help.clone();
+        let help = help.unwrap_or_else(|| "write for example `width * depth <= 4096`".to_owned());
+        Diagnostic::error(place(node, text, &error), error.message).help(help)
     };
-    let known = known?;
-    let mut found = condition::check(&expression, known);
-    for error in &mut found {
-        // A slip in a name is found among the names as elsewhere in the file.
-        let unknown = text
-            .get(error.span.clone())
-            .map(|word| word.trim_matches(['"', '`']))
-            .filter(|_| error.message.starts_with("there is no parameter"));
-        if let (Some(unknown), Some(searched)) = (unknown, searched)
-            && let Some(near) = nearest(unknown, searched.names())
-        {
-            error.help = Some(format!("did you mean `{near}`?"));
-        }
-    }
-    let is_sound = found.is_empty();
-    problems.extend(found.into_iter().map(located));
-    is_sound.then_some(expression)
+    parsed.unwrap_or_else(|found| {
+        problems.extend(found.into_iter().map(located));
+        None
+    })
 }
 
 /// Where an error of a text is in its source: exact where the text stands there as it is, without

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::space::describe;
 use super::tables::keep_word;
+use crate::study::params::Value;
 use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::{AlgorithmSpec, EnvironmentValue, MetricSources, Program, StudySpec};
 use crate::study::{duration, size};
@@ -196,25 +196,22 @@ fn space(changes: &mut Changes<'_>) {
 }
 
 fn dimension(dimension: &Dimension) -> String {
-    let mut text = describe(&dimension.distribution);
-    if let Distribution::Choice { choices } = &dimension.distribution {
+    let all = |values: &[Value], separator: &str| {
+        values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(separator)
+    };
+    let mut text = match &dimension.distribution {
         // All of them: the abbreviation of messages would hide a change.
-        text = format!(
-            "one of {}",
-            choices.iter().map(|choice| format!("`{choice}`")).collect::<Vec<_>>().join(", ")
-        );
-    }
-    if let Distribution::Float { scale: Scale::Log, .. }
-    | Distribution::Int { scale: Scale::Log, .. } = &dimension.distribution
-    {
-        text.push_str(" on a log axis");
-    }
+        Distribution::Choice { choices } => format!("one of {}", all(choices, ", ")),
+        range @ (Distribution::Float { scale, .. } | Distribution::Int { scale, .. }) => {
+            let axis = if *scale == Scale::Log { " on a log axis" } else { "" };
+            format!("{range}{axis}")
+        }
+    };
     if let Some(prior) = &dimension.prior {
         text.push_str(&format!(", prior {prior}"));
     }
     for (parent, values) in dimension.when.iter().flat_map(|when| &when.0) {
-        let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
-        text.push_str(&format!(", when {parent} is {}", values.join(" or ")));
+        text.push_str(&format!(", when {parent} is {}", all(values, " or ")));
     }
     text
 }
@@ -326,13 +323,9 @@ mod tests {
     use crate::study::space::Space;
 
     fn spec() -> StudySpec {
-        let choice = |name: &str| Dimension {
-            name: name.to_owned(),
-            distribution: Distribution::choice(vec!["a".into(), "b".into()]).unwrap(),
-            prior: None,
-            when: None,
-        };
-        let space = Space::new(vec![choice("x"), choice("y")]).unwrap();
+        let choice = Distribution::choice(vec!["a".into(), "b".into()]).unwrap();
+        let dimensions = ["x", "y"].map(|name| Dimension::new(name, choice.clone()));
+        let space = Space::new(dimensions.into()).unwrap();
         let program = Program::Command {
             run: vec!["train".into()],
             cwd: "/tmp".into(),

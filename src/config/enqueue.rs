@@ -1,7 +1,7 @@
 //! `[[enqueue]]`: configurations to run first, checked against the space.
 
 use super::diagnostic::Diagnostic;
-use super::space::{Searched, describe, scalar};
+use super::space::{ScalarOf, Searched, scalar};
 use super::syntax::{Entry, Leaf, Table};
 use crate::study::params::Params;
 use crate::study::space::Dimension;
@@ -59,7 +59,7 @@ fn configuration(table: &Table, searched: &Searched, problems: &mut Vec<Diagnost
             );
             continue;
         }
-        let Some(value) = scalar(leaf.value, &format!("enqueue.{}", leaf.name), problems) else {
+        let Some(value) = scalar(leaf.value, ScalarOf::Enqueued(&leaf.name), problems) else {
             continue;
         };
         match parameter.dimension.distribution.normalize(&value) {
@@ -69,10 +69,9 @@ fn configuration(table: &Table, searched: &Searched, problems: &mut Vec<Diagnost
                     leaf.value.place,
                     format!("`{value}` is not a value of `{}`", leaf.name),
                 );
-                let problem =
-                    problem.label(format!("not {}", describe(&parameter.dimension.distribution)));
                 problems.push(
                     problem
+                        .label(format!("not {}", parameter.dimension.distribution))
                         .related(parameter.range, "the range")
                         .help("give a value of the range, or widen it under [space]"),
                 );

@@ -269,6 +269,7 @@ fn put(table: &mut Table, mut entry: Entry, path: &str, problems: &mut Vec<Diagn
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn overridden(file: &str, text: &str) -> serde_json::Value {
         let mut problems = Vec::new();
@@ -284,14 +285,9 @@ mod tests {
         assert_eq!(overridden("[budget]\ntrials = 3", "budget.trials=48")["budget"]["trials"], 48);
         assert_eq!(overridden("[budget]\ntrials = 3", "budget.time=90m")["budget"]["time"], "90m");
         assert_eq!(overridden("", "study.direction=maximize")["study"]["direction"], "maximize");
-        assert_eq!(
-            overridden(
-                "[space]\nx = { float = [0, 1], log = true \
-                }",
-                "space.x={ int = [1, 2] }"
-            )["space"]["x"],
-            serde_json::json!({"int": [1, 2]})
-        );
+        let file = "[space]\nx = { float = [0, 1], log = true }";
+        let range = overridden(file, "space.x={ int = [1, 2] }")["space"]["x"].clone();
+        assert_eq!(range, json!({"int": [1, 2]}));
     }
 
     #[test]
@@ -313,20 +309,17 @@ mod tests {
         let file = "[pruner]\ntype = \"asha\"\nmin_resource = 1\nreduction_factor = 3\nslip = 1";
         assert_eq!(
             overridden(file, "pruner.type=none")["pruner"],
-            serde_json::json!({"type": "none", "slip": 1})
+            json!({"type": "none", "slip": 1})
         );
         // What both have stays, as where the type stays.
         let hyperband = overridden(file, "pruner.type=hyperband")["pruner"].clone();
-        assert_eq!(
-            (&hyperband["min_resource"], &hyperband["reduction_factor"]),
-            (&1.into(), &3.into())
-        );
+        assert_eq!([&hyperband["min_resource"], &hyperband["reduction_factor"]], [1, 3]);
         assert_eq!(overridden(file, "pruner.type=asha")["pruner"]["min_resource"], 1);
         assert_eq!(overridden(file, "pruner.type=nonsense")["pruner"]["min_resource"], 1);
         let file = "[sampler]\ntype = \"tpe\"\nn_ei_candidates = 7\nwarm_start = [\"old\"]";
         assert_eq!(
             overridden(file, "sampler.type=random")["sampler"],
-            serde_json::json!({"type": "random", "warm_start": ["old"]})
+            json!({"type": "random", "warm_start": ["old"]})
         );
     }
 
@@ -339,39 +332,26 @@ mod tests {
         ] {
             let space = overridden(file, "space.x.y.int=[1, 4]")["space"].clone();
             let parameter = space.get("x.y").unwrap_or_else(|| &space["x"]["y"]).clone();
-            assert_eq!(parameter, serde_json::json!({"int": [1, 4], "prior": 1}), "{file}");
-            assert!(
-                overridden(file, "space.x.y.float=[2, 4]").to_string().contains("log"),
-                "{file}"
-            );
+            assert_eq!(parameter, json!({"int": [1, 4], "prior": 1}), "{file}");
+            let same_kind = overridden(file, "space.x.y.float=[2, 4]").to_string();
+            assert!(same_kind.contains("log"), "{file}");
         }
         // Parameters may be called like kinds.
-        let space = overridden(
-            "[space]\nfloat = [1, 2]\nz.log = { int = [1, 2] }",
-            "space.int=[3, 4]",
-        )["space"]
-            .to_string();
+        let file = "[space]\nfloat = [1, 2]\nz.log = { int = [1, 2] }";
+        let space = overridden(file, "space.int=[3, 4]")["space"].to_string();
         assert!(space.contains("\"float\":[1,2]") && space.contains("log"), "{space}");
     }
 
     #[test]
     fn an_objective_is_overridden_in_the_form_it_has() {
         let file = "[[study.objective]]\nmetric = \"loss\"\ndirection = \"minimize\"";
-        let study = overridden(file, "study.metric=accuracy")["study"].clone();
-        assert_eq!(
-            study,
-            serde_json::json!({"objective": [{"direction": "minimize", "metric": "accuracy"}]})
-        );
+        let expected = json!({"objective": [{"direction": "minimize", "metric": "accuracy"}]});
+        assert_eq!(overridden(file, "study.metric=accuracy")["study"], expected);
         let file = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"";
-        let study = overridden(
-            file,
-            "study.objective=[{ metric = \"a\", direction = \"maximize\" }]",
-        )["study"]
-            .clone();
-        assert_eq!(
-            study,
-            serde_json::json!({"name": "s", "objective": [{"direction": "maximize", "metric": "a"}]})
-        );
+        let objective = "study.objective=[{ metric = \"a\", direction = \"maximize\" }]";
+        let expected =
+            json!({"name": "s", "objective": [{"direction": "maximize", "metric": "a"}]});
+        assert_eq!(overridden(file, objective)["study"], expected);
     }
 
     #[test]

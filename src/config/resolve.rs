@@ -12,7 +12,7 @@ use super::file;
 use super::objective;
 use super::reproducibility;
 use super::sampler_pruner::{self, Chosen};
-use super::section::Section;
+use super::section::{Section, not_yet};
 use super::space::{self, Searched};
 use super::syntax::{Entry, Item, Node, Table};
 use super::tables::{self, Contents, TABLES, fields_of};
@@ -67,12 +67,8 @@ pub(super) fn resolve(
     let checkpoints = checkpoints(&file.section("checkpoints", problems), base, problems);
     let export = export(&file.section("export", problems), base, problems);
     if let Some(arguments) = &arguments {
-        objective::check_metric(
-            &study,
-            objective.as_ref(),
-            TaskKind::of(&arguments.values),
-            problems,
-        );
+        let task = TaskKind::of(&arguments.values);
+        objective::check_metric(&study, objective.as_ref(), task, problems);
     }
 
     let searched = searched?;
@@ -111,12 +107,8 @@ pub(super) fn resolve(
         ["trials", "time", "target", "device_hours", "cost"].iter().all(|key| budget.lacks(key))
             && (budget.place.is_some() || file.lacks("budget"));
     check_sampler(&spec, &sampler, unlimited.then_some(&budget), problems);
-    check_pruner(
-        &spec,
-        &pruner,
-        arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step)),
-        problems,
-    );
+    let length = arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step));
+    check_pruner(&spec, &pruner, length, problems);
     command_metrics::check(&spec, file.tree, problems);
     reproducibility::check(&spec, &budget, &devices_table, problems);
     Some(spec)
@@ -134,7 +126,10 @@ fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
             continue;
         };
         match (table.contents, &entry.value.item) {
-            (Contents::NotYet, _) => space::refuse(entry, "leave it out for now", problems),
+            (Contents::NotYet, _) => {
+                let what = format!("[{}]", entry.key);
+                problems.push(not_yet(entry.place, &what, "leave it out for now"));
+            }
             (Contents::Configurations | Contents::Constraints, _) | (_, Item::Table(_)) => {}
             (_, Item::List(_)) => {
                 let problem =
@@ -238,27 +233,19 @@ impl<'a> StudyFile<'a> {
     ) -> (Option<Program>, Option<Arguments>) {
         match (self.tree.get("trainer"), self.tree.get("command")) {
             (Some(trainer), Some(command)) => {
-                let (first, second) = if header(trainer) < header(command) {
-                    (trainer, command)
-                } else {
-                    (command, trainer)
-                };
-                let problem = Diagnostic::error(
-                    header(second),
-                    "a study has [trainer] or [command], not both",
-                )
-                .label("second");
-                problems.push(problem.related(header(first), "first").help("take one of them out"));
+                let mut places = [header(trainer), header(command)];
+                places.sort_unstable();
+                let message = "a study has [trainer] or [command], not both";
+                let problem = Diagnostic::error(places[1], message).label("second");
+                problems.push(problem.related(places[0], "first").help("take one of them out"));
                 (None, None)
             }
             (None, None) if !self.lacks("trainer") || !self.lacks("command") => (None, None),
             (None, None) => {
                 let problem = Diagnostic::error(None, "the study does not say what a trial runs");
-                problems.push(
-                    problem.help("write [trainer] and [data] for the built-in trainer").help(
-                        "or [command] with `run = [\"python3\", \"train.py\"]` for any program",
-                    ),
-                );
+                let problem = problem.help("write [trainer] and [data] for the built-in trainer");
+                let other = "or [command] with `run = [\"python3\", \"train.py\"]` for any program";
+                problems.push(problem.help(other));
                 (None, None)
             }
             (Some(_), None) => match self.table("trainer") {
@@ -267,12 +254,10 @@ impl<'a> StudyFile<'a> {
             },
             (None, Some(_)) => {
                 if let Some(data) = self.tree.get("data") {
-                    let problem = Diagnostic::error(
-                        header(data),
-                        "[data] belongs to [trainer]; a command reads its own data",
-                    );
-                    problems
-                        .push(problem.help("take it out, and give the program its files in `run`"));
+                    let message = "[data] belongs to [trainer]; a command reads its own data";
+                    let problem = Diagnostic::error(header(data), message);
+                    let help = "take it out, and give the program its files in `run`";
+                    problems.push(problem.help(help));
                 }
                 let program = self.table("command").and_then(|(table, place)| {
                     command::read(table, place, searched, self.base, problems)
@@ -294,13 +279,10 @@ impl<'a> StudyFile<'a> {
             trainer::check_searched(searched, &arguments, problems);
         }
         let data = match self.table("data") {
-            Some((table, place)) => trainer::read_data(
-                table,
-                place,
-                self.base,
-                TaskKind::of(&arguments.values),
-                problems,
-            ),
+            Some((table, place)) => {
+                let task = TaskKind::of(&arguments.values);
+                trainer::read_data(table, place, self.base, task, problems)
+            }
             None => {
                 if self.lacks("data") {
                     let problem = Diagnostic::error(place, "a [trainer] study needs [data]");
@@ -331,25 +313,18 @@ fn name(study: &Section<'_>, stem: &str, problems: &mut Vec<Diagnostic>) -> Stri
         Some(node) => {
             let text = node.text().unwrap_or_default();
             if !is_study_name(text) {
-                problems.push(
-                    Diagnostic::error(
-                        node.place,
-                        format!("`{}` cannot be a study's name", text.escape_debug()),
-                    )
-                    .help(STUDY_NAME_RULE),
-                );
+                let message = format!("`{}` cannot be a study's name", text.escape_debug());
+                problems.push(Diagnostic::error(node.place, message).help(STUDY_NAME_RULE));
             }
             text.to_owned()
         }
         None => {
             if study.lacks("name") && !is_study_name(stem) {
-                let problem = Diagnostic::error(
-                    study.place,
-                    format!("the file's name `{}` cannot be the study's name", stem.escape_debug()),
-                );
-                problems.push(
-                    problem.help("write `name = \"...\"` under [study]").help(STUDY_NAME_RULE),
-                );
+                let stem = stem.escape_debug();
+                let message = format!("the file's name `{stem}` cannot be the study's name");
+                let problem = Diagnostic::error(study.place, message)
+                    .help("write `name = \"...\"` under [study]");
+                problems.push(problem.help(STUDY_NAME_RULE));
             }
             stem.to_owned()
         }
@@ -380,19 +355,10 @@ fn check_sampler(
 ) {
     let built =
         samplers::find(&spec.sampler.name).map(|entry| (entry.build)(&spec.sampler, &spec.space));
-    match built {
-        Ok(Ok(built)) => {
-            if let Some(budget) = unlimited.filter(|_| !built.capabilities().exhausts) {
-                let problem =
-                    Diagnostic::error(budget.place, "the study has no limit: it would never end");
-                problems
-                    .push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
-            }
-        }
-        Ok(Err(error)) => problems.push(sampler.problem(&error, None)),
-        Err(unknown) => {
-            problems.push(Diagnostic::error(sampler.place, unknown.message()).help(unknown.help()))
-        }
+    let Some(built) = sampler.built(built, None, problems) else { return };
+    if let Some(budget) = unlimited.filter(|_| !built.exhausts()) {
+        let problem = Diagnostic::error(budget.place, "the study has no limit: it would never end");
+        problems.push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
     }
 }
 
@@ -420,13 +386,8 @@ fn check_pruner(
         problems.push(problem.help(help));
         return;
     }
-    match pruners::find(&spec.pruner.name).map(|entry| (entry.build)(&spec.pruner, budget)) {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => problems.push(pruner.problem(&error, length)),
-        Err(unknown) => {
-            problems.push(Diagnostic::error(pruner.place, unknown.message()).help(unknown.help()))
-        }
-    }
+    let built = pruners::find(&spec.pruner.name).map(|entry| (entry.build)(&spec.pruner, budget));
+    pruner.built(built, length, problems);
 }
 
 fn checkpoints(

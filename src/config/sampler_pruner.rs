@@ -31,10 +31,26 @@ pub(super) struct Chosen<'a> {
 }
 
 impl Chosen<'_> {
+    /// The sampler or pruner that was built as a trial of it, if nothing is wrong.
+    pub fn built<T>(
+        &self,
+        built: Result<Result<T, RegistryError>, UnknownName>,
+        length: Option<Place>,
+        problems: &mut Vec<Diagnostic>,
+    ) -> Option<T> {
+        let problem = match built {
+            Ok(Ok(built)) => return Some(built),
+            Ok(Err(error)) => self.problem(&error, length),
+            Err(unknown) => Diagnostic::error(self.place, unknown.message()).help(unknown.help()),
+        };
+        problems.push(problem);
+        None
+    }
+
     /// Where the policy's own constructor found something wrong.
     ///
     /// `length`: where a full trial's length is written, which an option may not fit.
-    pub fn problem(&self, error: &RegistryError, length: Option<Place>) -> Diagnostic {
+    fn problem(&self, error: &RegistryError, length: Option<Place>) -> Diagnostic {
         match error {
             RegistryError::Option { option, why, policy, consequence } => {
                 let place = self.section.place_of(option).or(self.place);

@@ -2,6 +2,7 @@
 //! can be read.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -129,8 +130,8 @@ pub(super) fn not_yet(place: Place, what: &str, instead: &str) -> Diagnostic {
 
 /// An error for a text that goes where C's strings end at a NUL: paths, arguments and variables of
 /// programs.
-pub(super) fn nul(name: &str, node: &Node) -> Diagnostic {
-    Diagnostic::error(node.place, format!("`{name}` has a NUL character (\\u0000)"))
+pub(super) fn nul(what: impl fmt::Display, node: &Node) -> Diagnostic {
+    Diagnostic::error(node.place, format!("{what} has a NUL character (\\u0000)"))
         .help("take it out: no path, argument or variable holds one")
 }
 
@@ -138,7 +139,7 @@ pub(super) fn nul(name: &str, node: &Node) -> Diagnostic {
 fn check(path: &str, field: &Field, node: &Node) -> Result<Json, Box<Diagnostic>> {
     let (name, kind) = (format!("{path}.{}", field.name), field.kind);
     if kind == FieldKind::Path && node.text().is_some_and(|text| text.contains('\0')) {
-        return Err(Box::new(nul(&name, node)));
+        return Err(Box::new(nul(format!("`{name}`"), node)));
     }
     // Of a list or a table of strings, the one that is wrong.
     let is_wrong = |element: &&Node| match kind {

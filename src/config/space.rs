@@ -1,9 +1,10 @@
 //! `[space]`: the searched parameters, each checked on its own and against the others.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::diagnostic::{Diagnostic, Place};
-use super::section::{not_yet, nul};
+use super::section::nul;
 use super::syntax::{Entry, Form, Item, Node, Table, dotted};
 use crate::study::field::FieldKind;
 use crate::study::params::Value;
@@ -169,12 +170,7 @@ fn parameter(
         return None;
     }
     let mut parameter = Parameter {
-        dimension: Dimension {
-            name: name.to_owned(),
-            distribution: Distribution::Choice { choices: Vec::new() },
-            prior: None,
-            when: None,
-        },
+        dimension: Dimension::new(name, Distribution::Choice { choices: Vec::new() }),
         place: entry.place,
         range: entry.value.place,
         prior: None,
@@ -249,7 +245,7 @@ fn defined(
     }
     if let Some(entry) = table.get("prior") {
         parameter.prior = Some(entry.value.place);
-        parameter.dimension.prior = scalar(&entry.value, &format!("space.{name}.prior"), problems);
+        parameter.dimension.prior = scalar(&entry.value, ScalarOf::Prior(&name), problems);
     }
     if let Some(entry) = table.get("when") {
         let (condition, places) = condition(&name, &entry.value, problems);
@@ -302,43 +298,30 @@ fn distribution(
         );
         return None;
     };
+    let numbers = [
+        ("the lower bound", Some(low)),
+        ("the upper bound", Some(high)),
+        ("the step", step.map(|entry| &entry.value)),
+    ];
     let made = if kind.key == "int" {
-        let mut bound = |node: &Node, what: &str| {
-            let help = match node.number() {
-                Some(_) => "for real numbers write `float = [..]`",
-                None => "write an integer without quotes, such as 8",
-            };
-            let problem = || node.wrong(format!("{what} of `space.{name}` must be an integer"));
-            node.whole().or_else(|| {
-                problems.push(problem().help(help));
-                None
-            })
+        let help = |node: &Node| match node.number() {
+            Some(_) => "for real numbers write `float = [..]`",
+            None => "write an integer without quotes, such as 8",
         };
-        let (low, high) = (bound(low, "the lower bound"), bound(high, "the upper bound"));
-        let (low, high) = (low?, high?);
-        match step.map(|entry| bound(&entry.value, "the step")) {
-            Some(None) => return None,
-            Some(Some(_)) if scale == Scale::Log => Err(DistributionError::LogAndStep),
-            step => Distribution::int(low, high, scale, step.flatten().unwrap_or(1)),
+        let [low, high, step] =
+            numbers_of(numbers, name, ("an integer", &help), Node::whole, problems)?;
+        match step {
+            Some(_) if scale == Scale::Log => Err(DistributionError::LogAndStep),
+            step => Distribution::int(low?, high?, scale, step.unwrap_or(1)),
         }
     } else {
-        let mut bound = |node: &Node, what: &str| {
-            let problem = || node.wrong(format!("{what} of `space.{name}` must be a number"));
-            match node.item {
-                Item::Number(number) => Some(number),
-                _ => node.number().or_else(|| {
-                    let help = "write a number without quotes, such as 0.1 or 1e-5";
-                    problems.push(problem().help(help));
-                    None
-                }),
-            }
+        let read = |node: &Node| match node.item {
+            Item::Number(number) => Some(number),
+            _ => node.number(),
         };
-        let (low, high) = (bound(low, "the lower bound"), bound(high, "the upper bound"));
-        let step = step.map(|entry| bound(&entry.value, "the step"));
-        if step == Some(None) {
-            return None;
-        }
-        Distribution::float(low?, high?, scale, step.flatten())
+        let help = |_: &Node| "write a number without quotes, such as 0.1 or 1e-5";
+        let [low, high, step] = numbers_of(numbers, name, ("a number", &help), read, problems)?;
+        Distribution::float(low?, high?, scale, step)
     };
     match made {
         Ok(distribution) => Some(distribution),
@@ -347,6 +330,27 @@ fn distribution(
             None
         }
     }
+}
+
+/// The numbers of a range that are written, unless one of them is none.
+fn numbers_of<T: Copy>(
+    nodes: [(&str, Option<&Node>); 3],
+    name: &str,
+    (kind, help): (&str, &dyn Fn(&Node) -> &'static str),
+    read: impl Fn(&Node) -> Option<T>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<[Option<T>; 3]> {
+    let before = problems.len();
+    let numbers = nodes.map(|(what, node)| {
+        let node = node?;
+        let number = read(node);
+        if number.is_none() {
+            let problem = node.wrong(format!("{what} of `space.{name}` must be {kind}"));
+            problems.push(problem.help(help(node)));
+        }
+        number
+    });
+    (problems.len() == before).then_some(numbers)
 }
 
 /// Where exactly a range is wrong, and what to do.
@@ -359,20 +363,17 @@ fn range_problem(
     step: Option<&Entry>,
 ) -> Diagnostic {
     let message = format!("`space.{name}`: {error}");
+    let range = kind.value.place;
     match error {
         DistributionError::Reversed { .. } => {
-            let message = format!(
-                "`space.{name}`: the lower bound {} is above the upper bound {}",
-                low.describe(),
-                high.describe()
-            );
-            Diagnostic::error(kind.value.place, message).help("write the smaller bound first")
+            let (low, high) = (low.describe(), high.describe());
+            let message =
+                format!("`space.{name}`: the lower bound {low} is above the upper bound {high}");
+            Diagnostic::error(range, message).help("write the smaller bound first")
         }
         DistributionError::TooWide { .. } => {
-            let problem = Diagnostic::error(
-                kind.value.place,
-                format!("`space.{name}`: the range is too wide"),
-            );
+            let problem =
+                Diagnostic::error(range, format!("`space.{name}`: the range is too wide"));
             problem.help(if kind.key == "int" {
                 "bounds lie between -4503599627370496 and 4503599627370496 (2^52)"
             } else {
@@ -399,7 +400,7 @@ fn range_problem(
             Diagnostic::error(infinite.place, message)
                 .help("write finite bounds, such as [1e-6, 1.0]")
         }
-        _ => Diagnostic::error(kind.value.place, message).help(EXAMPLE),
+        _ => Diagnostic::error(range, message).help(EXAMPLE),
     }
 }
 
@@ -410,10 +411,8 @@ fn choices(
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Distribution> {
     let before = problems.len();
-    let values: Vec<Value> = list
-        .iter()
-        .filter_map(|node| scalar(node, &format!("a choice of `space.{name}`"), problems))
-        .collect();
+    let values: Vec<Value> =
+        list.iter().filter_map(|node| scalar(node, ScalarOf::Choice(name), problems)).collect();
     if problems.len() != before {
         return None;
     }
@@ -437,33 +436,54 @@ fn choices(
     None
 }
 
+/// What a scalar is written for, by the parameter's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScalarOf<'a> {
+    /// One of its choices.
+    Choice(&'a str),
+    /// Its prior.
+    Prior(&'a str),
+    /// A value of the parent that its condition names.
+    When(&'a str),
+    /// Its value in a configuration to run first.
+    Enqueued(&'a str),
+}
+
+impl fmt::Display for ScalarOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ScalarOf::Choice(name) => write!(f, "a choice of `space.{name}`"),
+            ScalarOf::Prior(name) => write!(f, "`space.{name}.prior`"),
+            ScalarOf::When(name) => write!(f, "`space.{name}.when`"),
+            ScalarOf::Enqueued(name) => write!(f, "`enqueue.{name}`"),
+        }
+    }
+}
+
 /// A value of a parameter: a string, a finite number or a truth value.
-pub(super) fn scalar(node: &Node, what: &str, problems: &mut Vec<Diagnostic>) -> Option<Value> {
-    let value = match &node.item {
-        Item::Text(text) => Some(Value::Text(text.clone())),
-        Item::Whole(int) => Some(Value::Int(*int)),
-        Item::Number(number) if number.is_finite() => Some(Value::Float(*number)),
-        Item::Flag(flag) => Some(Value::Bool(*flag)),
-        _ => None,
-    };
-    if matches!(&value, Some(Value::Text(text)) if text.contains('\0')) {
-        problems.push(nul(what.trim_matches('`'), node));
+pub(super) fn scalar(
+    node: &Node,
+    of: ScalarOf<'_>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Value> {
+    let is_scalar = !matches!(node.item, Item::Date(_) | Item::List(_) | Item::Table(_));
+    let value = Value::from_json(&node.to_json()).filter(|_| is_scalar);
+    if node.text().is_some_and(|text| text.contains('\0')) {
+        problems.push(nul(of, node));
         return None;
     }
     if value.is_none() {
-        let subject = if what.contains('`') { what.to_owned() } else { format!("`{what}`") };
-        let problem = node.wrong(format!("{subject} must be {}", FieldKind::Scalar));
-        let help = match &node.item {
-            Item::Date(date) => format!("write it in quotes: \"{date}\""),
-            _ if what.starts_with("enqueue.") => {
-                "give one value; other configurations are [[enqueue]]s of their own".to_owned()
+        let problem = node.wrong(format!("{of} must be {}", FieldKind::Scalar));
+        problems.push(match (&node.item, of) {
+            (Item::Date(date), _) => problem.help(format!("write it in quotes: \"{date}\"")),
+            (_, ScalarOf::Enqueued(_)) => {
+                problem.help("give one value; other configurations are [[enqueue]]s of their own")
             }
-            Item::List(_) => {
-                "several values are a list of choices: `choice = [0.1, 0.2]`".to_owned()
+            (Item::List(_), _) => {
+                problem.help("several values are a list of choices: `choice = [0.1, 0.2]`")
             }
-            _ => "write for example 0.1, \"adamw\" or true".to_owned(),
-        };
-        problems.push(problem.help(help));
+            _ => problem.help("write for example 0.1, \"adamw\" or true"),
+        });
     }
     value
 }
@@ -495,7 +515,7 @@ fn condition(
             );
         }
         let values: Vec<Value> =
-            nodes.iter().filter_map(|node| scalar(node, &what, problems)).collect();
+            nodes.iter().filter_map(|node| scalar(node, ScalarOf::When(name), problems)).collect();
         if values.len() == nodes.len() {
             condition.0.push((leaf.name, values));
             places.push((leaf.place, nodes.iter().map(|node| node.place).collect()));
@@ -519,9 +539,8 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
             place,
             SpaceError::Prior { name: name.clone(), prior: prior.clone() }.to_string(),
         );
-        let problem = problem
-            .label(format!("not {}", describe(distribution)))
-            .related(parameter.range, "the range");
+        let problem =
+            problem.label(format!("not {distribution}")).related(parameter.range, "the range");
         problems.push(problem.help("give a value of the range, or leave `prior` out"));
     }
     for ((parent, values), (place, value_places)) in
@@ -532,12 +551,11 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
                 let error =
                     SpaceError::UnknownParent { name: name.clone(), parent: parent.clone() };
                 let problem = Diagnostic::error(*place, error.to_string()).label("not a parameter");
-                problems.push(
-                    match nearest(parent, searched.names().filter(|other| other != name)) {
-                        Some(near) => problem.help(format!("did you mean `{near}`?")),
-                        None => problem.help("a condition names another parameter of [space]"),
-                    },
-                );
+                let near = nearest(parent, searched.names().filter(|other| other != name));
+                problems.push(match near {
+                    Some(near) => problem.help(format!("did you mean `{near}`?")),
+                    None => problem.help("a condition names another parameter of [space]"),
+                });
             }
             continue;
         };
@@ -549,12 +567,9 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
                     value: value.clone(),
                 };
                 let problem = Diagnostic::error(*place, error.to_string())
-                    .label(format!("not {}", describe(&found.dimension.distribution)));
-                problems.push(
-                    problem
-                        .related(found.range, format!("the values of `{parent}`"))
-                        .help("name one of its values, or add this one to them"),
-                );
+                    .label(format!("not {}", found.dimension.distribution))
+                    .related(found.range, format!("the values of `{parent}`"));
+                problems.push(problem.help("name one of its values, or add this one to them"));
             }
         }
     }
@@ -563,62 +578,21 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
 fn build(searched: &Searched, problems: &mut Vec<Diagnostic>) -> Option<Space> {
     let dimensions =
         searched.parameters.iter().map(|parameter| parameter.dimension.clone()).collect();
-    match Space::new(dimensions) {
-        Ok(space) => Some(space),
-        Err(error) => {
-            let concerned: Vec<&Parameter> = match &error {
-                SpaceError::Circle { names } => {
-                    names.iter().filter_map(|name| searched.get(name)).collect()
-                }
-                SpaceError::Nested { name, .. } => searched.get(name).into_iter().collect(),
-                _ => Vec::new(),
-            };
-            let place = concerned.first().map(|parameter| {
-                parameter.when.first().map_or(parameter.place, |(place, _)| *place)
-            });
-            let mut problem =
-                Diagnostic::error(place, error.to_string()).help("take one of the conditions away");
-            for other in concerned.iter().skip(1) {
-                problem = problem.related(
-                    other.when.first().map_or(other.place, |(place, _)| *place),
-                    "and this",
-                );
-            }
-            problems.push(problem);
-            None
-        }
-    }
-}
-
-/// The values of a distribution in a few words, for labels: "a number from 0 to 1".
-pub(super) fn describe(distribution: &Distribution) -> String {
-    match distribution {
-        Distribution::Float { low, high, step: None, .. } => {
-            format!("a number from {} to {}", Value::Float(*low), Value::Float(*high))
-        }
-        Distribution::Float { low, high, step: Some(step), .. } => {
-            format!(
-                "a number from {} to {} in steps of {}",
-                Value::Float(*low),
-                Value::Float(*high),
-                Value::Float(*step)
-            )
-        }
-        Distribution::Int { low, high, step: 1, .. } => {
-            format!("an integer from {low} to {high}")
-        }
-        Distribution::Int { low, high, step, .. } => {
-            format!("an integer from {low} to {high} in steps of {step}")
-        }
-        Distribution::Choice { choices } => {
-            let words: Vec<String> =
-                choices.iter().take(6).map(|choice| format!("`{choice}`")).collect();
-            format!("one of {}{}", words.join(", "), if choices.len() > 6 { ", ..." } else { "" })
-        }
-    }
-}
-
-/// A table whose contents are all promised.
-pub(super) fn refuse(entry: &Entry, instead: &str, problems: &mut Vec<Diagnostic>) {
-    problems.push(not_yet(entry.place, &format!("[{}]", entry.key), instead));
+    let error = match Space::new(dimensions) {
+        Ok(space) => return Some(space),
+        Err(error) => error,
+    };
+    let concerned = match &error {
+        SpaceError::Circle { names } => names.as_slice(),
+        SpaceError::Nested { name, .. } => std::slice::from_ref(name),
+        _ => &[],
+    };
+    let mut places = concerned.iter().filter_map(|name| {
+        let Parameter { place, when, .. } = searched.get(name)?;
+        Some(when.first().map_or(*place, |(place, _)| *place))
+    });
+    let problem = Diagnostic::error(places.next(), error.to_string());
+    let problem = places.fold(problem, |problem, place| problem.related(place, "and this"));
+    problems.push(problem.help("take one of the conditions away"));
+    None
 }

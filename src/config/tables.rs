@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::study::field::FieldDefault::{Absent, Derived, Flag, Int, Of, Text};
 use crate::study::field::{
-    self, COUNT, Field, FieldKind, NATURAL, NUMBER, OBJECTIVE, POSITIVE, field,
+    self, COUNT, Field, FieldKind, NATURAL, NUMBER, OBJECTIVE, POSITIVE, key,
 };
 use crate::study::spec::{
     ArgsStyle, CheckpointsSpec, Count, DevicesSpec, Duplicates, Quantize, RetrySpec, ValueRule,
@@ -57,236 +57,134 @@ pub(super) const DEFAULT_PRUNER: &str = "none";
 pub(super) const CAUSES: &[&str] = &["oom", "device_lost", "worker_lost", "timeout"];
 
 const STUDY: &[Field] = &[
-    field(
-        "name",
-        FieldKind::Text,
-        Derived("the file's name"),
-        "the study's name, its key in the store",
-    ),
-    field("description", FieldKind::Text, Absent, "a sentence for people"),
-    field("tags", FieldKind::Texts, Of(|| json!([])), "words to find the study by"),
+    key("name", FieldKind::Text, Derived("the file's name"))
+        .doc("the study's name, its key in the store"),
+    key("description", FieldKind::Text, Absent).doc("a sentence for people"),
+    key("tags", FieldKind::Texts, Of(|| json!([]))).doc("words to find the study by"),
     OBJECTIVE[0],
     OBJECTIVE[1],
-    field(
-        "value",
-        FieldKind::Choice(&["best", "last"]),
-        Of(|| json!(ValueRule::default())),
-        "which report of a trial is its value",
-    ),
-    field(
+    key("value", FieldKind::Choice(&["best", "last"]), Of(|| json!(ValueRule::default())))
+        .doc("which report of a trial is its value"),
+    key(
         "step",
         FieldKind::Choice(&["epoch", "step", "samples"]),
         Of(|| json!(StepUnit::default())),
-        "the clock of reports and rungs",
-    ),
-    field("seed", NATURAL, Int(0), "root of all random streams"),
-    field(
+    )
+    .doc("the clock of reports and rungs"),
+    key("seed", NATURAL, Int(0)).doc("root of all random streams"),
+    key(
         "duplicates",
         FieldKind::Choice(&["skip", "replicate", "allow"]),
         Of(|| json!(Duplicates::default())),
-        "what to do with a proposal that was tried",
-    ),
-    field(
-        "deterministic",
-        FieldKind::Flag,
-        Flag(false),
-        "whether several slots give the same study every time",
-    ),
-    field(
-        "replicates",
-        FieldKind::Integer { min: 1, max: 1_000 },
-        Int(1),
-        "runs of each configuration that completes, each on a seed of its own",
-    ),
-    field(
-        "race",
-        FieldKind::Integer { min: 0, max: 1_000 },
-        Int(0),
-        "how many of the best are run again on fresh seeds at the end, on top of the budget",
-    ),
-    field(
-        "objective",
-        FieldKind::Objectives,
-        Absent,
-        "objectives, instead of `metric` and `direction`",
-    ),
+    )
+    .doc("what to do with a proposal that was tried"),
+    key("deterministic", FieldKind::Flag, Flag(false))
+        .doc("whether several slots give the same study every time"),
+    key("replicates", FieldKind::Integer { min: 1, max: 1_000 }, Int(1))
+        .doc("runs of each configuration that completes, each on a seed of its own"),
+    key("race", FieldKind::Integer { min: 0, max: 1_000 }, Int(0))
+        .doc("how many of the best are run again on fresh seeds at the end, on top of the budget"),
+    key("objective", FieldKind::Objectives, Absent)
+        .doc("objectives, instead of `metric` and `direction`"),
 ];
 
 const BUDGET: &[Field] = &[
-    field("trials", COUNT, Absent, "the study ends after so many trials"),
-    field(
+    key("trials", COUNT, Absent).doc("the study ends after so many trials"),
+    key(
         "count",
         FieldKind::Choice(&["finished", "completed", "all"]),
         Of(|| json!(Count::default())),
-        "which trials count: completed and pruned, completed, or failed ones too",
-    ),
-    field(
-        "time",
-        FieldKind::Duration,
-        Absent,
-        "the study ends after this time, all runs of the runner together",
-    ),
-    field("target", NUMBER, Absent, "the study ends when a trial reaches this value"),
-    field(
-        "failures",
-        COUNT,
-        Absent,
-        "the study ends, with exit code 4, after so many failed trials",
-    ),
-    field(
-        "trial_time",
-        FieldKind::Duration,
-        Absent,
-        "longest running time of one attempt at a trial",
-    ),
-    field(
-        "stall_time",
-        FieldKind::Duration,
-        Absent,
-        "longest time without a report or a checkpoint; then the attempt is killed",
-    ),
-    field(
-        "patience",
-        COUNT,
-        Absent,
-        "the study ends after so many complete and pruned trials without a better one",
-    ),
-    field(
-        "device_hours",
-        POSITIVE,
-        Absent,
+    )
+    .doc("which trials count: completed and pruned, completed, or failed ones too"),
+    key("time", FieldKind::Duration, Absent)
+        .doc("the study ends after this time, all runs of the runner together"),
+    key("target", NUMBER, Absent).doc("the study ends when a trial reaches this value"),
+    key("failures", COUNT, Absent)
+        .doc("the study ends, with exit code 4, after so many failed trials"),
+    key("trial_time", FieldKind::Duration, Absent)
+        .doc("longest running time of one attempt at a trial"),
+    key("stall_time", FieldKind::Duration, Absent)
+        .doc("longest time without a report or a checkpoint; then the attempt is killed"),
+    key("patience", COUNT, Absent)
+        .doc("the study ends after so many complete and pruned trials without a better one"),
+    key("device_hours", POSITIVE, Absent).doc(
         "the study ends after so many hours of devices in use; several trials on one count once",
     ),
-    field(
-        "cost",
-        POSITIVE,
-        Absent,
-        "the study ends when device-hours times `price_per_hour` reach this",
-    ),
-    field("price_per_hour", POSITIVE, Absent, "what an hour of one device costs"),
+    key("cost", POSITIVE, Absent)
+        .doc("the study ends when device-hours times `price_per_hour` reach this"),
+    key("price_per_hour", POSITIVE, Absent).doc("what an hour of one device costs"),
 ];
 
 const DEVICES: &[Field] = &[
-    field(
-        "use",
-        FieldKind::Devices,
-        Of(|| json!("auto")),
-        "where trials run: cpu, cuda:0, cuda:*, wgpu:0, ndarray",
-    ),
-    field(
-        "trials_per_device",
-        FieldKind::IntegerOrAuto { min: 1, max: 1_024 },
-        Absent,
-        "trials at a time on each device; \"auto\" measures how many are good",
-    ),
-    field(
-        "memory",
-        FieldKind::Size,
-        Absent,
+    key("use", FieldKind::Devices, Of(|| json!("auto")))
+        .doc("where trials run: cpu, cuda:0, cuda:*, wgpu:0, ndarray"),
+    key("trials_per_device", FieldKind::IntegerOrAuto { min: 1, max: 1_024 }, Absent)
+        .doc("trials at a time on each device; \"auto\" measures how many are good"),
+    key("memory", FieldKind::Size, Absent).doc(
         "most bytes that trials take together on each device, with trials_per_device = \"auto\"",
     ),
-    field(
+    key(
         "cpu_threads",
         FieldKind::Integer { min: 1, max: 1_024 },
         Of(|| json!(DevicesSpec::default().cpu_threads)),
-        "threads of each trial on the CPU",
-    ),
+    )
+    .doc("threads of each trial on the CPU"),
 ];
 
 const RETRY: &[Field] = &[
-    field(
-        "max",
-        FieldKind::Integer { min: 0, max: 1_000 },
-        Of(|| json!(RetrySpec::default().max)),
-        "how many times a trial may be started again",
-    ),
-    field(
-        "on",
-        FieldKind::Words(CAUSES),
-        Of(|| json!(RetrySpec::default().on)),
+    key("max", FieldKind::Integer { min: 0, max: 1_000 }, Of(|| json!(RetrySpec::default().max)))
+        .doc("how many times a trial may be started again"),
+    key("on", FieldKind::Words(CAUSES), Of(|| json!(RetrySpec::default().on))).doc(
         "for which causes; a built-in trial out of memory has its rows at once halved first, \
-         which is no retry",
+             which is no retry",
     ),
 ];
 
 const CHECKPOINTS: &[Field] = &[
-    field(
-        "keep",
-        FieldKind::Keep,
-        Of(|| json!(keep_word(CheckpointsSpec::default().keep_best))),
-        "whose checkpoints stay on disk",
-    ),
-    field("dir", FieldKind::Path, Derived("beside the store"), "directory of the trials' files"),
-    field("max_disk", FieldKind::Size, Absent, "most bytes that the study's checkpoints may take"),
+    key("keep", FieldKind::Keep, Of(|| json!(keep_word(CheckpointsSpec::default().keep_best))))
+        .doc("whose checkpoints stay on disk"),
+    key("dir", FieldKind::Path, Derived("beside the store")).doc("directory of the trials' files"),
+    key("max_disk", FieldKind::Size, Absent)
+        .doc("most bytes that the study's checkpoints may take"),
 ];
 
 const EXPORT: &[Field] = &[
-    field("dir", FieldKind::Path, Absent, "where the best checkpoint is exported to"),
-    field("on_finish", FieldKind::Flag, Flag(false), "whether to export when the study ends"),
-    field(
-        "quantize",
-        FieldKind::Choice(Quantize::WORDS),
-        Absent,
-        "number format of the exported weights; single floats when not given",
-    ),
+    key("dir", FieldKind::Path, Absent).doc("where the best checkpoint is exported to"),
+    key("on_finish", FieldKind::Flag, Flag(false)).doc("whether to export when the study ends"),
+    key("quantize", FieldKind::Choice(Quantize::WORDS), Absent)
+        .doc("number format of the exported weights; single floats when not given"),
 ];
 
 const COMMAND: &[Field] = &[
-    field("run", FieldKind::Texts, Absent, "program and arguments, with {name} for parameters"),
-    field("cwd", FieldKind::Path, Derived("the study file's directory"), "working directory"),
-    field("env", FieldKind::Environment, Absent, "variables added to the environment"),
-    field(
-        "args_style",
-        FieldKind::Choice(ArgsStyle::WORDS),
-        Absent,
-        "how the program takes booleans: dashes and equals, as a flag or nothing; else as true \
-         and false",
+    key("run", FieldKind::Texts, Absent).doc("program and arguments, with {name} for parameters"),
+    key("cwd", FieldKind::Path, Derived("the study file's directory")).doc("working directory"),
+    key("env", FieldKind::Environment, Absent).doc("variables added to the environment"),
+    key("args_style", FieldKind::Choice(ArgsStyle::WORDS), Absent).doc(
+        "how the program takes booleans: dashes and equals, as a flag or nothing; else as \
+             true and false",
     ),
-    field(
-        "metrics",
-        FieldKind::CommandMetrics,
-        Absent,
-        "where its metrics are found if it prints no `@hpsearch` lines: `pattern`",
-    ),
+    key("metrics", FieldKind::CommandMetrics, Absent)
+        .doc("where its metrics are found if it prints no `@hpsearch` lines: `pattern`"),
 ];
 
 const SAMPLER: &[Field] = &[
-    field(
-        "type",
-        FieldKind::Text,
-        Text(DEFAULT_SAMPLER),
-        "the sampler's name: see `hpsearch list samplers`",
-    ),
-    field(
-        "warm_start",
-        FieldKind::Texts,
-        Of(|| json!([])),
-        "earlier studies to learn from: their names, `store.db`, or `store.db:study`",
-    ),
+    key("type", FieldKind::Text, Text(DEFAULT_SAMPLER))
+        .doc("the sampler's name: see `hpsearch list samplers`"),
+    key("warm_start", FieldKind::Texts, Of(|| json!([])))
+        .doc("earlier studies to learn from: their names, `store.db`, or `store.db:study`"),
 ];
 
 const CONSTRAINT: &[Field] = &[
-    field(
-        "require",
-        FieldKind::Text,
-        Absent,
-        "a condition over parameters: configurations that break it are never proposed",
-    ),
-    field(
-        "limit",
-        FieldKind::Text,
-        Absent,
-        "a condition over the metrics of a trial's last report: trials that break it rank below \
-         all others",
+    key("require", FieldKind::Text, Absent)
+        .doc("a condition over parameters: configurations that break it are never proposed"),
+    key("limit", FieldKind::Text, Absent).doc(
+        "a condition over the metrics of a trial's last report: trials that break it rank \
+             below all others",
     ),
 ];
 
-const PRUNER: &[Field] = &[field(
-    "type",
-    FieldKind::Text,
-    Text(DEFAULT_PRUNER),
-    "the pruner's name: see `hpsearch list pruners`",
-)];
+const PRUNER: &[Field] = &[key("type", FieldKind::Text, Text(DEFAULT_PRUNER))
+    .doc("the pruner's name: see `hpsearch list pruners`")];
 
 const fn table(
     name: &'static str,

@@ -44,6 +44,8 @@ impl Arguments {
 
 /// The argument that names the directory of a pretrained model.
 const PRETRAINED: &str = "model.pretrained";
+const PRETRAINED_LAYOUT: &str = "a pretrained model is a directory with config.json, \
+    model.safetensors and tokenizer.json";
 
 /// Reads `[trainer]`: each argument on its own; the directory of a pretrained model becomes
 /// absolute, and must be there.
@@ -59,7 +61,7 @@ pub(super) fn read_trainer(
         arguments.places.insert(name.clone(), leaf.place);
         note_older_name(&leaf.name, leaf.place, problems);
         match check_values(&leaf.name, std::slice::from_ref(&value)).into_iter().next() {
-            Some(problem) => problems.push(of_argument("trainer", &leaf, problem)),
+            Some(problem) => problems.push(of_argument("trainer", ARGUMENTS, &leaf, problem)),
             None if name == PRETRAINED => {
                 let text = leaf.value.text().unwrap_or_default();
                 let directory = super::absolute(base, text);
@@ -73,19 +75,15 @@ pub(super) fn read_trainer(
                     } else {
                         "no such directory"
                     };
-                    let problem =
-                        Diagnostic::error(leaf.value.place, format!("`{}`: {what}", leaf.name))
-                            .label(what);
-                    let problem = problem.help(format!("looked for {}", directory.display()));
-                    let problem = problem.help(
-                        "a pretrained model is a directory with \
-                        config.json, model.safetensors and tokenizer.json",
-                    );
-                    problems.push(if is_of_hub(text) && !cfg!(feature = "hub") {
-                        problem.help(of_hub(text))
-                    } else {
-                        problem
-                    });
+                    let message = format!("`{}`: {what}", leaf.name);
+                    let mut problem = Diagnostic::error(leaf.value.place, message)
+                        .label(what)
+                        .help(format!("looked for {}", directory.display()))
+                        .help(PRETRAINED_LAYOUT);
+                    if is_of_hub(text) && !cfg!(feature = "hub") {
+                        problem = problem.help(of_hub(text));
+                    }
+                    problems.push(problem);
                 }
                 arguments.values.insert(name, directory.to_string_lossy().into_owned().into());
             }
@@ -137,11 +135,9 @@ pub(super) fn check_searched(
 /// Whether a text may name a model on the Hugging Face Hub: `org/name`, perhaps with `@revision`.
 pub(crate) fn is_of_hub(text: &str) -> bool {
     let (repository, revision) = text.split_once('@').unwrap_or((text, "main"));
-    let is_word = |word: &str| {
-        let plain =
-            |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&letter);
-        !word.is_empty() && word.chars().all(plain) && !word.starts_with('.')
-    };
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_word =
+        |word: &str| !word.is_empty() && word.chars().all(plain) && !word.starts_with('.');
     repository.split('/').count() == 2
         && repository.split('/').all(is_word)
         && revision.split('/').all(is_word)
@@ -328,7 +324,7 @@ pub(super) fn read_data(
         .collect();
     for problem in found {
         match leaves.iter().find(|leaf| canonical(DATA_ARGUMENTS, &leaf.name) == problem.key) {
-            Some(leaf) => problems.push(of_argument("data", leaf, problem)),
+            Some(leaf) => problems.push(of_argument("data", DATA_ARGUMENTS, leaf, problem)),
             None => {
                 let complaint = Diagnostic::error(place, format!("[data]: {}", problem.message));
                 problems.push(complaint.help(problem.help.unwrap_or_else(|| keys_of("data"))));
@@ -386,12 +382,15 @@ fn once_each<'a>(
     leaves
 }
 
-fn of_argument(table: &str, leaf: &Leaf<'_>, problem: ArgumentProblem) -> Diagnostic {
-    let known = [ARGUMENTS, DATA_ARGUMENTS]
-        .iter()
-        .any(|arguments| field::find(arguments, &leaf.name).is_some());
-    let about_value = known && !problem.message.contains("is not a trainer argument");
-    let place = if about_value { leaf.value.place } else { leaf.place };
+/// A problem of an argument, at its value if the table has an argument of that name.
+fn of_argument(
+    table: &str,
+    arguments: &[Field],
+    leaf: &Leaf<'_>,
+    problem: ArgumentProblem,
+) -> Diagnostic {
+    let is_known = field::find(arguments, &leaf.name).is_some();
+    let place = if is_known { leaf.value.place } else { leaf.place };
     let complaint = Diagnostic::error(place, problem.message);
     let owner = || {
         tables::owners(&leaf.name)

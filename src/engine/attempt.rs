@@ -27,20 +27,27 @@ pub(super) enum Leaving {
 }
 
 impl Leaving {
-    /// What the end of an attempt counts as that was asked to leave for this reason.
-    pub fn settle(&self, end: AttemptEnd) -> AttemptEnd {
+    /// What the end of an attempt counts as that was asked to leave for this reason, and what is
+    /// said of it: how its process took that says nothing.
+    pub fn settle(&self, end: AttemptEnd, message: Option<String>) -> (AttemptEnd, Option<String>) {
         use AttemptEnd::{Completed, Failed, Interrupted, Paused, Refused, Stopped};
         // Who is leaving anyway needs nothing more.
         let end = if end == Refused { Interrupted } else { end };
         match (self, end) {
-            (Leaving::TimedOut(_), Failed(_) | Interrupted) => Failed(FailureCause::Timeout),
-            (Leaving::Pausing(_), Completed | Failed(_) | Interrupted) => Paused,
-            (Leaving::Stopping(_), Completed | Failed(_) | Interrupted) => Stopped,
-            (Leaving::Arrived, Paused | Stopped | Failed(_) | Interrupted) => Completed,
-            (Leaving::Holding { told: true }, Completed) => Paused,
-            (Leaving::Holding { .. }, Stopped | Failed(_) | Interrupted) => Paused,
-            (Leaving::Draining, Failed(_)) => Interrupted,
-            (_, end) => end,
+            (Leaving::TimedOut(why), Failed(_) | Interrupted) => {
+                (Failed(FailureCause::Timeout), Some(why.clone()))
+            }
+            (Leaving::Pausing(why), Paused | Completed | Failed(_) | Interrupted) => {
+                (Paused, Some(why.clone()))
+            }
+            (Leaving::Stopping(why), Stopped | Completed | Failed(_) | Interrupted) => {
+                (Stopped, Some(why.clone()))
+            }
+            (Leaving::Arrived, Paused | Stopped | Failed(_) | Interrupted) => (Completed, None),
+            (Leaving::Holding { told: true }, Completed) => (Paused, None),
+            (Leaving::Holding { .. }, Stopped | Failed(_) | Interrupted) => (Paused, None),
+            (Leaving::Draining, Failed(_)) => (Interrupted, None),
+            (_, end) => (end, message),
         }
     }
 }
@@ -160,16 +167,25 @@ mod tests {
 
     #[test]
     fn an_attempt_that_leaves_ends_as_it_was_asked_to() {
-        let failed = || AttemptEnd::Failed(FailureCause::WorkerLost);
-        let pausing = Leaving::Pausing("rank 3 of 4".to_owned());
-        assert_eq!(pausing.settle(failed()), AttemptEnd::Paused);
-        assert_eq!(pausing.settle(AttemptEnd::Refused), AttemptEnd::Paused);
-        assert_eq!(pausing.settle(AttemptEnd::Stopped), AttemptEnd::Stopped);
-        assert_eq!(Leaving::Draining.settle(failed()), AttemptEnd::Interrupted);
-        assert_eq!(Leaving::Arrived.settle(failed()), AttemptEnd::Completed);
-        let (told, untold) = (Leaving::Holding { told: true }, Leaving::Holding { told: false });
-        assert_eq!(told.settle(AttemptEnd::Completed), AttemptEnd::Paused);
-        assert_eq!(untold.settle(AttemptEnd::Completed), AttemptEnd::Completed);
+        use AttemptEnd::{Completed, Failed, Interrupted, Paused, Refused, Stopped};
+        let killed = || Failed(FailureCause::WorkerLost);
+        let why = "rank 3 of 4";
+        let (pausing, stopping) = (Leaving::Pausing(why.into()), Leaving::Stopping(why.into()));
+        let [told, untold] = [true, false].map(|told| Leaving::Holding { told });
+        let word = Some("killed by signal 15");
+        for (leaving, end, settled, said) in [
+            (&pausing, killed(), Paused, Some(why)),
+            (&pausing, Refused, Paused, Some(why)),
+            (&pausing, Stopped, Stopped, word),
+            (&stopping, killed(), Stopped, Some(why)),
+            (&Leaving::Draining, killed(), Interrupted, None),
+            (&Leaving::Arrived, killed(), Completed, None),
+            (&told, Completed, Paused, None),
+            (&untold, Completed, Completed, word),
+        ] {
+            let found = leaving.settle(end.clone(), word.map(str::to_owned));
+            assert_eq!(found, (settled, said.map(str::to_owned)), "{leaving:?} {end:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::Engine;
 use super::attempt::Leaving;
 use crate::study::constraint;
 use crate::study::decision::Decision;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::spec::{FailureCause, Program};
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
@@ -20,33 +20,38 @@ impl Engine {
         let Some(slot) = self.slots.of_attempt(number, attempt) else { return };
         let Some(running) = self.slots[slot].running.take() else { return };
         let device = self.slots[slot].device().clone();
-        let leaving = match running.leaving.map(|(leaving, _)| leaving) {
+        let leaving = running.leaving.map(|(leaving, _)| match leaving {
             // A report was on its way when it was asked to leave: what its pruner said to that
             // stays said.
-            Some(
-                leaving @ (Leaving::TimedOut(_) | Leaving::Draining | Leaving::Holding { .. }),
-            ) => Some(self.last_word(number).unwrap_or(leaving)),
+            Leaving::TimedOut(_) | Leaving::Draining | Leaving::Holding { .. } => {
+                self.last_word(number).unwrap_or(leaving)
+            }
             leaving => leaving,
-        };
-        let end = match &leaving {
-            Some(leaving) => leaving.settle(end),
-            None => end,
+        });
+        let (end, message) = match &leaving {
+            Some(leaving) => leaving.settle(end, message),
+            None => (end, message),
         };
         for (kind, (count, text)) in running.remarks {
             if count > 1 {
-                self.emit(Event::Remarked { trial: number, attempt, kind, text, count });
+                self.emit(Event::Trial(
+                    number,
+                    TrialEvent::Remarked { attempt, kind, text, count },
+                ));
             }
         }
         let message = self.with_rows(number, &end, message);
         let device_micros = Some(self.budgets.meter.end(&device, self.now));
-        self.emit(Event::AttemptEnded {
-            trial: number,
-            attempt,
-            end: end.clone(),
-            reason: message.clone(),
-            device_micros,
-            memory: self.sharing.memory_used(&device, running.peak),
-        });
+        self.emit(Event::Trial(
+            number,
+            TrialEvent::AttemptEnded {
+                attempt,
+                end: end.clone(),
+                reason: message.clone(),
+                device_micros,
+                memory: self.sharing.memory_used(&device, running.peak),
+            },
+        ));
         let evicted = self.note_end(slot, number, &end);
         if !matches!(end, AttemptEnd::Refused | AttemptEnd::Interrupted) {
             self.refusals.forget();
@@ -65,19 +70,15 @@ impl Engine {
                 };
                 self.requeue(number, &why);
             }
-            (AttemptEnd::Paused, leaving) => {
-                let reason = match leaving {
-                    Some(Leaving::Pausing(reason)) => reason,
-                    _ => message.unwrap_or_else(|| "paused".to_owned()),
-                };
-                self.emit(Event::TrialPaused { trial: number, reason, hold: self.hold_of(number) });
+            (AttemptEnd::Paused, _) => {
+                let reason = message.unwrap_or_else(|| "paused".to_owned());
+                self.emit(Event::Trial(
+                    number,
+                    TrialEvent::Paused { reason, hold: self.hold_of(number) },
+                ));
             }
-            (AttemptEnd::Stopped, leaving) => {
-                let reason = match leaving {
-                    Some(Leaving::Stopping(reason)) => Some(reason),
-                    _ => message,
-                };
-                self.finish_trial(number, TrialState::Pruned, None, reason);
+            (AttemptEnd::Stopped, _) => {
+                self.finish_trial(number, TrialState::Pruned, None, message);
             }
             (AttemptEnd::Diverged, _) => {
                 let detail = message.map_or_else(String::new, |message| format!(": {message}"));
@@ -89,11 +90,8 @@ impl Engine {
                 self.requeue(number, &format!("the machine refused what it needs: {why}"));
             }
             (AttemptEnd::Interrupted | AttemptEnd::Lost, _) => self.requeue(number, "interrupted"),
-            (AttemptEnd::Failed(cause), leaving) => {
-                let message = match leaving {
-                    Some(Leaving::TimedOut(why)) => why,
-                    _ => message.unwrap_or_else(|| "failed without a word".to_owned()),
-                };
+            (AttemptEnd::Failed(cause), _) => {
+                let message = message.unwrap_or_else(|| "failed without a word".to_owned());
                 self.retry_or_fail(number, cause, message);
             }
         }
@@ -103,7 +101,7 @@ impl Engine {
     /// What its pruner said to a trial's last report, if its turn ends with that. Such a trial must
     /// not continue from its checkpoint: the step would not be reported again, and nobody would
     /// hear of it.
-    fn last_word(&self, number: TrialNumber) -> Option<Leaving> {
+    pub(super) fn last_word(&self, number: TrialNumber) -> Option<Leaving> {
         let trial = self.view.trial(number).filter(|trial| trial.continued.is_none())?;
         let (step, _) = trial.last()?;
         match &trial.decision_at(step)?.verdict {
@@ -122,7 +120,7 @@ impl Engine {
         Some((trial.until?, trial.last()?.0))
     }
 
-    fn has_arrived(&self, number: TrialNumber) -> bool {
+    pub(super) fn has_arrived(&self, number: TrialNumber) -> bool {
         self.past_its_end(number).is_some_and(|(until, step)| step >= until)
     }
 
@@ -149,23 +147,21 @@ impl Engine {
         let metric = &self.spec.objective().metric;
         let others = trial.last_metrics.iter().map(|(name, _)| format!("`{name}`"));
         let others = others.collect::<Vec<_>>().join(", ");
-        let why = match remark {
-            Some(remark) => remark,
-            None if others.is_empty() && self.spec.program.has_patterns() => format!(
+        let why = remark.unwrap_or_else(|| match (others.as_str(), self.spec.program.has_patterns())
+        {
+            ("", true) => format!(
                 "no pattern of [command.metrics] finds `{metric}` in what it printed; `hpsearch \
                  check STUDY.toml --try 'a line'` shows what they find"
             ),
-            None if others.is_empty() => {
-                format!(
-                    "it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`; what \
-                     it prints in its own words is found by `pattern` under [command.metrics]"
-                )
-            }
-            None => format!(
+            ("", false) => format!(
+                "it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`; what it \
+                 prints in its own words is found by `pattern` under [command.metrics]"
+            ),
+            _ => format!(
                 "it reported {others} but never `{metric}`, the study's metric; let the program \
                  print that too, or name another in [study]"
             ),
-        };
+        });
         self.failures.in_a_row += 1;
         self.fail(number, format!("reported no value: {why}"));
     }
@@ -176,12 +172,9 @@ impl Engine {
         cause: FailureCause,
         message: String,
     ) {
-        let message = match cause {
-            FailureCause::Oom => match self.go_on_with_fewer_rows(number, message) {
-                Ok(()) => return,
-                Err(message) => message,
-            },
-            _ => message,
+        let message = match self.go_on_with_fewer_rows(number, cause, message) {
+            Ok(()) => return,
+            Err(message) => message,
         };
         // Halvings are no retries.
         let failures = self.view.trial(number).map_or(0, |trial| {
@@ -223,7 +216,10 @@ impl Engine {
         let violation = constraint::violation(&self.spec.constraints, metrics)
             .filter(|violation| *violation > 0.0)?;
         let reason = constraint::exceeded(&self.spec.constraints, metrics);
-        self.emit(Event::LimitsBroken { trial: number, violation, reason: reason.clone() });
+        self.emit(Event::Trial(
+            number,
+            TrialEvent::LimitsBroken { violation, reason: reason.clone() },
+        ));
         Some(reason)
     }
 
@@ -242,7 +238,7 @@ impl Engine {
         if state != TrialState::Failed {
             self.failures.in_a_row = 0;
         }
-        self.emit(Event::TrialFinished { trial, state, value, reason });
+        self.emit(Event::Trial(trial, TrialEvent::Finished { state, value, reason }));
         self.tidy();
         self.check_limits();
     }

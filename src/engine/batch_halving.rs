@@ -51,9 +51,7 @@ impl BatchHalving {
     ) -> Option<Self> {
         let times = ends.into_iter().filter(|end| is_out_of_memory(end)).count();
         let times = u32::try_from(times).unwrap_or(u32::MAX);
-        Some(times)
-            .filter(|times| *times > 0)
-            .and_then(|times| BatchHalving::new(spec, &trial.params, times))
+        (times > 0).then(|| BatchHalving::new(spec, &trial.params, times)).flatten()
     }
 
     /// Rows at once of its next attempt.
@@ -71,10 +69,9 @@ impl BatchHalving {
             times => format!("{times} times"),
         };
         let (now, usual) = (self.rows(), self.usual);
-        let evaluated = format!("{} of {} in evaluation", now.eval, usual.eval);
         format!(
-            "{} of {} rows at once in training, {evaluated}: it ran out of memory {times}",
-            now.train, usual.train
+            "{} of {} rows at once in training, {} of {} in evaluation: it ran out of memory {times}",
+            now.train, usual.train, now.eval, usual.eval
         )
     }
 }
@@ -143,14 +140,16 @@ impl Engine {
         }
     }
 
-    /// A trial that has just run out of memory, and whose attempt's end is written, continues with
-    /// half the rows at once; `Err`: the message, with the reason why it cannot.
+    /// A trial that has just failed, and whose attempt's end is written, continues with half the
+    /// rows at once if it ran out of memory; `Err`: the message, with the reason why it cannot.
     pub(super) fn go_on_with_fewer_rows(
         &mut self,
         number: TrialNumber,
+        cause: FailureCause,
         message: String,
     ) -> Result<(), String> {
-        let Some(halving) = self.view.trial(number).and_then(|trial| self.halving_of(trial)) else {
+        let trial = self.view.trial(number).filter(|_| cause == FailureCause::Oom);
+        let Some(halving) = trial.and_then(|trial| self.halving_of(trial)) else {
             return Err(message);
         };
         if halving.exhausted {

@@ -23,6 +23,7 @@
 
 use std::time::Duration;
 
+use super::load::float;
 pub use super::load::{Load, TrialLoad};
 pub use super::throughput::RunningTrial;
 use super::throughput::Throughput;
@@ -103,16 +104,11 @@ impl Concurrency {
         Concurrency { slots: 1, first: 1, base: u64::MAX, throughput, ..Concurrency::default() }
     }
 
-    /// The same of trials that compute all the time, on so many threads each.
+    /// The same of trials that may take so many bytes together, and that compute all the time on so
+    /// many threads each if they do not rest.
     #[must_use]
-    pub fn of_busy_trials(self, threads: u32) -> Self {
-        Concurrency { threads: Some(threads.max(1)), ..self }
-    }
-
-    /// The same where trials may take so many bytes together.
-    #[must_use]
-    pub fn within(self, limit: Option<u64>) -> Self {
-        Concurrency { limit, ..self }
+    pub fn of_trials(self, limit: Option<u64>, threads: Option<u32>) -> Self {
+        Concurrency { limit, threads: threads.map(|threads| threads.max(1)), ..self }
     }
 
     /// Trials at a time.
@@ -239,11 +235,9 @@ impl Concurrency {
             return self.advice(ConcurrencyChange::Back, reason);
         }
         if self.exclusive {
-            return self.saturated(
-                "its compute mode is `exclusive`, for one process at a time; \
-                `nvidia-smi -c 0` lets several share it"
-                    .to_owned(),
-            );
+            let reason = "its compute mode is `exclusive`, for one process at a time; `nvidia-smi \
+                -c 0` lets several share it";
+            return self.saturated(reason.to_owned());
         }
         if let Some(reason) = self.lack_of_cores(trials) {
             return self.saturated(reason);
@@ -276,13 +270,10 @@ impl Concurrency {
     pub fn lack_of_memory(&self, trials: &[RunningTrial], memory: u64) -> Option<String> {
         let (_, total) = self.memory.filter(|_| !trials.is_empty())?;
         let (expected, capacity) = (self.expected(trials, Some(memory)), self.capacity(total));
-        (float(expected) > self.up_to(FILLED, capacity)).then(|| {
-            format!(
-                "it is expected to take {}, and {} of {} would be in use",
-                size(memory),
-                size(expected),
-                size(capacity)
-            )
+        let is_too_much = float(expected) > self.up_to(FILLED, capacity);
+        let [memory, expected, capacity] = [memory, expected, capacity].map(size);
+        is_too_much.then(|| {
+            format!("it is expected to take {memory}, and {expected} of {capacity} would be in use")
         })
     }
 
@@ -355,11 +346,10 @@ impl Concurrency {
         let leaves = Some(may_leave.max_by_key(|trial| (trial.since, trial.trial))?.trial);
         self.stage(u32::try_from(trials.len()).unwrap_or(u32::MAX) - 1, now);
         self.memory = None;
+        let (used, capacity, count) = (size(used), size(capacity), trials.len());
         let reason = format!(
-            "memory is short: {} of {} are used by {} trials; the youngest makes room",
-            size(used),
-            size(capacity),
-            trials.len()
+            "memory is short: {used} of {capacity} are used by {count} trials; the youngest makes \
+             room"
         );
         let advice = self.advice(ConcurrencyChange::MemoryPressure, reason)?;
         Some(Advice { leaves, ..advice })
@@ -381,16 +371,9 @@ impl Concurrency {
         if self.threads.is_some() {
             return self.throughput.is_under_way(trials).then_some(None);
         }
-        let is_first = || {
-            (self.throughput.is_measured(trials, now) && self.slots == self.first).then_some(None)
-        };
-        self.throughput.growth(trials, now).map(Some).or_else(is_first)
+        let is_first = self.slots == self.first && self.throughput.is_measured(trials, now);
+        self.throughput.growth(trials, now).map(Some).or(is_first.then_some(None))
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "bytes, compared as shares")]
-fn float(number: u64) -> f64 {
-    number as f64
 }
 
 fn count(number: u32, what: &str) -> String {

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::Engine;
+use super::attempt::Leaving;
 use super::device_time::DeviceMeter;
-use crate::study::decision::Decision;
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
 /// The end of a runner that was killed, to be written instead of it: when it was last heard, and
 /// how long it had run until then. While the study was paused and nothing ran, time stood still.
@@ -21,68 +21,72 @@ pub fn end_of_killed_runner<'a>(
     events: impl IntoIterator<Item = (Timestamp, &'a Event)>,
 ) -> Option<Event> {
     // Anyone may write notes and tags, at any time.
-    let mut events = events
-        .into_iter()
-        .filter(|(_, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }))
-        .peekable();
-    let (begun, Event::RunnerStarted { .. }) = *events.peek()? else { return None };
+    let mut events = events.into_iter().filter(|(_, event)| !event.is_entry()).peekable();
+    let (begun, Event::Runner(RunnerEvent::Started { .. })) = *events.peek()? else { return None };
     let mut heard = begun;
     let mut running: BTreeMap<(TrialNumber, AttemptNumber), Device> = BTreeMap::new();
     let mut meter = DeviceMeter::default();
-    // From when on the study was paused (or not), and nothing ran (or something did).
-    let (mut pauses, mut rests) = (Vec::new(), Vec::new());
+    let mut changes = Vec::new();
     for (at, event) in events {
         // Clocks may be set back.
         heard = heard.max(at);
         match event {
-            Event::StudyPaused { .. } => pauses.push((at, true)),
-            Event::StudyResumed { .. } => pauses.push((at, false)),
-            Event::AttemptStarted { trial, attempt, slot, .. } => {
+            Event::Study(StudyEvent::Paused { .. }) => changes.push((at, Change::Paused(true))),
+            Event::Study(StudyEvent::Resumed { .. }) => changes.push((at, Change::Paused(false))),
+            Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
                 meter.start(&slot.device, at);
                 running.insert((*trial, *attempt), slot.device.clone());
-                rests.push((at, running.is_empty()));
+                changes.push((at, Change::Idle(running.is_empty())));
             }
-            Event::AttemptEnded { trial, attempt, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptEnded { attempt, .. }) => {
                 if let Some(device) = running.remove(&(*trial, *attempt)) {
                     meter.end(&device, at);
                 }
-                rests.push((at, running.is_empty()));
+                changes.push((at, Change::Idle(running.is_empty())));
             }
             _ => {}
         }
     }
-    let paused_before = pauses.first().map_or(paused, |(_, is_paused)| !is_paused);
-    let idle = idle_micros(begun, heard, paused_before, &pauses, &rests);
-    Some(Event::RunnerStopped {
+    let idle = idle_micros(begun, heard, paused, changes);
+    Some(Event::Runner(RunnerEvent::Stopped {
         reason: "it was killed".to_owned(),
         ran_micros: heard.0.saturating_sub(begun.0).saturating_sub(idle).max(0),
         heard: Some(heard),
         device_micros: i64::try_from(meter.untold(heard).as_micros()).unwrap_or(i64::MAX),
-    })
+    }))
 }
 
-/// Microseconds between two moments in which the study was paused and nothing ran.
+/// What decides whether time counts.
+#[derive(Clone, Copy)]
+enum Change {
+    Paused(bool),
+    /// Whether nothing runs.
+    Idle(bool),
+}
+
+/// Microseconds between two moments in which the study was paused and nothing ran. `paused`: whether
+/// it is at the end.
 fn idle_micros(
     begun: Timestamp,
     end: Timestamp,
-    mut paused: bool,
-    pauses: &[(Timestamp, bool)],
-    rests: &[(Timestamp, bool)],
+    paused: bool,
+    mut changes: Vec<(Timestamp, Change)>,
 ) -> i64 {
-    let mut moments: Vec<Timestamp> =
-        pauses.iter().chain(rests).map(|(at, _)| *at).chain([end]).collect();
-    moments.sort_unstable();
-    let (mut pauses, mut rests) = (pauses.iter().peekable(), rests.iter().peekable());
-    let (mut rests_now, mut since, mut idle) = (true, begun, 0);
-    for at in moments {
-        if paused && rests_now {
+    let first = changes.iter().find_map(|(_, change)| match change {
+        Change::Paused(is_paused) => Some(!is_paused),
+        Change::Idle(_) => None,
+    });
+    let (mut is_paused, mut is_idle) = (first.unwrap_or(paused), true);
+    let (mut since, mut idle) = (begun, 0);
+    changes.push((end, Change::Idle(true)));
+    changes.sort_by_key(|(at, _)| *at);
+    for (at, change) in changes {
+        if is_paused && is_idle {
             idle += at.0.saturating_sub(since.0).max(0);
         }
-        while let Some((_, now)) = pauses.next_if(|(when, _)| *when <= at) {
-            paused = *now;
-        }
-        while let Some((_, now)) = rests.next_if(|(when, _)| *when <= at) {
-            rests_now = *now;
+        match change {
+            Change::Paused(now) => is_paused = now,
+            Change::Idle(now) => is_idle = now,
         }
         since = since.max(at);
     }
@@ -93,34 +97,26 @@ impl Engine {
     /// Closes the attempts that a dead runner left open.
     pub(super) fn recover(&mut self) {
         for number in self.trials_that(|trial| trial.state == TrialState::Running) {
-            let Some(trial) = self.view.trial(number) else { continue };
-            let Some(attempt) = trial.last_attempt() else { continue };
-            let (until, last, continued) = (trial.until, trial.last(), trial.continued);
-            let decision = last.and_then(|(step, _)| trial.decision_at(step));
-            let verdict = decision.map(|decision| decision.verdict.clone());
+            let trial = self.view.trial(number);
+            let Some(attempt) = trial.and_then(Trial::last_attempt) else { continue };
             // What its device was used for is told with the end of that runner.
-            self.emit(Event::AttemptEnded {
-                trial: number,
-                attempt,
-                end: AttemptEnd::Lost,
-                reason: Some("the runner died".to_owned()),
-                device_micros: Some(0),
-                memory: None,
-            });
-            // A pause counts if the attempt was to reach it; otherwise it is the one that this
-            // attempt was resumed from.
-            let arrived = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
-            match (verdict, self.hold_of(number)) {
-                _ if continued.is_some() && arrived => self.complete(number, None),
-                (Some(Decision::Stop(reason)), _) if continued.is_none() => {
-                    self.finish_trial(number, TrialState::Pruned, None, Some(reason.to_string()))
+            self.emit(Event::Trial(
+                number,
+                TrialEvent::AttemptEnded {
+                    attempt,
+                    end: AttemptEnd::Lost,
+                    reason: Some("the runner died".to_owned()),
+                    device_micros: Some(0),
+                    memory: None,
+                },
+            ));
+            match (self.last_word(number), self.hold_of(number)) {
+                _ if self.has_arrived(number) => self.complete(number, None),
+                (Some(Leaving::Stopping(reason)), _) => {
+                    self.finish_trial(number, TrialState::Pruned, None, Some(reason))
                 }
-                (Some(Decision::Pause(reason)), hold) if arrived && continued.is_none() => {
-                    self.emit(Event::TrialPaused {
-                        trial: number,
-                        reason: reason.to_string(),
-                        hold,
-                    });
+                (Some(Leaving::Pausing(reason)), hold) => {
+                    self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold }));
                 }
                 (_, Some(hold)) => self.hold(number, hold),
                 _ => {
@@ -135,77 +131,57 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::device::Slot;
+    use crate::runner::fixtures::{ended, started};
 
     const SECOND: i64 = 1_000_000;
 
     fn ran(paused: bool, events: &[(i64, Event)]) -> Option<(i64, i64)> {
-        let started = Event::RunnerStarted { pid: 1, host: "h".to_owned(), slots: Vec::new() };
-        let all: Vec<(Timestamp, &Event)> = [(Timestamp(0), &started)]
+        let begun =
+            Event::Runner(RunnerEvent::Started { pid: 1, host: "h".to_owned(), slots: Vec::new() });
+        let all: Vec<(Timestamp, &Event)> = [(Timestamp(0), &begun)]
             .into_iter()
             .chain(events.iter().map(|(at, event)| (Timestamp(at * SECOND), event)))
             .collect();
         match end_of_killed_runner(paused, all)? {
-            Event::RunnerStopped { ran_micros, heard: Some(heard), .. } => {
+            Event::Runner(RunnerEvent::Stopped { ran_micros, heard: Some(heard), .. }) => {
                 Some((ran_micros / SECOND, heard.0 / SECOND))
             }
             other => panic!("{other:?}"),
         }
     }
 
-    fn start() -> Event {
-        Event::AttemptStarted {
-            trial: TrialNumber(0),
-            attempt: AttemptNumber(0),
-            slot: Slot { index: 0, device: Device::Cpu },
-            resume: None,
-            until: None,
-            rows_at_once: None,
-            device_micros: 0,
-        }
-    }
-
-    fn end() -> Event {
-        Event::AttemptEnded {
-            trial: TrialNumber(0),
-            attempt: AttemptNumber(0),
-            end: AttemptEnd::Interrupted,
-            reason: None,
-            device_micros: None,
-            memory: None,
-        }
-    }
-
     fn pause() -> Event {
-        Event::StudyPaused { reason: "paused by you".to_owned() }
+        Event::Study(StudyEvent::Paused { reason: "paused by you".to_owned() })
     }
 
     fn resume() -> Event {
-        Event::StudyResumed { reason: "resumed by you".to_owned() }
+        Event::Study(StudyEvent::Resumed { reason: "resumed by you".to_owned() })
     }
 
     #[test]
     fn a_killed_runner_ran_until_it_was_last_heard_and_notes_are_not_its_own() {
-        let note = Event::Noted { trial: None, text: "by hand".to_owned() };
-        assert_eq!(ran(false, &[(3, start()), (70, note)]), Some((3, 3)));
-        assert_eq!(
-            end_of_killed_runner(false, [(Timestamp(1), &start())]),
-            None,
-            "its beginning is not there"
-        );
+        let note = Event::Study(StudyEvent::Noted { text: "by hand".to_owned() });
+        assert_eq!(ran(false, &[(3, started()), (70, note)]), Some((3, 3)));
+        // Its beginning is not there.
+        assert_eq!(end_of_killed_runner(false, [(Timestamp(1), &started())]), None);
     }
 
     #[test]
     fn time_stands_still_while_the_study_is_paused_and_nothing_runs() {
         // Paused at 10, its trial leaves at 12, resumed at 100, heard last at 105.
-        let left = [(1, start()), (10, pause()), (12, end())];
-        let resumed = [&left[..], &[(100, resume()), (100, start()), (105, end())]].concat();
+        let left = [(1, started()), (10, pause()), (12, ended(AttemptEnd::Interrupted))];
+        let resumed = [
+            &left[..],
+            &[(100, resume()), (100, started()), (105, ended(AttemptEnd::Interrupted))],
+        ]
+        .concat();
         assert_eq!(ran(false, &resumed), Some((17, 105)));
         // Killed while it was paused: whatever it wrote last.
         let paused = [&left[..], &[(50, pause())]].concat();
         assert_eq!(ran(true, &paused), Some((12, 50)));
         // Paused from its beginning on.
-        assert_eq!(ran(false, &[(40, resume()), (40, start()), (45, end())]), Some((5, 45)));
+        let left = (45, ended(AttemptEnd::Interrupted));
+        assert_eq!(ran(false, &[(40, resume()), (40, started()), left]), Some((5, 45)));
         assert_eq!(ran(true, &[]), Some((0, 0)));
     }
 }

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use crate::study::configuration::for_pruners;
-use crate::study::event::Event;
+use crate::study::event::{Event, FinalistsEvent, RunnerEvent, TrialEvent};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -23,7 +23,6 @@ pub(super) struct DecisionWindow {
     width: usize,
     known: StudyState,
     turns: VecDeque<Turn>,
-    begun: u64,
 }
 
 struct Turn {
@@ -37,16 +36,16 @@ struct Turn {
 impl DecisionWindow {
     /// Before the first event of a journal.
     pub fn new(spec: &StudySpec) -> Self {
-        DecisionWindow { width: 0, known: StudyState::new(spec), turns: VecDeque::new(), begun: 0 }
+        DecisionWindow { width: 0, known: StudyState::new(spec), turns: VecDeque::new() }
     }
 
     /// Takes an event of the journal in.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::RunnerStarted { slots, .. } if self.width == 0 => {
+            Event::Runner(RunnerEvent::Started { slots, .. }) if self.width == 0 => {
                 self.width = slots.len().max(1)
             }
-            Event::ResultsKnown { trial } => {
+            Event::Trial(trial, TrialEvent::ResultsKnown) => {
                 if let Some(place) = self.turns.iter().position(|turn| turn.trial == *trial)
                     && let Some(turn) = self.turns.remove(place)
                 {
@@ -54,17 +53,21 @@ impl DecisionWindow {
                 }
                 return;
             }
-            Event::FinalistDropped { .. }
-            | Event::FinalistWon { .. }
-            | Event::WinnerTested { .. } => {}
+            Event::Finalists(
+                FinalistsEvent::Dropped { .. }
+                | FinalistsEvent::Won { .. }
+                | FinalistsEvent::Tested { .. },
+            ) => {}
             _ => {
                 let trial = event.trial();
                 if let Some(turn) = self.turns.iter_mut().find(|turn| Some(turn.trial) == trial) {
                     match event {
-                        Event::AttemptStarted { .. } => turn.ended = false,
-                        Event::TrialFinished { .. } => turn.ended = true,
+                        Event::Trial(_, TrialEvent::AttemptStarted { .. }) => turn.ended = false,
+                        Event::Trial(_, TrialEvent::Finished { .. }) => turn.ended = true,
                         // A paused study begins nothing, and continues as if nothing had happened.
-                        Event::TrialPaused { hold, .. } => turn.ended = *hold != Some(Hold::Study),
+                        Event::Trial(_, TrialEvent::Paused { hold, .. }) => {
+                            turn.ended = *hold != Some(Hold::Study)
+                        }
                         _ => {}
                     }
                     turn.events.push((at, event.clone()));
@@ -73,24 +76,18 @@ impl DecisionWindow {
             }
         }
         self.known.apply(at, event);
-        if let Event::AttemptStarted { trial, .. } = event {
+        if let Event::Trial(trial, TrialEvent::AttemptStarted { .. }) = event {
             let mut then = self.known.clone();
             if let Cow::Owned(trials) = for_pruners(&self.known.trials) {
                 then.trials = trials;
             }
             self.turns.push_back(Turn { trial: *trial, events: Vec::new(), ended: false, then });
-            self.begun += 1;
         }
     }
 
     /// The state that decisions may know.
     pub fn known(&self) -> &StudyState {
         &self.known
-    }
-
-    /// How many turns were begun.
-    pub fn begun(&self) -> u64 {
-        self.begun
     }
 
     /// Whether something has to be known before anything is begun.

@@ -7,7 +7,9 @@ use super::attempt::RunningAttempt;
 use super::concurrency::{Advice, Concurrency, Load, RunningTrial, Waiting};
 use super::{Engine, Phase};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, ConcurrencyChange, Event, MemoryUse};
+use crate::study::event::{
+    AttemptEnd, ConcurrencyChange, DeviceEvent, Event, MemoryUse, TrialEvent,
+};
 use crate::study::metric::Score;
 use crate::study::spec::{FailureCause, Program, StudySpec};
 use crate::study::time::Timestamp;
@@ -28,13 +30,9 @@ impl DeviceSharing {
     pub fn new(spec: &StudySpec, slots: &[Slot]) -> Self {
         let trains = matches!(spec.program, Program::Trainer { .. });
         let concurrency = |device: &Device| {
-            let concurrency = Concurrency::new(Timestamp::default()).within(spec.devices.memory);
-            match device {
-                Device::Cpu | Device::Ndarray if trains => {
-                    concurrency.of_busy_trials(spec.devices.cpu_threads)
-                }
-                _ => concurrency,
-            }
+            let is_busy = trains && matches!(device, Device::Cpu | Device::Ndarray);
+            let threads = is_busy.then_some(spec.devices.cpu_threads);
+            Concurrency::new(Timestamp::default()).of_trials(spec.devices.memory, threads)
         };
         let shared = slots.iter().filter(|_| spec.devices.packed);
         let devices = shared.map(|slot| (slot.device.clone(), concurrency(&slot.device))).collect();
@@ -43,7 +41,9 @@ impl DeviceSharing {
 
     /// Takes in what the journal says was decided.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
-        if let Event::ConcurrencyChanged { device, slots, change, largest, .. } = event
+        if let Event::Device(DeviceEvent::ConcurrencyChanged {
+            device, slots, change, largest, ..
+        }) = event
             && let Some(concurrency) = self.devices.get_mut(device)
         {
             concurrency.apply(at, *slots, *change, *largest);
@@ -145,7 +145,7 @@ impl Engine {
         };
         let (until, reason) = (trial.until, format!("waits for memory of {device}: {reason}"));
         if self.sharing.waiting.insert(number) {
-            self.emit(Event::TrialQueued { trial: number, until, reason });
+            self.emit(Event::Trial(number, TrialEvent::Queued { until, reason }));
         }
         true
     }
@@ -187,10 +187,9 @@ impl Engine {
         {
             return;
         }
-        let waiting = if self.waits_for_a_slot() {
-            Waiting::Somebody(self.memory_estimate_of_next())
-        } else {
-            Waiting::Nobody
+        let waiting = match self.waits_for_a_slot() {
+            true => Waiting::Somebody(self.memory_estimate_of_next()),
+            false => Waiting::Nobody,
         };
         for device in self.sharing.devices.keys().cloned().collect::<Vec<_>>() {
             if self.view.paused_devices.contains(&device) {
@@ -224,14 +223,14 @@ impl Engine {
 
     fn follow(&mut self, device: &Device, advice: Advice) {
         let Advice { slots, change, leaves, reason } = advice;
-        self.emit(Event::ConcurrencyChanged {
+        self.emit(Event::Device(DeviceEvent::ConcurrencyChanged {
             device: device.clone(),
             slots,
             change,
             trial: leaves,
             reason: reason.clone(),
             largest: self.sharing.devices.get(device).map_or(0, Concurrency::largest),
-        });
+        }));
         if change != ConcurrencyChange::Saturated {
             self.make_slots(device);
             self.tell_slots();
@@ -248,6 +247,6 @@ impl Engine {
     /// time.
     pub(super) fn tell_slots(&mut self) {
         let slots = self.slots.in_use(|device| self.sharing.slots(device));
-        self.emit(Event::SlotsChanged { slots });
+        self.emit(Event::Device(DeviceEvent::SlotsChanged { slots }));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::attempt::Leaving;
 use super::goal::{self, Order, is_asked_for};
 use super::{Effect, Engine, Outcome, Phase};
-use crate::study::event::Event;
+use crate::study::event::{Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::trial::{Origin, Trial, TrialState};
 
 impl Engine {
@@ -138,12 +138,12 @@ impl Engine {
             self.close_study(reason);
         }
         let ran = self.budgets.ran(self.now).as_micros();
-        self.emit(Event::RunnerStopped {
+        self.emit(Event::Runner(RunnerEvent::Stopped {
             reason: outcome.reason().to_owned(),
             ran_micros: i64::try_from(ran).unwrap_or(i64::MAX),
             heard: None,
             device_micros: 0,
-        });
+        }));
         self.phase = Phase::Over;
         self.effects.push(Effect::Finish(outcome));
     }
@@ -230,16 +230,14 @@ impl Engine {
             let why =
                 self.view.trial(trial).and_then(|trial| trial.reason.clone()).unwrap_or_default();
             let reason = Some(format!("never promoted: {why}"));
-            self.emit(Event::TrialFinished {
+            self.emit(Event::Trial(
                 trial,
-                state: TrialState::Pruned,
-                value: None,
-                reason,
-            });
+                TrialEvent::Finished { state: TrialState::Pruned, value: None, reason },
+            ));
         }
         self.tidy();
         if self.view.finished.is_none() {
-            self.emit(Event::StudyFinished { reason: reason.to_owned() });
+            self.emit(Event::Study(StudyEvent::Finished { reason: reason.to_owned() }));
         }
     }
 }

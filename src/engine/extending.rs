@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::requests::{Served, all_of, refused};
-use crate::study::event::Event;
+use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::spec::{Budget, Extension, Program};
 use crate::study::step::StepUnit;
 use crate::study::trial::{LARGEST_STEP, TrialNumber, TrialState};
@@ -10,22 +10,23 @@ use crate::study::trial::{LARGEST_STEP, TrialNumber, TrialState};
 impl Engine {
     pub(super) fn extend(&mut self, by: Extension) -> Served {
         let budget = &self.spec.budget;
-        let unlimited = |key: &str| {
+        let added = [
+            ("trials", by.trials > 0, budget.trials.is_some()),
+            ("time", !by.time.is_zero(), budget.time.is_some()),
+            ("device_hours", by.device_hours > 0.0, budget.device_hours.is_some()),
+            ("cost", by.cost > 0.0, budget.cost.is_some()),
+        ];
+        let nothing = by.is_nothing();
+        let nothing =
+            nothing.then(|| refused("nothing was added", "say `--trials N` or `--time 2h`"));
+        let unlimited = added.iter().filter(|(_, is_added, is_limited)| *is_added && !is_limited);
+        let unlimited = unlimited.map(|(key, ..)| {
             refused(
                 format!("`budget.{key}` is not set, so there is no limit to raise"),
                 format!("set `{key}` under [budget] of the study file"),
             )
-        };
-        let problems = [
-            by.is_nothing()
-                .then(|| refused("nothing was added", "say `--trials N` or `--time 2h`")),
-            (by.trials > 0 && budget.trials.is_none()).then(|| unlimited("trials")),
-            (!by.time.is_zero() && budget.time.is_none()).then(|| unlimited("time")),
-            (by.device_hours > 0.0 && budget.device_hours.is_none())
-                .then(|| unlimited("device_hours")),
-            (by.cost > 0.0 && budget.cost.is_none()).then(|| unlimited("cost")),
-        ];
-        all_of(problems.into_iter().flatten().collect())?;
+        });
+        all_of(nothing.into_iter().chain(unlimited).collect())?;
         let beyond = self.beyond_a_store(by);
         if !beyond.is_empty() {
             let keys: Vec<String> = beyond.iter().map(|key| format!("`budget.{key}`")).collect();
@@ -34,19 +35,18 @@ impl Engine {
                 "ask for less",
             ));
         }
-        self.emit(Event::BudgetExtended { by });
+        self.emit(Event::Study(StudyEvent::BudgetExtended { by }));
         self.spec.budget.extend(by);
         self.reopen("its budget was extended".to_owned());
         let Budget { trials, time, device_hours, cost, .. } = &self.spec.budget;
         let parts = [
-            trials.filter(|_| by.trials > 0).map(|trials| format!("{trials} trials")),
-            time.filter(|_| !by.time.is_zero()).map(|time| format!("{} s", time.as_secs_f64())),
-            device_hours
-                .filter(|_| by.device_hours > 0.0)
-                .map(|hours| format!("{hours} device-hours")),
-            cost.filter(|_| by.cost > 0.0).map(|cost| format!("a cost of {cost}")),
+            trials.map(|trials| format!("{trials} trials")),
+            time.map(|time| format!("{} s", time.as_secs_f64())),
+            device_hours.map(|hours| format!("{hours} device-hours")),
+            cost.map(|cost| format!("a cost of {cost}")),
         ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let parts = parts.into_iter().zip(added).filter(|(_, (_, is_added, _))| *is_added);
+        let parts: Vec<String> = parts.filter_map(|(part, _)| part).collect();
         Ok(self.when(format!("the budget is {} now", parts.join(" and "))))
     }
 
@@ -76,21 +76,19 @@ impl Engine {
         let trial = self.known(number)?;
         let (state, last) = (trial.state, trial.last().map_or(0, |(step, _)| step));
         let not_ended = || format!("trial {number} has not ended, it is {}", state.as_str());
-        let (why, instead) = match state {
-            TrialState::Complete | TrialState::Pruned => (None, String::new()),
-            TrialState::Failed => (
-                Some(format!("trial {number} failed")),
-                "`hpsearch retry` starts it again".to_owned(),
-            ),
+        match state {
+            TrialState::Complete | TrialState::Pruned => {}
+            TrialState::Failed => {
+                let why = format!("trial {number} failed");
+                return Err(refused(why, "`hpsearch retry` starts it again"));
+            }
             TrialState::Paused => {
-                (Some(not_ended()), format!("`hpsearch resume {number}` lets it continue"))
+                let instead = format!("`hpsearch resume {number}` lets it continue");
+                return Err(refused(not_ended(), instead));
             }
             TrialState::Queued | TrialState::Running => {
-                (Some(not_ended()), "wait for its end: `hpsearch watch` shows it".to_owned())
+                return Err(refused(not_ended(), "wait for its end: `hpsearch watch` shows it"));
             }
-        };
-        if let Some(why) = why {
-            return Err(refused(why, instead));
         }
         let mut problems = Vec::new();
         if until > LARGEST_STEP {
@@ -105,10 +103,8 @@ impl Engine {
                 format!("say a later one than {until}"),
             ));
         }
-        if matches!(
-            (&self.spec.program, self.spec.step),
-            (Program::Trainer { .. }, StepUnit::Samples)
-        ) {
+        let trains = matches!(self.spec.program, Program::Trainer { .. });
+        if trains && self.spec.step == StepUnit::Samples {
             let why = "a trial whose clock counts samples cannot be continued";
             problems.push(refused(
                 why,
@@ -130,7 +126,7 @@ impl Engine {
         }
         all_of(problems)?;
         let place = self.resume_point(number);
-        self.emit(Event::TrialContinued { trial: number, until, from: state });
+        self.emit(Event::Trial(number, TrialEvent::Continued { until, from: state }));
         self.reopen(format!("trial {number} continues"));
         Ok(self.when(format!("trial {number} continues {place} to {}", self.spec.step.at(until))))
     }

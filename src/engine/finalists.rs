@@ -15,7 +15,7 @@
 //! tests ranks; with so few rounds ranks say too little.
 
 use super::{Engine, Outcome, Phase};
-use crate::study::event::Event;
+use crate::study::event::{Event, FinalistsEvent};
 use crate::study::finalists::Race;
 pub use crate::study::finalists::{LEAST_ROUNDS, MOST_ROUNDS};
 use crate::study::metric::{Direction, Score};
@@ -82,7 +82,9 @@ fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -
             Ok(values) => {
                 ranked.extend(Sample::of(&values).map(|sample| (*finalist, values, sample)))
             }
-            Err(reason) => events.push(Event::FinalistDropped { trial: *finalist, reason }),
+            Err(reason) => {
+                events.push(Event::Finalists(FinalistsEvent::Dropped { trial: *finalist, reason }))
+            }
         }
     }
     // A stable sort: of equals the better one in the search.
@@ -105,14 +107,18 @@ fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -
                 brief(chance),
                 brief(level)
             );
-            events.push(Event::FinalistDropped { trial: *finalist, reason });
+            events.push(Event::Finalists(FinalistsEvent::Dropped { trial: *finalist, reason }));
         } else {
             still.push((*finalist, *other));
         }
     }
     if still.is_empty() || rounds >= MOST_ROUNDS {
         let reason = why_won(*sample, &still);
-        events.push(Event::FinalistWon { trial: *first, sample: *sample, reason });
+        events.push(Event::Finalists(FinalistsEvent::Won {
+            trial: *first,
+            sample: *sample,
+            reason,
+        }));
     }
     events
 }
@@ -195,7 +201,7 @@ impl Engine {
             if finalists.is_empty() {
                 return false;
             }
-            self.emit(Event::FinalistsChosen { finalists });
+            self.emit(Event::Finalists(FinalistsEvent::Chosen { finalists }));
         }
         let is_queued = |trial: &Trial| trial.origin.is_race() && trial.state == TrialState::Queued;
         let goes_on = match standing(&self.view) {

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::study::event::{AttemptEnd, Event};
-use crate::study::spec::{FailureCause, Program};
+use crate::study::event::{AttemptEnd, Event, StudyEvent, TrialEvent};
+use crate::study::spec::FailureCause;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// So many failures of different configurations that are alike, before any trial completes, end a
@@ -17,23 +17,17 @@ const ALIKE: usize = 3;
 enum Failure {
     /// The program ended as if all were well, and had reported no value.
     NoValue,
-    /// The program failed: its exit status (of a command), and its last words without their
-    /// numbers, which may be those of its configuration.
-    Program { status: String, words: String },
+    /// The program failed: by this cause, which has the exit status of a command, and with these
+    /// last words without their numbers, which may be those of its configuration.
+    Program(FailureCause, String),
 }
 
 impl Failure {
-    fn of(program: &Program, end: &AttemptEnd, reason: Option<&str>) -> Option<Failure> {
+    fn of(end: &AttemptEnd, reason: Option<&str>) -> Option<Failure> {
         match end {
             AttemptEnd::Completed => Some(Failure::NoValue),
-            AttemptEnd::Failed(FailureCause::Program) => {
-                let reason = reason.unwrap_or_default();
-                // `exit status 1: ValueError: ..`; the trainer has no status.
-                let (status, words) = match program {
-                    Program::Command { .. } => reason.split_once(": ").unwrap_or((reason, "")),
-                    Program::Trainer { .. } | Program::Inline => ("", reason),
-                };
-                Some(Failure::Program { status: status.to_owned(), words: without_numbers(words) })
+            AttemptEnd::Failed(cause @ (FailureCause::Program | FailureCause::Exit(_))) => {
+                Some(Failure::Program(*cause, without_numbers(reason.unwrap_or_default())))
             }
             _ => None,
         }
@@ -70,25 +64,26 @@ pub(super) struct FirstFailures {
 }
 
 impl FirstFailures {
-    pub fn apply(&mut self, program: &Program, event: &Event) {
+    pub fn apply(&mut self, event: &Event) {
         match event {
             _ if self.works => {}
-            Event::AttemptEnded { trial, end, reason, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptEnded { end, reason, .. }) => {
                 self.ended.remove(trial);
-                self.ended.extend(
-                    Failure::of(program, end, reason.as_deref()).map(|failure| (*trial, failure)),
-                );
+                let failure = Failure::of(end, reason.as_deref());
+                self.ended.extend(failure.map(|failure| (*trial, failure)));
             }
-            Event::TrialFinished { trial, state: TrialState::Failed, .. } => {
+            Event::Trial(trial, TrialEvent::Finished { state: TrialState::Failed, .. }) => {
                 self.failed.extend(self.ended.remove(trial).map(|failure| (*trial, failure)));
             }
-            Event::TrialFinished { .. } => {
+            Event::Trial(_, TrialEvent::Finished { .. }) => {
                 *self = FirstFailures { works: true, ..FirstFailures::default() }
             }
             // Retried by its user.
-            Event::TrialQueued { trial, .. } => self.failed.retain(|(failed, _)| failed != trial),
+            Event::Trial(trial, TrialEvent::Queued { .. }) => {
+                self.failed.retain(|(failed, _)| failed != trial)
+            }
             // Its user may have repaired the program, and runs the study again.
-            Event::StudyFinished { .. } => {
+            Event::Study(StudyEvent::Finished { .. }) => {
                 self.failed.clear();
                 self.is_again = true;
             }
@@ -148,22 +143,11 @@ mod tests {
 
     #[test]
     fn an_exit_status_counts_and_is_no_number_of_the_configuration() {
-        let program = Program::Command {
-            run: Vec::new(),
-            cwd: Default::default(),
-            env: Default::default(),
-            args: Default::default(),
-            metrics: Default::default(),
-        };
-        let of = |reason: &str| {
-            Failure::of(&program, &AttemptEnd::Failed(FailureCause::Program), Some(reason))
-        };
-        assert_eq!(of("exit status 1: bad x 0.5"), of("exit status 1: bad x 1e-3"));
-        assert_ne!(of("exit status 1: bad x 0.5"), of("exit status 2: bad x 0.5"));
-        assert_ne!(of("exit status 1"), of("exit status 2"));
-        assert_eq!(
-            Failure::of(&program, &AttemptEnd::Failed(FailureCause::Oom), Some("exit status 1")),
-            None
-        );
+        let of = |cause, reason| Failure::of(&AttemptEnd::Failed(cause), Some(reason));
+        let [one, two] = [1, 2].map(FailureCause::Exit);
+        assert_eq!(of(one, "exit status 1: bad x 0.5"), of(one, "exit status 1: bad x 1e-3"));
+        assert_ne!(of(one, "exit status 1: bad x 0.5"), of(two, "exit status 2: bad x 0.5"));
+        assert_ne!(of(one, "exit status 1"), of(two, "exit status 2"));
+        assert_eq!(of(FailureCause::Oom, "exit status 1"), None);
     }
 }

@@ -30,3 +30,8 @@ pub struct TrialLoad {
     /// Processor cores that it uses.
     pub cores: Option<f64>,
 }
+
+#[expect(clippy::cast_precision_loss, reason = "bytes, steps and counts, compared as shares")]
+pub(super) fn float(number: u64) -> f64 {
+    number as f64
+}

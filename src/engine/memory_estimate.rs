@@ -15,7 +15,7 @@ use crate::analysis::memory_model::{MemoryModel, Seen, Sizes, sizes};
 use crate::arguments::RowsAtOnce;
 use crate::samplers::Room;
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event, MemoryUse};
+use crate::study::event::{AttemptEnd, Event, MemoryUse, RunnerEvent, TrialEvent};
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
@@ -49,15 +49,15 @@ impl MemoryEstimates {
     pub fn apply(&mut self, spec: &StudySpec, view: &StudyState, event: &Event) {
         match event {
             // It may have other devices.
-            Event::RunnerStarted { .. } => {
+            Event::Runner(RunnerEvent::Started { .. }) => {
                 self.rooms.clear();
                 self.open.clear();
                 self.too_large.clear();
             }
-            Event::AttemptStarted { trial, slot, rows_at_once, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptStarted { slot, rows_at_once, .. }) => {
                 self.open.insert(*trial, (slot.device.clone(), *rows_at_once));
             }
-            Event::AttemptEnded { trial, end, memory, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptEnded { end, memory, .. }) => {
                 let Some((device, rows)) = self.open.remove(trial) else { return };
                 let is_alone = self.open.values().all(|(other, _)| *other != device);
                 let trial = view.trial(*trial);

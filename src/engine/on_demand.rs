@@ -4,7 +4,7 @@
 use super::attempt::Leaving;
 use super::{Effect, Engine, EngineError, Phase};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -157,14 +157,16 @@ impl Engine {
             }
         };
         let device_micros = self.budgets.meter.end(self.slots[index].device(), self.now);
-        self.emit(Event::AttemptEnded {
-            trial: number,
-            attempt: running.attempt,
-            end,
-            reason,
-            device_micros: Some(device_micros),
-            memory: None,
-        });
+        self.emit(Event::Trial(
+            number,
+            TrialEvent::AttemptEnded {
+                attempt: running.attempt,
+                end,
+                reason,
+                device_micros: Some(device_micros),
+                memory: None,
+            },
+        ));
         match running.leaving?.0 {
             Leaving::Stopping(why) | Leaving::Pausing(why) | Leaving::TimedOut(why) => Some(why),
             _ => None,

@@ -6,7 +6,7 @@ use super::requests::{Refusal, Served, over, refused};
 use super::{Engine, Phase};
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::Device;
-use crate::study::event::Event;
+use crate::study::event::{DeviceEvent, Event, StudyEvent, TrialEvent};
 use crate::study::spec::{MOST_SLOTS, Program};
 use crate::study::trial::{Hold, Trial, TrialNumber, TrialState};
 
@@ -24,7 +24,7 @@ impl Engine {
                 "there is nothing to pause; `hpsearch extend` gives it more budget",
             ));
         }
-        self.emit(Event::StudyPaused { reason: BY_YOU.to_owned() });
+        self.emit(Event::Study(StudyEvent::Paused { reason: BY_YOU.to_owned() }));
         let asked = self.ask_all_to_pause(0..self.slots.len());
         Ok(match asked {
             0 => "nothing is started until it is resumed".to_owned(),
@@ -43,7 +43,7 @@ impl Engine {
                 "if nobody runs it, `hpsearch run STUDY.toml` does",
             ));
         }
-        self.emit(Event::StudyResumed { reason: "resumed by you".to_owned() });
+        self.emit(Event::Study(StudyEvent::Resumed { reason: "resumed by you".to_owned() }));
         let is_held =
             |trial: &Trial| trial.state == TrialState::Paused && trial.hold == Some(Hold::Study);
         for number in self.trials_that(is_held) {
@@ -54,13 +54,8 @@ impl Engine {
                 self.withdraw_pause(index);
             }
         }
-        let goes_on = if self.phase == Phase::Waiting {
-            "it continues when it is \
-                run"
-        } else {
-            "it continues"
-        };
-        Ok(goes_on.to_owned())
+        let is_run = self.phase != Phase::Waiting;
+        Ok(if is_run { "it continues" } else { "it continues when it is run" }.to_owned())
     }
 
     pub(super) fn pause_trial(&mut self, number: TrialNumber) -> Served {
@@ -73,10 +68,10 @@ impl Engine {
             return Ok(format!("trial {number} was paused already"));
         }
         if state != TrialState::Running {
-            self.emit(Event::TrialPaused { trial: number, reason: BY_YOU.to_owned(), hold });
+            self.emit(Event::Trial(number, TrialEvent::Paused { reason: BY_YOU.to_owned(), hold }));
             return Ok(format!("trial {number} waits until it is resumed"));
         }
-        self.emit(Event::TrialHeld { trial: number, hold });
+        self.emit(Event::Trial(number, TrialEvent::Held { hold }));
         let Some(index) = self.slots.of_trial(number) else {
             return Ok(format!("trial {number} is paused"));
         };
@@ -88,7 +83,7 @@ impl Engine {
         let trial = self.known(number)?;
         match (trial.state, trial.hold) {
             (TrialState::Running, Some(_)) => {
-                self.emit(Event::TrialHeld { trial: number, hold: None });
+                self.emit(Event::Trial(number, TrialEvent::Held { hold: None }));
                 let slot = self.slots.of_trial(number).filter(|index| self.is_open(*index));
                 slot.into_iter().for_each(|index| self.withdraw_pause(index));
                 Ok(format!("trial {number} continues"))
@@ -109,14 +104,13 @@ impl Engine {
                 let last = trial.last().map_or(0, |(step, _)| step);
                 let until = self.milestones.at.iter().copied().find(|milestone| *milestone > last);
                 let reason = "resumed by you, ahead of its pruner".to_owned();
-                self.emit(Event::TrialQueued { trial: number, until, reason });
+                self.emit(Event::Trial(number, TrialEvent::Queued { until, reason }));
                 Ok(self.when(format!("trial {number} is queued")))
             }
             (state, _) => {
-                let instead = if state == TrialState::Failed {
-                    "`hpsearch retry` starts it again"
-                } else {
-                    "`hpsearch continue` takes it further"
+                let instead = match state {
+                    TrialState::Failed => "`hpsearch retry` starts it again",
+                    _ => "`hpsearch continue` takes it further",
                 };
                 Err(refused(format!("trial {number} is {}", state.as_str()), instead))
             }
@@ -128,7 +122,7 @@ impl Engine {
         if self.view.paused_devices.contains(device) {
             return Ok(format!("{device} was paused already"));
         }
-        self.emit(Event::DevicePaused { device: device.clone() });
+        self.emit(Event::Device(DeviceEvent::Paused { device: device.clone() }));
         Ok(match self.ask_all_to_pause(self.slots.of_device(device)) {
             0 => format!("nothing is started on {device} until it is resumed"),
             1 => format!(
@@ -165,11 +159,11 @@ impl Engine {
             }
             Some(_) => {}
             None => self.has_slots_on(device, || {
-                "say how many slots it shall have there with --slots".to_owned()
+                "say how many slots it is to have there with --slots".to_owned()
             })?,
         }
         if was_paused {
-            self.emit(Event::DeviceResumed { device: device.clone() });
+            self.emit(Event::Device(DeviceEvent::Resumed { device: device.clone() }));
         }
         if let Some(slots) = slots {
             self.sharing.release(device);
@@ -256,7 +250,7 @@ impl Engine {
         match decision.map(|decision| &decision.verdict) {
             Some(Decision::Pause(reason)) if reached && trial.continued.is_none() => {
                 let reason = reason.to_string();
-                self.emit(Event::TrialPaused { trial: number, reason, hold: None });
+                self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold: None }));
             }
             _ => self.queue_again(number, "resumed by you"),
         }
@@ -275,7 +269,7 @@ impl Engine {
             Hold::Study => "paused with its study",
         };
         let reason = format!("{whose}; continues {}", self.resume_point(number));
-        self.emit(Event::TrialPaused { trial: number, reason, hold: Some(hold) });
+        self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold: Some(hold) }));
     }
 
     /// A trial that left before its end waits for a slot, or for its user if that is who wants it
@@ -291,7 +285,7 @@ impl Engine {
     pub(super) fn queue_again(&mut self, trial: TrialNumber, why: &str) {
         let until = self.view.trial(trial).and_then(|trial| trial.until);
         let reason = format!("{why}; continues {}", self.resume_point(trial));
-        self.emit(Event::TrialQueued { trial, until, reason });
+        self.emit(Event::Trial(trial, TrialEvent::Queued { until, reason }));
     }
 
     /// Where a trial would continue.

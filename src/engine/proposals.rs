@@ -6,7 +6,7 @@ use super::Engine;
 use super::pruning::history_of;
 use crate::samplers::{self, Ask, Room};
 use crate::study::configuration::{Run, configurations, for_samplers};
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::params::Params;
 use crate::study::spec::{Count, Duplicates};
 use crate::study::state::StudyState;
@@ -36,7 +36,7 @@ impl Proposals {
     }
 
     pub fn apply(&mut self, event: &Event) {
-        if let Event::TrialCreated { trial, params, origin } = event {
+        if let Event::Trial(trial, TrialEvent::Created { params, origin }) = event {
             self.note(*trial, params, origin);
         }
     }
@@ -92,7 +92,7 @@ impl Engine {
 
     pub(super) fn create_trial(&mut self, params: Params, origin: Origin) -> TrialNumber {
         let trial = TrialNumber(self.view.trials.len() as u64);
-        self.emit(Event::TrialCreated { trial, params, origin });
+        self.emit(Event::Trial(trial, TrialEvent::Created { params, origin }));
         trial
     }
 
@@ -135,7 +135,7 @@ impl Engine {
         };
         let trial = self.create_trial(drawn.params, origin);
         if let Some((points, reason)) = drawn.skipped {
-            self.emit(Event::ConfigurationsSkipped { trial, points, reason });
+            self.emit(Event::Trial(trial, TrialEvent::ConfigurationsSkipped { points, reason }));
         }
         Ok(Some(trial))
     }
@@ -213,7 +213,10 @@ mod tests {
         let params: Params = [("x".to_owned(), Value::Int(1))].into_iter().collect();
         for (trial, origin) in [(0, Origin::Enqueued(0)), (1, Origin::Asked)] {
             let trial = TrialNumber(trial);
-            proposals.apply(&Event::TrialCreated { trial, params: params.clone(), origin });
+            proposals.apply(&Event::Trial(
+                trial,
+                TrialEvent::Created { params: params.clone(), origin },
+            ));
         }
         assert_eq!(proposals.first_with(&params), Some(TrialNumber(0)));
         assert_eq!(proposals.first_with(&Params::new()), None);

@@ -3,13 +3,11 @@
 use std::borrow::Cow;
 
 use super::Engine;
-use super::decision_window::DecisionWindow;
-use crate::pruners::{Case, Promotion, PromotionAsk, Pruner};
+use crate::pruners::{Case, Promotion, Pruner};
 use crate::study::configuration::for_pruners;
 use crate::study::decision::Decision;
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::history::History;
-use crate::study::seed::StreamRng;
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -45,35 +43,27 @@ impl Engine {
     /// A paused trial that the pruner lets continue.
     pub(super) fn resume_paused(
         &mut self,
-        choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>,
+        choose: impl FnOnce(&dyn Pruner, History<'_>) -> Option<Promotion>,
     ) -> Option<TrialNumber> {
-        match self.promotion(choose)? {
-            // Whatever its pruner says: a trial that its user paused waits for its user.
-            Promotion::Resume { trial, until, reason }
-                if self.view.trial(trial).is_some_and(Trial::waits_for_its_pruner) =>
-            {
-                self.emit(Event::TrialQueued { trial, until, reason: reason.to_string() });
-                Some(trial)
-            }
-            // No pruner of today's table clones; the first that does brings its event.
-            Promotion::Resume { .. } | Promotion::Clone { .. } => None,
+        let Promotion { trial, until, reason } = self.promotion(choose)?;
+        // Whatever its pruner says: a trial that its user paused waits for its user.
+        if !self.view.trial(trial).is_some_and(Trial::waits_for_its_pruner) {
+            return None;
         }
+        self.emit(Event::Trial(trial, TrialEvent::Queued { until, reason: reason.to_string() }));
+        Some(trial)
     }
 
     /// What the pruner lets continue, as far as it may know.
     pub(super) fn promotion(
         &self,
-        choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>,
+        choose: impl FnOnce(&dyn Pruner, History<'_>) -> Option<Promotion>,
     ) -> Option<Promotion> {
         let known = self.known_view();
         if known.counts.paused == 0 {
             return None;
         }
-        let attempts = || known.trials.iter().map(|trial| u64::from(trial.attempts)).sum();
-        let begun = self.decision_window.as_ref().map_or_else(attempts, DecisionWindow::begun);
-        let mut rng = self.seeds.stream(&format!("promotion/{begun}"));
         let trials = for_pruners(&known.trials);
-        let history = history_of(known, &trials).with_clock(self.spec.step);
-        choose(self.pruner.as_ref(), &PromotionAsk { history }, &mut rng)
+        choose(self.pruner.as_ref(), history_of(known, &trials).with_clock(self.spec.step))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::state::StudyState;
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -23,12 +23,18 @@ impl Queue {
 
     pub fn apply(&mut self, event: &Event) {
         match event {
-            Event::TrialQueued { trial, .. }
-            | Event::TrialContinued { trial, .. }
-            | Event::TrialCreated { trial, .. } => drop(self.waiting.insert(*trial)),
-            Event::AttemptStarted { trial, .. }
-            | Event::TrialFinished { trial, .. }
-            | Event::TrialPaused { trial, .. } => {
+            Event::Trial(
+                trial,
+                TrialEvent::Queued { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::Created { .. },
+            ) => drop(self.waiting.insert(*trial)),
+            Event::Trial(
+                trial,
+                TrialEvent::AttemptStarted { .. }
+                | TrialEvent::Finished { .. }
+                | TrialEvent::Paused { .. },
+            ) => {
                 self.waiting.remove(trial);
                 self.recovered.remove(trial);
             }
@@ -59,7 +65,7 @@ mod tests {
     use super::*;
 
     fn queued(trial: u64) -> Event {
-        Event::TrialQueued { trial: TrialNumber(trial), until: None, reason: String::new() }
+        Event::Trial(TrialNumber(trial), TrialEvent::Queued { until: None, reason: String::new() })
     }
 
     #[test]
@@ -70,7 +76,7 @@ mod tests {
         queue.recover(TrialNumber(3));
         assert_eq!(queue.first(), Some(TrialNumber(3)));
         let trial = TrialNumber(3);
-        queue.apply(&Event::TrialPaused { trial, reason: String::new(), hold: None });
+        queue.apply(&Event::Trial(trial, TrialEvent::Paused { reason: String::new(), hold: None }));
         assert_eq!(queue.first(), Some(TrialNumber(1)));
         assert_eq!(queue.find(|number| number.0 > 2), None);
     }

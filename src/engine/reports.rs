@@ -4,7 +4,7 @@ use super::attempt::Leaving;
 use super::{Effect, Engine};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::{Decision, Reason};
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Metrics;
 use crate::study::remark::Remark;
 use crate::study::time::Timestamp;
@@ -61,7 +61,7 @@ impl Engine {
         if let Some(remark) = remark {
             self.remark(number, attempt, &remark);
         }
-        self.emit(Event::Reported { trial: number, attempt, step, metrics });
+        self.emit(Event::Trial(number, TrialEvent::Reported { attempt, step, metrics }));
         self.note_report(slot, number, step);
         if !counts {
             return;
@@ -75,7 +75,7 @@ impl Engine {
             Judged::Now => self.judge(number, step),
         };
         if judged == Judged::Now && verdict.reason().is_some() {
-            self.emit(Event::Decided { trial: number, step, verdict: verdict.clone() });
+            self.emit(Event::Trial(number, TrialEvent::Decided { step, verdict: verdict.clone() }));
         }
         self.drop_superseded(number);
         let leaving = match &verdict {
@@ -103,7 +103,7 @@ impl Engine {
         *count += 1;
         last.clone_from(&text);
         if *count == 1 && self.remarked.insert((trial, kind)) {
-            self.emit(Event::Remarked { trial, attempt, kind, text, count: 1 });
+            self.emit(Event::Trial(trial, TrialEvent::Remarked { attempt, kind, text, count: 1 }));
         }
     }
 
@@ -124,7 +124,10 @@ impl Engine {
         let Some(slot) = self.hear(trial, attempt) else { return };
         let Checkpoint { step, path, bytes } = checkpoint;
         self.refusals.forget();
-        self.emit(Event::CheckpointSaved { trial, step, path: path.clone(), bytes, system });
+        self.emit(Event::Trial(
+            trial,
+            TrialEvent::CheckpointSaved { step, path: path.clone(), bytes, system },
+        ));
         self.forget_original(trial, &path);
         self.take_in_checkpoint(trial, slot, &path);
     }

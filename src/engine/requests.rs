@@ -3,7 +3,7 @@
 use super::attempt::Leaving;
 use super::{Effect, Engine, Outcome, Phase};
 use crate::study::constraint;
-use crate::study::event::{Answer, Event, Request, Retried};
+use crate::study::event::{Answer, Event, Request, Retried, StudyEvent};
 use crate::study::metric::Number;
 use crate::study::params::{Params, Value};
 use crate::study::time::Timestamp;
@@ -83,7 +83,7 @@ impl Engine {
             Ok(done) => Answer::Done(done),
             Err(Refusal { why, instead }) => Answer::Refused(format!("{why}: {instead}")),
         };
-        self.emit(Event::RequestServed { id, answer });
+        self.emit(Event::Study(StudyEvent::RequestServed { id, answer }));
     }
 
     fn stop_run(&mut self) -> Served {
@@ -119,11 +119,10 @@ impl Engine {
 
     /// Answers those who asked for a trial's end.
     pub(super) fn answer_killers(&mut self, number: TrialNumber) {
-        for (id, _) in
-            self.killing.extract_if(.., |(_, trial)| *trial == number).collect::<Vec<_>>()
-        {
+        let asked = self.killing.extract_if(.., |(_, trial)| *trial == number);
+        for (id, _) in asked.collect::<Vec<_>>() {
             let answer = Answer::Done(format!("trial {number} is killed"));
-            self.emit(Event::RequestServed { id, answer });
+            self.emit(Event::Study(StudyEvent::RequestServed { id, answer }));
         }
     }
 
@@ -131,16 +130,12 @@ impl Engine {
         let problems = self.spec.space.problems(fixed);
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         if !problems.is_empty() {
-            return Err(refused(
-                problems.join("; "),
-                "`hpsearch show` lists the parameters with their ranges",
-            ));
+            let instead = "`hpsearch show` lists the parameters with their ranges";
+            return Err(refused(problems.join("; "), instead));
         }
         if let Some(broken) = constraint::broken(&self.spec.constraints, fixed) {
-            return Err(refused(
-                format!("it breaks the constraint `{}`", broken.expression().text()),
-                "give other values",
-            ));
+            let why = format!("it breaks the constraint `{}`", broken.expression().text());
+            return Err(refused(why, "give other values"));
         }
         // A sampler that is exhausted, as a grid may be, still lets people ask for more.
         let params = match self.spec.space.assemble(fixed, |_, _| Err(())) {
@@ -156,13 +151,11 @@ impl Engine {
         };
         let number = self.create_trial(params.clone(), Origin::Asked);
         self.reopen(format!("trial {number} was enqueued"));
-        let said: Vec<String> = params
-            .iter()
-            .map(|(name, value)| match value {
-                Value::Float(float) => format!("{name}={}", Number(*float)),
-                other => format!("{name}={other}"),
-            })
-            .collect();
+        let said = params.iter().map(|(name, value)| match value {
+            Value::Float(float) => format!("{name}={}", Number(*float)),
+            other => format!("{name}={other}"),
+        });
+        let said: Vec<String> = said.collect();
         Ok(self.when(format!("trial {number} is queued: {}", said.join(" "))))
     }
 
@@ -175,10 +168,8 @@ impl Engine {
                 }
                 _ => format!("`hpsearch kill {number}` ends it first"),
             };
-            return Err(refused(
-                format!("trial {number} has not failed, it is {}", trial.state.as_str()),
-                instead,
-            ));
+            let why = format!("trial {number} has not failed, it is {}", trial.state.as_str());
+            return Err(refused(why, instead));
         }
         self.queue_failed(number);
         Ok(self.when(format!("trial {number} is queued again")))
@@ -193,10 +184,11 @@ impl Engine {
                 "there is nothing to retry; `hpsearch trials` shows them",
             )),
             [only] => Ok(self.when(format!("trial {only} is queued again"))),
-            [first, .., last] => Ok(self.when(format!(
-                "{} failed trials are queued again, {first} to {last}",
-                failed.len()
-            ))),
+            [first, .., last] => {
+                let count = failed.len();
+                let done = format!("{count} failed trials are queued again, {first} to {last}");
+                Ok(self.when(done))
+            }
         }
     }
 
@@ -212,17 +204,16 @@ impl Engine {
             self.phase = Phase::Searching;
         }
         if self.view.finished.is_some() {
-            self.emit(Event::StudyReopened { reason });
+            self.emit(Event::Study(StudyEvent::Reopened { reason }));
         }
     }
 
     /// The sentence with when that happens, where it is not now.
     pub(super) fn when(&self, done: String) -> String {
         match (&self.view.paused, &self.phase) {
-            (Some(_), _) => format!(
-                "{done}; the study is paused, and continues when it is \
-                resumed"
-            ),
+            (Some(_), _) => {
+                format!("{done}; the study is paused, and continues when it is resumed")
+            }
             (None, Phase::Waiting | Phase::Draining(_) | Phase::Over) => {
                 format!("{done}; it starts when the study is run")
             }

@@ -9,7 +9,7 @@ use super::attempt::RunningAttempt;
 use super::{Effect, Engine};
 use crate::storage::paths::original_of;
 use crate::study::checkpoint::Checkpoint;
-use crate::study::event::Event;
+use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::metric::{Direction, Score};
 use crate::study::spec::{StudySpec, ValueRule};
 use crate::study::state::{StudyState, value_step};
@@ -106,15 +106,8 @@ impl Rule {
             ranked.iter().take(keep).map(|trial| trial.number).collect();
         let mut dropped = Vec::new();
         for trial in trials {
-            let needed = match trial.state {
-                TrialState::Complete if best.contains(&trial.number) => {
-                    self.best_of(trial).into_iter().collect()
-                }
-                TrialState::Complete | TrialState::Pruned | TrialState::Failed => Vec::new(),
-                TrialState::Queued | TrialState::Running | TrialState::Paused => {
-                    self.needed_to_go_on(trial)
-                }
-            };
+            let is_over = trial.state.is_finished() && !best.contains(&trial.number);
+            let needed = if is_over { Vec::new() } else { self.needed(trial) };
             dropped.extend(others(trial, &needed));
         }
         dropped
@@ -129,14 +122,7 @@ impl Rule {
         let in_vain =
             |trial: &&&Trial| matches!(trial.state, TrialState::Pruned | TrialState::Failed);
         order.extend(trials.iter().filter(in_vain).flat_map(|trial| others(trial, &[])));
-        for trial in trials {
-            let needed = match trial.state {
-                TrialState::Pruned | TrialState::Failed => continue,
-                TrialState::Complete => self.best_of(trial).into_iter().collect(),
-                _ => self.needed_to_go_on(trial),
-            };
-            order.extend(others(trial, &needed));
-        }
+        order.extend(trials.iter().flat_map(|trial| others(trial, &self.needed(trial))));
         order.extend(ranked.iter().skip(1).rev().filter_map(|trial| {
             Some((trial.number, trial.checkpoints.get(self.best_of(trial)?)?))
         }));
@@ -184,6 +170,16 @@ impl Rule {
         let step = value_step(self.value, self.direction, trial);
         let exact = trial.checkpoints.iter().rposition(|checkpoint| Some(checkpoint.step) == step);
         exact.or_else(|| trial.checkpoints.len().checked_sub(1))
+    }
+
+    /// Of a trial that keeps any: a complete one keeps its best, and one that is not over what it
+    /// needs to go on.
+    fn needed(&self, trial: &Trial) -> Vec<usize> {
+        match trial.state {
+            TrialState::Complete => self.best_of(trial).into_iter().collect(),
+            TrialState::Pruned | TrialState::Failed => Vec::new(),
+            _ => self.needed_to_go_on(trial),
+        }
     }
 
     /// The checkpoint to continue from, the best one (to export), and those not yet reported.
@@ -236,8 +232,10 @@ impl Retention {
     /// Takes in an event that `view` has.
     pub fn apply(&mut self, view: &StudyState, event: &Event) {
         match event {
-            Event::CheckpointSaved { trial, .. } => drop(self.holding.insert(*trial)),
-            Event::CheckpointDropped { trial, .. }
+            Event::Trial(trial, TrialEvent::CheckpointSaved { .. }) => {
+                self.holding.insert(*trial);
+            }
+            Event::Trial(trial, TrialEvent::CheckpointDropped { .. })
                 if view.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) =>
             {
                 self.holding.remove(trial);
@@ -253,14 +251,10 @@ impl Retention {
             return None;
         }
         // With several runs of a configuration, its mean is what counts.
-        let means: BTreeMap<TrialNumber, f64> = match spec.replicates {
-            1 => BTreeMap::new(),
-            _ => view
-                .ranked_configurations()
-                .into_iter()
-                .map(|(number, sample)| (number, sample.mean))
-                .collect(),
-        };
+        let configurations =
+            if spec.replicates == 1 { Vec::new() } else { view.ranked_configurations() };
+        let means: BTreeMap<TrialNumber, f64> =
+            configurations.into_iter().map(|(number, sample)| (number, sample.mean)).collect();
         let with_mean = |trial: &Trial| {
             let mean = means.get(&trial.number)?;
             Some(Trial { value: Some(*mean), ..trial.clone() })
@@ -322,7 +316,7 @@ impl Engine {
         if let (Some(bytes), Some(limit)) = (exceeded, self.spec.checkpoints.max_disk)
             && !self.retention.exceeded
         {
-            self.emit(Event::DiskExceeded { bytes, limit });
+            self.emit(Event::Study(StudyEvent::DiskExceeded { bytes, limit }));
         }
         self.retention.exceeded = exceeded.is_some();
     }
@@ -351,7 +345,7 @@ impl Engine {
         if let Some(path) =
             original_of(copy).filter(|original| self.lists(number, |listed| listed == original))
         {
-            self.emit(Event::CheckpointDropped { trial: number, path });
+            self.emit(Event::Trial(number, TrialEvent::CheckpointDropped { path }));
         }
     }
 
@@ -372,7 +366,7 @@ impl Engine {
     }
 
     fn drop_one(&mut self, trial: TrialNumber, path: PathBuf) {
-        self.emit(Event::CheckpointDropped { trial, path: path.clone() });
+        self.emit(Event::Trial(trial, TrialEvent::CheckpointDropped { path: path.clone() }));
         self.effects.push(Effect::Remove { trial, path });
     }
 

@@ -7,7 +7,7 @@ use super::decision_window::DecisionWindow;
 use super::goal::is_asked_for;
 use super::{Assignment, Effect, Engine, Outcome, Phase};
 use crate::study::device::Device;
-use crate::study::event::Event;
+use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::seed::SeedTree;
 use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber};
 
@@ -68,7 +68,7 @@ impl Engine {
     fn learn(&mut self) -> bool {
         let next = self.decision_window.as_ref().and_then(DecisionWindow::next_known);
         let Some(trial) = next else { return false };
-        self.emit(Event::ResultsKnown { trial });
+        self.emit(Event::Trial(trial, TrialEvent::ResultsKnown));
         self.check_limits();
         true
     }
@@ -90,7 +90,7 @@ impl Engine {
         let found = self
             .queue
             .first()
-            .or_else(|| self.resume_paused(|pruner, ask, rng| pruner.promote(ask, rng)))
+            .or_else(|| self.resume_paused(|pruner, history| pruner.promote(history)))
             .or_else(|| self.create_replicate());
         if found.is_some() {
             return Ok(found);
@@ -106,7 +106,7 @@ impl Engine {
         {
             return Ok(None);
         }
-        Ok(self.resume_paused(|pruner, ask, _| pruner.conclude(ask)))
+        Ok(self.resume_paused(|pruner, history| pruner.conclude(history)))
     }
 
     /// Whether something may be started on a slot.
@@ -163,19 +163,21 @@ impl Engine {
         let expected = shares.then(|| self.memory_estimate(trial)).flatten();
         if self.view.finished.is_some() {
             let reason = "its budget leaves room for more".to_owned();
-            self.emit(Event::StudyReopened { reason });
+            self.emit(Event::Study(StudyEvent::Reopened { reason }));
         }
         let resume = assignment.resume.as_ref();
         let device_micros = self.budgets.meter.start(&assignment.slot.device, self.now);
-        self.emit(Event::AttemptStarted {
-            trial: number,
-            attempt,
-            slot: assignment.slot.clone(),
-            resume: resume.map(|checkpoint| (checkpoint.step, checkpoint.path.clone())),
-            until: assignment.until,
-            rows_at_once: assignment.rows_at_once.map(|rows| rows.train as u64),
-            device_micros,
-        });
+        self.emit(Event::Trial(
+            number,
+            TrialEvent::AttemptStarted {
+                attempt,
+                slot: assignment.slot.clone(),
+                resume: resume.map(|checkpoint| (checkpoint.step, checkpoint.path.clone())),
+                until: assignment.until,
+                rows_at_once: assignment.rows_at_once.map(|rows| rows.train as u64),
+                device_micros,
+            },
+        ));
         let slot = &mut self.slots[index];
         slot.warm = true;
         slot.running = Some(RunningAttempt::new(number, attempt, self.now, expected));

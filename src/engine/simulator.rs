@@ -9,7 +9,7 @@ use world::{World, moved};
 
 use super::{Engine, EngineError, Outcome, end_of_killed_runner};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Event, Request};
+use crate::study::event::{Event, Request, RunnerEvent};
 use crate::study::params::Params;
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyState;
@@ -205,7 +205,7 @@ impl Simulation {
 fn end_of_last_runner(view: &StudyState, journal: &[Turn]) -> Option<Event> {
     let events: Vec<(Timestamp, &Event)> = events_of(journal).collect();
     let begun = events.iter().rposition(|(_, event)| {
-        matches!(event, Event::RunnerStarted { .. } | Event::RunnerStopped { .. })
+        matches!(event, Event::Runner(RunnerEvent::Started { .. } | RunnerEvent::Stopped { .. }))
     })?;
     end_of_killed_runner(view.paused.is_some(), events[begun..].iter().copied())
 }

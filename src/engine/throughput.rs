@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::load::float;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
@@ -43,8 +44,7 @@ impl Work {
     }
 
     fn speed(self) -> Option<f64> {
-        (self.samples > 0 && self.seconds > 0.0 && self.amount > 0.0)
-            .then(|| self.amount / self.seconds)
+        (self.seconds > 0.0 && self.amount > 0.0).then(|| self.amount / self.seconds)
     }
 }
 
@@ -230,11 +230,6 @@ impl Throughput {
             && !trials.is_empty()
             && trials.iter().all(|trial| self.cores.at(trial.trial, self.slots).samples >= 5)
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "steps and counts, compared as shares")]
-fn float(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -9,10 +9,12 @@ use std::cmp::Ordering;
 use replay::Replay;
 pub use tables::hold_tables;
 
+use serde::Serialize;
+
 use super::EngineError;
 use crate::pruners::PRUNERS;
 use crate::samplers::SAMPLERS;
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::spec::{AlgorithmSpec, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -45,7 +47,7 @@ pub struct Verified {
 pub const ORDER: &str = "order";
 
 /// A sampler or pruner that decides by other rules now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VersionChange {
     /// `sampler` or `pruner`.
     pub kind: &'static str,
@@ -94,7 +96,7 @@ fn misplaced(journal: &[Entry]) -> Option<Difference> {
     let mut next = TrialNumber(0);
     for entry in journal {
         let Some(trial) = entry.2.trial() else { continue };
-        let is_created = matches!(entry.2, Event::TrialCreated { .. });
+        let is_created = matches!(entry.2, Event::Trial(_, TrialEvent::Created { .. }));
         let now = match trial.cmp(&next) {
             Ordering::Less if is_created => format!("trial {trial} was created before"),
             Ordering::Equal if is_created => {

@@ -49,10 +49,13 @@ pub fn write(
     fs::create_dir_all(parent).map_err(ExportError::io("make", parent))?;
     let mut kept = Vec::new();
     let model = if exported.checkpoint.is_some() { Model::Exported } else { Model::None };
-    let (_, known) = {
+    let known = {
         let _alone = draft::alone(target.path());
         kept.extend(draft::settle(target.path()));
-        place_for(target, otherwise, &Stamps::new(), model)?
+        match place(target, otherwise, &Stamps::new(), model)? {
+            (_, Found::Export(earlier), _) => earlier.stamps,
+            _ => Stamps::new(),
+        }
     };
     let mut draft = Draft::beside(target.path(), Purpose::Draft)?;
     let contents = fill(exported, &mut draft, told)?;
@@ -93,18 +96,6 @@ impl Model {
             why: Obstacle::HoldsModel(names),
         })
     }
-}
-
-/// Where the export goes, and the stamps of what is replaced there.
-fn place_for(
-    target: &Target,
-    otherwise: Otherwise,
-    known: &Stamps,
-    model: Model,
-) -> Result<(Target, Stamps), ExportError> {
-    let (place, found, _) = place(target, otherwise, known, model)?;
-    let stamps = if let Found::Export(earlier) = found { earlier.stamps } else { Stamps::new() };
-    Ok((place, stamps))
 }
 
 /// The first of the places that may be written, what is there, and why it is not the one that was

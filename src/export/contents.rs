@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::ExportError;
+use super::earlier::names;
 use super::marker::{self, Written};
 use crate::storage::sqlite::is_open_here;
 
@@ -140,11 +141,7 @@ impl Walk<'_> {
             )));
         }
         self.above.push((metadata.dev(), metadata.ino()));
-        let entries = fs::read_dir(path).and_then(|entries| {
-            entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()
-        });
-        let mut names = entries.map_err(ExportError::io("read", path))?;
-        names.sort();
+        let names = names(path)?;
         let digests = self.digests(path)?;
         if let Some(missing) =
             digests.iter().flat_map(BTreeMap::keys).find(|name| !path.join(name).is_file())

@@ -135,7 +135,7 @@ pub(super) fn look(directory: &Path, depth: Depth, known: &Stamps) -> Result<Fou
 }
 
 /// The names in a directory, in their order.
-fn names(directory: &Path) -> Result<Vec<OsString>, ExportError> {
+pub(super) fn names(directory: &Path) -> Result<Vec<OsString>, ExportError> {
     let entries = fs::read_dir(directory).and_then(|entries| {
         entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()
     });

@@ -7,14 +7,48 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::study::event::Event;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::space::Space;
 use crate::study::spec::{Milestones, Program};
-use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, TrialNumber};
+
+fn trial() -> Trial {
+    Trial::new(TrialNumber(0), Params::new(), Origin::Asked, Timestamp(0))
+}
+
+fn exported<'a>(
+    spec: &'a StudySpec,
+    trial: &'a Trial,
+    checkpoint: Option<&'a Path>,
+) -> Exported<'a> {
+    Exported {
+        spec,
+        trial,
+        checkpoint,
+        step: None,
+        holds: Holds::Value,
+        metrics: Metrics::default(),
+        recipe: Recipe::of(spec, trial, None, Milestones::default()).unwrap(),
+        leaders: Vec::new(),
+        quantized: None,
+    }
+}
+
+/// Puts a file there the first time that it is called.
+fn put_once<'a>(place: &'a Place, name: &'a str) -> impl FnMut(u64, u64) + use<'a> {
+    let mut is_put = false;
+    move |_, _| {
+        if !std::mem::replace(&mut is_put, true) {
+            place.put(name, "mine");
+        }
+    }
+}
+
+/// What an export with one file of a checkpoint holds.
+const WHOLE: [&str; 5] =
+    [".hpsearch-export.json", "README.md", "best.toml", "metrics.json", "weights"];
 
 /// A directory with a checkpoint of a command's.
 struct Place {
@@ -53,28 +87,9 @@ impl Place {
     ) -> Result<Placed, ExportError> {
         let spec =
             StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
-        let mut view = StudyState::new(&spec);
-        view.apply(
-            Timestamp(0),
-            &Event::TrialCreated {
-                trial: TrialNumber(0),
-                params: Params::new(),
-                origin: Origin::Asked,
-            },
-        );
-        let trial = view.trials.swap_remove(0);
+        let trial = trial();
         let checkpoint = self.path("checkpoint");
-        let exported = Exported {
-            spec: &spec,
-            trial: &trial,
-            checkpoint: Some(&checkpoint),
-            step: None,
-            holds: Holds::Value,
-            metrics: Metrics::default(),
-            recipe: Recipe::of(&spec, &trial, None, Milestones::default()).unwrap(),
-            leaders: Vec::new(),
-            quantized: None,
-        };
+        let exported = exported(&spec, &trial, Some(&checkpoint));
         let target =
             Target::new(&self.path("model"), vec![(Needed::Checkpoint, checkpoint.clone())])?;
         write(&exported, &target, otherwise, told)
@@ -88,20 +103,13 @@ impl Place {
     }
 
     /// Everything below, directories with a `/`.
-    fn tree(&self) -> Vec<String> {
-        self.tree_below("")
-    }
-
     fn tree_below(&self, name: &str) -> Vec<String> {
         fn walk(root: &Path, directory: &Path, into: &mut Vec<String>) {
             for entry in fs::read_dir(directory).unwrap().flatten() {
                 let path = entry.path();
                 let is_directory = entry.file_type().unwrap().is_dir();
-                into.push(format!(
-                    "{}{}",
-                    path.strip_prefix(root).unwrap().to_string_lossy(),
-                    if is_directory { "/" } else { "" }
-                ));
+                let below = path.strip_prefix(root).unwrap().to_string_lossy();
+                into.push(format!("{below}{}", if is_directory { "/" } else { "" }));
                 if is_directory {
                     walk(root, &path, into);
                 }
@@ -144,10 +152,7 @@ fn an_export_replaces_an_export_and_leaves_nothing_beside_it() {
         (place.path("model"), Vec::<PathBuf>::new(), true)
     );
     assert_eq!(place.read("model/weights"), "three");
-    assert_eq!(
-        place.tree_below("model"),
-        [".hpsearch-export.json", "README.md", "best.toml", "metrics.json", "weights"]
-    );
+    assert_eq!(place.tree_below("model"), WHOLE);
     assert_eq!(place.beside(), ["checkpoint", "model"]);
 }
 
@@ -163,12 +168,12 @@ fn a_directory_that_merely_holds_a_best_toml_is_refused() {
     ] {
         place.put(name, "mine");
     }
-    let before = place.tree();
+    let before = place.tree_below("");
     let Obstacle::NoExport(names) = place.refusal() else { panic!("it is no export") };
     assert_eq!(names.len(), 5);
     let message = place.export().unwrap_err().to_string();
     assert!(message.contains("`a`, `best.toml`, `runs` and 2 more"), "{message}");
-    assert_eq!(place.tree(), before);
+    assert_eq!(place.tree_below(""), before);
 }
 
 #[test]
@@ -186,11 +191,11 @@ fn an_export_with_an_unknown_file_or_directory_is_refused_by_its_name() {
         place.put("checkpoint/inner/more", "two");
         place.export().unwrap();
         place.put(&format!("model/{unknown}"), "mine");
-        let before = place.tree();
+        let before = place.tree_below("");
         let Obstacle::Unknown(names) = place.refusal() else { panic!("{unknown} is unknown") };
         assert!(Path::new(unknown).starts_with(&names[0]), "{unknown}: {names:?}");
         assert_eq!(
-            (place.tree(), place.read(&format!("model/{unknown}"))),
+            (place.tree_below(""), place.read(&format!("model/{unknown}"))),
             (before, "mine".into())
         );
     }
@@ -280,13 +285,7 @@ fn what_may_be_an_export_of_an_earlier_version_with_files_of_a_command_is_refuse
 fn what_is_put_into_the_old_export_while_the_new_one_is_written_survives() {
     let place = Place::new();
     place.export().unwrap();
-    let mut is_put = false;
-    let put = &mut |_, _| {
-        if !std::mem::replace(&mut is_put, true) {
-            place.put("model/notes.md", "mine");
-        }
-    };
-    let refused = place.export_with(Otherwise::Refuse, put);
+    let refused = place.export_with(Otherwise::Refuse, &mut put_once(&place, "model/notes.md"));
     assert!(
         matches!(refused, Err(ExportError::Occupied { why: Obstacle::Unknown(_), .. })),
         "{refused:?}"
@@ -308,14 +307,8 @@ fn an_export_that_may_not_replace_goes_beside_and_says_why() {
         assert_eq!(placed.directory, place.path("model-3"));
         assert!(placed.refused.unwrap().to_string().contains("notes.md"));
     }
-    let mut is_put = false;
-    let placed = place
-        .export_with(Otherwise::Beside, &mut |_, _| {
-            if !std::mem::replace(&mut is_put, true) {
-                place.put("model-3/late", "mine");
-            }
-        })
-        .unwrap();
+    let late = &mut put_once(&place, "model-3/late");
+    let placed = place.export_with(Otherwise::Beside, late).unwrap();
     assert_eq!(
         (placed.directory, place.read("model-3/late")),
         (place.path("model-4"), "mine".into())
@@ -480,10 +473,7 @@ fn fifos_sockets_and_links_to_devices_are_left_out_and_told_of() {
             .map(|(name, why)| (name.into(), why))
             .into();
     assert_eq!(placed.left_out, left_out);
-    assert_eq!(
-        place.tree_below("model"),
-        [".hpsearch-export.json", "README.md", "best.toml", "metrics.json", "weights"]
-    );
+    assert_eq!(place.tree_below("model"), WHOLE);
 }
 
 #[test]
@@ -698,26 +688,8 @@ fn the_card_names_the_task_that_the_model_was_trained_for() {
         let arguments = [("task".to_owned(), serde_json::Value::from(task))].into();
         let program = Program::Trainer { arguments, data: Default::default() };
         let spec = StudySpec::new("s", "eval_loss", Direction::Minimize, Space::default(), program);
-        let mut view = StudyState::new(&spec);
-        view.apply(
-            Timestamp(0),
-            &Event::TrialCreated {
-                trial: TrialNumber(0),
-                params: Params::new(),
-                origin: Origin::Asked,
-            },
-        );
-        let exported = Exported {
-            spec: &spec,
-            trial: &view.trials[0],
-            checkpoint: None,
-            step: None,
-            holds: Holds::Value,
-            metrics: Metrics::default(),
-            recipe: Recipe::of(&spec, &view.trials[0], None, Milestones::default()).unwrap(),
-            leaders: Vec::new(),
-            quantized: None,
-        };
+        let trial = trial();
+        let exported = exported(&spec, &trial, None);
         let card = card::card(&exported);
         assert!(
             card.contains("pipeline_tag: text-classification\n") && card.contains(words),

@@ -77,7 +77,7 @@ struct Session {
     lease: OwnLease,
     engine: Engine,
     clock: Clock,
-    /// Attempts that shall leave: killed, out of time, or the study stops.
+    /// Attempts that are to leave: killed, out of time, or the study stops.
     leaving: BTreeSet<(TrialNumber, AttemptNumber)>,
     outcome: Option<Outcome>,
     looked: Instant,
@@ -92,18 +92,10 @@ impl OpenStudy {
         let view = store.view(study.id)?;
         let engine = Engine::on_demand(study.spec.clone(), view).map_err(RunnerError::Engine)?;
         let clock = runner::clock_of(store.as_ref(), study.id)?;
-        let (leaving, looked) = (BTreeSet::new(), Instant::now());
-        let mut session = Session {
-            store,
-            study,
-            lease,
-            engine,
-            clock,
-            leaving,
-            outcome: None,
-            looked,
-            is_broken: false,
-        };
+        let (leaving, outcome) = (BTreeSet::new(), None);
+        let (looked, is_broken) = (Instant::now(), false);
+        let mut session =
+            Session { store, study, lease, engine, clock, leaving, outcome, looked, is_broken };
         let host = runner::this_process().host;
         let requests = waiting.into_iter().map(|stored| (stored.id, stored.request)).collect();
         session.step(Input::Begin { pid: std::process::id(), host, requests })?;
@@ -125,12 +117,8 @@ impl OpenStudy {
             let effects = session.engine.ask(now).map_err(StudyError::Sampler)?;
             let (launched, _) = session.carry_out(effects)?;
             if let Some(assignment) = launched {
-                return Ok(Some(AskedTrial {
-                    session: Arc::clone(&self.session),
-                    assignment,
-                    verdict: None,
-                    told: false,
-                }));
+                let session = Arc::clone(&self.session);
+                return Ok(Some(AskedTrial { session, assignment, verdict: None, told: false }));
             }
             if session.outcome.is_some() || session.engine.view().paused.is_none() {
                 return Ok(None);
@@ -239,12 +227,8 @@ impl AskedTrial {
         let (trial, attempt) = self.key();
         let mut session = locked(&self.session);
         session.look()?;
-        let (_, verdict) = session.step(Input::Report {
-            trial,
-            attempt,
-            step,
-            metrics: metrics.into_iter().collect(),
-        })?;
+        let metrics = metrics.into_iter().collect();
+        let (_, verdict) = session.step(Input::Report { trial, attempt, step, metrics })?;
         if let Some(verdict) = verdict.filter(|verdict| !matches!(verdict, Decision::Continue(_))) {
             self.verdict.get_or_insert(verdict);
         }
@@ -252,7 +236,7 @@ impl AskedTrial {
         Ok(if leaves { GoOn::No } else { GoOn::Yes })
     }
 
-    /// Why it shall leave, once a report was answered so.
+    /// Why it is to leave, once a report was answered so.
     pub fn verdict(&self) -> Option<&Decision> {
         self.verdict.as_ref()
     }

@@ -6,15 +6,14 @@ mod rungs;
 
 use std::cell::RefCell;
 
-use self::forecast_rank::ForecastRank;
+use self::forecast_rank::RankAtRung;
 use self::rungs::{Rung, Rungs};
-use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
+use super::{Case, Promotion, Pruner, PrunerEntry};
 use crate::study::decision::{Decision, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, FieldKind, field};
 use crate::study::history::History;
 use crate::study::metric::{Middle, Score};
 use crate::study::registry::{Consequence, RegistryError};
-use crate::study::seed::StreamRng;
 use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::step::UnitStep;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -65,10 +64,10 @@ pub(super) const MODE: Field = field(
 
 pub(super) const RANK_BY: Field = field(
     "rank_by",
-    FieldKind::Choice(&["value", "end"]),
+    FieldKind::Choice(&["value", "forecast", "end"]),
     FieldDefault::Text("value"),
     "rank trials by their values at a rung, or by final values forecast from the learning curves \
-     and parameters of those that continued",
+     and parameters of those that continued; `end` is the older word for `forecast`",
 );
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
@@ -113,7 +112,7 @@ enum Mode {
 /// - `mode = "stop"` (Ray Tune's and Syne Tune's stopping type): with n trials at the rung, a trial
 ///   continues if fewer than `floor(n / eta)` are better, and always while n < eta. Equals share a
 ///   rank, so a tie with the last one to continue continues too.
-/// - `rank_by = "end"`: where the curves and parameters of those that continued foretell ends
+/// - `rank_by = "forecast"`: where the curves and parameters of those that continued foretell ends
 ///   better than values at the rung do ([`forecast_curves`](crate::analysis::learning_curve)),
 ///   trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing
 ///   differs.
@@ -170,8 +169,7 @@ impl Asha {
     ) -> Result<Self, RegistryError> {
         let (asha, max_resource) = Asha::with_one_bracket(spec, budget)?;
         let Some(max_resource) = max_resource else {
-            let why = "brackets are counted from the step of a full trial: write `max_resource`"
-                .to_owned();
+            let why = "brackets are counted from the step of a full trial: write `max_resource`";
             return Err(problem(spec, "max_resource", why));
         };
         let next = asha.rungs.last().map(|rung| rung.saturating_mul(asha.reduction_factor));
@@ -203,29 +201,16 @@ impl Asha {
             });
         }
         let mode = if MODE.of::<String>(spec) == "promote" { Mode::Promote } else { Mode::Stop };
-        let by_end = RANK_BY.of::<String>(spec) == "end";
+        let by_end = RANK_BY.of::<String>(spec) != "value";
         if by_end && mode == Mode::Promote {
-            return Err(problem(
-                spec,
-                "rank_by",
-                "ends are foretold from trials that continued, and with `mode = \"promote\"` all \
-                 wait: leave out one of both"
-                    .to_owned(),
-            ));
+            let why = "ends are foretold from trials that continued, and with \
+                       `mode = \"promote\"` all wait: leave out one of both";
+            return Err(problem(spec, "rank_by", why));
         }
         let middle = Middle::of_version(spec.version, MEDIAN_SINCE);
-        Ok((
-            Asha {
-                rungs,
-                reduction_factor,
-                mode,
-                by_end,
-                middle,
-                shares: vec![1.0],
-                standing: RefCell::default(),
-            },
-            max_resource,
-        ))
+        let (shares, standing) = (vec![1.0], RefCell::default());
+        let asha = Asha { rungs, reduction_factor, mode, by_end, middle, shares, standing };
+        Ok((asha, max_resource))
     }
 
     /// The bracket of `trial`. Multiples of the golden ratio, modulo 1, spread evenly at every
@@ -238,11 +223,7 @@ impl Asha {
     }
 
     fn rungs_of(&self, trial: TrialNumber) -> &[u64] {
-        self.rungs_of_bracket(self.bracket(trial))
-    }
-
-    fn rungs_of_bracket(&self, bracket: usize) -> &[u64] {
-        self.rungs.get(bracket..).unwrap_or(&[])
+        self.rungs.get(self.bracket(trial)..).unwrap_or(&[])
     }
 
     /// Asks about a rung of the whole ladder as it is now in a bracket.
@@ -261,16 +242,15 @@ impl Asha {
     /// The index of the highest rung that the report at `step` is the first to reach.
     fn reached(&self, trial: &Trial, step: u64) -> Option<usize> {
         let before = trial.curve.iter().rev().map(|(at, _)| *at).find(|at| *at < step);
-        let index = self
-            .rungs
-            .partition_point(|rung| *rung <= step)
-            .checked_sub(1)
-            .filter(|index| *index >= self.bracket(trial.number))?;
+        let index = self.rungs.partition_point(|rung| *rung <= step).checked_sub(1)?;
         let rung = self.rungs[index];
         // A rerun that reports at other steps than the first run does not reach a rung twice.
         let judged =
             trial.decisions.iter().any(|decision| decision.step >= rung && decision.step != step);
-        (before.is_none_or(|before| before < rung) && !judged).then_some(index)
+        let is_first = index >= self.bracket(trial.number)
+            && before.is_none_or(|before| before < rung)
+            && !judged;
+        is_first.then_some(index)
     }
 
     /// Its place by the end that is expected of it, where that says more than its value.
@@ -280,7 +260,7 @@ impl Asha {
         own: Score,
         index: usize,
         population: usize,
-    ) -> Option<ForecastRank> {
+    ) -> Option<RankAtRung> {
         if !self.by_end || self.survivors(population) == 0 || !own.loss().is_finite() {
             return None;
         }
@@ -294,13 +274,8 @@ impl Asha {
         population as u64 / self.reduction_factor
     }
 
-    fn judge_for_good(
-        &self,
-        population: usize,
-        rank: u64,
-        at: UnitStep,
-        forecast_from: Option<u64>,
-    ) -> Decision {
+    fn judge_for_good(&self, place: RankAtRung, at: UnitStep) -> Decision {
+        let RankAtRung { population, rank, forecast_from } = place;
         // Below the reduction factor there are too few to choose from.
         let first = match self.survivors(population) {
             0 => self.reduction_factor - 1,
@@ -328,7 +303,7 @@ impl Asha {
             first: survivors,
             until: next.map(|next| history.clock().at(next)),
         };
-        Some(Promotion::Resume { trial, until: next, reason })
+        Some(Promotion { trial, until: next, reason })
     }
 }
 
@@ -346,13 +321,11 @@ impl Pruner for Asha {
         let (population, rank) =
             self.at_rung(history, self.bracket(trial.number), index, standing).unwrap_or((1, 1));
         match self.mode {
-            Mode::Stop => match self.foreseen(case, own, index, population) {
-                Some(place) => {
-                    let forecast_from = Some(place.went_on as u64);
-                    self.judge_for_good(place.population, place.rank, at, forecast_from)
-                }
-                None => self.judge_for_good(population, rank, at, None),
-            },
+            Mode::Stop => {
+                let by_value = RankAtRung { population, rank, forecast_from: None };
+                let place = self.foreseen(case, own, index, population).unwrap_or(by_value);
+                self.judge_for_good(place, at)
+            }
             Mode::Promote => Decision::Pause(Reason::Rung {
                 rung: self.rungs[index],
                 rank,
@@ -362,44 +335,37 @@ impl Pruner for Asha {
         }
     }
 
-    fn promote(&self, ask: &PromotionAsk<'_>, _rng: &mut StreamRng) -> Option<Promotion> {
+    fn promote(&self, history: History<'_>) -> Option<Promotion> {
         if self.mode == Mode::Stop {
             return None;
         }
         (0..self.rungs.len()).rev().find_map(|index| {
             // A rung belongs to the brackets that begin at it or below.
             (0..self.shares.len().min(index + 1))
-                .find_map(|bracket| self.promotable(ask.history, bracket, index))
+                .find_map(|bracket| self.promotable(history, bracket, index))
         })
     }
 
-    fn conclude(&self, ask: &PromotionAsk<'_>) -> Option<Promotion> {
-        let trials = ask.history.trials();
+    fn conclude(&self, history: History<'_>) -> Option<Promotion> {
+        let trials = history.trials();
         if self.mode == Mode::Stop || trials.iter().any(|trial| trial.state == TrialState::Complete)
         {
             return None;
         }
         let waiting = |index: usize| {
             let best =
-                |bracket| self.at_rung(ask.history, bracket, index, Rung::best_waiting).flatten();
+                |bracket| self.at_rung(history, bracket, index, Rung::best_waiting).flatten();
             (0..self.shares.len().min(index + 1)).filter_map(best).min()
         };
         let (rung, (_, trial)) = (0..self.rungs.len())
             .rev()
             .find_map(|index| waiting(index).map(|best| (self.rungs[index], best)))?;
-        Some(Promotion::Resume { trial, until: None, reason: Reason::Concluded { rung } })
+        Some(Promotion { trial, until: None, reason: Reason::Concluded { rung } })
     }
 
     fn milestones(&self, budget: Option<u64>) -> Milestones {
-        Milestones {
-            every: None,
-            at: self
-                .rungs
-                .iter()
-                .copied()
-                .filter(|rung| budget.is_none_or(|budget| *rung < budget))
-                .collect(),
-        }
+        let is_before_end = |rung: &u64| budget.is_none_or(|budget| *rung < budget);
+        Milestones { every: None, at: self.rungs.iter().copied().filter(is_before_end).collect() }
     }
 
     fn first_rung(&self, trial: TrialNumber) -> Option<u64> {
@@ -407,9 +373,10 @@ impl Pruner for Asha {
     }
 }
 
-fn problem(spec: &AlgorithmSpec, option: &str, why: String) -> RegistryError {
+/// An option that contradicts others or the study.
+pub(super) fn problem(spec: &AlgorithmSpec, option: &str, why: impl Into<String>) -> RegistryError {
     let (policy, option) = (spec.name.clone(), option.to_owned());
-    RegistryError::Option { policy, option, why, consequence: None }
+    RegistryError::Option { policy, option, why: why.into(), consequence: None }
 }
 
 fn rungs_below(max_resource: Option<u64>, min_resource: u64, factor: u64) -> Vec<u64> {
@@ -421,19 +388,13 @@ fn rungs_below(max_resource: Option<u64>, min_resource: u64, factor: u64) -> Vec
 #[expect(clippy::cast_precision_loss, reason = "rungs and their number, for shares")]
 fn weights_of_entry(rungs: &[u64], brackets: u64, max_resource: Option<u64>) -> Vec<f64> {
     // Without a known end the ladder is as good as endless, and K / (K - s) is 1.
-    let levels = |skipped: usize| {
-        if max_resource.is_some() {
-            (rungs.len() + 1) as f64 / (rungs.len() + 1 - skipped) as f64
-        } else {
-            1.0
-        }
+    let count = rungs.len() + 1;
+    let levels = |skipped: usize| match max_resource {
+        Some(_) => count as f64 / (count - skipped) as f64,
+        None => 1.0,
     };
-    rungs
-        .iter()
-        .take(usize::try_from(brackets).unwrap_or(1))
-        .enumerate()
-        .map(|(s, rung)| levels(s) / *rung as f64)
-        .collect()
+    let rungs = rungs.iter().take(usize::try_from(brackets).unwrap_or(1));
+    rungs.enumerate().map(|(s, rung)| levels(s) / *rung as f64).collect()
 }
 
 /// How many trials Hyperband begins in each bracket, most first: `ceil(n / (s + 1) eta^s)` for s

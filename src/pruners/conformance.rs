@@ -1,13 +1,12 @@
 //! What every pruner must hold, whatever its rule: the suite that an implementor runs (each line of
 //! `PRUNERS` does).
 
-use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
+use super::{Case, Promotion, Pruner, PrunerEntry};
 use crate::samplers::conformance::trial_of;
 use crate::study::decision::Decision;
 use crate::study::history::History;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
-use crate::study::seed::SeedTree;
 use crate::study::space::Space;
 use crate::study::spec::AlgorithmSpec;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -52,17 +51,11 @@ impl Suite<'_> {
                 histories.push((0..12).map(|number| trial(number, state, curve)).collect());
             }
         }
-        histories.push(
-            (0..60)
-                .map(|number| {
-                    trial(
-                        number,
-                        TrialState::ALL[pick(number, 6)],
-                        &curves[pick(number * 7, curves.len())],
-                    )
-                })
-                .collect(),
-        );
+        let any = |number| {
+            let curve = &curves[pick(number * 7, curves.len())];
+            trial(number, TrialState::ALL[pick(number, 6)], curve)
+        };
+        histories.push((0..60).map(any).collect());
         for history in histories {
             for curve in &curves {
                 for (step, _) in curve.iter().chain(&[(0, 0.0), (2, 0.0)]) {
@@ -75,9 +68,7 @@ impl Suite<'_> {
     }
 
     fn the_best_is_never_stopped(&self) -> Result<(), String> {
-        let others: Vec<Trial> = (0..30)
-            .map(|number| trial(number, finished(number), &wavy_curve(number, self.direction)))
-            .collect();
+        let others = self.finished(30);
         for number in 0..others.len() {
             // As good as the best at every step: equal to it.
             let best: Vec<(u64, f64)> =
@@ -100,9 +91,7 @@ impl Suite<'_> {
     fn worse_is_never_treated_better(&self) -> Result<(), String> {
         let losses = [f64::NEG_INFINITY, -1.0, 0.2, 0.5, 0.8, 9.0, f64::INFINITY, f64::NAN];
         for count in [0, 1, 2, 5, 30] {
-            let others: Vec<Trial> = (0..count)
-                .map(|number| trial(number, finished(number), &wavy_curve(number, self.direction)))
-                .collect();
+            let others = self.finished(count);
             for step in 1..=BUDGET {
                 let mut mildest = 0;
                 for loss in losses {
@@ -120,6 +109,15 @@ impl Suite<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Trials after a while: most complete, some pruned.
+    fn finished(&self, count: u64) -> Vec<Trial> {
+        let finished = |number| {
+            let state = if number % 4 == 3 { TrialState::Pruned } else { TrialState::Complete };
+            trial(number, state, &wavy_curve(number, self.direction))
+        };
+        (0..count).map(finished).collect()
     }
 
     /// Promotes until nothing is left, from rungs with every kind of trial.
@@ -159,9 +157,8 @@ impl Suite<'_> {
         }
         for number in 0..30 {
             let first = self.pruner.first_rung(TrialNumber(number));
-            if first.is_some_and(|rung| {
-                rung == 0 || !self.pruner.milestones(Some(BUDGET)).at.contains(&rung)
-            }) {
+            let milestones = self.pruner.milestones(Some(BUDGET)).at;
+            if first.is_some_and(|rung| rung == 0 || !milestones.contains(&rung)) {
                 return self.fails(format!(
                     "trial {number} pauses first at {first:?}, which is no milestone"
                 ));
@@ -193,12 +190,12 @@ impl Suite<'_> {
 
     /// The trial that is promoted, if one is, after checks.
     fn promotion(&self, trials: &[Trial]) -> Result<Option<TrialNumber>, String> {
-        let ask = PromotionAsk { history: History::of(trials, self.direction) };
-        let promotion = self.pruner.promote(&ask, &mut SeedTree::new(0).stream("pruner/0"));
-        if promotion != self.pruner.promote(&ask, &mut SeedTree::new(0).stream("pruner/0")) {
+        let history = History::of(trials, self.direction);
+        let promotion = self.pruner.promote(history);
+        if promotion != self.pruner.promote(history) {
             return self.fails("the same question had two promotions".to_owned());
         }
-        self.check_promotion(trials, self.pruner.conclude(&ask))?;
+        self.check_promotion(trials, self.pruner.conclude(history))?;
         self.check_promotion(trials, promotion)
     }
 
@@ -207,30 +204,21 @@ impl Suite<'_> {
         trials: &[Trial],
         promotion: Option<Promotion>,
     ) -> Result<Option<TrialNumber>, String> {
-        match promotion {
-            None => Ok(None),
-            Some(Promotion::Clone { from, .. }) if from.index() < trials.len() => Ok(Some(from)),
-            Some(Promotion::Clone { from, .. }) => {
-                self.fails(format!("trial {from} is cloned, and there is none"))
-            }
-            Some(Promotion::Resume { trial: number, until, .. }) => {
-                let Some(trial) = trials.get(number.index()) else {
-                    return self.fails(format!("trial {number} is promoted, and there is none"));
-                };
-                let (last, value) = trial.last().unwrap_or((0, f64::NAN));
-                if trial.state != TrialState::Paused
-                    || value.is_nan()
-                    || until.is_some_and(|until| until <= last)
-                {
-                    let state = trial.state.as_str();
-                    return self.fails(format!(
-                        "trial {number}, {state} with {value} at step \
-                        {last}, is promoted to {until:?}"
-                    ));
-                }
-                Ok(Some(number))
-            }
+        let Some(Promotion { trial: number, until, .. }) = promotion else { return Ok(None) };
+        let Some(trial) = trials.get(number.index()) else {
+            return self.fails(format!("trial {number} is promoted, and there is none"));
+        };
+        let (last, value) = trial.last().unwrap_or((0, f64::NAN));
+        if trial.state != TrialState::Paused
+            || value.is_nan()
+            || until.is_some_and(|until| until <= last)
+        {
+            let state = trial.state.as_str();
+            return self.fails(format!(
+                "trial {number}, {state} with {value} at step {last}, is promoted to {until:?}"
+            ));
         }
+        Ok(Some(number))
     }
 
     fn best_at(&self, trials: &[Trial], step: u64) -> f64 {
@@ -281,11 +269,6 @@ pub(super) fn judge_at(
 pub(super) fn trial(number: u64, state: TrialState, curve: &[(u64, f64)]) -> Trial {
     let value = curve.last().filter(|_| state == TrialState::Complete).map(|(_, value)| *value);
     Trial { curve: curve.to_vec(), ..trial_of(number, Params::new(), state, value) }
-}
-
-/// Most complete, some pruned, as after a while.
-fn finished(number: u64) -> TrialState {
-    if number % 4 == 3 { TrialState::Pruned } else { TrialState::Complete }
 }
 
 fn pick(number: u64, of: usize) -> usize {

@@ -4,7 +4,7 @@
 mod forecast;
 
 use self::forecast::{Expected, Forecast};
-use super::asha::{Asha, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
+use super::asha::{Asha, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, problem};
 use super::{Case, Pruner, PrunerEntry};
 use crate::study::decision::{Decision, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, UNIT, field};
@@ -77,14 +77,8 @@ impl Curve {
     pub fn new(spec: &AlgorithmSpec, budget: Option<u64>) -> Result<Self, RegistryError> {
         let written = spec.options.get("max_resource").and_then(serde_json::Value::as_u64);
         let Some(end) = written.into_iter().chain(budget).min() else {
-            let why = "curves are foretold up to the step of a full trial: write `max_resource`"
-                .to_owned();
-            return Err(RegistryError::Option {
-                policy: ENTRY.name.to_owned(),
-                option: "max_resource".to_owned(),
-                why,
-                consequence: None,
-            });
+            let why = "curves are foretold up to the step of a full trial: write `max_resource`";
+            return Err(problem(spec, "max_resource", why));
         };
         let first = MIN_RESOURCE.of::<u64>(spec).max(1);
         Ok(Curve {
@@ -111,11 +105,8 @@ impl Curve {
     fn judge_forecast(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let finals = || {
-            history
-                .trials()
-                .iter()
-                .filter_map(|other| history.final_score(other))
-                .filter(|score| !score.loss().is_nan())
+            let finals = history.trials().iter().filter_map(|other| history.final_score(other));
+            finals.filter(|score| !score.loss().is_nan())
         };
         let (Some(best), Some(own), true) =
             (finals().min(), history.score_at(trial, step), self.is_due(case))
@@ -189,110 +180,85 @@ fn ladder(first: u64, end: u64) -> Vec<u64> {
 }
 
 fn probability_below(loss: f64, expected: Expected) -> f64 {
-    0.5 * libm::erfc(
-        (expected.mean - loss)
-            / expected.deviation.max(f64::MIN_POSITIVE)
-            / std::f64::consts::SQRT_2,
-    )
+    let deviations = (expected.mean - loss) / expected.deviation.max(f64::MIN_POSITIVE);
+    0.5 * libm::erfc(deviations / std::f64::consts::SQRT_2)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pruners::conformance;
-    use crate::samplers::conformance::trial_of;
+    use crate::pruners::conformance::{self, trial};
     use crate::study::history::History;
-    use crate::study::metric::Direction;
-    use crate::study::params::Params;
+    use crate::study::metric::Direction::{self, Maximize, Minimize};
     use crate::study::space::Space;
     use crate::study::trial::{Trial, TrialState};
 
-    fn curve(options: &[(&str, serde_json::Value)], budget: u64) -> Curve {
-        Curve::new(
-            &options
-                .iter()
-                .fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, value.clone())),
-            Some(budget),
-        )
-        .unwrap()
+    fn curve(spec: &AlgorithmSpec, budget: u64) -> Curve {
+        Curve::new(spec, Some(budget)).unwrap()
     }
 
-    /// Complete trials that end at 0.5 and more; trial 12 runs.
-    fn study(own: impl Fn(u64) -> f64, upto: u64, direction: Direction) -> Vec<Trial> {
-        let reports = |loss: &dyn Fn(u64) -> f64, upto| {
-            (1..=upto).map(|step| (step, direction.loss(loss(step)))).collect::<Vec<_>>()
+    /// Complete trials that end at 0.5 and more; trial 12 runs, at step 8 of 30.
+    fn study(own: impl Fn(f64) -> f64, direction: Direction) -> Vec<Trial> {
+        let reports = |loss: &dyn Fn(f64) -> f64, upto| {
+            (1..=upto).map(|step| (step, direction.loss(loss(step as f64)))).collect::<Vec<_>>()
         };
         let other = |number: u64| {
-            let end = 0.5 + 0.02 * number as f64;
-            let curve = reports(&|step| end + 1.0 / step as f64, 30);
-            let value = curve.last().map(|(_, value)| *value);
-            Trial { curve, ..trial_of(number, Params::new(), TrialState::Complete, value) }
+            let curve = reports(&|step| 0.5 + 0.02 * number as f64 + 1.0 / step, 30);
+            trial(number, TrialState::Complete, &curve)
         };
-        let running = Trial {
-            curve: reports(&own, upto),
-            ..trial_of(12, Params::new(), TrialState::Running, None)
-        };
-        (0..12).map(other).chain([running]).collect()
+        (0..12).map(other).chain([trial(12, TrialState::Running, &reports(&own, 8))]).collect()
+    }
+
+    /// Behind the others at every step.
+    fn slow(step: f64) -> f64 {
+        1.1 + 0.5 / step
     }
 
     fn judge(curve: &Curve, trials: &[Trial], direction: Direction) -> Decision {
-        let trial = trials.last().unwrap();
+        let history = History::of(trials, direction);
         curve.judge_forecast(&Case {
             space: &Space::default(),
-            history: History::of(trials, direction),
-            trial,
-            step: trial.last().unwrap().0,
+            history,
+            trial: &trials[12],
+            step: 8,
         })
     }
 
     #[test]
-    fn a_trial_that_falls_behind_stops_and_one_that_falls_faster_goes_on() {
-        let rule = curve(&[], 30);
-        for direction in [Direction::Minimize, Direction::Maximize] {
-            let slow =
-                judge(&rule, &study(|step| 1.1 + 0.5 / step as f64, 8, direction), direction);
-            assert_eq!(slow.word(), "stop", "{slow:?}");
+    fn a_trial_that_falls_behind_stops_and_one_that_falls_faster_continues() {
+        let rule = curve(&ENTRY.defaults(), 30);
+        for direction in [Minimize, Maximize] {
+            let behind = judge(&rule, &study(slow, direction), direction);
+            assert_eq!(behind.word(), "stop", "{behind:?}");
             // Worse than the best at this step, and on its way to a better end.
-            let steep =
-                judge(&rule, &study(|step| 0.2 + 4.0 / step as f64, 8, direction), direction);
+            let steep = judge(&rule, &study(|step| 0.2 + 4.0 / step, direction), direction);
             assert!(matches!(steep, Decision::Continue(Some(_))), "{steep:?}");
         }
         // The median of twelve trials is the mean of two; studies of version 1 were decided by the
         // upper one.
-        let first =
-            Curve::new(&AlgorithmSpec { version: 1, ..ENTRY.defaults() }, Some(30)).unwrap();
+        let first = curve(&AlgorithmSpec { version: 1, ..ENTRY.defaults() }, 30);
         for (rule, end) in [(&rule, "0.93"), (&first, "0.96")] {
-            let Decision::Stop(reason) = judge(
-                rule,
-                &study(|step| 1.1 + 0.5 / step as f64, 8, Direction::Minimize),
-                Direction::Minimize,
-            ) else {
-                panic!()
-            };
-            let words = [
+            let words = judge(rule, &study(slow, Minimize), Minimize).in_words();
+            for part in [
+                "stop: ",
                 &format!("at step 8 expected to end at {end}"),
                 ": better than the best, 0.53",
                 ", with probability 0.000, less than 0.02",
-            ];
-            assert!(words.iter().all(|part| reason.to_string().contains(part)), "{reason}");
+            ] {
+                assert!(words.contains(part), "{words}");
+            }
         }
     }
 
     #[test]
     fn forecasts_wait_for_complete_trials_and_the_second_rung() {
-        let trials = study(|step| 1.1 + 0.5 / step as f64, 8, Direction::Minimize);
-        assert_eq!(
-            judge(&curve(&[("n_startup_trials", 13.into())], 30), &trials, Direction::Minimize),
-            Decision::CONTINUE
-        );
-        assert_eq!(
-            judge(&curve(&[("min_resource", 5.into())], 30), &trials, Direction::Minimize),
-            Decision::CONTINUE
-        );
-        assert_eq!(
-            judge(&curve(&[("probability", 0.0.into())], 30), &trials, Direction::Minimize).word(),
-            "continue"
-        );
+        let trials = study(slow, Minimize);
+        let judge = |key: &str, value: serde_json::Value| {
+            judge(&curve(&ENTRY.defaults().with(key, value), 30), &trials, Minimize)
+        };
+        assert_eq!(judge("n_startup_trials", 13.into()), Decision::CONTINUE);
+        assert_eq!(judge("min_resource", 5.into()), Decision::CONTINUE);
+        assert_eq!(judge("probability", 0.0.into()).word(), "continue");
     }
 
     #[test]
@@ -300,22 +266,17 @@ mod tests {
         assert_eq!(ladder(1, 30), [1, 2, 3, 5, 8, 12, 18, 30]);
         assert_eq!(ladder(2, 52), [2, 3, 5, 8, 12, 18, 27, 41, 52]);
         assert_eq!((ladder(1, 1), ladder(9, 4)), (vec![1], vec![4]));
-        assert_eq!(
-            curve(&[("min_resource", 2.into())], 52).milestones(Some(52)).at,
-            [2, 6, 8, 12, 18, 27, 41]
-        );
+        let milestones = curve(&ENTRY.defaults().with("min_resource", 2), 52).milestones(Some(52));
+        assert_eq!(milestones.at, [2, 6, 8, 12, 18, 27, 41]);
         assert!(ladder(1, u64::MAX).len() < 120);
     }
 
     #[test]
     fn other_options_hold_the_contract_and_the_end_must_be_known() {
+        let probability = |probability: f64| ENTRY.defaults().with("probability", probability);
         for spec in [
-            ENTRY.defaults().with("probability", 0.4).with("n_startup_trials", 1),
-            ENTRY
-                .defaults()
-                .with("reduction_factor", 2)
-                .with("min_resource", 2)
-                .with("probability", 0.9),
+            probability(0.4).with("n_startup_trials", 1),
+            probability(0.9).with("reduction_factor", 2).with("min_resource", 2),
         ] {
             assert_eq!(conformance::check(&ENTRY, &spec), Ok(()));
         }

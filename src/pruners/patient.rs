@@ -117,7 +117,7 @@ impl Pruner for PatientRule {
 mod tests {
     use super::*;
     use crate::pruners::conformance::{self, trial};
-    use crate::study::metric::Direction;
+    use crate::study::metric::Direction::{self, Maximize, Minimize};
     use crate::study::trial::{Trial, TrialState};
 
     fn judge(
@@ -149,50 +149,41 @@ mod tests {
 
     #[test]
     fn one_report_more_than_the_patience_must_be_worse_than_the_best_before() {
-        let word = |values: &[f64]| judge(&patience(1), &[], values, Direction::Minimize).word();
-        assert_eq!(word(&[1.0, 2.0]), "continue");
-        assert_eq!(word(&[1.0, 2.0, 1.0]), "continue");
-        assert_eq!(word(&[2.0, 1.0, 2.0]), "continue");
-        let stopped = judge(&patience(1), &[], &[1.0, 3.0, 2.0], Direction::Minimize);
-        let reason =
-            "the best value 2 of the last 2 reports up to step 3 is worse than 1 before them";
-        assert_eq!(stopped.in_words(), format!("stop: {reason}"));
+        let (nan, delta) = (f64::NAN, patience(0).with("min_delta", 0.5));
+        let cases: [(_, &[f64], _, _); 11] = [
+            (patience(1), &[1.0, 2.0], Minimize, "continue"),
+            (patience(1), &[1.0, 2.0, 1.0], Minimize, "continue"),
+            (patience(1), &[2.0, 1.0, 2.0], Minimize, "continue"),
+            (patience(1), &[1.0, 3.0, 2.0], Maximize, "continue"),
+            (patience(0), &[3.0, 2.0], Maximize, "stop"),
+            // A difference up to `min_delta` is none.
+            (delta.clone(), &[1.0, 1.5], Minimize, "continue"),
+            (delta.clone(), &[1.0, 1.75], Minimize, "stop"),
+            (delta, &[1.0, 0.25], Maximize, "stop"),
+            // NaN is worse than anything before it.
+            (patience(1), &[9.0, nan, nan], Minimize, "stop"),
+            (patience(1), &[nan, nan, 9.0], Minimize, "continue"),
+            (patience(1), &[1.0, 3.0, 2.0], Minimize, "stop"),
+        ];
+        for (spec, values, direction, word) in cases {
+            let decision = judge(&spec, &[], values, direction);
+            assert_eq!(decision.word(), word, "{values:?}, {direction:?}: {decision:?}");
+        }
         assert_eq!(
-            judge(&patience(1), &[], &[1.0, 3.0, 2.0], Direction::Maximize).word(),
-            "continue"
-        );
-        assert_eq!(judge(&patience(0), &[], &[3.0, 2.0], Direction::Maximize).word(), "stop");
-    }
-
-    #[test]
-    fn a_difference_up_to_min_delta_is_borne() {
-        let spec = patience(0).with("min_delta", 0.5);
-        assert_eq!(judge(&spec, &[], &[1.0, 1.5], Direction::Minimize).word(), "continue");
-        assert_eq!(judge(&spec, &[], &[1.0, 1.75], Direction::Minimize).word(), "stop");
-        assert_eq!(judge(&spec, &[], &[1.0, 0.25], Direction::Maximize).word(), "stop");
-    }
-
-    #[test]
-    fn nan_is_worse_than_anything_before_it() {
-        assert_eq!(
-            judge(&patience(1), &[], &[9.0, f64::NAN, f64::NAN], Direction::Minimize).word(),
-            "stop"
-        );
-        assert_eq!(
-            judge(&patience(1), &[], &[f64::NAN, f64::NAN, 9.0], Direction::Minimize).word(),
-            "continue"
+            judge(&patience(1), &[], &[1.0, 3.0, 2.0], Minimize).in_words(),
+            "stop: the best value 2 of the last 2 reports up to step 3 is worse than 1 before them"
         );
     }
 
     #[test]
     fn the_wrapped_rule_must_agree() {
         let spec = patience(0).with("wrapped", "median");
-        assert_eq!(judge(&spec, &[5.0; 5], &[1.0, 2.0], Direction::Minimize).word(), "continue");
-        let stopped = judge(&spec, &[0.5; 5], &[1.0, 2.0], Direction::Minimize);
+        assert_eq!(judge(&spec, &[5.0; 5], &[1.0, 2.0], Minimize).word(), "continue");
+        let stopped = judge(&spec, &[0.5; 5], &[1.0, 2.0], Minimize);
         assert!(stopped.in_words().ends_with(
             "before them, and best value 1 is worse than the \
             median 0.5 of 5 completed trials at step 2"
         ));
-        assert_eq!(judge(&spec, &[0.5; 5], &[1.0, 1.0], Direction::Minimize).word(), "continue");
+        assert_eq!(judge(&spec, &[0.5; 5], &[1.0, 1.0], Minimize).word(), "continue");
     }
 }

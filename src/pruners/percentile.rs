@@ -147,7 +147,7 @@ fn percentile(scores: &mut [Score], percentile: f64, history: &History<'_>) -> S
 mod tests {
     use super::*;
     use crate::pruners::conformance::{self, trial};
-    use crate::study::metric::Direction;
+    use crate::study::metric::Direction::{self, Maximize, Minimize};
     use crate::study::trial::Trial;
 
     fn judge(percentile: f64, values: &[f64], own: f64, direction: Direction) -> Decision {
@@ -159,35 +159,29 @@ mod tests {
     }
 
     #[test]
-    fn the_border_of_the_best_quarter_is_interpolated_in_both_directions() {
-        let values = [4.0, 1.0, 3.0, 2.0];
-        assert_eq!(judge(25.0, &values, 1.75, Direction::Minimize).word(), "continue");
-        let stopped = judge(25.0, &values, 1.76, Direction::Minimize);
+    fn the_border_is_interpolated_in_both_directions_and_nan_and_infinities_are_worst() {
+        let (four, two) = ([4.0, 1.0, 3.0, 2.0].as_slice(), [2.0, 1.0].as_slice());
+        for (percentile, values, own, direction, word) in [
+            (25.0, four, 1.75, Minimize, "continue"),
+            (25.0, four, 3.25, Maximize, "continue"),
+            (25.0, four, 3.24, Maximize, "stop"),
+            // At 0 only the best continues, and at 100 all but the worst.
+            (0.0, two, 1.0, Minimize, "continue"),
+            (0.0, two, 1.1, Minimize, "stop"),
+            (100.0, two, 2.0, Minimize, "continue"),
+            (100.0, two, 2.1, Minimize, "stop"),
+            // A border beside NaN or infinity stops nobody it should not.
+            (75.0, &[1.0, f64::NAN], 9.0, Minimize, "continue"),
+            (50.0, &[f64::NEG_INFINITY, f64::INFINITY], 9.0, Minimize, "continue"),
+            (25.0, &[1.0, f64::NAN], f64::NAN, Maximize, "stop"),
+        ] {
+            let decision = judge(percentile, values, own, direction);
+            assert_eq!(decision.word(), word, "{own} at {percentile} of {values:?}, {direction:?}");
+        }
         assert_eq!(
-            stopped.in_words(),
+            judge(25.0, four, 1.76, Minimize).in_words(),
             "stop: best value 1.76 is worse than 1.75, percentile 25 of 4 completed trials at \
              step 1"
         );
-        assert_eq!(judge(25.0, &values, 3.25, Direction::Maximize).word(), "continue");
-        assert_eq!(judge(25.0, &values, 3.24, Direction::Maximize).word(), "stop");
-    }
-
-    #[test]
-    fn at_0_only_the_best_goes_on_and_at_100_all_but_the_worst() {
-        let values = [2.0, 1.0];
-        assert_eq!(judge(0.0, &values, 1.0, Direction::Minimize).word(), "continue");
-        assert_eq!(judge(0.0, &values, 1.1, Direction::Minimize).word(), "stop");
-        assert_eq!(judge(100.0, &values, 2.0, Direction::Minimize).word(), "continue");
-        assert_eq!(judge(100.0, &values, 2.1, Direction::Minimize).word(), "stop");
-    }
-
-    #[test]
-    fn a_border_beside_nan_or_infinity_stops_nobody_it_should_not() {
-        assert_eq!(judge(75.0, &[1.0, f64::NAN], 9.0, Direction::Minimize).word(), "continue");
-        assert_eq!(
-            judge(50.0, &[f64::NEG_INFINITY, f64::INFINITY], 9.0, Direction::Minimize).word(),
-            "continue"
-        );
-        assert_eq!(judge(25.0, &[1.0, f64::NAN], f64::NAN, Direction::Maximize).word(), "stop");
     }
 }

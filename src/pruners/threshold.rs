@@ -92,10 +92,8 @@ mod tests {
     use crate::study::metric::Direction;
 
     fn judge(options: &[(&str, f64)], curve: &[(u64, f64)], direction: Direction) -> Decision {
-        let spec = options
-            .iter()
-            .fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, *value))
-            .with("n_warmup_steps", 2);
+        let spec = ENTRY.defaults().with("n_warmup_steps", 2);
+        let spec = options.iter().fold(spec, |spec, (key, value)| spec.with(key, *value));
         let (rule, step) = (ThresholdRule::new(&spec).unwrap(), curve.last().unwrap().0);
         conformance::judge(&rule, &[], curve, step, direction)
     }
@@ -105,31 +103,28 @@ mod tests {
         for direction in [Direction::Minimize, Direction::Maximize] {
             let word =
                 |value| judge(&[("lower", -1.0), ("upper", 2.0)], &[(2, value)], direction).word();
-            let values = [f64::NEG_INFINITY, -1.1, -1.0, 2.0, 2.1, f64::INFINITY, f64::NAN];
-            assert_eq!(
-                values.map(word),
-                ["stop", "stop", "continue", "continue", "stop", "stop", "stop"]
-            );
+            assert_eq!([-1.0, 2.0].map(word), ["continue"; 2]);
+            let outside = [f64::NEG_INFINITY, -1.1, 2.1, f64::INFINITY, f64::NAN];
+            assert_eq!(outside.map(word), ["stop"; 5]);
         }
         let stopped = judge(&[("upper", 2.0)], &[(2, 2.5)], Direction::Minimize);
         assert_eq!(stopped.in_words(), "stop: value 2.5 at step 2 is above the threshold 2");
     }
 
     #[test]
-    fn only_the_latest_report_counts_and_only_after_the_warm_up() {
-        assert_eq!(judge(&[("upper", 2.0)], &[(1, 9.0)], Direction::Minimize), Decision::CONTINUE);
-        assert_eq!(
-            judge(&[("upper", 2.0)], &[(1, 9.0), (2, 1.0)], Direction::Minimize),
-            Decision::CONTINUE
-        );
+    fn only_the_latest_report_counts_after_the_warm_up_and_without_bounds_nan_alone_stops() {
+        let judge = |options: &[_], curve: &[_]| judge(options, curve, Direction::Minimize);
+        let upper = [("upper", 2.0)];
+        assert_eq!(judge(&upper, &[(1, 9.0)]), Decision::CONTINUE);
+        assert_eq!(judge(&upper, &[(1, 9.0), (2, 1.0)]), Decision::CONTINUE);
+        assert_eq!(judge(&[], &[(2, f64::INFINITY)]), Decision::CONTINUE);
+        assert_eq!(judge(&[], &[(2, f64::NAN)]).word(), "stop");
     }
 
     #[test]
-    fn without_bounds_nan_alone_stops_and_crossed_bounds_are_refused() {
-        assert_eq!(judge(&[], &[(2, f64::INFINITY)], Direction::Minimize), Decision::CONTINUE);
-        assert_eq!(judge(&[], &[(2, f64::NAN)], Direction::Minimize).word(), "stop");
-        let error =
-            ThresholdRule::new(&ENTRY.defaults().with("lower", 3).with("upper", 2)).unwrap_err();
-        assert!(error.to_string().contains("`3` is above `upper`"), "{error}");
+    fn crossed_bounds_are_refused() {
+        let crossed = ENTRY.defaults().with("lower", 3).with("upper", 2);
+        let error = ThresholdRule::new(&crossed).unwrap_err().to_string();
+        assert!(error.contains("`3` is above `upper`"), "{error}");
     }
 }

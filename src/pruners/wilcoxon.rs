@@ -161,12 +161,11 @@ fn share_of_sums_from(ranks: &[usize], least: usize) -> f64 {
 mod tests {
     use super::*;
     use crate::pruners::conformance::{self, trial};
-    use crate::study::metric::Direction;
+    use crate::study::metric::Direction::{self, Maximize, Minimize};
     use crate::study::trial::TrialState;
 
     fn judge(best: &[f64], own: &[f64], direction: Direction) -> Decision {
-        let curve =
-            |values: &[f64]| -> Vec<(u64, f64)> { (1..).zip(values.iter().copied()).collect() };
+        let curve = |values: &[f64]| (1..).zip(values.iter().copied()).collect::<Vec<_>>();
         let others = [trial(0, TrialState::Complete, &curve(best))];
         let (rule, step) = (WilcoxonRule::new(&ENTRY.defaults()), own.len() as u64);
         conformance::judge(&rule, &others, &curve(own), step, direction)
@@ -175,46 +174,41 @@ mod tests {
     /// `scipy.stats.wilcoxon(d, alternative="greater", zero_method="zsplit").pvalue`.
     #[test]
     fn p_values_are_those_of_tables() {
-        let close = |differences: &[f64], p: f64| {
-            assert!(
-                (p_worse(differences) - p).abs() < 1e-12,
-                "{differences:?}: {}",
-                p_worse(differences)
-            )
-        };
-        close(&[1.0, 2.0, 3.0, 4.0], 1.0 / 16.0);
-        close(&[-1.0, 2.0, 3.0, 4.0], 2.0 / 16.0);
-        close(&[0.0, 0.0], 1.0);
-        close(&[1.0, 1.0, -1.0], 0.5);
-        close(&[-1.0, -2.0], 1.0);
+        let cases: [(&[f64], f64); 5] = [
+            (&[1.0, 2.0, 3.0, 4.0], 1.0 / 16.0),
+            (&[-1.0, 2.0, 3.0, 4.0], 2.0 / 16.0),
+            (&[0.0, 0.0], 1.0),
+            (&[1.0, 1.0, -1.0], 0.5),
+            (&[-1.0, -2.0], 1.0),
+        ];
+        for (differences, expected) in cases {
+            let p = p_worse(differences);
+            assert!((p - expected).abs() < 1e-12, "{differences:?}: {p}");
+        }
     }
 
     #[test]
-    fn four_worse_steps_stop_a_trial_and_three_do_not() {
-        let best = [1.0, 2.0, 3.0, 4.0, 5.0];
-        assert_eq!(judge(&best, &[1.1, 2.2, 9.0], Direction::Minimize).word(), "continue");
-        let stopped = judge(&best, &[1.5, 3.0, 9.0, 10.5], Direction::Minimize);
-        let reason = "p = 0.0625 at 4 steps in common with the best trial 0 is below 0.1, and the \
-            mean 6 is worse than its 3";
-        assert_eq!(stopped.in_words(), format!("stop: {reason}"));
-        assert_eq!(judge(&best, &[1.5, 3.0, 9.0, 10.5], Direction::Maximize).word(), "continue");
-    }
-
-    #[test]
-    fn a_trial_whose_mean_is_as_good_goes_on() {
-        let verdict =
-            judge(&[1.0, 2.0, 3.0, 4.0, 50.0], &[1.5, 3.0, 9.0, 10.5], Direction::Minimize);
-        let reason = "p = 0.0625 at 4 steps in common with the best trial 0 is below 0.1, but the \
-            mean 6 is not worse than its 12";
-        assert_eq!(verdict.in_words(), format!("continue: {reason}"));
-    }
-
-    #[test]
-    fn nan_and_infinities_rank_as_the_largest_differences() {
-        let nan = [f64::NAN; 4];
-        assert_eq!(judge(&[1.0; 4], &nan, Direction::Maximize).word(), "stop");
-        assert_eq!(judge(&nan, &[1.0; 4], Direction::Minimize).word(), "continue");
-        assert_eq!(judge(&nan, &nan, Direction::Minimize).word(), "continue");
-        assert_eq!(judge(&[1.0; 4], &[f64::INFINITY; 4], Direction::Minimize).word(), "stop");
+    fn four_worse_steps_stop_a_trial_unless_its_mean_is_as_good_and_nan_ranks_as_the_worst() {
+        let (best, own, nan) = ([1.0, 2.0, 3.0, 4.0, 5.0], [1.5, 3.0, 9.0, 10.5], [f64::NAN; 4]);
+        let test = "p = 0.0625 at 4 steps in common with the best trial 0";
+        let cases: [(&[f64], &[f64], _, &str); 8] = [
+            (&best, &[1.1, 2.2, 9.0], Minimize, "continue: p = 0.1250 at 3 steps"),
+            (&best, &own, Minimize, "stop: TEST is below 0.1, and the mean 6 is worse than its 3"),
+            (&best, &own, Maximize, "continue: "),
+            (
+                &[1.0, 2.0, 3.0, 4.0, 50.0],
+                &own,
+                Minimize,
+                "continue: TEST is below 0.1, but the mean 6 is not worse than its 12",
+            ),
+            (&[1.0; 4], &nan, Maximize, "stop: "),
+            (&nan, &[1.0; 4], Minimize, "continue: "),
+            (&nan, &nan, Minimize, "continue: "),
+            (&[1.0; 4], &[f64::INFINITY; 4], Minimize, "stop: "),
+        ];
+        for (best, own, direction, words) in cases {
+            let decision = judge(best, own, direction).in_words();
+            assert!(decision.starts_with(&words.replace("TEST", test)), "{decision}, not {words}");
+        }
     }
 }

@@ -68,6 +68,7 @@ impl Reporter for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::event::TrialEvent;
     use crate::study::metric::Direction;
     use crate::study::space::Space;
     use crate::study::spec::Program;
@@ -77,12 +78,14 @@ mod tests {
     fn an_event_is_one_json_line_that_reads_back() {
         let spec =
             StudySpec::new("study", "loss", Direction::Minimize, Space::default(), Program::Inline);
-        let event = Event::TrialFinished {
-            trial: TrialNumber(3),
-            state: TrialState::Complete,
-            value: Some(f64::NAN),
-            reason: None,
-        };
+        let event = Event::Trial(
+            TrialNumber(3),
+            TrialEvent::Finished {
+                state: TrialState::Complete,
+                value: Some(f64::NAN),
+                reason: None,
+            },
+        );
         let mut out = Vec::new();
         let happening = Happening {
             seq: Seq(12),

@@ -7,7 +7,9 @@ use super::wording::{
     remarked, skipped, slots,
 };
 use crate::study::decision::Decision;
-use crate::study::event::{Answer, AttemptEnd, Event};
+use crate::study::event::{
+    Answer, AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
+};
 use crate::study::metric::{Direction, Metrics, Score};
 use crate::study::state::StudyState;
 use crate::study::step::StepUnit;
@@ -23,8 +25,10 @@ impl Journal {
     /// Takes an event in, and tells whether it gave the study its best value. Looking for the best
     /// among all trials at each end would take the square of their number.
     pub fn take(&mut self, happening: &Happening<'_>) -> bool {
-        let Event::TrialFinished { state: TrialState::Complete, value: Some(value), .. } =
-            happening.event
+        let Event::Trial(
+            _,
+            TrialEvent::Finished { state: TrialState::Complete, value: Some(value), .. },
+        ) = happening.event
         else {
             return false;
         };
@@ -49,12 +53,15 @@ impl Journal {
         let Happening { event, view, .. } = *happening;
         let said = said(event, view.clock(), Some(view), is_best);
         one_line(&match (event, event.trial()) {
-            (Event::ConcurrencyChanged { .. }, _) | (_, None) => said,
+            (Event::Device(DeviceEvent::ConcurrencyChanged { .. }), _) | (_, None) => said,
             (
-                Event::Remarked { .. }
-                | Event::ConfigurationsSkipped { .. }
-                | Event::Noted { .. }
-                | Event::ResultsKnown { .. },
+                Event::Trial(
+                    _,
+                    TrialEvent::Remarked { .. }
+                    | TrialEvent::ConfigurationsSkipped { .. }
+                    | TrialEvent::Noted { .. }
+                    | TrialEvent::ResultsKnown,
+                ),
                 Some(trial),
             ) => format!("trial {trial}: {said}"),
             (_, Some(trial)) => format!("trial {trial} {said}"),
@@ -66,31 +73,77 @@ impl Journal {
 /// with the event taken in tells more of it; `is_best` says whether the event gave the study its
 /// best value.
 pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: bool) -> String {
-    let trial = event.trial().and_then(|number| view?.trial(number));
     match event {
-        Event::RunnerStarted { pid, host, slots: now } => {
+        Event::Trial(number, event) => {
+            let trial = view.and_then(|view| view.trial(*number));
+            said_of_trial(event, clock, view.zip(trial), is_best)
+        }
+        Event::Runner(RunnerEvent::Started { pid, host, slots: now }) => {
             format!("running on {}, process {pid} on {host}", slots(now))
         }
-        Event::RunnerDescribed { lineage } => {
+        Event::Runner(RunnerEvent::Described { lineage }) => {
             format!("it is hpsearch {} on {}", lineage.hpsearch.version, lineage.machine.system)
         }
-        Event::RunnerStopped { reason, ran_micros, .. } => {
+        Event::Runner(RunnerEvent::Stopped { reason, ran_micros, .. }) => {
             format!("the runner left after {}: {reason}", duration(micros(*ran_micros)))
         }
-        Event::ResultsKnown { .. } => "its results are known to decisions from here on".to_owned(),
-        Event::FinalistsChosen { finalists } => {
+        Event::Finalists(FinalistsEvent::Chosen { finalists }) => {
             let finalists: Vec<String> = finalists.iter().map(ToString::to_string).collect();
             format!("the race begins: trials {} run again on fresh seeds", finalists.join(", "))
         }
-        Event::FinalistDropped { reason, .. } => format!("leaves the race: {reason}"),
-        Event::FinalistWon { reason, .. } => format!("wins the race: {reason}"),
-        Event::WinnerTested { metrics, .. } => {
+        Event::Finalists(FinalistsEvent::Dropped { reason, .. }) => {
+            format!("leaves the race: {reason}")
+        }
+        Event::Finalists(FinalistsEvent::Won { reason, .. }) => format!("wins the race: {reason}"),
+        Event::Finalists(FinalistsEvent::Tested { metrics, .. }) => {
             format!("was measured on the test split: {}", measured(metrics))
         }
-        Event::TrialCreated { params: own, origin, .. } => {
+        Event::Study(StudyEvent::Finished { reason }) => format!("the study is over: {reason}"),
+        Event::Study(StudyEvent::Reopened { reason }) => format!("the study continues: {reason}"),
+        Event::Study(StudyEvent::Paused { reason }) => {
+            format!("the study is {reason}: nothing starts until it is resumed")
+        }
+        Event::Study(StudyEvent::Resumed { reason }) => format!("the study is {reason}"),
+        Event::Study(StudyEvent::BudgetExtended { by }) => {
+            format!("the budget is extended by {}", extension(*by))
+        }
+        Event::Device(DeviceEvent::Paused { device }) => {
+            format!("{device} is paused by you: nothing is started there")
+        }
+        Event::Device(DeviceEvent::Resumed { device }) => format!("{device} is resumed by you"),
+        Event::Device(DeviceEvent::SlotsChanged { slots: now }) => {
+            format!("running on {}", slots(now))
+        }
+        Event::Device(DeviceEvent::ConcurrencyChanged { device, slots, reason, .. }) => {
+            format!("{slots} at a time on {device}: {reason}")
+        }
+        Event::Study(StudyEvent::DiskExceeded { bytes, limit }) => disk_exceeded(*bytes, *limit),
+        Event::Study(StudyEvent::Noted { text }) => format!("note on the study: {text}"),
+        Event::Study(StudyEvent::RequestServed { id, answer: Answer::Done(said) }) => {
+            format!("request {id} done: {said}")
+        }
+        Event::Study(StudyEvent::RequestServed { answer: Answer::Refused(why), .. }) => {
+            format!("a request was refused: {why}")
+        }
+        Event::Study(StudyEvent::Tagged { tag, present }) => {
+            format!("the study {}", tagged(tag, *present))
+        }
+    }
+}
+
+fn said_of_trial(
+    event: &TrialEvent,
+    clock: StepUnit,
+    known: Option<(&StudyState, &Trial)>,
+    is_best: bool,
+) -> String {
+    let trial = known.map(|(_, trial)| trial);
+    match event {
+        TrialEvent::ResultsKnown => "its results are known to decisions from here on".to_owned(),
+        TrialEvent::Created { params: own, origin, .. } => {
             format!("{}: {}", proposed(origin), params(own))
         }
-        Event::AttemptStarted { attempt, slot, resume, until, rows_at_once, .. } => {
+        TrialEvent::AttemptStarted { attempt, slot, resume, until, rows_at_once, .. } => {
             let rows =
                 rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
             let until =
@@ -103,14 +156,14 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
                 (None, ..) => format!("started again {place} (attempt {attempt})"),
             }
         }
-        Event::AttemptLaunched { attempt, pid, .. } => {
+        TrialEvent::AttemptLaunched { attempt, pid, .. } => {
             format!("attempt {attempt} is process {pid}")
         }
-        Event::Reported { step, metrics, .. } => {
+        TrialEvent::Reported { step, metrics, .. } => {
             format!("{}: {}", clock.at(*step), measured(metrics))
         }
-        Event::Remarked { text, count, .. } => remarked(text, *count),
-        Event::Decided { step, verdict, .. } => {
+        TrialEvent::Remarked { text, count, .. } => remarked(text, *count),
+        TrialEvent::Decided { step, verdict, .. } => {
             let what = match verdict {
                 Decision::Continue(_) => "continues",
                 Decision::Pause(_) => "shall pause",
@@ -118,32 +171,34 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
             };
             format!("{what} at {}{}", clock.at(*step), because(verdict.reason()))
         }
-        Event::CheckpointSaved { step, path, .. } => {
+        TrialEvent::CheckpointSaved { step, path, .. } => {
             format!("saved a checkpoint at {}: {}", clock.at(*step), path.display())
         }
-        Event::CheckpointDropped { path, .. } => {
+        TrialEvent::CheckpointDropped { path, .. } => {
             format!("no longer needs the checkpoint {}", path.display())
         }
-        Event::AttemptEnded { attempt, end: AttemptEnd::Lost, .. } => {
+        TrialEvent::AttemptEnded { attempt, end: AttemptEnd::Lost, .. } => {
             format!("attempt {attempt} was lost with its runner")
         }
-        Event::AttemptEnded { attempt, end, reason, .. } => {
+        TrialEvent::AttemptEnded { attempt, end, reason, .. } => {
             let because = because(reason.as_ref());
             format!("attempt {attempt} ended: {}{because}", attempt_end(Some(end)))
         }
-        Event::TrialQueued { reason, .. } => format!("queued again: {reason}"),
-        Event::TrialPaused { reason, .. } => {
+        TrialEvent::Queued { reason, .. } => format!("queued again: {reason}"),
+        TrialEvent::Paused { reason, .. } => {
             let last = trial.and_then(Trial::last);
             let at = last.map(|(step, _)| format!(" at {}", clock.at(step))).unwrap_or_default();
             format!("paused{at}: {reason}")
         }
-        Event::TrialHeld { hold: Some(_), .. } => "is to pause: it saves and leaves".to_owned(),
-        Event::TrialHeld { hold: None, .. } => "need not pause any more".to_owned(),
-        Event::TrialContinued { until, from, .. } => {
+        TrialEvent::Held { hold: Some(_), .. } => "is to pause: it saves and leaves".to_owned(),
+        TrialEvent::Held { hold: None, .. } => "need not pause any more".to_owned(),
+        TrialEvent::Continued { until, from, .. } => {
             format!("continues past its end, to {} (was {})", clock.at(*until), from.as_str())
         }
-        Event::LimitsBroken { reason, .. } => format!("breaks limits: {reason}"),
-        Event::TrialFinished { state, value, reason, .. } => {
+        TrialEvent::LimitsBroken { reason, .. } => {
+            format!("breaks limits: {reason}")
+        }
+        TrialEvent::Finished { state, value, reason, .. } => {
             let because = because(reason.as_ref());
             let spent = |word: &str| {
                 let spent = |trial: &Trial| duration(micros(trial.busy_micros));
@@ -151,7 +206,7 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
             };
             match state {
                 TrialState::Complete => {
-                    let step = view.zip(trial).and_then(|(view, trial)| view.value_step(trial));
+                    let step = known.and_then(|(view, trial)| view.value_step(trial));
                     let at = step.map(|step| format!(" at {}", clock.at(step))).unwrap_or_default();
                     let new_best = if is_best { ", new best" } else { "" };
                     let value = value.map_or_else(|| "no value".to_owned(), number);
@@ -169,36 +224,14 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
                 state => format!("{}{}{because}", state.as_str(), spent("after")),
             }
         }
-        Event::StudyFinished { reason } => format!("the study is over: {reason}"),
-        Event::StudyReopened { reason } => format!("the study continues: {reason}"),
-        Event::StudyPaused { reason } => {
-            format!("the study is {reason}: nothing starts until it is resumed")
-        }
-        Event::StudyResumed { reason } => format!("the study is {reason}"),
-        Event::BudgetExtended { by } => format!("the budget is extended by {}", extension(*by)),
-        Event::DevicePaused { device } => {
-            format!("{device} is paused by you: nothing is started there")
-        }
-        Event::DeviceResumed { device } => format!("{device} is resumed by you"),
-        Event::SlotsChanged { slots: now } => format!("running on {}", slots(now)),
-        Event::ConcurrencyChanged { device, slots, reason, .. } => {
-            format!("{slots} at a time on {device}: {reason}")
-        }
-        Event::ConfigurationsSkipped { points, reason, .. } => skipped(*points, reason),
-        Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
-        Event::Noted { trial: Some(_), text } => format!("note: {text}"),
-        Event::Noted { trial: None, text } => format!("note on the study: {text}"),
-        Event::Tagged { trial, tag, present } => {
-            let subject = if trial.is_none() { "the study " } else { "" };
-            format!("{subject}is {}tagged `{tag}`", if *present { "" } else { "no longer " })
-        }
-        Event::RequestServed { id, answer: Answer::Done(said) } => {
-            format!("request {id} done: {said}")
-        }
-        Event::RequestServed { answer: Answer::Refused(why), .. } => {
-            format!("a request was refused: {why}")
-        }
+        TrialEvent::ConfigurationsSkipped { points, reason, .. } => skipped(*points, reason),
+        TrialEvent::Noted { text, .. } => format!("note: {text}"),
+        TrialEvent::Tagged { tag, present } => tagged(tag, *present),
     }
+}
+
+fn tagged(tag: &str, present: bool) -> String {
+    format!("is {}tagged `{tag}`", if present { "" } else { "no longer " })
 }
 
 fn measured(metrics: &Metrics) -> String {

@@ -11,7 +11,9 @@ use super::progress::Progress;
 use super::wording::{count, duration, micros, no_best, number, one_line, params, rough_duration};
 use super::{Happening, LeftOut, Reporter};
 use crate::study::device::Slot;
-use crate::study::event::{Answer, AttemptEnd, Event};
+use crate::study::event::{
+    Answer, AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
+};
 use crate::study::metric::{Direction, Score};
 use crate::study::remark::RemarkKind;
 use crate::study::spec::StudySpec;
@@ -108,16 +110,21 @@ impl Reporter for Plain {
     }
 
     fn event(&mut self, out: &mut dyn Write, happening: &Happening<'_>) -> io::Result<()> {
-        if let (Event::BudgetExtended { by }, Some((spec, _))) = (happening.event, &mut self.study)
+        if let (Event::Study(StudyEvent::BudgetExtended { by }), Some((spec, _))) =
+            (happening.event, &mut self.study)
         {
             spec.budget.extend(*by);
         }
-        if let Event::RunnerStarted { slots, .. } | Event::SlotsChanged { slots } = happening.event
+        if let Event::Runner(RunnerEvent::Started { slots, .. })
+        | Event::Device(DeviceEvent::SlotsChanged { slots }) = happening.event
         {
             self.slots.clone_from(slots);
         }
         match happening.event {
-            Event::AttemptEnded { trial, end: AttemptEnd::Refused, reason, .. } => {
+            Event::Trial(
+                trial,
+                TrialEvent::AttemptEnded { end: AttemptEnd::Refused, reason, .. },
+            ) => {
                 self.waits = Some(*trial);
                 if !std::mem::replace(&mut self.refused, true) {
                     let why =
@@ -132,8 +139,11 @@ impl Reporter for Plain {
                     )?;
                 }
             }
-            Event::AttemptEnded { .. } | Event::CheckpointSaved { .. } => self.refused = false,
-            Event::TrialQueued { trial, .. } if self.waits.take() == Some(*trial) => {
+            Event::Trial(
+                _,
+                TrialEvent::AttemptEnded { .. } | TrialEvent::CheckpointSaved { .. },
+            ) => self.refused = false,
+            Event::Trial(trial, TrialEvent::Queued { .. }) if self.waits.take() == Some(*trial) => {
                 return out.flush();
             }
             _ => {}
@@ -142,7 +152,7 @@ impl Reporter for Plain {
             writeln!(out, "{failed}")?;
         }
         let before = self.best;
-        if let Event::TrialFinished { .. } = happening.event {
+        if let Event::Trial(_, TrialEvent::Finished { .. }) = happening.event {
             self.best = happening.view.leader();
         }
         let (now, direction) = (self.best, happening.view.direction());
@@ -155,7 +165,8 @@ impl Reporter for Plain {
         {
             writeln!(out, "{line}{}", one_line(&more))?;
         }
-        if let (Event::TrialFinished { .. }, Some((spec, started))) = (happening.event, &self.study)
+        if let (Event::Trial(_, TrialEvent::Finished { .. }), Some((spec, started))) =
+            (happening.event, &self.study)
         {
             let elapsed = self.ran_before + happening.at.since(*started);
             let progress = progress(spec, elapsed, &self.slots, happening);
@@ -216,26 +227,28 @@ impl Plain {
     /// What the line of an event ends with; `None` where it would tell nothing new.
     fn more(&mut self, event: &Event) -> Option<String> {
         match event {
-            Event::Remarked { trial, attempt, kind, count, .. } => {
+            Event::Trial(trial, TrialEvent::Remarked { attempt, kind, count, .. }) => {
                 if kind.is_loss() {
                     self.odd.entry(*trial).or_default().insert((*attempt, *kind), *count);
                 }
                 return self.remarked.insert(*kind).then(String::new);
             }
-            Event::TrialPaused { trial, hold: None, .. } => {
+            Event::Trial(trial, TrialEvent::Paused { hold: None, .. }) => {
                 self.waiting.insert(*trial);
             }
             // TellOutcome when it continues.
-            Event::TrialQueued { trial, reason, .. } if self.waiting.remove(trial) => {
+            Event::Trial(trial, TrialEvent::Queued { reason, .. })
+                if self.waiting.remove(trial) =>
+            {
                 self.promoted.insert(*trial, reason.clone());
                 return None;
             }
-            Event::AttemptStarted { trial, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptStarted { .. }) => {
                 return Some(
                     self.promoted.remove(trial).map(|why| format!(": {why}")).unwrap_or_default(),
                 );
             }
-            Event::TrialFinished { trial, .. } => {
+            Event::Trial(trial, TrialEvent::Finished { .. }) => {
                 self.waiting.remove(trial);
                 let odd: u64 = self.odd.remove(trial).map_or(0, |odd| odd.values().sum());
                 let study = self.study.as_ref().map_or("STUDY", |(spec, _)| spec.name.as_str());
@@ -254,8 +267,10 @@ impl Plain {
 
     /// Why an attempt failed, where what becomes of its trial does not say it.
     fn failure_told_alone(&mut self, event: &Event) -> Option<String> {
-        if let Event::AttemptEnded { trial, attempt, end: AttemptEnd::Failed(_), reason, .. } =
-            event
+        if let Event::Trial(
+            trial,
+            TrialEvent::AttemptEnded { attempt, end: AttemptEnd::Failed(_), reason, .. },
+        ) = event
         {
             let why = reason.as_deref().unwrap_or("no reason is known");
             self.failed =
@@ -263,10 +278,10 @@ impl Plain {
             return None;
         }
         match event {
-            Event::TrialPaused { trial, .. } => {
+            Event::Trial(trial, TrialEvent::Paused { .. }) => {
                 self.failed.take().filter(|(failed, _)| failed == trial).map(|(_, line)| line)
             }
-            Event::TrialQueued { .. } | Event::TrialFinished { .. } => {
+            Event::Trial(_, TrialEvent::Queued { .. } | TrialEvent::Finished { .. }) => {
                 self.failed = None;
                 None
             }
@@ -299,43 +314,41 @@ fn line(happening: &Happening<'_>, is_best: bool) -> Option<String> {
 /// what came of it.
 fn is_silent(event: &Event) -> bool {
     match event {
-        Event::TrialCreated { origin, .. } => *origin != Origin::Asked,
-        Event::AttemptEnded { end, .. } => *end != AttemptEnd::Lost,
-        Event::RequestServed { answer, .. } => matches!(answer, Answer::Done(_)),
-        Event::RunnerDescribed { .. }
-        | Event::RunnerStopped { .. }
-        | Event::ResultsKnown { .. }
-        | Event::WinnerTested { .. }
-        | Event::AttemptLaunched { .. }
-        | Event::Reported { .. }
-        | Event::Decided { .. }
-        | Event::CheckpointSaved { .. }
-        | Event::CheckpointDropped { .. }
-        | Event::LimitsBroken { .. }
-        | Event::StudyFinished { .. }
-        | Event::Noted { .. }
-        | Event::Tagged { .. } => true,
-        Event::RunnerStarted { .. }
-        | Event::FinalistsChosen { .. }
-        | Event::FinalistDropped { .. }
-        | Event::FinalistWon { .. }
-        | Event::AttemptStarted { .. }
-        | Event::Remarked { .. }
-        | Event::DiskExceeded { .. }
-        | Event::TrialQueued { .. }
-        | Event::TrialPaused { .. }
-        | Event::TrialHeld { .. }
-        | Event::TrialContinued { .. }
-        | Event::TrialFinished { .. }
-        | Event::StudyReopened { .. }
-        | Event::StudyPaused { .. }
-        | Event::StudyResumed { .. }
-        | Event::DevicePaused { .. }
-        | Event::DeviceResumed { .. }
-        | Event::SlotsChanged { .. }
-        | Event::ConcurrencyChanged { .. }
-        | Event::BudgetExtended { .. }
-        | Event::ConfigurationsSkipped { .. } => false,
+        Event::Runner(event) => !matches!(event, RunnerEvent::Started { .. }),
+        Event::Study(event) => match event {
+            StudyEvent::RequestServed { answer, .. } => matches!(answer, Answer::Done(_)),
+            StudyEvent::Finished { .. } | StudyEvent::Noted { .. } | StudyEvent::Tagged { .. } => {
+                true
+            }
+            StudyEvent::Reopened { .. }
+            | StudyEvent::Paused { .. }
+            | StudyEvent::Resumed { .. }
+            | StudyEvent::BudgetExtended { .. }
+            | StudyEvent::DiskExceeded { .. } => false,
+        },
+        Event::Trial(_, event) => match event {
+            TrialEvent::Created { origin, .. } => *origin != Origin::Asked,
+            TrialEvent::AttemptEnded { end, .. } => *end != AttemptEnd::Lost,
+            TrialEvent::AttemptLaunched { .. }
+            | TrialEvent::Reported { .. }
+            | TrialEvent::Decided { .. }
+            | TrialEvent::CheckpointSaved { .. }
+            | TrialEvent::CheckpointDropped { .. }
+            | TrialEvent::LimitsBroken { .. }
+            | TrialEvent::ResultsKnown
+            | TrialEvent::Noted { .. }
+            | TrialEvent::Tagged { .. } => true,
+            TrialEvent::AttemptStarted { .. }
+            | TrialEvent::Remarked { .. }
+            | TrialEvent::Queued { .. }
+            | TrialEvent::Paused { .. }
+            | TrialEvent::Held { .. }
+            | TrialEvent::Continued { .. }
+            | TrialEvent::ConfigurationsSkipped { .. }
+            | TrialEvent::Finished { .. } => false,
+        },
+        Event::Finalists(event) => matches!(event, FinalistsEvent::Tested { .. }),
+        Event::Device(_) => false,
     }
 }
 
@@ -424,43 +437,45 @@ mod tests {
         let mut params = Params::new();
         params.insert("rate", rate);
         let mut events = vec![
-            Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-            Event::AttemptStarted {
+            Event::Trial(
                 trial,
-                attempt,
-                slot: Slot { index: 0, device: Device::Cpu },
-                resume: None,
-                until: None,
-                rows_at_once: None,
-                device_micros: 0,
-            },
+                TrialEvent::Created { params, origin: Origin::Sampled("random".into()) },
+            ),
+            Event::Trial(
+                trial,
+                TrialEvent::AttemptStarted {
+                    attempt,
+                    slot: Slot { index: 0, device: Device::Cpu },
+                    resume: None,
+                    until: None,
+                    rows_at_once: None,
+                    device_micros: 0,
+                },
+            ),
         ];
         let metrics = |value: f64| [("loss".to_owned(), value)].into_iter().collect();
-        events.extend((1..).zip(reports).map(|(step, value)| Event::Reported {
-            trial,
-            attempt,
-            step,
-            metrics: metrics(*value),
+        events.extend((1..).zip(reports).map(|(step, value)| {
+            Event::Trial(trial, TrialEvent::Reported { attempt, step, metrics: metrics(*value) })
         }));
-        events.push(Event::AttemptEnded {
+        events.push(Event::Trial(
             trial,
-            attempt,
-            end: AttemptEnd::Completed,
-            reason: None,
-            device_micros: None,
-            memory: None,
-        });
+            TrialEvent::AttemptEnded {
+                attempt,
+                end: AttemptEnd::Completed,
+                reason: None,
+                device_micros: None,
+                memory: None,
+            },
+        ));
         events.push(end);
         events
     }
 
     fn finished(number: u64, state: TrialState, value: Option<f64>, reason: Option<&str>) -> Event {
-        Event::TrialFinished {
-            trial: TrialNumber(number),
-            state,
-            value,
-            reason: reason.map(str::to_owned),
-        }
+        Event::Trial(
+            TrialNumber(number),
+            TrialEvent::Finished { state, value, reason: reason.map(str::to_owned) },
+        )
     }
 
     fn digits() -> StudySpec {
@@ -492,20 +507,27 @@ mod tests {
             line(&Happening { seq: Seq(1), at: Timestamp(0), event, view: &view }, false)
         };
         let trial = TrialNumber(3);
-        let passed = Event::Decided {
+        let passed = Event::Trial(
             trial,
-            step: 9,
-            verdict: Decision::continues(Reason::Recorded("rank 1 of 3; 1 continues".into())),
-        };
+            TrialEvent::Decided {
+                step: 9,
+                verdict: Decision::continues(Reason::Recorded("rank 1 of 3; 1 continues".into())),
+            },
+        );
         assert_eq!(said(&passed), None, "most reports pass: the journal has them");
-        let paused = Event::TrialPaused { trial, reason: "waits at rung 9".into(), hold: None };
-        assert_eq!(said(&paused).as_deref(), Some("trial 3 paused: waits at rung 9"));
-        let report = Event::Reported {
+        let paused = Event::Trial(
             trial,
-            attempt: AttemptNumber(0),
-            step: 1,
-            metrics: Default::default(),
-        };
+            TrialEvent::Paused { reason: "waits at rung 9".into(), hold: None },
+        );
+        assert_eq!(said(&paused).as_deref(), Some("trial 3 paused: waits at rung 9"));
+        let report = Event::Trial(
+            trial,
+            TrialEvent::Reported {
+                attempt: AttemptNumber(0),
+                step: 1,
+                metrics: Default::default(),
+            },
+        );
         assert_eq!(said(&report), None);
     }
 
@@ -521,13 +543,10 @@ mod tests {
                 trial(number, 0.1, &[0.5], finished(number, TrialState::Complete, Some(0.5), None));
             let remark = |kind, count| {
                 let text = format!("remark {kind:?}");
-                Event::Remarked {
-                    trial: TrialNumber(number),
-                    attempt: AttemptNumber(0),
-                    kind,
-                    text,
-                    count,
-                }
+                Event::Trial(
+                    TrialNumber(number),
+                    TrialEvent::Remarked { attempt: AttemptNumber(0), kind, text, count },
+                )
             };
             let end = own.pop().unwrap();
             own.extend([
@@ -562,13 +581,17 @@ mod tests {
     fn a_failure_is_told_once_with_what_becomes_of_its_trial() {
         let number = TrialNumber(0);
         let why = "exit code 3";
-        let end = |end| Event::AttemptEnded {
-            trial: number,
-            attempt: AttemptNumber(0),
-            end,
-            reason: Some(why.to_owned()),
-            device_micros: None,
-            memory: None,
+        let end = |end| {
+            Event::Trial(
+                number,
+                TrialEvent::AttemptEnded {
+                    attempt: AttemptNumber(0),
+                    end,
+                    reason: Some(why.to_owned()),
+                    device_micros: None,
+                    memory: None,
+                },
+            )
         };
         let failed = || end(AttemptEnd::Failed(crate::study::spec::FailureCause::Program));
         let times = |last: Event| {
@@ -578,16 +601,17 @@ mod tests {
             assert_eq!(lines.iter().filter(|line| line.contains(why)).count(), 1, "{lines:#?}");
         };
         times(finished(0, TrialState::Failed, None, Some(why)));
-        times(Event::TrialQueued {
-            trial: number,
-            until: None,
-            reason: format!("{why} (retry 1 of 2)"),
-        });
-        times(Event::TrialPaused {
-            trial: number,
-            reason: "paused by you".to_owned(),
-            hold: Some(crate::study::trial::Hold::Trial),
-        });
+        times(Event::Trial(
+            number,
+            TrialEvent::Queued { until: None, reason: format!("{why} (retry 1 of 2)") },
+        ));
+        times(Event::Trial(
+            number,
+            TrialEvent::Paused {
+                reason: "paused by you".to_owned(),
+                hold: Some(crate::study::trial::Hold::Trial),
+            },
+        ));
     }
 
     #[test]
@@ -595,11 +619,10 @@ mod tests {
         let goes_on = |values: &[f64], value| {
             let first = finished(0, TrialState::Complete, Some(0.5), None);
             let mut events = trial(0, 0.1, &[0.5], first);
-            events.push(Event::TrialContinued {
-                trial: TrialNumber(0),
-                until: 2,
-                from: TrialState::Complete,
-            });
+            events.push(Event::Trial(
+                TrialNumber(0),
+                TrialEvent::Continued { until: 2, from: TrialState::Complete },
+            ));
             let last = finished(0, TrialState::Complete, Some(value), None);
             events.extend(trial(0, 0.1, values, last).into_iter().skip(1));
             lines(events).iter().filter(|line| line.contains(", new best")).count()
@@ -615,23 +638,27 @@ mod tests {
             0,
             0.1,
             &[0.5],
-            Event::TrialPaused { trial: number, reason: "rung 1 reached".to_owned(), hold: None },
+            Event::Trial(
+                number,
+                TrialEvent::Paused { reason: "rung 1 reached".to_owned(), hold: None },
+            ),
         );
-        events.push(Event::TrialQueued {
-            trial: number,
-            until: Some(3),
-            reason: "rank 1 of 3".to_owned(),
-        });
+        events.push(Event::Trial(
+            number,
+            TrialEvent::Queued { until: Some(3), reason: "rank 1 of 3".to_owned() },
+        ));
         let resume = Some((1, "/checkpoint".into()));
-        events.push(Event::AttemptStarted {
-            trial: number,
-            attempt: AttemptNumber(1),
-            slot,
-            resume,
-            until: Some(3),
-            rows_at_once: None,
-            device_micros: 0,
-        });
+        events.push(Event::Trial(
+            number,
+            TrialEvent::AttemptStarted {
+                attempt: AttemptNumber(1),
+                slot,
+                resume,
+                until: Some(3),
+                rows_at_once: None,
+                device_micros: 0,
+            },
+        ));
         let lines = lines(events);
         assert!(
             lines.contains(

@@ -14,7 +14,7 @@ use crate::study::metric::significant;
 use crate::study::params::{Params, Value};
 use crate::study::spec::{Extension, FailureCause};
 use crate::study::state::Counts;
-use crate::study::trial::{Origin, Trial};
+use crate::study::trial::{Origin, Trial, TrialState};
 
 /// A metric value with five significant digits; `NaN`, `inf` and `-inf` by these names.
 pub fn number(value: f64) -> String {
@@ -202,6 +202,19 @@ pub fn remarked(text: &str, times: u64) -> String {
     if times == 1 { text.to_owned() } else { format!("{times} times in this attempt: {text}") }
 }
 
+/// How many trials are in each state that has any, `running` by the word given; `None`: there is no
+/// trial.
+pub fn states(mut counts: Counts, running: &str) -> Option<String> {
+    let part = |state: TrialState| {
+        let word = if state == TrialState::Running { running } else { state.as_str() };
+        Some(*counts.of(state))
+            .filter(|trials| *trials > 0)
+            .map(|trials| format!("{trials} {word}"))
+    };
+    let parts: Vec<String> = TrialState::ALL.into_iter().filter_map(part).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 /// What stands where a study has no best trial.
 pub fn no_best(counts: Counts) -> String {
     match counts.complete {
@@ -240,7 +253,7 @@ pub fn attempt_end(end: Option<&AttemptEnd>) -> &'static str {
         Some(AttemptEnd::Failed(FailureCause::DeviceLost)) => "device lost",
         Some(AttemptEnd::Failed(FailureCause::WorkerLost)) => "process lost",
         Some(AttemptEnd::Failed(FailureCause::Timeout)) => "out of time",
-        Some(AttemptEnd::Failed(FailureCause::Program)) => "failed",
+        Some(AttemptEnd::Failed(FailureCause::Program | FailureCause::Exit(_))) => "failed",
     }
 }
 

@@ -55,20 +55,12 @@ pub(super) struct Wanted {
     below: PathBuf,
 }
 
-/// What became of a copy.
+/// Why there is no copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// It is there.
-    Taken(PathBuf),
-    /// There is none, for this reason; the checkpoint itself is what was announced.
-    NotTaken(String),
+pub(super) enum Trouble {
     /// The checkpoint was written to meanwhile: which step it holds nobody can tell.
     Changed,
-}
-
-/// Why a copy is not taken.
-enum Trouble {
-    Changed,
+    /// For this reason; the checkpoint itself is what was announced.
     Refused(String),
 }
 
@@ -91,12 +83,6 @@ impl Copies {
             copied: Mutex::default(),
             too_large: AtomicU64::new(u64::MAX),
         }
-    }
-
-    /// The same, with less patience.
-    #[cfg(test)]
-    pub(super) fn with_patience(self, patience: Duration) -> Self {
-        Copies { patience, ..self }
     }
 
     /// How long one may take.
@@ -131,15 +117,7 @@ impl Copies {
 
     /// Takes a copy: of each file a clone where the file system can (btrfs, XFS), else its bytes;
     /// never a hard link, which would be written over, too.
-    pub(super) fn take(&self, wanted: &Wanted) -> Outcome {
-        match self.copy(wanted) {
-            Ok(path) => Outcome::Taken(path),
-            Err(Trouble::Changed) => Outcome::Changed,
-            Err(Trouble::Refused(why)) => Outcome::NotTaken(why),
-        }
-    }
-
-    fn copy(&self, wanted: &Wanted) -> Result<PathBuf, Trouble> {
+    pub(super) fn take(&self, wanted: &Wanted) -> Result<PathBuf, Trouble> {
         let until = Instant::now() + self.patience;
         let tree = settled(&wanted.source)?;
         fs::create_dir_all(&wanted.copies)?;
@@ -180,10 +158,8 @@ impl Copies {
     fn check_room(&self, directory: &Path, bytes: u64) -> Result<(), Trouble> {
         let takes = wording::bytes(bytes);
         if let Some(limit) = self.max_disk.filter(|limit| bytes > *limit) {
-            return Err(Trouble::Refused(format!(
-                "it takes {takes}, and `max_disk` is {}",
-                wording::bytes(limit)
-            )));
+            let limit = wording::bytes(limit);
+            return Err(Trouble::Refused(format!("it takes {takes}, and `max_disk` is {limit}")));
         }
         if bytes >= self.too_large.load(Ordering::Relaxed) {
             return Err(Trouble::Refused(format!(
@@ -195,10 +171,8 @@ impl Copies {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         // As much again stays free: the store needs room, too.
         if free / 2 < bytes {
-            return Err(Trouble::Refused(format!(
-                "it takes {takes}, and only {} are free",
-                wording::bytes(free)
-            )));
+            let free = wording::bytes(free);
+            return Err(Trouble::Refused(format!("it takes {takes}, and only {free} are free")));
         }
         Ok(())
     }
@@ -214,10 +188,9 @@ impl Copies {
         loop {
             if Instant::now() >= until {
                 self.too_large.fetch_min(all, Ordering::Relaxed);
-                return Err(Trouble::Refused(format!(
-                    "copying it takes longer than {} s",
-                    self.patience.as_secs()
-                )));
+                let seconds = self.patience.as_secs();
+                let why = format!("copying it takes longer than {seconds} s");
+                return Err(Trouble::Refused(why));
             }
             match from.read(&mut piece) {
                 Ok(0) => return Ok(()),
@@ -264,13 +237,9 @@ fn names_step(name: &OsStr, step: u64) -> bool {
         before = rest[..start].chars().last().or(before);
         let length = rest[start..].find(|char| !is_number(char)).unwrap_or(rest.len() - start);
         let (number, after) = rest[start..].split_at(length);
-        let is_own = [
-            before.filter(|_| !number.starts_with('.')),
-            after.chars().next().filter(|_| !number.ends_with('.')),
-        ]
-        .iter()
-        .flatten()
-        .all(|beside| !beside.is_alphabetic());
+        let before_it = before.filter(|_| !number.starts_with('.'));
+        let after_it = after.chars().next().filter(|_| !number.ends_with('.'));
+        let is_own = !before_it.into_iter().chain(after_it).any(char::is_alphabetic);
         if is_own && number.trim_matches('.').parse() == Ok(step) {
             return true;
         }
@@ -415,11 +384,8 @@ impl Draft {
     fn new(copies: &Path, step: u64) -> io::Result<Draft> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = copies.join(format!(
-            ".{}.{}-{count}.tmp",
-            copy_name(step, true, 0),
-            std::process::id()
-        ));
+        let (name, pid) = (copy_name(step, true, 0), std::process::id());
+        let path = copies.join(format!(".{name}.{pid}-{count}.tmp"));
         fs::create_dir(&path)?;
         Ok(Draft(path))
     }
@@ -430,12 +396,10 @@ impl Draft {
             let to = wanted.copies.join(copy_name(wanted.step, wanted.is_inside, place));
             match fs::rename(&self.0, &to) {
                 Ok(()) => return Ok(to.join(&wanted.below)),
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
-                    ) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {}
+                    _ => return Err(error.into()),
+                },
             }
         }
         Err(Trouble::Refused("there is no name left for it".to_owned()))
@@ -461,37 +425,20 @@ mod tests {
     }
 
     fn taken(directory: &Path, source: &str, step: u64) -> PathBuf {
-        match Copies::new(None).take(&wanted(directory, source, step).unwrap()) {
-            Outcome::Taken(path) => path,
-            other => panic!("{other:?}"),
-        }
+        Copies::new(None).take(&wanted(directory, source, step).unwrap()).unwrap()
     }
 
     #[test]
     fn a_name_with_its_step_is_written_once() {
         let names = |name: &str, step| names_step(OsStr::new(name), step);
-        for name in [
-            "checkpoint-12",
-            "12",
-            "12.pt",
-            "epoch_012.ckpt",
-            "a.12.pt",
-            "step=12-loss=0.5",
-            "0.5-12",
-        ] {
+        for name in
+            "checkpoint-12 12 12.pt epoch_012.ckpt a.12.pt step=12-loss=0.5 0.5-12".split(' ')
+        {
             assert!(names(name, 12), "{name}");
         }
-        for name in [
-            "last.pt",
-            "model12.pt",
-            "12b",
-            "loss-0.12.pt",
-            "12.5",
-            "112",
-            "121",
-            "1.2.pt",
-            "checkpoint-13",
-        ] {
+        for name in
+            "last.pt model12.pt 12b loss-0.12.pt 12.5 112 121 1.2.pt checkpoint-13".split(' ')
+        {
             assert!(!names(name, 12), "{name}");
         }
     }
@@ -560,7 +507,7 @@ mod tests {
         assert!(Tree::of(&root.join("last.pt")).ok().unwrap() != before);
         let wanted = wanted(root, "last.pt", 1).unwrap();
         fs::remove_file(root.join("last.pt")).unwrap();
-        assert_eq!(Copies::new(None).take(&wanted), Outcome::Changed);
+        assert_eq!(Copies::new(None).take(&wanted), Err(Trouble::Changed));
     }
 
     #[test]
@@ -570,18 +517,16 @@ mod tests {
         fs::write(root.join("last.pt"), "0123456789").unwrap();
         let wanted = wanted(root, "last.pt", 1).unwrap();
         let why = |copies: &Copies| match copies.take(&wanted) {
-            Outcome::NotTaken(why) => why,
+            Err(Trouble::Refused(why)) => why,
             other => panic!("{other:?}"),
         };
         // Where the file system clones, a copy takes neither room nor time.
-        if matches!(
-            Copies::new(None).with_patience(Duration::ZERO).take(&wanted),
-            Outcome::Taken(_)
-        ) {
+        let hurried = || Copies { patience: Duration::ZERO, ..Copies::new(None) };
+        if hurried().take(&wanted).is_ok() {
             return;
         }
         assert!(why(&Copies::new(Some(9))).contains("`max_disk`"));
-        let hurried = Copies::new(None).with_patience(Duration::ZERO);
+        let hurried = hurried();
         assert!(why(&hurried).contains("takes longer"));
         assert!(why(&hurried).contains("one of its size"), "it is not tried again");
         assert!(fs::read_dir(root.join("copies")).unwrap().next().is_none());
@@ -593,8 +538,10 @@ mod tests {
             is_inside: false,
             below: "trial".into(),
         };
+        let refused = Copies::new(None).take(&of_all);
         assert!(
-            matches!(Copies::new(None).take(&of_all), Outcome::NotTaken(why) if why.contains("where copies go"))
+            matches!(&refused, Err(Trouble::Refused(why)) if why.contains("where copies go")),
+            "{refused:?}"
         );
     }
 }

@@ -1,6 +1,7 @@
-//! What files take on the disk, as `du` counts it.
+//! What lies on the disk: names, places, ages, and what files take, as `du` counts it.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -38,4 +39,37 @@ pub fn last_written(path: &Path, since: SystemTime) -> Option<SystemTime> {
 /// What a directory holds; what vanishes or may not be read is left out.
 pub fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+/// Whether there is a directory; a link to one is none.
+pub fn is_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// Removes a file, or a directory with all that is in it.
+///
+/// # Errors
+/// The system's.
+pub fn remove(path: &Path) -> io::Result<()> {
+    if is_directory(path) { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
+/// The last name of a path, if it is UTF-8.
+pub fn name_of(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()
+}
+
+/// The number in a name that consists of `prefix` and it: 12 of `trial-12`; of `trial-012`, none.
+pub fn numbered(path: &Path, prefix: &str) -> Option<u64> {
+    let digits = name_of(path)?.strip_prefix(prefix)?;
+    digits.parse().ok().filter(|number: &u64| number.to_string() == digits)
+}
+
+/// A path whose directory is resolved; a link at its end is itself. `None`: `a/..` and `/` have no
+/// last name of their own.
+pub fn real_place(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?;
+    let parent =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(fs::canonicalize(parent).ok()?.join(name))
 }

@@ -39,54 +39,45 @@ const DEVICE: &[&str] = &[
 ];
 
 /// What a device that does not work says, and what to do about it.
-const ADVICE: &[(&str, &str)] = &[
+const ADVICE: &[(&[&str], &str)] = &[
     (
-        "the \"nvrtc\" shared library",
+        &["the \"nvrtc\" shared library"],
         "libnvrtc compiles kernels and is not there: install the CUDA toolkit, or add its \
          directory to LD_LIBRARY_PATH",
     ),
     (
-        "the \"cuda\" shared library",
+        &["the \"cuda\" shared library"],
         "libcuda is not there: install NVIDIA's driver, or use = [\"cpu\"] in [devices]",
     ),
     (
-        "cuda_runtime.h",
+        &["cuda_runtime.h", "cuda_fp16.h"],
         "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its \
          directory",
     ),
     (
-        "cuda_fp16.h",
-        "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its \
-         directory",
-    ),
-    (
-        "CUDA_ERROR_INSUFFICIENT_DRIVER",
+        &["CUDA_ERROR_INSUFFICIENT_DRIVER"],
         "the driver is older than this program's CUDA: install a newer one",
     ),
     (
-        "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+        &["CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"],
         "the driver's library and its kernel module are of different versions: restart the machine",
     ),
     (
-        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        &["CUDA_ERROR_UNSUPPORTED_PTX_VERSION"],
         "the driver is older than the CUDA toolkit: install a newer driver, or an older toolkit",
     ),
     (
-        "CUDA_ERROR_DEVICE_UNAVAILABLE",
+        &["CUDA_ERROR_DEVICE_UNAVAILABLE", "busy or unavailable"],
         "another process has it for itself: `nvidia-smi -c 0` lets several share it, \
          trials_per_device = 1 needs only one",
     ),
-    (
-        "busy or unavailable",
-        "another process has it for itself: `nvidia-smi -c 0` lets several share it, \
-         trials_per_device = 1 needs only one",
-    ),
-    ("CUDA_ERROR_NO_DEVICE", "no GPU is visible to it: `hpsearch devices` says why"),
+    (&["CUDA_ERROR_NO_DEVICE"], "no GPU is visible to it: `hpsearch devices` says why"),
 ];
 
 /// What to do about a device that does not work, where a program's words tell.
 pub(super) fn advice(words: &str) -> Option<&'static str> {
-    ADVICE.iter().find(|(said, _)| words.contains(said)).map(|(_, advice)| *advice)
+    let is_said = |said: &[&str]| said.iter().any(|said| words.contains(said));
+    ADVICE.iter().find(|(said, _)| is_said(said)).map(|(_, advice)| *advice)
 }
 
 /// So many lines before the end, a word still tells why a program ended: launchers say more after
@@ -128,10 +119,8 @@ impl StderrTail {
 
     /// The same with the line that tells it.
     pub(super) fn telling(&self) -> Option<(FailureCause, &str)> {
-        self.found
-            .as_ref()
-            .filter(|(at, ..)| self.lines - at < TAIL)
-            .map(|(_, cause, line)| (*cause, line.as_str()))
+        let found = self.found.as_ref().filter(|(at, ..)| self.lines - at < TAIL);
+        found.map(|(_, cause, line)| (*cause, line.as_str()))
     }
 }
 
@@ -159,60 +148,47 @@ mod tests {
 
     #[test]
     fn memory_and_devices_are_told_from_a_programs_own_mistakes() {
-        let cases = [
-            (
-                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
-                Some(FailureCause::Oom),
-            ),
-            ("RuntimeError: CUDA out of memory.", Some(FailureCause::Oom)),
-            ("MemoryError", Some(FailureCause::Oom)),
-            (
-                "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 TiB",
-                Some(FailureCause::Oom),
-            ),
-            (
-                "terminate called after throwing an instance of 'std::bad_alloc'",
-                Some(FailureCause::Oom),
-            ),
-            ("memory allocation of 8796093022208 bytes failed", Some(FailureCause::Oom)),
-            (
-                "the device failed: out of device memory allocating 8589934592 bytes",
-                Some(FailureCause::Oom),
-            ),
-            (
-                "RuntimeError: CUDA error: no CUDA-capable device is detected",
-                Some(FailureCause::DeviceLost),
-            ),
-            (
-                "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.",
-                Some(FailureCause::DeviceLost),
-            ),
-            ("ValueError: shapes (3,4) and (5,) not aligned", None),
-            ("RuntimeError: CUDA error: device-side assert triggered", None),
-            ("", None),
+        let memory = [
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+            "RuntimeError: CUDA out of memory.",
+            "MemoryError",
+            "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 TiB",
+            "terminate called after throwing an instance of 'std::bad_alloc'",
+            "memory allocation of 8796093022208 bytes failed",
+            "the device failed: out of device memory allocating 8589934592 bytes",
         ];
-        for (words, cause) in cases {
-            assert_eq!(cause_of(words), cause, "{words}");
+        let device = [
+            "RuntimeError: CUDA error: no CUDA-capable device is detected",
+            "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.",
+            "DriverError(CUDA_ERROR_ILLEGAL_ADDRESS, \"an illegal memory access\")",
+        ];
+        let own = [
+            "ValueError: shapes (3,4) and (5,) not aligned",
+            "RuntimeError: CUDA error: device-side assert triggered",
+            "",
+        ];
+        for (cause, words) in [
+            (Some(FailureCause::Oom), &memory[..]),
+            (Some(FailureCause::DeviceLost), &device),
+            (None, &own),
+        ] {
+            words.iter().for_each(|words| assert_eq!(cause_of(words), cause, "{words}"));
         }
     }
 
     #[test]
     fn a_device_that_does_not_work_comes_with_what_to_do() {
-        let nvrtc = "the device failed: a thread of it panicked: Unable to dynamically load the \"nvrtc\" shared library - searched for library names";
-        assert!(advice(nvrtc).is_some_and(|advice| advice.starts_with("libnvrtc")));
-        assert!(
-            advice("DriverError(CUDA_ERROR_DEVICE_UNAVAILABLE, ..)")
-                .is_some_and(|advice| advice.contains("nvidia-smi -c 0"))
-        );
-        assert!(
-            advice("catastrophic error: cannot open source file \"cuda_fp16.h\"")
-                .is_some_and(|advice| advice.contains("CUDA_PATH"))
-        );
+        for (words, to_do) in [
+            (
+                "a thread of it panicked: Unable to dynamically load the \"nvrtc\" shared library",
+                "libnvrtc",
+            ),
+            ("DriverError(CUDA_ERROR_DEVICE_UNAVAILABLE, ..)", "nvidia-smi -c 0"),
+            ("catastrophic error: cannot open source file \"cuda_fp16.h\"", "CUDA_PATH"),
+        ] {
+            assert!(advice(words).is_some_and(|advice| advice.contains(to_do)), "{words}");
+        }
         assert_eq!(advice("ValueError: shapes (3,4) and (5,) not aligned"), None);
-        assert_eq!(
-            cause_of("DriverError(CUDA_ERROR_ILLEGAL_ADDRESS, \"an illegal memory access\")"),
-            Some(FailureCause::DeviceLost)
-        );
     }
 
     #[test]
@@ -224,10 +200,8 @@ mod tests {
             words.hear(&format!("  {frame}: some::function"));
             words.hear("             at ./src/some.rs:1:2");
         }
-        assert_eq!(
-            (words.telling(), words.last()),
-            (Some((FailureCause::Oom, "MemoryError")), "launcher: line 9")
-        );
+        assert_eq!(words.telling(), Some((FailureCause::Oom, "MemoryError")));
+        assert_eq!(words.last(), "launcher: line 9");
         (0..40).for_each(|line| words.hear(&format!("continued without it {line}\n")));
         assert_eq!(words.cause(), None);
     }

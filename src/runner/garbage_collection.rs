@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use super::disk::{entries, size};
+use super::disk::{self, entries, is_directory, name_of, numbered, real_place, size};
 use super::ownership::{Owner, homes, is_gone, own_homes, owner};
 use crate::runner::processes;
 use crate::runner::protocol::{CHECKPOINTS, USED_BY};
@@ -17,7 +17,7 @@ use crate::storage::sqlite::{is_open_here, studies_at};
 use crate::storage::{
     HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary,
 };
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::spec::Program;
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -65,7 +65,7 @@ pub struct OrphanedFile {
 pub fn clear_drafts(data: &Path) {
     let is_dead = |path: &PathBuf| {
         name_of(path)
-            .and_then(|name| half_written_by(&name))
+            .and_then(half_written_by)
             .is_some_and(|pid| processes::start_time(pid).is_none())
     };
     let beside = entries(data)
@@ -73,21 +73,16 @@ pub fn clear_drafts(data: &Path) {
         .flat_map(|path| entries(&path).collect::<Vec<_>>());
     for draft in entries(data).chain(beside).filter(is_dead) {
         // What cannot be removed now is found by `gc`.
-        let _found_later = remove_entry(&draft);
+        let _found_later = disk::remove(&draft);
     }
 }
 
 /// Removes what lies below a trial's directory half-written: whoever wrote there is gone.
 pub(super) fn clear_trial_drafts(directory: &Path) {
-    for draft in entries(directory)
-        .filter(|path| name_of(path).is_some_and(|name| half_written_by(&name).is_some()))
+    for draft in entries(directory).filter(|path| name_of(path).and_then(half_written_by).is_some())
     {
-        let _found_later = remove_entry(&draft);
+        let _found_later = disk::remove(&draft);
     }
-}
-
-fn remove_entry(path: &Path) -> std::io::Result<()> {
-    if is_directory(path) { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
 /// The other stores in a store's directory: their studies may have files in the same place.
@@ -143,11 +138,8 @@ pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageE
     let studies = stores.reader.studies()?;
     let mut roots = BTreeSet::from([default_root(stores.path)]);
     for study in studies {
-        roots.extend(
-            homes(stores.reader, &study.stored(), stores.path)?
-                .iter()
-                .map(|home| home.root().to_owned()),
-        );
+        let homes = homes(stores.reader, &study.stored(), stores.path)?;
+        roots.extend(homes.iter().map(|home| home.root().to_owned()));
     }
     // First the files, then the store: what is new was in the store before it was on the disk.
     let seen: Vec<(PathBuf, Vec<Seen>)> =
@@ -236,7 +228,7 @@ fn take_away(path: &Path) -> bool {
     if aside != path && fs::rename(path, &aside).is_err() {
         return false;
     }
-    remove_entry(&aside).is_ok()
+    disk::remove(&aside).is_ok()
 }
 
 fn default_root(store: &Path) -> PathBuf {
@@ -275,23 +267,19 @@ enum PlaceOf {
 fn look(root: &Path) -> Vec<Seen> {
     let mut seen = Vec::new();
     for directory in entries(root).filter(|path| is_directory(path)) {
-        let Some(study) = name_of(&directory) else { continue };
+        let Some(study) = name_of(&directory).map(str::to_owned) else { continue };
         let mut has_trials = false;
         for entry in entries(&directory) {
             let Some(name) = name_of(&entry) else { continue };
-            if let Some(pid) = half_written_by(&name) {
-                seen.push(Seen {
-                    path: entry,
-                    place: PlaceOf::HalfWritten { pid, of: study.clone(), is_in_trial: false },
-                });
-            } else if let Some(trial) = trial_of(&name) {
+            if let Some(pid) = half_written_by(name) {
+                let place = PlaceOf::HalfWritten { pid, of: study.clone(), is_in_trial: false };
+                seen.push(Seen { path: entry, place });
+            } else if let Some(trial) = numbered(&entry, "trial-").map(TrialNumber) {
                 has_trials = true;
                 look_into_trial(&entry, &study, trial, &mut seen);
-                seen.push(Seen {
-                    path: entry,
-                    place: PlaceOf::Trial { study: study.clone(), trial },
-                });
-            } else if study == DATA && is_digest(&name) {
+                let place = PlaceOf::Trial { study: study.clone(), trial };
+                seen.push(Seen { path: entry, place });
+            } else if study == DATA && is_digest(name) {
                 seen.push(Seen { path: entry, place: PlaceOf::Data });
             }
         }
@@ -307,7 +295,7 @@ fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut
     let inside = of_a_command.iter().flat_map(|path| entries(path)).chain(entries(directory));
     for entry in inside.filter(|path| !of_a_command.contains(path)) {
         let Some(name) = name_of(&entry) else { continue };
-        let place = match half_written_by(&name) {
+        let place = match half_written_by(name) {
             Some(pid) => PlaceOf::HalfWritten { pid, of: study.to_owned(), is_in_trial: true },
             None => PlaceOf::InTrial { study: study.to_owned(), trial },
         };
@@ -321,28 +309,12 @@ fn root_of(orphaned_file: &OrphanedFile) -> PathBuf {
         Kind::Trial | Kind::Data => 2,
         // In a trial's directory, in `checkpoints` below it, or beside tokenised data.
         Kind::Checkpoint | Kind::HalfWritten => {
-            let trial = orphaned_file
-                .path
-                .ancestors()
-                .skip(1)
-                .position(|path| name_of(path).is_some_and(|name| trial_of(&name).is_some()));
+            let mut above = orphaned_file.path.ancestors().skip(1);
+            let trial = above.position(|path| numbered(path, "trial-").is_some());
             trial.map_or(2, |depth| depth + 3)
         }
     };
     orphaned_file.path.ancestors().nth(up).unwrap_or(Path::new("")).to_owned()
-}
-
-fn is_directory(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
-}
-
-fn name_of(path: &Path) -> Option<String> {
-    path.file_name()?.to_str().map(str::to_owned)
-}
-
-fn trial_of(name: &str) -> Option<TrialNumber> {
-    let digits = name.strip_prefix("trial-")?;
-    digits.parse().ok().filter(|number: &u64| number.to_string() == digits).map(TrialNumber)
 }
 
 /// The process that was writing something with this name, `.checkpoint-3.4711-0.tmp`; `None` for
@@ -375,6 +347,7 @@ fn is_digest(name: &str) -> bool {
 }
 
 /// What the store says.
+#[derive(Default)]
 struct Known {
     /// By the name of the directory of their files.
     studies: HashMap<String, StudyContent>,
@@ -403,32 +376,16 @@ struct StudyContent {
 
 impl Known {
     fn read(stores: &Stores<'_>) -> Result<Known, StorageError> {
-        let id = stores.reader.identity()?;
-        let mut known = Known {
-            studies: HashMap::new(),
-            components: HashSet::new(),
-            registered: HashSet::new(),
-            trains: false,
-            id,
-        };
+        let mut known = Known { id: stores.reader.identity()?, ..Known::default() };
         for summary in stores.reader.studies()? {
             known.trains |= matches!(summary.spec.program, Program::Trainer { .. });
             known.components.insert(component(&summary.spec.name));
-            known.registered.extend(
-                stores
-                    .reader
-                    .checkpoints(summary.id)?
-                    .into_iter()
-                    .map(|(_, checkpoint)| real(&checkpoint.path)),
-            );
+            let checkpoints = stores.reader.checkpoints(summary.id)?.into_iter();
+            known.registered.extend(checkpoints.map(|(_, checkpoint)| real(&checkpoint.path)));
             let content = StudyContent::read(stores, &summary)?;
-            let names = content
-                .homes
-                .iter()
-                .map(|home| home.name().to_owned())
-                .chain([summary.files(stores.path).name().to_owned()]);
-            for name in names.collect::<BTreeSet<_>>() {
-                known.studies.insert(name, content.clone());
+            let own = summary.files(stores.path);
+            for home in content.homes.iter().chain([&own]) {
+                known.studies.insert(home.name().to_owned(), content.clone());
             }
         }
         Ok(known)
@@ -445,11 +402,10 @@ impl Known {
         // does not.
         let has_twin = self.id.as_ref().is_some_and(|id| stores.others.ids.contains(id));
         // The study with files in this directory, if they carry this store's mark.
+        let is_home = |home: &StudyFiles, study: &str| home.root() == root && home.name() == study;
         let of = |study: &str| {
             let content = self.studies.get(study).filter(|_| !has_twin);
-            content.filter(|content| {
-                content.homes.iter().any(|home| home.root() == root && home.name() == study)
-            })
+            content.filter(|content| content.homes.iter().any(|home| is_home(home, study)))
         };
         let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
         let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
@@ -461,7 +417,7 @@ impl Known {
                 let name = name_of(&path).unwrap_or_default();
                 // What a command writes is its own, whatever it is called.
                 let is_ours = |content: &StudyContent| {
-                    !content.is_command || was_moved_aside(&name) || is_among_copies(&path)
+                    !content.is_command || was_moved_aside(name) || is_among_copies(&path)
                 };
                 let is_known = study == DATA && !is_in_trial || of(study).is_some_and(is_ours);
                 if !is_known || processes::exists(*pid) {
@@ -492,8 +448,7 @@ impl Known {
             },
             PlaceOf::Data => {
                 let users: Vec<String> = entries(&path)
-                    .filter_map(|entry| name_of(&entry))
-                    .filter_map(|name| name.strip_prefix(USED_BY).map(str::to_owned))
+                    .filter_map(|entry| Some(name_of(&entry)?.strip_prefix(USED_BY)?.to_owned()))
                     .collect();
                 let is_used = users.iter().any(|user| {
                     self.components.contains(user) || stores.others.directories.contains(user)
@@ -549,9 +504,7 @@ impl StudyContent {
         let is_checkpoint = if self.is_command {
             is_among_copies(path) || self.dropped.contains(&real(path))
         } else {
-            name_of(path).is_some_and(|name| {
-                name.strip_prefix("checkpoint-").is_some_and(|step| step.parse::<u64>().is_ok())
-            })
+            numbered(path, "checkpoint-").is_some()
         };
         is_over && is_checkpoint
     }
@@ -564,19 +517,16 @@ fn dropped(reader: &dyn StorageReader, study: StudyId) -> Result<HashSet<PathBuf
         let page = reader.events_after(study, after, 10_000)?;
         let Some((last, ..)) = page.last() else { return Ok(dropped) };
         after = *last;
-        dropped.extend(page.iter().filter_map(|(_, _, event)| {
-            if let Event::CheckpointDropped { path, .. } = event { Some(real(path)) } else { None }
+        dropped.extend(page.iter().filter_map(|(_, _, event)| match event {
+            Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) => Some(real(path)),
+            _ => None,
         }));
     }
 }
 
 /// Different ways of writing a path are one: the store may be given relative to where one is.
 fn real(path: &Path) -> PathBuf {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return path.to_owned();
-    };
-    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    fs::canonicalize(parent).map_or_else(|_| path.to_owned(), |parent| parent.join(name))
+    real_place(path).unwrap_or_else(|| path.to_owned())
 }
 
 #[cfg(test)]
@@ -600,33 +550,27 @@ mod tests {
         ] {
             assert_eq!(half_written_by(own), None, "{own}");
         }
-        assert_eq!(
-            (trial_of("trial-12"), trial_of("trial-012"), trial_of("trial-x")),
-            (Some(TrialNumber(12)), None, None)
-        );
+        let trials = ["trial-12", "trial-012", "trial-x"];
+        assert_eq!(trials.map(|name| numbered(Path::new(name), "trial-")), [Some(12), None, None]);
     }
 
     #[test]
     fn the_directory_of_files_is_found_from_each_leftover() {
         let root = |path: &str, kind| {
-            let orphaned_file = OrphanedFile {
-                path: path.into(),
-                kind,
-                bytes: 0,
-                study: String::new(),
-                modified: None,
-            };
-            root_of(&orphaned_file).display().to_string()
+            let (path, study) = (PathBuf::from(path), String::new());
+            root_of(&OrphanedFile { path, kind, bytes: 0, study, modified: None })
         };
-        assert_eq!(root("runs/files/s", Kind::Study), "runs/files");
-        assert_eq!(root("runs/files/s/trial-3", Kind::Trial), "runs/files");
-        assert_eq!(root("runs/files/s/trial-3/checkpoint-9", Kind::Checkpoint), "runs/files");
-        assert_eq!(root("runs/files/s/trial-3/checkpoints/a", Kind::Checkpoint), "runs/files");
-        assert_eq!(root("runs/files/s/trial-3/copies/step-9", Kind::Checkpoint), "runs/files");
-        assert_eq!(
-            root("runs/files/s/trial-3/.checkpoint-9.1-0.tmp", Kind::HalfWritten),
-            "runs/files"
-        );
-        assert_eq!(root("runs/files/data/.00.1-0.tmp", Kind::HalfWritten), "runs/files");
+        for (path, kind) in [
+            ("s", Kind::Study),
+            ("s/trial-3", Kind::Trial),
+            ("s/trial-3/checkpoint-9", Kind::Checkpoint),
+            ("s/trial-3/checkpoints/a", Kind::Checkpoint),
+            ("s/trial-3/copies/step-9", Kind::Checkpoint),
+            ("s/trial-3/.checkpoint-9.1-0.tmp", Kind::HalfWritten),
+            ("data/.00.1-0.tmp", Kind::HalfWritten),
+        ] {
+            let found = root(&format!("runs/files/{path}"), kind);
+            assert_eq!(found, Path::new("runs/files"), "{path}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::launcher::{Job, LaunchError, Launcher};
+use super::threads;
 use crate::engine::{Assignment, Input};
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
@@ -146,8 +147,7 @@ impl Launcher for InlineLauncher {
             beyond: None,
         };
         let objective = Arc::clone(&self.objective);
-        let thread = std::thread::Builder::new().name(format!("trial {}", assignment.trial));
-        let spawned = thread.spawn(move || {
+        let spawned = threads::spawn(&format!("trial {}", assignment.trial), move || {
             let result =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| objective(&mut context)));
             let (end, message) = end_of(result, &context);
@@ -158,7 +158,7 @@ impl Launcher for InlineLauncher {
                 message,
             });
         });
-        spawned.map_err(|error| LaunchError::Refused(format!("cannot start a thread: {error}")))?;
+        spawned.map_err(LaunchError::refused("start a thread"))?;
         Ok(Box::new(InlineJob { verdicts: verdict_tx, leave }))
     }
 }
@@ -179,14 +179,9 @@ fn end_of(
         (Ok(Ok(TrialEnd::Left)), _) => (AttemptEnd::Interrupted, None),
         (Ok(Err(error)), _) => (AttemptEnd::Failed(FailureCause::Program), Some(error.to_string())),
         (Err(panic), _) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            (
-                AttemptEnd::Failed(FailureCause::Program),
-                Some(format!("panicked: {}", text.unwrap_or_default())),
-            )
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+            (AttemptEnd::Failed(FailureCause::Program), Some(format!("panicked: {text}")))
         }
     }
 }

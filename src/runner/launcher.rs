@@ -1,6 +1,8 @@
 //! The seam between the runner and whatever carries out a trial: processes, threads of this
 //! process, or a script.
 
+use std::io;
+
 use crossbeam_channel::Sender;
 
 use crate::engine::{Assignment, Input};
@@ -16,6 +18,13 @@ pub enum LaunchError {
     /// It can be started nowhere and never.
     #[error("{0}")]
     Impossible(String),
+}
+
+impl LaunchError {
+    /// Why the machine refuses what was tried.
+    pub fn refused(what: &str) -> impl FnOnce(io::Error) -> Self {
+        move |error| LaunchError::Refused(format!("cannot {what}: {error}"))
+    }
 }
 
 /// A running attempt, as the runner holds it. Its end arrives as [`Input::Ended`], always, exactly

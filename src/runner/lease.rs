@@ -418,21 +418,44 @@ mod tests {
 
     #[test]
     fn a_holder_lives_as_long_as_its_lock_wherever_its_process_id_means_something() {
-        let own_boot = processes::boot_id().unwrap();
-        let (foreign, here) =
-            (holder(NOWHERE, Some(&own_boot)), holder(std::process::id(), Some(&own_boot)));
-        assert_eq!(judge(&foreign, LockState::Held), Liveness::Alive);
-        assert_eq!(judge(&foreign, LockState::Free), Liveness::Dead);
-        // A process of this id lives here, and is not the holder.
-        assert_eq!(judge(&here, LockState::Free), Liveness::Dead);
-        let other_name =
-            |holder: &Holder| Holder { host: "another-container".to_owned(), ..holder.clone() };
-        assert_eq!(judge(&other_name(&foreign), LockState::Held), Liveness::Alive);
-        assert_eq!(judge(&other_name(&foreign), LockState::Free), Liveness::Dead);
+        use LockState::{Free, Held};
+        let (own_boot, mine) = (processes::boot_id().unwrap(), std::process::id());
+        let before = Some("00000000-0000-4000-8000-000000000000");
+        let now = Some(own_boot.as_str());
         // Where the lock file was removed, process ids have to do.
-        assert_eq!(judge(&here, LockState::Unknown), Liveness::Alive);
-        assert_eq!(judge(&foreign, LockState::Unknown), Liveness::Dead);
-        assert_eq!(judge(&other_name(&here), LockState::Unknown), Liveness::Unknown);
+        let removed = LockState::Unknown;
+        for (pid, boot, is_here, lock, expected) in [
+            (NOWHERE, now, true, Held, Liveness::Alive),
+            (NOWHERE, now, true, Free, Liveness::Dead),
+            // A process of this id lives here, and is not the holder.
+            (mine, now, true, Free, Liveness::Dead),
+            (NOWHERE, now, false, Held, Liveness::Alive),
+            (NOWHERE, now, false, Free, Liveness::Dead),
+            (mine, now, true, removed, Liveness::Alive),
+            (NOWHERE, now, true, removed, Liveness::Dead),
+            (mine, now, false, removed, Liveness::Unknown),
+            // From before this machine was started, and of another machine.
+            (mine, before, true, Free, Liveness::Dead),
+            (mine, before, true, removed, Liveness::Dead),
+            (mine, before, false, Free, Liveness::Unknown),
+            (mine, before, false, Held, Liveness::Alive),
+            // Of an earlier version: known by its process id and start time, whatever the lock.
+            (mine, None, true, Held, Liveness::Alive),
+            (mine, None, true, Free, Liveness::Alive),
+            (mine, None, true, removed, Liveness::Alive),
+            (NOWHERE, None, true, Held, Liveness::Dead),
+            (NOWHERE, None, true, Free, Liveness::Dead),
+            (NOWHERE, None, true, removed, Liveness::Dead),
+            (NOWHERE, None, false, Held, Liveness::Unknown),
+            (NOWHERE, None, false, Free, Liveness::Unknown),
+            (NOWHERE, None, false, removed, Liveness::Unknown),
+        ] {
+            let mut holder = holder(pid, boot);
+            if !is_here {
+                holder.host = "another".to_owned();
+            }
+            assert_eq!(judge(&holder, lock), expected, "{holder:?}: {lock:?}");
+        }
     }
 
     #[test]
@@ -466,29 +489,6 @@ mod tests {
         assert_eq!(seen_of(&of_a_copy, &path, look_at(&path)), LockState::Free);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(seen_of(&of_a_copy, &path, look_at(&path)), LockState::Free);
-    }
-
-    #[test]
-    fn a_holder_from_before_this_machine_was_started_is_dead_and_one_of_another_machine_is_not_known()
-     {
-        let before = holder(std::process::id(), Some("00000000-0000-4000-8000-000000000000"));
-        assert_eq!(judge(&before, LockState::Free), Liveness::Dead);
-        assert_eq!(judge(&before, LockState::Unknown), Liveness::Dead);
-        let elsewhere = Holder { host: "another-machine".to_owned(), ..before };
-        assert_eq!(judge(&elsewhere, LockState::Free), Liveness::Unknown);
-        assert_eq!(judge(&elsewhere, LockState::Held), Liveness::Alive);
-    }
-
-    #[test]
-    fn a_holder_of_an_earlier_version_is_known_by_its_process_id_and_start_time() {
-        for lock in [LockState::Held, LockState::Free, LockState::Unknown] {
-            assert_eq!(judge(&holder(std::process::id(), None), lock), Liveness::Alive);
-            assert_eq!(judge(&holder(NOWHERE, None), lock), Liveness::Dead);
-            assert_eq!(
-                judge(&Holder { host: "elsewhere".to_owned(), ..holder(NOWHERE, None) }, lock),
-                Liveness::Unknown
-            );
-        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::engine::concurrency::{Load, TrialLoad};
 use crate::runner::monitor::{Gpu, Machine, Memory, Monitor};
 use crate::runner::processes;
 use crate::study::device::{Device, Slot};
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::trial::TrialNumber;
 
 /// How often it is looked.
@@ -36,15 +36,15 @@ impl Loads {
     /// Follows who runs where.
     pub fn hear(&mut self, event: &Event) {
         match event {
-            Event::AttemptStarted { trial, slot: Slot { device, .. }, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptStarted { slot: Slot { device, .. }, .. }) => {
                 self.trials.insert(*trial, (device.clone(), None));
             }
-            Event::AttemptLaunched { trial, pid, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
                 if let Some((_, process)) = self.trials.get_mut(trial) {
                     *process = Some(*pid);
                 }
             }
-            Event::AttemptEnded { trial, .. } => drop(self.trials.remove(trial)),
+            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(self.trials.remove(trial)),
             _ => {}
         }
     }
@@ -68,11 +68,8 @@ impl Loads {
                     .filter(|_| !matches!(device, Device::Cuda(_) | Device::Wgpu(_)))
                     .map_or(0, |tree| tree.memory),
             };
-            loads.entry(device).or_default().push(TrialLoad {
-                trial: *trial,
-                memory,
-                cores: tree.and_then(|tree| tree.cores),
-            });
+            let (trial, cores) = (*trial, tree.and_then(|tree| tree.cores));
+            loads.entry(device).or_default().push(TrialLoad { trial, memory, cores });
         }
         let group = self.monitor.memory_of_group();
         let told = |(device, trials): (&Device, Vec<TrialLoad>)| {
@@ -120,45 +117,31 @@ fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::trial::AttemptNumber;
+    use crate::runner::fixtures;
+    use crate::study::event::AttemptEnd;
 
     #[test]
     fn a_gpus_memory_is_a_trials_where_the_driver_names_its_processes() {
         use crate::runner::monitor::gpu::GpuProcess;
         let process = |pid: u32, memory: Option<u64>| GpuProcess { pid, memory };
-        let gpu = Gpu {
-            processes: vec![
-                process(10, Some(5)),
-                process(11, Some(7)),
-                process(12, None),
-                process(99, Some(1000)),
-            ],
-            ..Gpu::default()
-        };
+        let seen = [(10, Some(5)), (11, Some(7)), (12, None), (99, Some(1000))];
+        let processes = seen.map(|(pid, memory)| process(pid, memory)).to_vec();
+        let gpu = Gpu { processes, ..Gpu::default() };
         assert_eq!(held_for(&gpu, &BTreeSet::from([10, 11, 12])), 12);
-        assert_eq!(
-            held_for(&gpu, &BTreeSet::from([4, 5])),
-            0,
-            "a container counts its processes otherwise"
-        );
+        let otherwise = held_for(&gpu, &BTreeSet::from([4, 5]));
+        assert_eq!(otherwise, 0, "a container counts its processes otherwise");
     }
 
     #[test]
     fn a_trials_processes_are_found_from_its_start_to_its_end() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let (trial, attempt) = (TrialNumber(3), AttemptNumber(0));
-        let slot = Slot { index: 0, device: Device::Cpu };
         let mut loads = Loads::new();
-        loads.hear(&Event::AttemptStarted {
+        loads.hear(&fixtures::started());
+        let (trial, attempt) = (fixtures::TRIAL, fixtures::ATTEMPT);
+        loads.hear(&Event::Trial(
             trial,
-            attempt,
-            slot,
-            resume: None,
-            until: None,
-            rows_at_once: None,
-            device_micros: 0,
-        });
-        loads.hear(&Event::AttemptLaunched { trial, attempt, pid: child.id(), pid_started: 0 });
+            TrialEvent::AttemptLaunched { attempt, pid: child.id(), pid_started: 0 },
+        ));
         assert_eq!(loads.look(), None, "it is not time yet");
         // A child that has only just begun has next to nothing.
         let patience = Instant::now() + Duration::from_secs(30);
@@ -177,15 +160,7 @@ mod tests {
         }
         crate::runner::processes::kill(child.id());
         child.wait().unwrap();
-        let end = crate::study::event::AttemptEnd::Completed;
-        loads.hear(&Event::AttemptEnded {
-            trial,
-            attempt,
-            end,
-            reason: None,
-            device_micros: None,
-            memory: None,
-        });
+        loads.hear(&fixtures::ended(AttemptEnd::Completed));
         loads.looked -= PERIOD;
         assert_eq!(loads.look(), None, "nothing runs");
     }

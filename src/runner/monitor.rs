@@ -86,31 +86,22 @@ impl Monitor {
         }
         let first = self.last.is_none();
         let machine = Machine {
-            processor: self
-                .system
-                .as_mut()
-                .map(|system| processor(system, first))
-                .unwrap_or_default(),
+            processor: self.system.as_mut().map(|own| processor(own, first)).unwrap_or_default(),
             gpus: self.gpus.as_ref().map(Gpus::sample).map_err(Clone::clone),
             trees: self.system.as_mut().map(|system| trees(system, roots)).unwrap_or_default(),
         };
         self.last = Some((Instant::now(), machine.clone()));
         machine
     }
-}
 
-impl Monitor {
     /// The memory that processes of this one's control group may use, where that is less than the
     /// machine's.
     pub fn memory_of_group(&self) -> Option<Memory> {
         let system = self.system.as_ref()?;
-        let limits = system.cgroup_limits().filter(|limits| {
-            limits.total_memory > 0 && limits.total_memory < system.total_memory()
-        })?;
-        Some(Memory {
-            used: limits.total_memory.saturating_sub(limits.free_memory),
-            total: limits.total_memory,
-        })
+        let limits = system.cgroup_limits()?;
+        let (total, free) = (limits.total_memory, limits.free_memory);
+        let is_limited = total > 0 && total < system.total_memory();
+        is_limited.then_some(Memory { used: total.saturating_sub(free), total })
     }
 }
 
@@ -152,10 +143,8 @@ fn trees(system: &mut System, roots: &[u32]) -> BTreeMap<u32, TreeLoad> {
     // started it.
     let parent_of = |process: &sysinfo::Process| {
         let parent = process.parent()?;
-        system
-            .process(parent)
-            .filter(|parent| parent.start_time() <= process.start_time())
-            .map(|_| parent.as_u32())
+        let is_older = system.process(parent)?.start_time() <= process.start_time();
+        is_older.then_some(parent.as_u32())
     };
     let parents: BTreeMap<u32, u32> = system
         .processes()
@@ -205,6 +194,7 @@ pub fn gibibytes(bytes: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runner::processes;
     use std::process::Command;
 
     #[test]
@@ -230,10 +220,8 @@ mod tests {
             monitor.last = None;
         };
         assert!(load.memory > 100_000, "two processes take some memory: {load:?}");
-        crate::runner::processes::descendants(child.id())
-            .into_iter()
-            .for_each(crate::runner::processes::kill);
-        crate::runner::processes::kill(child.id());
+        processes::descendants(child.id()).into_iter().for_each(processes::kill);
+        processes::kill(child.id());
         child.wait().unwrap();
     }
 
@@ -241,10 +229,9 @@ mod tests {
     fn the_machine_has_cores_and_memory_and_is_looked_at_once_a_second() {
         let mut monitor = Monitor::new(None);
         let first = monitor.sample(&[]);
-        assert!(
-            first.processor.cores > 0 && first.processor.memory.total > first.processor.memory.used
-        );
-        assert_eq!((first.processor.utilisation, first.trees.len()), (None, 0));
+        let Processor { cores, utilisation, memory, .. } = first.processor;
+        assert!(cores > 0 && memory.total > memory.used);
+        assert_eq!((utilisation, first.trees.len()), (None, 0));
         // Asked again at once, nothing is looked at: the tree of this process would be there
         // otherwise.
         assert_eq!(monitor.sample(&[std::process::id()]), first);

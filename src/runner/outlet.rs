@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
+use super::threads;
 use crate::report::{LeftOut, Reporter};
 use crate::study::event::Seq;
 
@@ -15,7 +16,7 @@ use crate::study::event::Seq;
 const WAITING: usize = 4 << 20;
 
 /// How long a reader may take at the end of a run to read what waits for it.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A reporter and the stream that it says its words on.
 pub(super) struct Outlet {
@@ -36,7 +37,7 @@ impl Outlet {
         let (ends_with_the_thread, over) = bounded::<()>(0);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&waiting);
-        std::thread::Builder::new().name("reporter".to_owned()).spawn(move || {
+        threads::spawn("reporter", move || {
             let _until_here = ends_with_the_thread;
             for words in heard {
                 // Whoever closed the stream (`| head`) does not want to hear more.
@@ -49,24 +50,8 @@ impl Outlet {
         Ok(Outlet { reporter, words, over, waiting, told: None, left_out: LeftOut::default() })
     }
 
-    /// Has something said that is no event; whether anybody still listens.
-    pub fn say(
-        &mut self,
-        say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>,
-    ) -> bool {
-        self.hand_on(None, say)
-    }
-
-    /// Has an event told; whether anybody still listens.
+    /// Has something said, of the event with that place if it is one; whether anybody still listens.
     pub fn tell(
-        &mut self,
-        seq: Seq,
-        say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>,
-    ) -> bool {
-        self.hand_on(Some(seq), say)
-    }
-
-    fn hand_on(
         &mut self,
         seq: Option<Seq>,
         say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>,
@@ -120,11 +105,6 @@ impl Outlet {
     }
 }
 
-/// Until when readers may take.
-pub(super) fn patience() -> Instant {
-    Instant::now() + PATIENCE
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -155,41 +135,38 @@ mod tests {
         let mut outlet =
             Outlet::new(reporter(name).unwrap(), Box::new(Slow(waits, Arc::clone(&read)))).unwrap();
         for seq in 1..=events {
-            assert!(outlet.tell(Seq(seq), |_, out| writeln!(out, "{seq:0999}")));
+            assert!(outlet.tell(Some(Seq(seq)), |_, out| writeln!(out, "{seq:0999}")));
         }
         drop(go);
         while outlet.waiting.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();
         }
-        assert!(outlet.tell(Seq(events + 1), |_, out| writeln!(out, "next")));
-        outlet.end(patience(), |_, out| writeln!(out, "last"));
+        assert!(outlet.tell(Some(Seq(events + 1)), |_, out| writeln!(out, "next")));
+        outlet.end(Instant::now() + PATIENCE, |_, out| writeln!(out, "last"));
         let read = read.lock().unwrap().clone();
         String::from_utf8(read).unwrap().lines().map(str::to_owned).collect()
     }
 
     #[test]
     fn lines_that_nobody_reads_are_left_out_and_counted_where_they_are_missing() {
-        let lines = read_late("plain", 10_000);
-        let told = lines.len() - 3;
-        assert_eq!(lines[told - 1].parse(), Ok(told), "the first ones are whole and in order");
-        assert_eq!(
-            lines[told],
+        let plain = |_, left_out| {
             format!(
-                "... {} lines left out, for nobody read them in time: `hpsearch events` has all",
-                10_000 - told
+                "... {left_out} lines left out, for nobody read them in time: `hpsearch events` \
+                 has all"
             )
-        );
-        assert_eq!(lines[told + 1..], ["next", "last"]);
-    }
-
-    #[test]
-    fn events_that_nobody_reads_are_told_by_a_line_with_their_place() {
-        let lines = read_late("events", 10_000);
-        let told = lines.len() - 3;
-        assert_eq!(
-            lines[told],
-            format!("{{\"event\":\"skipped\",\"after\":{told},\"count\":{}}}", 10_000 - told)
-        );
+        };
+        let events = |after, left_out| {
+            format!("{{\"event\":\"skipped\",\"after\":{after},\"count\":{left_out}}}")
+        };
+        let cases: [(_, &dyn Fn(usize, usize) -> String); 2] =
+            [("plain", &plain), ("events", &events)];
+        for (name, words) in cases {
+            let lines = read_late(name, 10_000);
+            let told = lines.len() - 3;
+            assert_eq!(lines[told - 1].parse(), Ok(told), "the first ones are whole and in order");
+            assert_eq!(lines[told], words(told, 10_000 - told), "{name}");
+            assert_eq!(lines[told + 1..], ["next", "last"], "{name}");
+        }
     }
 
     #[test]
@@ -197,7 +174,7 @@ mod tests {
         let (_never, waits) = mpsc::channel();
         let mut outlet =
             Outlet::new(reporter("plain").unwrap(), Box::new(Slow(waits, Arc::default()))).unwrap();
-        assert!(outlet.say(|_, out| writeln!(out, "first")));
+        assert!(outlet.tell(None, |_, out| writeln!(out, "first")));
         let (began, patience) = (Instant::now(), Duration::from_millis(50));
         outlet.end(began + patience, |_, out| writeln!(out, "last"));
         assert!(began.elapsed() >= patience);

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::RunnerError;
-use super::disk::entries;
+use super::disk::{entries, name_of, numbered};
 use crate::config::file;
 use crate::storage::paths::{StudyFiles, component};
 use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::Program;
-use crate::study::trial::{TrialNumber, TrialState};
+use crate::study::trial::{Trial, TrialNumber};
 
 /// The file in a study's directory that says whose it is.
 pub const MARK: &str = ".hpsearch-store";
@@ -173,10 +173,9 @@ pub fn claim(
     let known = storage.count(study.id, &Filter::all())?;
     let short = id.get(..8).unwrap_or(&id);
     let own = component(&study.spec.name);
-    let others = (0..NAMES).map(|count| {
-        if count == 0 { format!("{own}~{short}") } else { format!("{own}~{short}-{count}") }
-    });
-    let names = study.directory.clone().into_iter().chain([own.clone()]).chain(others);
+    let others = (1..NAMES).map(|count| format!("{own}~{short}-{count}"));
+    let first = [own.clone(), format!("{own}~{short}")];
+    let names = study.directory.clone().into_iter().chain(first).chain(others);
     for name in names {
         let directory = StudyFiles::of(&study.spec, Some(&name), store).directory();
         if take(&directory, &id, store, known, study.directory.is_none())
@@ -208,31 +207,28 @@ fn is_older(
     }) {
         return Ok(true);
     }
-    for state in [TrialState::Running, TrialState::Queued, TrialState::Paused] {
-        let of_state = Filter::parse(&format!("state:{}", state.as_str()), &study.spec)
-            .unwrap_or_else(|_| Filter::all());
-        for number in
-            storage.numbers(study.id, &TrialQuery::all(SortKey::Number).filtered(of_state))?
-        {
-            let is_log = |entry: &PathBuf| {
-                let attempt =
-                    entry.file_name()?.to_str()?.strip_prefix("attempt-")?.strip_suffix(".log")?;
-                attempt.parse::<u32>().ok()
-            };
-            let newest = entries(&files.trial(number)).filter_map(|entry| is_log(&entry)).max();
-            let attempts = storage.trial(study.id, number)?.map_or(0, |trial| trial.attempts);
-            if newest.is_some_and(|newest| newest >= attempts) {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
+    Ok(unfinished(storage, study)?.iter().any(|trial| {
+        let attempt = |entry: PathBuf| {
+            name_of(&entry)?.strip_prefix("attempt-")?.strip_suffix(".log")?.parse::<u32>().ok()
+        };
+        let newest = entries(&files.trial(trial.number)).filter_map(attempt).max();
+        newest.is_some_and(|newest| newest >= trial.attempts)
+    }))
+}
+
+/// The trials of a study that are not over.
+pub(super) fn unfinished(
+    storage: &dyn Storage,
+    study: &StoredStudy,
+) -> Result<Vec<Trial>, StorageError> {
+    let filter =
+        Filter::parse("state:running,queued,paused", &study.spec).unwrap_or_else(|_| Filter::all());
+    storage.trials(study.id, &TrialQuery::all(SortKey::Number).filtered(filter))
 }
 
 /// The numbers of the trials that have a directory there.
-fn trials_in(directory: &Path) -> impl Iterator<Item = u64> {
-    entries(directory)
-        .filter_map(|entry| entry.file_name()?.to_str()?.strip_prefix("trial-")?.parse().ok())
+pub(super) fn trials_in(directory: &Path) -> impl Iterator<Item = u64> {
+    entries(directory).filter_map(|entry| numbered(&entry, "trial-"))
 }
 
 fn refused(directory: &Path, source: io::Error) -> RunnerError {
@@ -344,14 +340,9 @@ fn refuse_unreachable(
         .partition(|path| path.starts_with(&own));
     let ours = if is_marked { Vec::new() } else { inside };
     let lost = [unreachable_of(&ours), unreachable_of(&outside)].concat();
-    match lost.first() {
-        None => Ok(()),
-        Some(first) => Err(RunnerError::Unreachable {
-            study: study.spec.name.clone(),
-            count: lost.len(),
-            path: first.clone(),
-        }),
-    }
+    let Some(path) = lost.first().cloned() else { return Ok(()) };
+    let (study, count) = (study.spec.name.clone(), lost.len());
+    Err(RunnerError::Unreachable { study, count, path })
 }
 
 /// Those whose directory is missing, too, if all are missing: where one is there, so is the disk,
@@ -360,34 +351,22 @@ fn unreachable_of(paths: &[PathBuf]) -> Vec<PathBuf> {
     if !paths.iter().all(|path| matches!(path.try_exists(), Ok(false))) {
         return Vec::new();
     }
-    paths
-        .iter()
-        .filter(|path| path.parent().is_none_or(|parent| !parent.exists()))
-        .cloned()
-        .collect()
+    let is_lost = |path: &&PathBuf| path.parent().is_none_or(|parent| !parent.exists());
+    paths.iter().filter(is_lost).cloned().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runner::fixtures;
     use crate::storage::sqlite::SqliteStore;
-    use crate::study::metric::Direction;
-    use crate::study::space::Space;
-    use crate::study::spec::StudySpec;
     use crate::study::time::Timestamp;
 
     /// A store at a path with a study `s`, as its runner takes it.
     fn claimed(path: &Path) -> (SqliteStore, StoredStudy) {
         let mut store = SqliteStore::open(path).unwrap();
-        let program = Program::Command {
-            run: vec!["true".to_owned()],
-            cwd: "/".into(),
-            env: Default::default(),
-            args: Default::default(),
-            metrics: Default::default(),
-        };
-        let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), program);
         if store.study("s").unwrap().is_none() {
+            let spec = fixtures::spec(fixtures::command());
             store.create_study(Timestamp(0), &spec).unwrap();
         }
         let study = store.study("s").unwrap().unwrap();
@@ -459,11 +438,8 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert_eq!(name(&claimed(&path).1), "s");
         fs::remove_file(&path).unwrap();
-        assert_eq!(
-            name(&claimed(&path).1),
-            "s",
-            "nothing was ever saved for the store that is gone"
-        );
+        let anew = claimed(&path).1;
+        assert_eq!(name(&anew), "s", "nothing was ever saved for the store that is gone");
     }
 
     #[test]

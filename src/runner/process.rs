@@ -18,6 +18,7 @@ use super::copies::Copies;
 use super::launcher::{Job, LaunchError, Launcher};
 use super::listener::{Expected, Listener, Listening};
 use super::registration::Registrar;
+use super::threads;
 use super::watchdog::Watchdog;
 use crate::config::command_line;
 use crate::engine::{Assignment, Input};
@@ -79,7 +80,7 @@ struct Pipe {
 impl Pipe {
     fn start(mut stream: UnixStream, pid: u32) -> io::Result<Self> {
         let (lines, heard) = unbounded::<String>();
-        std::thread::Builder::new().name("worker stdin".to_owned()).spawn(move || {
+        threads::spawn("worker stdin", move || {
             for line in heard {
                 // A child that is gone does not matter here: its end arrives as an input.
                 if stream.write_all(format!("{line}\n").as_bytes()).is_err() {
@@ -101,9 +102,7 @@ impl Pipe {
     }
 
     fn down(&self, message: &MessageToTrial) {
-        self.line(
-            &serde_json::to_string(message).expect("a message to a worker has only string keys"),
-        );
+        self.line(&text(message));
     }
 
     fn close(&self) {
@@ -160,20 +159,17 @@ impl ProcessLauncher {
         }
         // A socket and no pipe: a supervisor says there how its command ended, on a way that the
         // command does not have.
-        let (stream, its_stdin) = UnixStream::pair()
-            .map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
-        let aside = stream
-            .try_clone()
-            .map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
+        let (stream, its_stdin) =
+            UnixStream::pair().map_err(LaunchError::refused("make a socket"))?;
+        let aside = stream.try_clone().map_err(LaunchError::refused("make a socket"))?;
         command
             .arg0("hpsearch")
             .arg("worker")
             .stdin(Stdio::from(OwnedFd::from(its_stdin)))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(0);
-        command.envs(slot_environment(slot, self.spec.devices.cpu_threads));
-        command
+            .process_group(0)
+            .envs(slot_environment(slot, self.spec.devices.cpu_threads))
             .env("HPSEARCH_STORE", &self.store)
             .env("HPSEARCH_STUDY", &self.spec.name)
             .env(protocol::RUN, &self.run);
@@ -181,25 +177,21 @@ impl ProcessLauncher {
             Some(group) => command.env(protocol::RUN_GROUP, group),
             None => command.env_remove(protocol::RUN_GROUP),
         };
-        let child = command.spawn().map_err(|error| {
-            LaunchError::Refused(format!(
-                "cannot start the worker `{}`: {error}",
-                self.program.display()
-            ))
-        })?;
+        let program = self.program.display();
+        let child = command
+            .spawn()
+            .map_err(LaunchError::refused(&format!("start the worker `{program}`")))?;
         let pid = child.id();
         drop(command);
         let single = !matches!(self.spec.program, Program::Trainer { .. });
         let listener =
             Listener { single, inputs: inputs.clone(), registrar: Arc::clone(&self.registrar) };
-        let listening = listener
-            .listen(child, aside)
-            .map_err(|error| LaunchError::Refused(format!("cannot listen to a worker: {error}")))?;
+        let listening =
+            listener.listen(child, aside).map_err(LaunchError::refused("listen to a worker"))?;
         self.pids.insert(pid);
-        let stdin = Pipe::start(stream, pid).map_err(|error| {
-            processes::kill(pid);
-            LaunchError::Refused(format!("cannot start a thread for a worker: {error}"))
-        })?;
+        let stdin = Pipe::start(stream, pid)
+            .inspect_err(|_| processes::kill(pid))
+            .map_err(LaunchError::refused("start a thread for a worker"))?;
         Ok(Worker { pid, stdin: Arc::new(stdin), listening, trials: 0 })
     }
 
@@ -242,20 +234,24 @@ impl ProcessLauncher {
                 })
             }
             Program::Command { run, cwd, env, args, .. } => {
-                let run = command_line::words(run, *args, &self.spec.space, &assignment.params);
+                let values = command_line::TrialValues {
+                    number: trial.trial,
+                    directory: &trial.directory,
+                    seed: trial.seed,
+                };
+                let run = command_line::words(
+                    run,
+                    *args,
+                    &self.spec.space,
+                    &assignment.params,
+                    Some(values),
+                );
                 let (cwd, device) = (cwd.clone(), assignment.slot.device.clone());
                 let env = env.iter().map(|(name, value)| {
                     Ok((name.clone(), value.get().ok_or_else(|| unknown_value(name))?.to_owned()))
                 });
-                let env = env.collect::<Result<_, LaunchError>>()?;
-                protocol::Job::Command(CommandJob {
-                    trial,
-                    run,
-                    cwd,
-                    env,
-                    device,
-                    until: assignment.until,
-                })
+                let (env, until) = (env.collect::<Result<_, LaunchError>>()?, assignment.until);
+                protocol::Job::Command(CommandJob { trial, run, cwd, env, device, until })
             }
             Program::Inline => {
                 return Err(LaunchError::Impossible(
@@ -266,6 +262,10 @@ impl ProcessLauncher {
         };
         Ok(MessageToTrial::Job(Box::new(job)))
     }
+}
+
+fn text(message: &MessageToTrial) -> String {
+    serde_json::to_string(message).expect("a message to a worker has only string keys")
 }
 
 /// Values are in the study file and nowhere else.
@@ -282,12 +282,10 @@ impl Launcher for ProcessLauncher {
         inputs: &Sender<Input>,
     ) -> Result<Box<dyn Job>, LaunchError> {
         let directory = self.files.trial(assignment.trial);
-        std::fs::create_dir_all(&directory).map_err(|error| {
-            LaunchError::Refused(format!("cannot make `{}`: {error}", directory.display()))
-        })?;
+        std::fs::create_dir_all(&directory)
+            .map_err(LaunchError::refused(&format!("make `{}`", directory.display())))?;
         let log = self.files.log(assignment.trial, assignment.attempt);
-        let message = serde_json::to_string(&self.message(assignment, directory)?)
-            .expect("a message to a worker has only string keys");
+        let message = text(&self.message(assignment, directory)?);
         if message.len() >= LONGEST_LINE {
             return Err(LaunchError::Impossible(format!(
                 "its command and configuration take {} bytes, and {LONGEST_LINE} are too many",
@@ -316,39 +314,20 @@ impl Launcher for ProcessLauncher {
             unit: self.spec.step,
             last: assignment.resume.as_ref().map_or(0, |checkpoint| checkpoint.step),
         };
+        let (trial, attempt) = (assignment.trial, assignment.attempt);
+        let printed =
+            self.patterns.clone().map(|patterns| PrintedMetrics::new(patterns, clock.last));
+        let printed = printed.map(|printed| [printed.clone(), printed]);
         worker
             .listening
-            .expect_trial(
-                Expected {
-                    trial: assignment.trial,
-                    attempt: assignment.attempt,
-                    cwd,
-                    clock,
-                    printed: self
-                        .patterns
-                        .clone()
-                        .map(|patterns| PrintedMetrics::new(patterns, clock.last))
-                        .map(|printed| [printed.clone(), printed]),
-                },
-                &log,
-            )
-            .map_err(|error| {
-                LaunchError::Refused(format!("cannot begin `{}`: {error}", log.display()))
-            })?;
+            .expect_trial(Expected { trial, attempt, cwd, clock, printed }, &log)
+            .map_err(LaunchError::refused(&format!("begin `{}`", log.display())))?;
         let pid_started = processes::start_time(worker.pid).unwrap_or(0);
-        let _runner_gone = inputs.send(Input::Launched {
-            trial: assignment.trial,
-            attempt: assignment.attempt,
-            pid: worker.pid,
-            pid_started,
-        });
+        let pid = worker.pid;
+        let _runner_gone = inputs.send(Input::Launched { trial, attempt, pid, pid_started });
         worker.stdin.line(&message);
-        Ok(Box::new(ProcessJob {
-            pid: worker.pid,
-            pid_started,
-            stdin: Arc::clone(&worker.stdin),
-            supervised: single,
-        }))
+        let stdin = Arc::clone(&worker.stdin);
+        Ok(Box::new(ProcessJob { pid, pid_started, stdin, supervised: single }))
     }
 
     /// Orphans of a supervisor that was killed belong to this process (a subreaper): they are
@@ -432,7 +411,7 @@ impl Job for ProcessJob {
         // A supervisor that does not answer (stopped, swapped out) is killed itself; its orphans
         // are swept.
         let (pid, started) = (self.pid, self.pid_started);
-        let waiting = std::thread::Builder::new().spawn(move || {
+        let waiting = threads::spawn("kill", move || {
             std::thread::sleep(Duration::from_secs(2));
             if processes::is_alive(pid, started) {
                 processes::kill(pid);
@@ -527,17 +506,13 @@ pub fn own_program() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::metric::Direction;
-    use crate::study::space::Space;
-    use crate::study::trial::{AttemptNumber, TrialNumber};
+    use crate::runner::fixtures;
 
     #[test]
     fn a_worker_that_is_gone_before_its_trial_is_expected_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let (inputs, _heard) = unbounded();
-        let spec =
-            StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
-        let files = StudyFiles::of(&spec, None, directory.path());
+        let files = StudyFiles::of(&fixtures::spec(Program::Inline), None, directory.path());
         let registrar = Arc::new(Registrar::new(files, Vec::new(), None));
         let mut command = Command::new("true");
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -547,8 +522,8 @@ mod tests {
             std::thread::yield_now();
         }
         let expected = Expected {
-            trial: TrialNumber(0),
-            attempt: AttemptNumber(0),
+            trial: fixtures::TRIAL,
+            attempt: fixtures::ATTEMPT,
             cwd: PathBuf::new(),
             clock: Clock { unit: StepUnit::Step, last: 0 },
             printed: None,
@@ -558,22 +533,17 @@ mod tests {
 
     #[test]
     fn a_longer_trial_has_one_length_whatever_said_it_before() {
-        let of = |steps: i64| {
-            BTreeMap::from([
-                ("max_steps".to_owned(), steps.into()),
-                ("seed".to_owned(), serde_json::Value::from(1)),
-            ])
-        };
-        let (mut arguments, mut params) = (of(40), Params::new());
+        let said = [("max_steps", 40), ("seed", 1)].map(|(key, value)| (key.into(), value.into()));
+        let (mut arguments, mut params) = (BTreeMap::from(said), Params::new());
         params.insert("num_train_epochs", 3i64);
         lengthen(&mut arguments, &mut params, StepUnit::Epoch, 9);
         assert_eq!(
-            serde_json::to_string(&arguments).unwrap(),
-            r#"{"num_train_epochs":9,"seed":1}"#
+            serde_json::json!(arguments),
+            serde_json::json!({"num_train_epochs":9,"seed":1})
         );
         assert!(params.is_empty());
         lengthen(&mut arguments, &mut params, StepUnit::Step, 70);
-        assert_eq!(serde_json::to_string(&arguments).unwrap(), r#"{"max_steps":70,"seed":1}"#);
+        assert_eq!(serde_json::json!(arguments), serde_json::json!({"max_steps":70,"seed":1}));
     }
 
     #[test]
@@ -581,20 +551,15 @@ mod tests {
         let seen = |device: Device| {
             slot_environment(&Slot { index: 0, device }, 3).remove("CUDA_VISIBLE_DEVICES")
         };
-        assert_eq!(
-            (seen(Device::Cpu).as_deref(), seen(Device::Ndarray).as_deref(), seen(Device::Sim(1))),
-            (Some(""), Some(""), None)
-        );
+        let none = Some(String::new());
+        let devices = [Device::Cpu, Device::Ndarray, Device::Sim(1)];
+        assert_eq!(devices.map(seen), [none.clone(), none, None]);
         let environment = slot_environment(&Slot { index: 4, device: Device::Cuda(2) }, 3);
-        assert_eq!(
-            (environment["CUDA_DEVICE_ORDER"].as_str(), environment["OMP_NUM_THREADS"].as_str()),
-            ("PCI_BUS_ID", "3")
-        );
+        let of = |name: &str| environment[name].as_str();
+        assert_eq!([of("CUDA_DEVICE_ORDER"), of("OMP_NUM_THREADS")], ["PCI_BUS_ID", "3"]);
         // Inside, it is number 0, whatever it is called outside.
-        assert_eq!(
-            (inside(&Device::Cuda(2)), inside(&Device::Cpu)),
-            (Device::Cuda(0), Device::Cpu)
-        );
+        let outside = [Device::Cuda(2), Device::Cpu];
+        assert_eq!(outside.map(|device| inside(&device)), [Device::Cuda(0), Device::Cpu]);
         let cases = [
             (2, None, "2"),
             (0, Some("3,1"), "3"),

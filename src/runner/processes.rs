@@ -99,8 +99,8 @@ pub fn descendants(root: u32) -> BTreeSet<u32> {
     below(root, &BTreeSet::new())
 }
 
-/// Every process below `root` that is neither in `keep` nor below one of those. TellOutcome from
-/// one look at all processes: of two looks, the second would find the children that a kept process
+/// Every process below `root` that is neither in `keep` nor below one of those. Told from one
+/// look at all processes: of two looks, the second would find the children that a kept process
 /// started in between, and take them for orphans.
 fn below(root: u32, keep: &BTreeSet<u32>) -> BTreeSet<u32> {
     let parents: BTreeMap<u32, u32> =
@@ -187,12 +187,9 @@ pub fn variable(pid: u32, name: &str) -> Option<std::ffi::OsString> {
 /// Whether this process was told to ignore a signal, as `nohup` does with SIGHUP.
 pub fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status
-        .lines()
-        .find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
-    ignored
-        .zip(u32::try_from(signal - 1).ok())
-        .is_some_and(|(ignored, bit)| ignored.checked_shr(bit).unwrap_or(0) & 1 == 1)
+    let mask = |line: &str| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok();
+    let ignored = status.lines().find_map(mask).unwrap_or(0);
+    u32::try_from(signal - 1).is_ok_and(|bit| ignored.checked_shr(bit).unwrap_or(0) & 1 == 1)
 }
 
 /// Which start of the machine this is: another one after each, and the same in every container.
@@ -214,16 +211,12 @@ pub fn memory_kills() -> Option<u64> {
         text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
     };
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let unified = groups
-        .lines()
-        .find_map(|line| line.strip_prefix("0::"))
-        .map(|group| format!("/sys/fs/cgroup{group}/memory.events"));
-    let first = groups
-        .lines()
-        .find_map(|line| line.split_once(":memory:"))
-        .map(|(_, group)| format!("/sys/fs/cgroup/memory{group}/memory.oom_control"));
-    let files = unified.into_iter().chain(first).chain(["/proc/vmstat".to_owned()]);
-    files.filter_map(|file| count(&fs::read_to_string(file).ok()?)).next()
+    let unified = groups.lines().find_map(|line| line.strip_prefix("0::"));
+    let unified = unified.map(|group| format!("/sys/fs/cgroup{group}/memory.events"));
+    let first = groups.lines().find_map(|line| line.split_once(":memory:"));
+    let first = first.map(|(_, group)| format!("/sys/fs/cgroup/memory{group}/memory.oom_control"));
+    let mut files = unified.into_iter().chain(first).chain(["/proc/vmstat".to_owned()]);
+    files.find_map(|file| count(&fs::read_to_string(file).ok()?))
 }
 
 /// Whether this is a signal that someone sends to end a process, and none that a program brings

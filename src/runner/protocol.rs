@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::arguments::{Probe, RowsAtOnce};
 use crate::study::decision::Decision;
 use crate::study::device::Device;
+use crate::study::event::AttemptEnd;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
 use crate::study::spec::Milestones;
@@ -40,41 +41,21 @@ pub const RUN_IS_OVER: &str = "over\n";
 /// What starts a line that is meant for the runner; every other line is the trial's log.
 pub const PREFIX: &str = "@hpsearch ";
 
+/// What the keys of hpsearch's own messages begin with.
+const OWN: &str = "hpsearch_";
+
 /// Longest line taken for a message, in bytes; longer ones are log, and cut.
 pub const LONGEST_LINE: usize = 1 << 20;
 
-/// How a process says its trial's attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobEnd {
-    /// Ran to its end.
-    Finished,
-    /// Left on `pause`.
-    Paused,
-    /// Left on `stop`.
-    Stopped,
-    /// Left because the runner asked it to leave.
-    Interrupted,
-    /// NaN or infinite loss.
-    Diverged,
-    /// An error of its own.
-    Failed,
-    /// Out of memory.
-    Oom,
-    /// Its device failed; another attempt may succeed.
-    DeviceLost,
-    /// Killed by a signal that this side did not ask for.
-    Killed,
-    /// The machine refused what it needs: room, files, processes.
-    Refused,
-    /// A command ended with the status that says that there was nothing to start.
-    NotStarted,
-}
+/// The exit status of shells, and of a supervisor's own child, for a command that is not found.
+pub const COMMAND_NOT_FOUND: i32 = 127;
 
-/// What a trial's process tells the runner.
-#[derive(Clone, Debug, PartialEq)]
+/// What a trial's process tells the runner. Reports and checkpoints have a form that commands print,
+/// too; the others are hpsearch's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum MessageToRunner {
     /// Metrics at a step.
+    #[serde(skip)]
     Report {
         /// Step.
         step: u64,
@@ -82,6 +63,7 @@ pub enum MessageToRunner {
         metrics: Metrics,
     },
     /// A checkpoint was saved.
+    #[serde(skip)]
     Checkpoint {
         /// Where.
         path: PathBuf,
@@ -89,28 +71,33 @@ pub enum MessageToRunner {
         step: u64,
     },
     /// How much memory the process took at most for the job that ends now.
+    #[serde(rename = "hpsearch_peak")]
     Peak {
         /// Bytes.
         bytes: u64,
     },
     /// A job is over (built-in workers and supervisors).
+    #[serde(rename = "hpsearch_end")]
     End {
         /// How.
-        end: JobEnd,
+        end: AttemptEnd,
         /// One sentence.
         message: Option<String>,
     },
     /// The answer to a job that is not a trial.
+    #[serde(rename = "hpsearch_answer")]
     Answer {
         /// Its content.
         body: serde_json::Value,
     },
     /// A piece of the text that a job writes.
+    #[serde(rename = "hpsearch_text")]
     Text {
         /// The piece.
         text: String,
     },
     /// How far a job is.
+    #[serde(rename = "hpsearch_at")]
     At {
         /// What is being done.
         what: String,
@@ -153,28 +140,11 @@ impl MessageToRunner {
 
     /// What an object says: a worker's own words, or else a report or a checkpoint with its step.
     fn of(
-        mut object: serde_json::Map<String, serde_json::Value>,
+        object: serde_json::Map<String, serde_json::Value>,
     ) -> Result<MessageToRunner, WireError> {
-        if let Some(end) = object.remove("hpsearch_end") {
-            let end = serde_json::from_value(end)
-                .map_err(|error| WireError::Shape { why: error.to_string() })?;
-            let message =
-                object.remove("message").and_then(|message| message.as_str().map(str::to_owned));
-            return Ok(MessageToRunner::End { end, message });
-        }
-        if let Some(bytes) = object.get("hpsearch_peak").and_then(serde_json::Value::as_u64) {
-            return Ok(MessageToRunner::Peak { bytes });
-        }
-        if let Some(body) = object.remove("hpsearch_answer") {
-            return Ok(MessageToRunner::Answer { body });
-        }
-        if let Some(serde_json::Value::String(text)) = object.remove("hpsearch_text") {
-            return Ok(MessageToRunner::Text { text });
-        }
-        if let Some(at) = object.remove("hpsearch_at") {
-            let (what, done, of) = serde_json::from_value(at)
-                .map_err(|error| WireError::Shape { why: error.to_string() })?;
-            return Ok(MessageToRunner::At { what, done, of });
+        if object.keys().any(|key| key.starts_with(OWN)) {
+            return serde_json::from_value(serde_json::Value::Object(object))
+                .map_err(|error| WireError::Shape { why: error.to_string() });
         }
         if !object.contains_key("step") {
             return Err(WireError::Shape { why: "`step` is missing".to_owned() });
@@ -196,15 +166,7 @@ impl MessageToRunner {
             MessageToRunner::Checkpoint { path, step } => {
                 serde_json::json!({ "checkpoint": path, "step": step })
             }
-            MessageToRunner::End { end, message } => {
-                serde_json::json!({ "hpsearch_end": end, "message": message })
-            }
-            MessageToRunner::Peak { bytes } => serde_json::json!({ "hpsearch_peak": bytes }),
-            MessageToRunner::Answer { body } => serde_json::json!({ "hpsearch_answer": body }),
-            MessageToRunner::Text { text } => serde_json::json!({ "hpsearch_text": text }),
-            MessageToRunner::At { what, done, of } => {
-                serde_json::json!({ "hpsearch_at": [what, done, of] })
-            }
+            own => serde_json::to_value(own).expect("a message to the runner has only string keys"),
         };
         format!("{PREFIX}{body}")
     }
@@ -482,22 +444,17 @@ mod tests {
         let messages = [
             MessageToRunner::Report {
                 step: 3,
-                metrics: [("loss".to_owned(), 0.5), ("x".to_owned(), f64::NAN)]
-                    .into_iter()
-                    .collect(),
+                metrics: Metrics([("loss".to_owned(), 0.5), ("x".to_owned(), f64::NAN)].into()),
             },
             MessageToRunner::Checkpoint { path: "/tmp/a b".into(), step: 9 },
-            MessageToRunner::End { end: JobEnd::Diverged, message: Some("loss is NaN".into()) },
+            MessageToRunner::End { end: AttemptEnd::Diverged, message: Some("loss is NaN".into()) },
             MessageToRunner::Peak { bytes: 1 << 33 },
             MessageToRunner::At { what: "tokenising \"a\"".into(), done: 3, of: 4 },
         ];
         for message in messages {
             let line = message.to_line();
-            assert_eq!(
-                MessageToRunner::parse(line.strip_prefix(PREFIX).unwrap()).unwrap(),
-                message,
-                "{line}"
-            );
+            let read = MessageToRunner::parse(line.strip_prefix(PREFIX).unwrap());
+            assert_eq!(read, Ok(message), "{line}");
         }
     }
 

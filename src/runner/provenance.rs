@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::runner::monitor;
 use crate::runner::process::own_program;
-use crate::runner::processes;
+use crate::runner::{processes, threads};
 use crate::storage::sqlite;
 use crate::study::provenance::{
     Build, Changes, Code, GpuKind, Machine, Masked, Provenance, SourceFile, Variable,
@@ -95,12 +95,7 @@ fn machine() -> Machine {
     let word = |word: &std::ffi::CStr| word.to_string_lossy().into_owned();
     Machine {
         host: processes::host(),
-        system: format!(
-            "{} {} {}",
-            word(uname.sysname()),
-            word(uname.release()),
-            word(uname.machine())
-        ),
+        system: [uname.sysname(), uname.release(), uname.machine()].map(word).join(" "),
         processor: seen.processor.name,
         cores: seen.processor.cores as u64,
         gpus: seen
@@ -157,22 +152,19 @@ struct Answer {
 /// What git answers, at most so many bytes of it; else why there is none.
 fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<Answer, String> {
     let mut command = Command::new("git");
+    for setting in ["core.fsmonitor=false", "core.hooksPath=/dev/null", "core.quotePath=false"] {
+        command.args(["-c", setting]);
+    }
     command
-        .args([
-            "-c",
-            "core.fsmonitor=false",
-            "-c",
-            "core.hooksPath=/dev/null",
-            "-c",
-            "core.quotePath=false",
-        ])
-        .args(words);
-    command
+        .args(words)
         .current_dir(directory)
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_TERMINAL_PROMPT", "0")
-        .env("LC_ALL", "C");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0);
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => "there is no git here".to_owned(),
         _ => format!("git cannot be started: {error}"),
@@ -181,7 +173,7 @@ fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<
     let stdout = child.stdout.take();
     let (tx, rx) = crossbeam_channel::bounded(1);
     // Without a thread nothing is read, and git is killed below.
-    let _unread = std::thread::Builder::new().name("git".to_owned()).spawn(move || {
+    let _unread = threads::spawn("git", move || {
         let mut bytes = Vec::new();
         let read = stdout.map(|stdout| stdout.take(most as u64 + 1).read_to_end(&mut bytes));
         // Whoever waited too long has gone.
@@ -208,13 +200,8 @@ fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     match &spec.program {
         Program::Command { run, .. } => {
-            let is_file = |path: &PathBuf| path.is_file();
-            files.extend(
-                run.iter()
-                    .map(|word| directory.join(word))
-                    .filter(is_file)
-                    .map(|path| (SourceFile::PROGRAM.to_owned(), path)),
-            );
+            let words = run.iter().map(|word| directory.join(word)).filter(|path| path.is_file());
+            files.extend(words.map(|path| (SourceFile::PROGRAM.to_owned(), path)));
         }
         Program::Trainer { data, .. } => {
             for split in ["train", "validation", "test"] {
@@ -224,11 +211,9 @@ fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<
         }
         Program::Inline => {}
     }
-    files.extend(
-        prepared
-            .map(|prepared| ("tokenizer".to_owned(), prepared.join("tokenizer.json")))
-            .filter(|(_, path)| path.is_file()),
-    );
+    let tokenizer = prepared.map(|prepared| prepared.join("tokenizer.json"));
+    let tokenizer = tokenizer.filter(|path| path.is_file());
+    files.extend(tokenizer.map(|path| ("tokenizer".to_owned(), path)));
     let described = |(role, path): (String, PathBuf)| {
         let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
         SourceFile { role, bytes, digest: digest_of(&path), path: path.display().to_string() }
@@ -296,9 +281,9 @@ mod tests {
         std::fs::write(path.join("train.py"), "two\n").unwrap();
         std::fs::write(path.join("new.py"), "secret\n").unwrap();
         std::fs::create_dir(path.join("runs")).unwrap();
-        (0..30).for_each(|number| {
-            std::fs::write(path.join(format!("runs/{number}.log")), "").unwrap()
-        });
+        for number in 0..30 {
+            std::fs::write(path.join(format!("runs/{number}.log")), "").unwrap();
+        }
         let (again, changes, untracked, text) = commits_in(path);
         let (changes, text) = (changes.unwrap(), text.unwrap());
         assert_eq!((again, untracked), (commit, vec!["new.py".to_owned(), "runs/".to_owned()]));

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use super::copies::{Copies, Outcome, Wanted};
-use super::disk;
+use super::copies::{Copies, Trouble, Wanted};
 use super::removal::inside;
+use super::{disk, threads};
 use crate::config::file;
 use crate::runner::protocol::CHECKPOINTS;
 use crate::storage::paths::StudyFiles;
@@ -95,7 +95,7 @@ impl Registrar {
         let (copied_tx, copied_rx) = channel();
         let (bytes_tx, bytes_rx) = channel();
         // On a thread of its own: what hangs there hangs for ever.
-        let spawned = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
+        let spawned = threads::spawn("checkpoint", move || {
             let found = look(&files, &protected, trial, &places);
             let wanted = found.as_ref().ok().zip(copies.as_ref());
             let wanted = wanted.and_then(|(found, copies)| {
@@ -111,31 +111,23 @@ impl Registrar {
                 found.as_ref().ok().filter(|found| found.is_inside).map(|found| found.path.clone());
             let _nobody_waits_any_more = found_tx.send(found.map(|found| (found, wanted.clone())));
             if let Some((wanted, copies)) = wanted.zip(copies) {
-                let outcome = copies.take(&wanted);
-                if let Outcome::Taken(copy) = &outcome {
-                    counted = Some(copy.clone());
-                }
+                let taken = copies.take(&wanted);
+                counted = taken.as_ref().ok().cloned().or(counted);
                 // A copy that nobody waits for is cleared away when the study is run again.
-                let _nobody_waits_any_more = copied_tx.send(outcome);
+                let _nobody_waits_any_more = copied_tx.send(taken);
             }
             let _nobody_waits_any_more = bytes_tx.send(counted.map(|path| measure(&path)));
         });
-        if let Err(error) = spawned {
-            return Err(format!("`{}` could not be looked at: {error}", whole.display()));
-        }
-        let late = |_| {
-            format!(
-                "`{}` could not be looked at within {} s",
-                whole.display(),
-                self.patience.as_secs()
-            )
-        };
+        spawned
+            .map_err(|error| format!("`{}` could not be looked at: {error}", whole.display()))?;
+        let (place, seconds) = (whole.display(), self.patience.as_secs());
+        let late = |_| format!("`{place}` could not be looked at within {seconds} s");
         let (Found { path, .. }, wanted) = found_rx.recv_timeout(self.patience).map_err(late)??;
         let (path, uncopied) = match (wanted, &self.copies) {
             (Some(_), Some(copies)) => match copied_rx
                 .recv_timeout(copies.patience() + self.patience)
             {
-                Ok(Outcome::Taken(copy)) if is_announced_again() => {
+                Ok(Ok(copy)) if is_announced_again() => {
                     // Not removed now, it is when the study is run again.
                     let _removed_later = copy
                         .ancestors()
@@ -143,12 +135,10 @@ impl Registrar {
                         .map(fs::remove_dir_all);
                     return Ok(None);
                 }
-                Ok(Outcome::Taken(copy)) => (copy, None),
-                Ok(Outcome::NotTaken(why)) => (path, Some(why)),
-                Ok(Outcome::Changed) => {
-                    if is_soon(is_announced_again) {
-                        return Ok(None);
-                    }
+                Ok(Ok(copy)) => (copy, None),
+                Ok(Err(Trouble::Refused(why))) => (path, Some(why)),
+                Ok(Err(Trouble::Changed)) if is_soon(is_announced_again) => return Ok(None),
+                Ok(Err(Trouble::Changed)) => {
                     return Err(CHANGED.replace("{}", &path.display().to_string()));
                 }
                 Err(_) => (
@@ -257,121 +247,125 @@ fn is_mount_point(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::metric::Direction;
-    use crate::study::space::Space;
-    use crate::study::spec::{Program, StudySpec};
+    use crate::runner::fixtures;
+    use crate::study::spec::Program;
 
     const TRIAL: TrialNumber = TrialNumber(2);
 
-    fn site() -> (tempfile::TempDir, StudyFiles, Registrar) {
-        let directory = tempfile::tempdir().unwrap();
-        let store = directory.path().join("runs/hpsearch.db");
-        let spec =
-            StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
-        let files = StudyFiles::of(&spec, None, &store);
-        fs::create_dir_all(files.trial(TRIAL).join("checkpoints")).unwrap();
-        fs::write(&store, "store").unwrap();
-        let registrar = Registrar::new(files.clone(), vec![store], None);
-        (directory, files, registrar)
+    struct Site {
+        directory: tempfile::TempDir,
+        files: StudyFiles,
+        registrar: Registrar,
     }
 
-    fn register(registrar: &Registrar, cwd: &Path, path: &Path) -> Result<Registered, String> {
-        let announced = Announced { trial: TRIAL, step: 1, cwd, path };
-        registrar.register(announced, || false).map(Option::unwrap)
+    impl Site {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let store = directory.path().join("runs/hpsearch.db");
+            let files = StudyFiles::of(&fixtures::spec(Program::Inline), None, &store);
+            fs::create_dir_all(files.trial(TRIAL).join("checkpoints")).unwrap();
+            fs::write(&store, "store").unwrap();
+            let registrar = Registrar::new(files.clone(), vec![store], None);
+            Site { directory, files, registrar }
+        }
+
+        fn register(&self, path: impl AsRef<Path>) -> Result<Registered, String> {
+            let (cwd, path) = (self.directory.path(), path.as_ref());
+            let announced = Announced { trial: TRIAL, step: 1, cwd, path };
+            self.registrar.register(announced, || false).map(Option::unwrap)
+        }
+
+        /// A file in the working directory.
+        fn write(&self, name: &str) -> PathBuf {
+            let path = self.directory.path().join(name);
+            fs::write(&path, "weights").unwrap();
+            path
+        }
+
+        /// One in the trial's directory of checkpoints.
+        fn write_own(&self, name: &str) -> PathBuf {
+            let path = self.files.trial(TRIAL).join("checkpoints").join(name);
+            fs::write(&path, "weights").unwrap();
+            path
+        }
     }
 
     #[test]
     fn what_lies_in_the_trials_directory_counts_and_what_lies_elsewhere_does_not() {
-        let (directory, files, registrar) = site();
-        let own = files.trial(TRIAL).join("checkpoints/a");
-        fs::write(&own, "weights").unwrap();
-        let taken = register(&registrar, directory.path(), &own).unwrap();
+        let site = Site::new();
+        let own = site.write_own("a");
+        let taken = site.register(&own).unwrap();
         assert_eq!(taken.path, own);
         assert!(taken.bytes.is_some_and(|bytes| bytes > 0));
-        let roundabout = files.trial(TRIAL).join("../trial-2/checkpoints/a");
-        assert_eq!(register(&registrar, directory.path(), &roundabout), Ok(taken));
-        fs::write(directory.path().join("mine"), "weights").unwrap();
-        let mine = Registered { path: directory.path().join("mine"), bytes: None, uncopied: None };
-        assert_eq!(register(&registrar, directory.path(), Path::new("mine")), Ok(mine));
+        let roundabout = site.files.trial(TRIAL).join("../trial-2/checkpoints/a");
+        assert_eq!(site.register(roundabout), Ok(taken));
+        let mine = Registered { path: site.write("mine"), bytes: None, uncopied: None };
+        assert_eq!(site.register("mine"), Ok(mine));
         // A relative path is looked for in the trial's own directory first, and what is not there
         // is not taken.
-        assert_eq!(register(&registrar, directory.path(), Path::new("a")).unwrap().path, own);
-        assert!(
-            register(&registrar, directory.path(), Path::new("b"))
-                .unwrap_err()
-                .contains("there is no `")
-        );
+        assert_eq!(site.register("a").unwrap().path, own);
+        assert!(site.register("b").unwrap_err().contains("there is no `"));
         // The trial that it began from keeps its own.
-        let of_another = files.trial(TrialNumber(0)).join("checkpoints");
+        let of_another = site.files.trial(TrialNumber(0)).join("checkpoints");
         fs::create_dir_all(&of_another).unwrap();
-        assert_eq!(register(&registrar, directory.path(), &of_another).unwrap().bytes, None);
+        assert_eq!(site.register(&of_another).unwrap().bytes, None);
     }
 
     #[test]
     fn what_a_command_may_write_over_is_copied_and_the_copy_counts() {
-        let (directory, files, registrar) = site();
-        let registrar = Registrar { copies: Some(Arc::new(Copies::new(None))), ..registrar };
-        let own = files.trial(TRIAL).join("checkpoints");
-        fs::write(own.join("last.pt"), "one").unwrap();
-        let first = register(&registrar, directory.path(), Path::new("last.pt")).unwrap();
-        assert_eq!(first.path, files.copies(TRIAL).join("step-1/checkpoints/last.pt"));
+        let mut site = Site::new();
+        site.registrar.copies = Some(Arc::new(Copies::new(None)));
+        let last = site.write_own("last.pt");
+        let first = site.register("last.pt").unwrap();
+        let copies = site.files.copies(TRIAL);
+        assert_eq!(first.path, copies.join("step-1/checkpoints/last.pt"));
         assert!(first.bytes.is_some_and(|bytes| bytes > 0));
-        fs::write(own.join("last.pt"), "two").unwrap();
-        assert_eq!(fs::read_to_string(&first.path).unwrap(), "one");
+        fs::write(&last, "other").unwrap();
+        assert_eq!(fs::read_to_string(&first.path).unwrap(), "weights");
         // Announced again by then: the copy is of who knows which step.
-        let announced =
-            Announced { trial: TRIAL, step: 2, cwd: directory.path(), path: Path::new("last.pt") };
-        assert_eq!(registrar.register(announced, || true), Ok(None));
-        assert_eq!(fs::read_dir(files.copies(TRIAL)).unwrap().count(), 1);
+        let (cwd, path) = (site.directory.path(), Path::new("last.pt"));
+        let announced = Announced { trial: TRIAL, step: 2, cwd, path };
+        assert_eq!(site.registrar.register(announced, || true), Ok(None));
+        assert_eq!(fs::read_dir(&copies).unwrap().count(), 1);
         // A directory or file of its own for each step stays where it is.
-        fs::write(own.join("1.pt"), "one").unwrap();
-        assert_eq!(
-            register(&registrar, directory.path(), Path::new("1.pt")).unwrap().path,
-            own.join("1.pt")
-        );
+        let own = site.write_own("1.pt");
+        assert_eq!(site.register("1.pt").unwrap().path, own);
         // What lies outside may be another trial's a moment later.
-        fs::write(directory.path().join("1.pt"), "mine").unwrap();
-        let outside =
-            register(&registrar, directory.path(), &directory.path().join("1.pt")).unwrap();
-        assert_eq!(outside.path, files.copies(TRIAL).join("step-1-outside/1.pt"));
+        let outside = site.register(site.write("1.pt")).unwrap();
+        assert_eq!(outside.path, copies.join("step-1-outside/1.pt"));
         // What cannot be copied is taken as it is, and that is said.
-        let registrar = Registrar { copies: Some(Arc::new(Copies::new(Some(2)))), ..registrar };
-        let large = register(&registrar, directory.path(), Path::new("last.pt")).unwrap();
-        assert!(
-            large.uncopied.is_some_and(|why| why.contains("`max_disk`"))
-                && large.path == own.join("last.pt")
-                || large.path.starts_with(files.copies(TRIAL))
-        );
+        site.registrar.copies = Some(Arc::new(Copies::new(Some(2))));
+        let large = site.register("last.pt").unwrap();
+        let is_said = large.uncopied.is_some_and(|why| why.contains("`max_disk`"));
+        assert!(is_said && large.path == last || large.path.starts_with(copies));
     }
 
     #[test]
     fn what_takes_too_long_to_measure_is_taken_and_does_not_count() {
-        let (directory, files, registrar) = site();
         fn slow(_: &Path) -> u64 {
             std::thread::sleep(Duration::from_secs(60));
             7
         }
-        let registrar =
-            Registrar { patience: Duration::from_millis(50), measure: slow, ..registrar };
-        let own = files.trial(TRIAL).join("checkpoints/a");
-        fs::write(&own, "weights").unwrap();
-        assert_eq!(
-            register(&registrar, directory.path(), &own),
-            Ok(Registered { path: own, bytes: None, uncopied: None })
-        );
+        let mut site = Site::new();
+        (site.registrar.patience, site.registrar.measure) = (Duration::from_millis(50), slow);
+        let path = site.write_own("a");
+        assert_eq!(site.register(&path), Ok(Registered { path, bytes: None, uncopied: None }));
     }
 
     #[test]
     fn what_holds_more_than_a_checkpoint_is_refused() {
-        let (directory, files, registrar) = site();
-        let why = |path: &Path| register(&registrar, directory.path(), path).unwrap_err();
-        assert!(why(Path::new("/")).contains("root"), "{}", why(Path::new("/")));
-        assert!(why(Path::new("/proc")).contains("mounted"));
-        assert!(why(Path::new("")).contains("empty"));
-        for path in
-            [directory.path(), Path::new("runs"), files.root(), Path::new("runs/hpsearch.db")]
-        {
-            assert!(why(path).contains("holds"), "{}", why(path));
+        let site = Site::new();
+        for (path, why) in [
+            (Path::new("/"), "root"),
+            (Path::new("/proc"), "mounted"),
+            (Path::new(""), "empty"),
+            (site.directory.path(), "holds"),
+            (Path::new("runs"), "holds"),
+            (site.files.root(), "holds"),
+            (Path::new("runs/hpsearch.db"), "holds"),
+        ] {
+            let refused = site.register(path).unwrap_err();
+            assert!(refused.contains(why), "{path:?}: {refused}");
         }
     }
 }

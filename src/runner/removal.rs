@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::disk::{self, real_place};
 use crate::storage::paths::{StudyFiles, is_copy};
 use crate::study::trial::TrialNumber;
 
@@ -50,8 +51,7 @@ impl Remover {
             return;
         }
         // Not removed now, it is found as unreferenced later: nothing depends on it.
-        let _found_later =
-            if is_directory(&real) { fs::remove_dir_all(&real) } else { fs::remove_file(&real) };
+        let _found_later = disk::remove(&real);
         self.resolved.remove(path);
         if is_copy(path) {
             remove_empty(path.parent(), &files.copies(trial));
@@ -84,127 +84,115 @@ pub fn inside(files: &StudyFiles, trial: TrialNumber, path: &Path) -> Option<Pat
     (real.starts_with(&own) && real != own).then_some(real)
 }
 
-/// A path whose directory is resolved; a link at its end is itself.
-fn real_place(path: &Path) -> Option<PathBuf> {
-    // `a/..` and `/` have no last name of their own.
-    let name = path.file_name()?;
-    let parent =
-        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Some(fs::canonicalize(parent).ok()?.join(name))
-}
-
-fn is_directory(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::metric::Direction;
-    use crate::study::space::Space;
-    use crate::study::spec::{Program, StudySpec};
+    use crate::runner::fixtures;
+    use crate::study::spec::Program;
+    use std::os::unix::fs::symlink;
 
     const TRIAL: TrialNumber = TrialNumber(1);
 
-    fn files(directory: &Path) -> StudyFiles {
-        let spec =
-            StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
-        let files = StudyFiles::of(&spec, None, &directory.join("hpsearch.db"));
-        fs::create_dir_all(files.trial(TRIAL).join("checkpoints")).unwrap();
-        files
+    struct Site(tempfile::TempDir, StudyFiles);
+
+    impl Site {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let store = directory.path().join("hpsearch.db");
+            let files = StudyFiles::of(&fixtures::spec(Program::Inline), None, &store);
+            fs::create_dir_all(files.trial(TRIAL).join("checkpoints")).unwrap();
+            Site(directory, files)
+        }
+
+        /// A path in the directory of the trial.
+        fn own(&self, path: &str) -> PathBuf {
+            self.1.trial(TRIAL).join(path)
+        }
+
+        fn remove(&self, path: &Path, listed: &[&Path]) {
+            Remover::new(vec![self.1.clone()]).remove(TRIAL, path, listed.iter().copied());
+        }
     }
 
-    fn plant(path: &Path) -> PathBuf {
-        fs::create_dir_all(path).unwrap();
+    fn plant(path: PathBuf) -> PathBuf {
+        fs::create_dir_all(&path).unwrap();
         fs::write(path.join("weights"), "7").unwrap();
-        path.to_owned()
-    }
-
-    fn remove(files: &StudyFiles, path: &Path, listed: &[&Path]) {
-        Remover::new(vec![files.clone()]).remove(TRIAL, path, listed.iter().copied());
+        path
     }
 
     #[test]
     fn only_what_lies_inside_the_trials_own_directory_is_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let files = files(directory.path());
-        let own = plant(&files.trial(TRIAL).join("checkpoints/a"));
-        let of_another = plant(&files.trial(TrialNumber(0)).join("checkpoints/a"));
-        let elsewhere = plant(&directory.path().join("mine"));
-        let up = files.trial(TRIAL).join("../trial-0/checkpoints/a");
+        let site = Site::new();
+        let Site(directory, files) = &site;
+        let own = plant(site.own("checkpoints/a"));
+        let of_another = plant(files.trial(TrialNumber(0)).join("checkpoints/a"));
+        let elsewhere = plant(directory.path().join("mine"));
         for path in [
             &of_another,
             &elsewhere,
-            &up,
-            &files.trial(TRIAL),
+            &site.own("../trial-0/checkpoints/a"),
+            &site.own(""),
+            &site.own(".."),
             &files.directory(),
             files.root(),
             directory.path(),
             Path::new("/"),
             Path::new(""),
         ] {
-            remove(&files, path, &[]);
+            site.remove(path, &[]);
         }
-        remove(&files, &files.trial(TRIAL).join(".."), &[]);
         assert!([&own, &of_another, &elsewhere].iter().all(|path| path.join("weights").exists()));
-        remove(&files, &own, &[]);
+        site.remove(&own, &[]);
         assert!(!own.exists());
     }
 
     #[test]
     fn a_copy_goes_with_the_directories_that_held_it_alone() {
-        let directory = tempfile::tempdir().unwrap();
-        let files = files(directory.path());
-        let [first, second] = ["step-1", "step-2"]
-            .map(|step| plant(&files.copies(TRIAL).join(step).join("checkpoints/last")));
-        remove(&files, &first, &[&second]);
-        assert!(!files.copies(TRIAL).join("step-1").exists() && second.exists());
-        remove(&files, &second, &[]);
-        assert!(!files.copies(TRIAL).exists() && files.trial(TRIAL).join("checkpoints").exists());
+        let site = Site::new();
+        let copies = site.1.copies(TRIAL);
+        let [first, second] =
+            ["step-1", "step-2"].map(|step| plant(copies.join(step).join("checkpoints/last")));
+        site.remove(&first, &[&second]);
+        assert!(!copies.join("step-1").exists() && second.exists());
+        site.remove(&second, &[]);
+        assert!(!copies.exists() && site.own("checkpoints").exists());
     }
 
     #[test]
     fn what_holds_a_checkpoint_that_is_listed_stays() {
-        let directory = tempfile::tempdir().unwrap();
-        let files = files(directory.path());
-        let all = plant(&files.trial(TRIAL).join("checkpoints/a"));
+        let site = Site::new();
+        let all = plant(site.own("checkpoints/a"));
         let file = all.join("weights");
-        remove(&files, &all, &[&file]);
+        site.remove(&all, &[&file]);
         assert!(file.exists());
-        remove(&files, &file, &[]);
+        site.remove(&file, &[]);
         assert!(!file.exists() && all.exists());
     }
 
     #[test]
     fn links_are_not_followed() {
-        let directory = tempfile::tempdir().unwrap();
-        let files = files(directory.path());
-        let elsewhere = plant(&directory.path().join("mine"));
-        let own = files.trial(TRIAL).join("checkpoints");
-        std::os::unix::fs::symlink(&elsewhere, own.join("link")).unwrap();
-        remove(&files, &own.join("link/weights"), &[]);
+        let site = Site::new();
+        let directory = site.0.path();
+        let (elsewhere, link) = (plant(directory.join("mine")), site.own("checkpoints/link"));
+        symlink(&elsewhere, &link).unwrap();
+        site.remove(&link.join("weights"), &[]);
         assert!(elsewhere.join("weights").exists(), "what lies behind a link is elsewhere");
-        let holder = plant(&own.join("b"));
-        std::os::unix::fs::symlink(&elsewhere, holder.join("link")).unwrap();
-        remove(&files, &holder, &[]);
-        remove(&files, &own.join("link"), &[]);
-        assert!(
-            !holder.exists()
-                && !own.join("link").is_symlink()
-                && elsewhere.join("weights").exists()
-        );
+        let holder = plant(site.own("checkpoints/b"));
+        symlink(&elsewhere, holder.join("link")).unwrap();
+        site.remove(&holder, &[]);
+        site.remove(&link, &[]);
+        assert!(!holder.exists() && !link.is_symlink() && elsewhere.join("weights").exists());
         // A trial's directory that is a link leads to somebody else's.
-        fs::remove_dir_all(files.trial(TRIAL)).unwrap();
-        std::os::unix::fs::symlink(directory.path(), files.trial(TRIAL)).unwrap();
-        remove(&files, &files.trial(TRIAL).join("mine"), &[]);
+        fs::remove_dir_all(site.own("")).unwrap();
+        symlink(directory, site.1.trial(TRIAL)).unwrap();
+        site.remove(&site.own("mine"), &[]);
         assert!(elsewhere.exists());
     }
 
     #[test]
     fn nothing_is_removed_of_files_that_are_not_this_stores() {
-        let directory = tempfile::tempdir().unwrap();
-        let files = files(directory.path());
-        let own = plant(&files.trial(TRIAL).join("checkpoints/a"));
+        let site = Site::new();
+        let own = plant(site.own("checkpoints/a"));
         Remover::new(Vec::new()).remove(TRIAL, &own, []);
         assert!(own.exists());
     }

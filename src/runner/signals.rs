@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::engine::Input;
-use crate::runner::processes;
+use crate::runner::{processes, threads};
 
 /// Who hears that the terminal was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +48,13 @@ impl SignalWatch {
         let received = Arc::new(AtomicI32::new(0));
         let last = Arc::clone(&received);
         let (tx, own) = unbounded();
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        threads::spawn("signals", move || {
             for signal in signals.forever() {
                 let _nobody_counts_any_more = tx.send(signal);
             }
         })?;
         let passed_on = passed_on.unwrap_or_else(never);
-        std::thread::Builder::new()
-            .name("interrupts".to_owned())
-            .spawn(move || count(&own, passed_on, &inputs, &last))?;
+        threads::spawn("interrupts", move || count(&own, passed_on, &inputs, &last))?;
         Ok(SignalWatch { handle, received })
     }
 
@@ -146,23 +144,19 @@ mod tests {
     #[test]
     fn a_signal_that_reaches_the_waiting_process_too_counts_once() {
         let (own, other) = (("own", SIGINT), ("other", SIGINT));
-        assert_eq!(inputs(&[own, other]), [Input::Interrupt]);
-        assert_eq!(inputs(&[other, own]), [Input::Interrupt]);
-        assert_eq!(inputs(&[own, own, other, other]), [Input::Interrupt, Input::KillAll]);
-        assert_eq!(inputs(&[own, other, other, own]), [Input::Interrupt, Input::KillAll]);
-        // Sent to one of them only.
-        assert_eq!(
-            inputs(&[("other", SIGTERM), ("other", SIGTERM)]),
-            [Input::Interrupt, Input::KillAll]
-        );
-        assert_eq!(inputs(&[own, own]), [Input::Interrupt, Input::KillAll]);
-    }
-
-    #[test]
-    fn a_terminal_that_is_closed_asks_to_leave_however_often_it_is_told() {
-        assert_eq!(
-            inputs(&[("own", SIGHUP), ("own", SIGHUP)]),
-            [Input::Interrupt, Input::Interrupt]
-        );
+        let both = [Input::Interrupt, Input::KillAll];
+        for (signals, expected) in [
+            (&[own, other][..], &both[..1]),
+            (&[other, own], &both[..1]),
+            (&[own, own, other, other], &both),
+            (&[own, other, other, own], &both),
+            // Sent to one of them only.
+            (&[("other", SIGTERM), ("other", SIGTERM)], &both),
+            (&[own, own], &both),
+            // A terminal that is closed asks to leave however often it is told.
+            (&[("own", SIGHUP), ("own", SIGHUP)], &[Input::Interrupt, Input::Interrupt]),
+        ] {
+            assert_eq!(inputs(signals), expected, "{signals:?}");
+        }
     }
 }

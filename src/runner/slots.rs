@@ -1,13 +1,15 @@
 //! Where trials can run: the `[devices]` table against what this machine has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use super::failure_cause::advice;
-use super::process::{inside, own_program, slot_environment};
+use super::process::{inside, slot_environment};
 use super::worker_job::{self, JobError};
+use crate::runner::monitor::gpu::GpuProcess;
 use crate::runner::monitor::{Gpu, NoGpus, gibibytes, gpus};
 use crate::runner::protocol::Job;
-use crate::study::device::{Device, Slot};
+use crate::study::device::{Device, Slot, UnknownDevice};
 use crate::study::spec::{DevicesSpec, Program};
 
 /// What this machine offers.
@@ -26,7 +28,7 @@ pub struct Machine {
 pub enum SlotsError {
     /// A name that is no device.
     #[error(transparent)]
-    Unknown(#[from] crate::study::device::UnknownDevice),
+    Unknown(#[from] UnknownDevice),
     /// A GPU that is not there.
     #[error("`{name}` is not on this machine: {found}; `hpsearch devices` lists what is")]
     Absent {
@@ -60,11 +62,8 @@ impl Machine {
         let cores = std::thread::available_parallelism()
             .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
         let asked = cfg!(feature = "wgpu") && select.iter().any(|name| name.starts_with("wgpu:"));
-        let wgpu = if asked {
-            wgpu_devices().ok().and_then(|found| u32::try_from(found.len()).ok())
-        } else {
-            None
-        };
+        let found = asked.then(wgpu_devices).and_then(Result::ok);
+        let wgpu = found.and_then(|found| u32::try_from(found.len()).ok());
         Machine { cores, gpus: visible_gpus(), wgpu }
     }
 }
@@ -80,13 +79,9 @@ pub fn tried(
     spec: &DevicesSpec,
     program: &Program,
 ) -> Result<(Vec<Slot>, Vec<String>), SlotsError> {
-    let mut gpus: Vec<&Device> = places
-        .iter()
-        .map(|slot| &slot.device)
-        .filter(|device| matches!(device, Device::Cuda(_) | Device::Wgpu(_)))
-        .collect();
-    gpus.sort();
-    gpus.dedup();
+    let devices = places.iter().map(|slot| &slot.device);
+    let gpus: BTreeSet<&Device> =
+        devices.filter(|device| matches!(device, Device::Cuda(_) | Device::Wgpu(_))).collect();
     let Program::Trainer { arguments, .. } = program else { return Ok((places, Vec::new())) };
     if gpus.is_empty() {
         return Ok((places, Vec::new()));
@@ -99,12 +94,8 @@ pub fn tried(
     let attempt = |device: &Device| {
         let slot = Slot { index: 0, device: device.clone() };
         let job = Job::TryDevice { device: inside(device), arguments: short.clone() };
-        match worker_job::run_in(
-            &own_program(),
-            job,
-            &slot_environment(&slot, spec.cpu_threads),
-            &mut |_| {},
-        ) {
+        let environment = slot_environment(&slot, spec.cpu_threads);
+        match worker_job::run(job, &environment, &mut |_| ControlFlow::Continue(())) {
             Err(error @ JobError::Failed(_)) => Some((device.clone(), error.to_string())),
             // What is full, or was killed, may work when trials begin.
             Ok(_) | Err(_) => None,
@@ -143,12 +134,8 @@ fn without(
         if spec.select != ["auto"] {
             return Err(SlotsError::Unusable { why: said.join("\n") });
         }
-        let machine = Machine::detect(&[]);
-        left = slots(
-            &DevicesSpec { select: vec!["cpu".to_owned()], ..spec.clone() },
-            &Program::Inline,
-            &machine,
-        )?;
+        let on_cpu = DevicesSpec { select: vec!["cpu".to_owned()], ..spec.clone() };
+        left = slots(&on_cpu, &Program::Inline, &Machine::detect(&[]))?;
         said.push("no GPU works: trials run on the processor".to_owned());
     }
     Ok((left, said))
@@ -156,8 +143,9 @@ fn without(
 
 /// The names of GPUs with a driver for Vulkan or Metal, and what they are. A process of its own
 /// asks their drivers, so that none of them harms this one.
-pub fn wgpu_devices() -> Result<Vec<(String, String)>, worker_job::JobError> {
-    let answer = worker_job::run(&own_program(), Job::Devices, &mut |_| {})?;
+pub fn wgpu_devices() -> Result<Vec<(String, String)>, JobError> {
+    let answer =
+        worker_job::run(Job::Devices, &BTreeMap::new(), &mut |_| ControlFlow::Continue(()))?;
     Ok(answer.and_then(|body| serde_json::from_value(body).ok()).unwrap_or_default())
 }
 
@@ -168,10 +156,7 @@ pub fn remarks(places: &[Slot]) -> Vec<String> {
         return Vec::new();
     }
     let found = gpus(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
-    found.map_or_else(
-        |_| Vec::new(),
-        |gpus| gpus.iter().flat_map(|gpu| remarks_on(gpu, places)).collect(),
-    )
+    found.iter().flatten().flat_map(|gpu| remarks_on(gpu, places)).collect()
 }
 
 fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
@@ -192,12 +177,9 @@ fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
         ));
     }
     if !gpu.processes.is_empty() {
-        let who = |process: &crate::runner::monitor::gpu::GpuProcess| {
-            let memory = process
-                .memory
-                .map(|bytes| format!(" with {:.1} GiB", gibibytes(bytes)))
-                .unwrap_or_default();
-            format!("process {}{memory}", process.pid)
+        let who = |process: &GpuProcess| {
+            let memory = process.memory.map(|bytes| format!(" with {:.1} GiB", gibibytes(bytes)));
+            format!("process {}{}", process.pid, memory.unwrap_or_default())
         };
         let who: Vec<String> = gpu.processes.iter().map(who).collect();
         said.push(format!(
@@ -257,61 +239,54 @@ pub fn slots(
 }
 
 fn expand(name: &str, program: &Program, machine: &Machine) -> Result<Vec<Device>, SlotsError> {
-    let trains = matches!(program, Program::Trainer { .. });
-    let has_cuda = !trains || cfg!(feature = "cuda");
+    let needs = |feature: &'static str, is_built: bool| match program {
+        Program::Trainer { .. } if !is_built => {
+            Err(SlotsError::NotBuilt { name: name.to_owned(), feature })
+        }
+        _ => Ok(()),
+    };
+    let needs_cuda = || needs("cuda", cfg!(feature = "cuda"));
+    let no_cuda = || absent(name, machine.gpus, "no NVIDIA GPU is visible", "");
     let all_gpus = || (0..machine.gpus).map(Device::Cuda).collect::<Vec<_>>();
     match name {
-        "auto" if has_cuda && machine.gpus > 0 => return Ok(all_gpus()),
+        "auto" if machine.gpus > 0 && needs_cuda().is_ok() => return Ok(all_gpus()),
         "auto" => return Ok(vec![Device::Cpu]),
-        "cuda:*" if !has_cuda => {
-            return Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "cuda" });
+        "cuda:*" => {
+            needs_cuda()?;
+            return if machine.gpus > 0 { Ok(all_gpus()) } else { Err(no_cuda()) };
         }
-        "cuda:*" if machine.gpus == 0 => return Err(absent(name, machine)),
-        "cuda:*" => return Ok(all_gpus()),
         _ => {}
     }
     if let Some((first, last)) = name.strip_prefix("sim:").and_then(|range| range.split_once(".."))
     {
         let bounds = first.parse::<u32>().ok().zip(last.parse::<u32>().ok());
-        let (first, last) =
-            bounds.ok_or_else(|| crate::study::device::UnknownDevice { name: name.to_owned() })?;
+        let (first, last) = bounds.ok_or_else(|| UnknownDevice { name: name.to_owned() })?;
         return Ok((first..=last).map(Device::Sim).collect());
     }
     let device: Device = name.parse()?;
     match &device {
-        Device::Cuda(_) if !has_cuda => {
-            Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "cuda" })
-        }
-        Device::Ndarray if trains && !cfg!(feature = "ndarray") => {
-            Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "ndarray" })
-        }
-        Device::Wgpu(_) if trains && !cfg!(feature = "wgpu") => {
-            Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "wgpu" })
-        }
-        Device::Cuda(index) if *index >= machine.gpus => Err(absent(name, machine)),
-        Device::Wgpu(index) if machine.wgpu.is_some_and(|count| *index >= count) => {
-            Err(without_driver(name, machine.wgpu.unwrap_or(0)))
+        Device::Cuda(_) => needs_cuda()?,
+        Device::Ndarray => needs("ndarray", cfg!(feature = "ndarray"))?,
+        Device::Wgpu(_) => needs("wgpu", cfg!(feature = "wgpu"))?,
+        Device::Cpu | Device::Sim(_) => {}
+    }
+    match (&device, machine.wgpu) {
+        (Device::Cuda(index), _) if *index >= machine.gpus => Err(no_cuda()),
+        (Device::Wgpu(index), Some(count)) if *index >= count => {
+            let which = " with a driver for Vulkan or Metal";
+            Err(absent(name, count, "no GPU here has a driver for Vulkan or Metal", which))
         }
         _ => Ok(vec![device]),
     }
 }
 
-fn absent(name: &str, machine: &Machine) -> SlotsError {
-    let found = match machine.gpus {
-        0 => "no NVIDIA GPU is visible".to_owned(),
-        1 => "the only GPU is cuda:0".to_owned(),
-        count => format!("the GPUs are cuda:0 to cuda:{}", count - 1),
-    };
-    SlotsError::Absent { name: name.to_owned(), found }
-}
-
-fn without_driver(name: &str, count: u32) -> SlotsError {
+/// `count`: how many there are of which kind; `none`: what there is to say without any.
+fn absent(name: &str, count: u32, none: &str, which: &str) -> SlotsError {
+    let backend = name.split(':').next().unwrap_or(name);
     let found = match count {
-        0 => "no GPU here has a driver for Vulkan or Metal".to_owned(),
-        1 => "the only GPU with a driver for Vulkan or Metal is wgpu:0".to_owned(),
-        count => {
-            format!("the GPUs with a driver for Vulkan or Metal are wgpu:0 to wgpu:{}", count - 1)
-        }
+        0 => none.to_owned(),
+        1 => format!("the only GPU{which} is {backend}:0"),
+        count => format!("the GPUs{which} are {backend}:0 to {backend}:{}", count - 1),
     };
     SlotsError::Absent { name: name.to_owned(), found }
 }
@@ -320,140 +295,107 @@ fn without_driver(name: &str, count: u32) -> SlotsError {
 mod tests {
     use super::*;
 
+    fn machine(cores: u32, gpus: u32) -> Machine {
+        Machine { cores, gpus, wgpu: None }
+    }
+
+    /// The devices of the slots, without the trainer and with one thread a trial.
     fn names(
-        select: &[&str],
+        select: &str,
         per_device: Option<u32>,
         machine: &Machine,
-    ) -> Result<Vec<String>, SlotsError> {
+    ) -> Result<String, SlotsError> {
         let spec = DevicesSpec {
-            select: select.iter().map(|name| (*name).to_owned()).collect(),
+            select: select.split(' ').map(str::to_owned).collect(),
             trials_per_device: per_device,
             packed: false,
             memory: None,
             cpu_threads: 1,
         };
-        slots(&spec, &Program::Inline, machine)
-            .map(|slots| slots.iter().map(|slot| slot.device.to_string()).collect())
+        slots(&spec, &Program::Inline, machine).map(|slots| devices(&slots))
+    }
+
+    fn devices(slots: &[Slot]) -> String {
+        assert!(slots.iter().enumerate().all(|(index, slot)| slot.index == index));
+        slots.iter().map(|slot| slot.device.to_string()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn gpus_that_do_not_work_are_left_out_and_said() {
-        let machine = Machine { cores: 2, gpus: 2, wgpu: None };
-        let spec = |select: &[&str]| DevicesSpec {
-            select: select.iter().map(|name| (*name).to_owned()).collect(),
-            ..DevicesSpec::default()
+        let of = |select: &str, troubles: &[(Device, &str)]| {
+            let select = select.split(' ').map(str::to_owned).collect();
+            let spec = DevicesSpec { select, ..DevicesSpec::default() };
+            let troubles: Vec<_> =
+                troubles.iter().map(|(device, words)| (device.clone(), (*words).into())).collect();
+            let places = slots(&spec, &Program::Inline, &machine(2, 2)).unwrap();
+            without(places, &spec, &troubles).map(|(places, said)| (devices(&places), said))
         };
-        let lost = |index: u32, words: &str| (Device::Cuda(index), words.to_owned());
-        let of = |select: &[&str], troubles: &[(Device, String)]| {
-            let places = slots(&spec(select), &Program::Inline, &machine).unwrap();
-            without(places, &spec(select), troubles).map(|(places, said)| {
-                assert!(places.iter().enumerate().all(|(index, slot)| slot.index == index));
-                (places.iter().map(|slot| slot.device.to_string()).collect::<Vec<_>>(), said)
-            })
-        };
-        let (places, said) = of(&["cuda:*", "cpu"], &[lost(0, "CUDA_ERROR_NO_DEVICE")]).unwrap();
-        assert_eq!(places, ["cuda:1", "cpu", "cpu"]);
+        let (places, said) =
+            of("cuda:* cpu", &[(Device::Cuda(0), "CUDA_ERROR_NO_DEVICE")]).unwrap();
+        assert_eq!(places, "cuda:1 cpu cpu");
         assert_eq!(
             said,
             ["cuda:0 cannot be used: CUDA_ERROR_NO_DEVICE; no GPU is visible to it: `hpsearch \
                  devices` says why"]
         );
-        let both = [lost(0, "words"), lost(1, "others")];
+        let both = [(Device::Cuda(0), "words"), (Device::Cuda(1), "others")];
         assert_eq!(
-            of(&["cuda:*"], &both).unwrap_err().to_string(),
+            of("cuda:*", &both).unwrap_err().to_string(),
             "cuda:0 cannot be used: words\ncuda:1 cannot be used: others"
         );
-        let (places, said) = of(&["auto"], &both).unwrap();
-        assert!(!places.is_empty() && places.iter().all(|place| place == "cpu"), "{places:?}");
+        let (places, said) = of("auto", &both).unwrap();
+        assert!(places.split(' ').all(|place| place == "cpu"), "{places}");
         assert_eq!(said[2], "no GPU works: trials run on the processor");
     }
 
     #[test]
-    fn devices_take_turns_so_that_the_first_trials_spread() {
-        let machine = Machine { cores: 2, gpus: 0, wgpu: None };
-        let spread = names(&["sim:0..2"], Some(2), &machine).unwrap();
-        assert_eq!(spread, ["sim:0", "sim:1", "sim:2", "sim:0", "sim:1", "sim:2"]);
-    }
-
-    #[test]
-    fn auto_takes_the_cores_without_a_gpu_and_the_gpus_with_one() {
-        assert_eq!(
-            names(&["auto"], None, &Machine { cores: 3, gpus: 0, wgpu: None }).unwrap(),
-            ["cpu", "cpu", "cpu"]
-        );
-        assert_eq!(
-            names(&["auto"], None, &Machine { cores: 3, gpus: 2, wgpu: None }).unwrap(),
-            ["cuda:0", "cuda:1"]
-        );
-    }
-
-    #[test]
-    fn a_device_that_shares_itself_out_begins_with_one_trial() {
-        let spec = DevicesSpec { packed: true, ..DevicesSpec::default() };
-        assert_eq!(
-            slots(&spec, &Program::Inline, &Machine { cores: 8, gpus: 0, wgpu: None })
-                .unwrap()
-                .len(),
-            1
-        );
+    fn devices_take_turns_and_have_as_many_slots_as_was_said_or_as_cores_allow() {
+        for (select, per_device, (cores, gpus), expected) in [
+            ("sim:0..2", Some(2), (2, 0), "sim:0 sim:1 sim:2 sim:0 sim:1 sim:2"),
+            ("auto", None, (3, 0), "cpu cpu cpu"),
+            ("auto", None, (3, 2), "cuda:0 cuda:1"),
+            ("cpu cuda:*", Some(2), (8, 2), "cpu cuda:0 cuda:1 cpu cuda:0 cuda:1"),
+            ("cuda:0 cpu", None, (3, 1), "cuda:0 cpu cpu cpu"),
+        ] {
+            let found = names(select, per_device, &machine(cores, gpus)).unwrap();
+            assert_eq!(found, expected, "{select} on {cores} cores and {gpus} GPUs");
+        }
+        let shared = DevicesSpec { packed: true, ..DevicesSpec::default() };
+        let found = slots(&shared, &Program::Inline, &machine(8, 0)).unwrap();
+        assert_eq!(devices(&found), "cpu", "one that shares itself out begins with one trial");
     }
 
     #[test]
     fn who_else_is_on_a_gpu_is_said_before_trials_begin_there() {
-        use crate::runner::monitor::gpu::GpuProcess;
-        let places: Vec<Slot> = [Device::Cuda(1), Device::Cuda(1), Device::Cpu]
-            .into_iter()
-            .zip(0..)
-            .map(|(device, index)| Slot { index, device })
-            .collect();
+        let place = |(index, device)| Slot { index, device };
+        let devices = [Device::Cuda(1), Device::Cuda(1), Device::Cpu];
+        let places: Vec<Slot> = devices.into_iter().enumerate().map(place).collect();
         let free = Gpu { cuda: Some(1), ..Gpu::default() };
         assert!(remarks_on(&free, &places).is_empty());
-        let other = GpuProcess { pid: 77, memory: Some(3 << 30) };
-        let shared = Gpu {
-            processes: vec![other.clone(), GpuProcess { pid: 78, memory: None }],
-            ..free.clone()
-        };
+        let others = [(77, Some(3 << 30)), (78, None)];
+        let processes = others.map(|(pid, memory)| GpuProcess { pid, memory }).to_vec();
+        let shared = Gpu { processes, ..free.clone() };
         assert_eq!(
             remarks_on(&shared, &places),
-            ["cuda:1 is in use already, by process 77 with 3.0 GiB, process 78: trials get \
-                 what is left of it"]
+            [
+                "cuda:1 is in use already, by process 77 with 3.0 GiB, process 78: trials get what is \
+              left of it"
+            ]
         );
-        let exclusive = Gpu { exclusive: true, ..free.clone() };
-        assert!(
-            remarks_on(&exclusive, &places)[0]
-                .contains("2 trials are to share it; `nvidia-smi -c 0`")
-        );
+        let exclusive = Gpu { exclusive: true, ..free };
+        let said = remarks_on(&exclusive, &places);
+        assert!(said[0].contains("2 trials are to share it; `nvidia-smi -c 0`"), "{said:?}");
         assert!(remarks_on(&exclusive, &places[1..]).is_empty(), "one trial is enough for it");
         // Those that the study does not run on are no matter.
-        assert!(
-            remarks_on(
-                &Gpu { cuda: Some(0), processes: vec![other.clone()], ..Gpu::default() },
-                &places
-            )
-            .is_empty()
-        );
-        assert!(
-            remarks_on(&Gpu { cuda: None, processes: vec![other], ..Gpu::default() }, &places)
-                .is_empty()
-        );
-    }
-
-    #[test]
-    fn a_processor_and_gpus_take_turns_in_one_study() {
-        let both =
-            names(&["cpu", "cuda:*"], Some(2), &Machine { cores: 8, gpus: 2, wgpu: None }).unwrap();
-        assert_eq!(both, ["cpu", "cuda:0", "cuda:1", "cpu", "cuda:0", "cuda:1"]);
-        let unsaid =
-            names(&["cuda:0", "cpu"], None, &Machine { cores: 3, gpus: 1, wgpu: None }).unwrap();
-        assert_eq!(unsaid, ["cuda:0", "cpu", "cpu", "cpu"]);
+        for cuda in [Some(0), None] {
+            assert!(remarks_on(&Gpu { cuda, ..shared.clone() }, &places).is_empty());
+        }
     }
 
     #[test]
     fn an_absent_gpu_says_what_there_is() {
-        let error =
-            names(&["cuda:4"], None, &Machine { cores: 2, gpus: 2, wgpu: None }).unwrap_err();
         assert_eq!(
-            error.to_string(),
+            names("cuda:4", None, &machine(2, 2)).unwrap_err().to_string(),
             "`cuda:4` is not on this machine: the GPUs are cuda:0 to cuda:1; `hpsearch devices` \
              lists what is"
         );

@@ -5,48 +5,17 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::ControlFlow;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use super::failure_cause::StderrTail;
+use super::process::own_program;
+use super::threads;
 use crate::config::shown::one_line;
 use crate::runner::processes;
-use crate::runner::protocol::{self, Job, JobEnd, MessageToRunner, MessageToTrial, PREFIX};
+use crate::runner::protocol::{self, Job, MessageToRunner, MessageToTrial, PREFIX};
 use crate::study::decision::Decision;
-use crate::study::metric::Metrics;
+use crate::study::event::AttemptEnd;
 use crate::study::spec::FailureCause;
-
-/// What a worker says while it does the job.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Progress {
-    /// A line of its log.
-    Line(String),
-    /// A piece of the text it writes.
-    Text(String),
-    /// How far it is.
-    At {
-        /// What is being done.
-        what: String,
-        /// How much of it is done.
-        done: u64,
-        /// Of how much.
-        of: u64,
-    },
-    /// A report; the answer is always to continue.
-    Report {
-        /// Step.
-        step: u64,
-        /// What was measured.
-        metrics: Metrics,
-    },
-    /// A checkpoint.
-    Checkpoint {
-        /// Step of the state.
-        step: u64,
-        /// Where.
-        path: std::path::PathBuf,
-    },
-}
 
 /// Why a job was not done.
 #[derive(Debug, thiserror::Error)]
@@ -80,47 +49,19 @@ pub enum JobError {
     Failed(String),
 }
 
-/// Has a fresh worker do `job`; `hear` is told what it says. The answer, for jobs that have one.
+/// Has a fresh worker do `job`, with these variables in its environment; `hear` gets its messages
+/// besides its answer and its end, and each report is answered to continue. The answer, for jobs
+/// that have one; none where `hear` has heard enough, and the worker is dismissed.
 pub fn run(
-    program: &Path,
-    job: Job,
-    hear: &mut dyn FnMut(Progress),
-) -> Result<Option<serde_json::Value>, JobError> {
-    run_in(program, job, &BTreeMap::new(), hear)
-}
-
-/// The same with these variables in the worker's environment.
-pub fn run_in(
-    program: &Path,
     job: Job,
     environment: &BTreeMap<String, String>,
-    hear: &mut dyn FnMut(Progress),
+    hear: &mut dyn FnMut(MessageToRunner) -> ControlFlow<()>,
 ) -> Result<Option<serde_json::Value>, JobError> {
-    employ(program, job, environment, &mut |progress| {
-        hear(progress);
-        ControlFlow::Continue(())
-    })
-}
-
-/// The same, but when `hear` has heard enough the worker is dismissed, and there is no answer.
-pub fn run_while(
-    program: &Path,
-    job: Job,
-    hear: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Option<serde_json::Value>, JobError> {
-    employ(program, job, &BTreeMap::new(), hear)
-}
-
-fn employ(
-    program: &Path,
-    job: Job,
-    environment: &BTreeMap<String, String>,
-    hear: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Option<serde_json::Value>, JobError> {
+    let program = own_program();
     let started = |source| JobError::Start { program: program.display().to_string(), source };
     let threads =
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get).to_string();
-    let mut command = Command::new(program);
+    let mut command = Command::new(&program);
     command
         .arg0("hpsearch")
         .arg("worker")
@@ -132,19 +73,14 @@ fn employ(
         .process_group(0);
     let memory_kills = processes::memory_kills();
     let mut child = command.spawn().map_err(started)?;
-    let mut stdin =
-        child.stdin.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
-    let stdout =
-        child.stdout.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
-    let stderr =
-        child.stderr.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
-    let overheard = std::thread::Builder::new()
-        .name("worker stderr".to_owned())
-        .spawn(move || overhear(stderr))
-        .map_err(|source| {
-            processes::kill(child.id());
-            started(source)
-        })?;
+    let (Some(mut stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(started(io::ErrorKind::BrokenPipe.into()));
+    };
+    let overheard = threads::spawn("worker stderr", move || overhear(stderr))
+        .inspect_err(|_| processes::kill(child.id()))
+        .map_err(started)?;
     let message = serde_json::to_string(&MessageToTrial::Job(Box::new(job))).map_err(|error| {
         // Nothing else of a job cannot be written as JSON.
         JobError::Failed(format!(
@@ -157,33 +93,25 @@ fn employ(
     let mut enough = ControlFlow::Continue(());
     for line in BufReader::new(stdout).lines() {
         let Ok(line) = line else { break };
-        enough = match line.strip_prefix(PREFIX).map(MessageToRunner::parse) {
+        // Other lines are its log.
+        match line.strip_prefix(PREFIX).map(MessageToRunner::parse) {
             Some(Ok(MessageToRunner::End { end: word, message })) => {
                 end = Some((word, message));
                 break;
             }
-            Some(Ok(MessageToRunner::Answer { body })) => {
-                answer = Some(body);
-                continue;
+            Some(Ok(MessageToRunner::Answer { body })) => answer = Some(body),
+            Some(Ok(said)) => {
+                let is_report = matches!(said, MessageToRunner::Report { .. });
+                enough = hear(said);
+                if is_report {
+                    // A worker that is gone says so by closing its stdout.
+                    let _noticed_there =
+                        writeln!(stdin, "{}", protocol::verdict_line(&Decision::CONTINUE))
+                            .and_then(|()| stdin.flush());
+                }
             }
-            Some(Ok(MessageToRunner::Report { step, metrics })) => {
-                let heard = hear(Progress::Report { step, metrics });
-                // A worker that is gone says so by closing its stdout.
-                let _noticed_there =
-                    writeln!(stdin, "{}", protocol::verdict_line(&Decision::CONTINUE))
-                        .and_then(|()| stdin.flush());
-                heard
-            }
-            Some(Ok(MessageToRunner::Checkpoint { path, step })) => {
-                hear(Progress::Checkpoint { step, path })
-            }
-            Some(Ok(MessageToRunner::Peak { .. })) => continue,
-            Some(Ok(MessageToRunner::Text { text })) => hear(Progress::Text(text)),
-            Some(Ok(MessageToRunner::At { what, done, of })) => {
-                hear(Progress::At { what, done, of })
-            }
-            Some(Err(_)) | None => hear(Progress::Line(line)),
-        };
+            Some(Err(_)) | None => {}
+        }
         if enough.is_break() {
             break;
         }
@@ -195,11 +123,11 @@ fn employ(
         return Ok(None);
     }
     match end {
-        Some((JobEnd::Finished, _)) => Ok(answer),
+        Some((AttemptEnd::Completed, _)) => Ok(answer),
         Some((word, message)) => {
             let message = message.unwrap_or_else(|| format!("{word:?}").to_lowercase());
             Err(match word {
-                JobEnd::Oom => JobError::OutOfMemory { how: message },
+                AttemptEnd::Failed(FailureCause::Oom) => JobError::OutOfMemory { how: message },
                 _ => JobError::Failed(message),
             })
         }

@@ -5,7 +5,7 @@ use super::cmaes::CmaEs;
 use super::gp::{Gp, MEDIAN_SINCE};
 use super::grid::Grid;
 use super::tpe::Tpe;
-use super::{Ask, Capabilities, Choice, Sampler, SamplerEntry, SamplerError, Situation};
+use super::{Ask, Choice, Sampler, SamplerEntry, SamplerError, Situation};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Distribution, Space};
@@ -151,10 +151,6 @@ impl Auto {
 }
 
 impl Sampler for Auto {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional: true, continuous: true, exhausts: false }
-    }
-
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         self.decide(&ask.situation()).0.suggest(ask, rng)
     }
@@ -167,130 +163,82 @@ impl Sampler for Auto {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::dimension;
-    use crate::study::space::Scale;
-    use crate::study::trial::{Trial, TrialNumber};
+    use crate::samplers::conformance::{choice, int, space, trial_of, under};
+    use crate::samplers::fixtures::{ask, number, params, unit_cube};
+    use crate::study::seed::SeedTree;
+    use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-    fn chosen(space: &Space, finished: u64, running: u64, budget: Option<u64>) -> Choice {
-        Auto::new(&ENTRY.defaults(), space)
-            .choice(&Situation {
-                space,
-                number: TrialNumber(finished + running),
-                finished,
-                stopped: 0,
-                unfinished: running,
-                budget,
-            })
-            .unwrap()
+    fn situation(space: &Space, finished: u64, unfinished: u64) -> Situation<'_> {
+        let number = TrialNumber(finished + unfinished);
+        Situation { space, number, finished, stopped: 0, unfinished, budget: None }
     }
 
-    fn numbers(count: usize) -> Space {
-        let axis = || Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
-        Space::new((0..count).map(|index| dimension(&format!("x{index}"), axis(), &[])).collect())
-            .unwrap()
+    fn chosen(situation: Situation<'_>) -> Choice {
+        Auto::new(&ENTRY.defaults(), situation.space).choice(&situation).unwrap()
     }
 
     fn choices() -> Space {
-        let word = Distribution::choice(vec!["a".into(), "b".into(), "c".into()]).unwrap();
-        let child = Distribution::int(1, 4, Scale::Linear, 1).unwrap();
-        Space::new(vec![
-            dimension("word", word, &[]),
-            dimension("child", child, &[("word", vec!["a".into()])]),
-        ])
-        .unwrap()
+        space([choice("word", ["a", "b", "c"]), under("word", "a", int("child", 1, 4))])
+    }
+
+    /// So many points, squared.
+    fn points(most: i64) -> Space {
+        space([int("x", 1, most), int("y", 1, most)])
     }
 
     #[test]
     fn the_choice_follows_space_budget_and_history() {
-        let name = |space: &Space, finished, running, budget| {
-            chosen(space, finished, running, budget).sampler
-        };
-        assert_eq!(name(&choices(), 0, 0, Some(6)), "grid");
-        assert_eq!([name(&choices(), 4, 0, Some(5)), name(&choices(), 5, 0, None)], ["gp", "tpe"]);
-        assert_eq!(
-            [
-                name(&numbers(3), 0, 0, Some(10)),
-                name(&numbers(3), 249, 31, None),
-                name(&numbers(3), 19, 0, None)
-            ],
-            ["gp", "gp", "tpe"]
-        );
-        assert_eq!(
-            [
-                name(&choices(), 250, 0, None),
-                name(&numbers(3), 20, 32, None),
-                name(&numbers(41), 20, 0, None)
-            ],
-            ["tpe"; 3]
-        );
-        assert_eq!(
-            [name(&numbers(3), 250, 0, None), name(&numbers(41), 250, 0, None)],
-            ["cmaes", "tpe"]
-        );
-    }
-
-    #[test]
-    fn among_few_points_the_process_is_alone() {
-        let whole = |most: i64| {
-            let axis = || Distribution::int(1, most, Scale::Linear, 1).unwrap();
-            Space::new(vec![dimension("x", axis(), &[]), dimension("y", axis(), &[])]).unwrap()
-        };
-        let name = |space: &Space, finished| chosen(space, finished, 0, Some(100)).sampler;
-        assert_eq!(
-            [
-                name(&whole(316), 18),
-                name(&whole(316), 19),
-                name(&whole(317), 18),
-                name(&whole(317), 19)
-            ],
-            ["gp", "gp", "gp", "tpe"]
-        );
+        for (space, finished, unfinished, budget, sampler) in [
+            (choices(), 0, 0, Some(6), "grid"),
+            (choices(), 4, 0, Some(5), "gp"),
+            (choices(), 5, 0, None, "tpe"),
+            (unit_cube(3), 0, 0, Some(10), "gp"),
+            (unit_cube(3), 249, 31, None, "gp"),
+            (unit_cube(3), 19, 0, None, "tpe"),
+            (choices(), 250, 0, None, "tpe"),
+            (unit_cube(3), 20, 32, None, "tpe"),
+            (unit_cube(41), 20, 0, None, "tpe"),
+            (unit_cube(3), 250, 0, None, "cmaes"),
+            (unit_cube(41), 250, 0, None, "tpe"),
+            // Among few points the process is alone.
+            (points(316), 18, 0, Some(100), "gp"),
+            (points(316), 19, 0, Some(100), "gp"),
+            (points(317), 18, 0, Some(100), "gp"),
+            (points(317), 19, 0, Some(100), "tpe"),
+        ] {
+            let situation = Situation { budget, ..situation(&space, finished, unfinished) };
+            assert_eq!(chosen(situation).sampler, sampler, "{situation:?}");
+        }
     }
 
     #[test]
     fn the_reason_has_its_numbers() {
-        assert_eq!(
-            chosen(&choices(), 0, 0, Some(9)).reason,
-            "all 6 points of the space fit the budget of 9 trials"
-        );
-        assert_eq!(
-            chosen(&numbers(2), 17, 0, None).reason,
-            "no parameter is conditional, and 17 trials are finished, fewer than 250"
-        );
-        let space = numbers(2);
-        let situation = Situation {
-            space: &space,
-            number: TrialNumber(17),
-            finished: 17,
-            stopped: 5,
-            unfinished: 0,
-            budget: None,
-        };
-        let reason = Auto::new(&ENTRY.defaults(), &space).choice(&situation).unwrap().reason;
-        assert_eq!(
-            reason,
-            "no parameter is conditional: every fourth trial is left to a Gaussian process that \
-             also learns from stopped trials, 5 so far"
-        );
+        let (choices, numbers) = (choices(), unit_cube(2));
+        let after_17 = situation(&numbers, 17, 0);
+        for (situation, reason) in [
+            (
+                Situation { budget: Some(9), ..situation(&choices, 0, 0) },
+                "all 6 points of the space fit the budget of 9 trials",
+            ),
+            (after_17, "no parameter is conditional, and 17 trials are finished, fewer than 250"),
+            (
+                Situation { stopped: 5, ..after_17 },
+                "no parameter is conditional: every fourth trial is left to a Gaussian process \
+                 that also learns from stopped trials, 5 so far",
+            ),
+        ] {
+            assert_eq!(chosen(situation).reason, reason);
+        }
     }
 
     #[test]
     fn every_fourth_trial_learns_from_stopped_trials_before_ten_are_complete() {
-        use crate::samplers::conformance::trial_of;
-        use crate::study::history::History;
-        use crate::study::metric::Direction;
-        use crate::study::params::Params;
-        use crate::study::seed::SeedTree;
-        use crate::study::trial::TrialState;
-
         // Losses fall towards x0 = 0.8; all but the best trial were stopped at step 1.
-        let space = numbers(2);
+        let space = unit_cube(2);
         let trials: Vec<Trial> = (0..31)
             .map(|number| {
-                let mut params = Params::new();
-                let unit = |by: f64| (f64::from(u32::try_from(number).unwrap()) * by).fract();
-                params.insert("x0", unit(0.618));
-                params.insert("x1", unit(0.755));
+                let unit = |by: f64| (number as f64 * by).fract();
+                let params = params([("x0", unit(0.618).into()), ("x1", unit(0.755).into())]);
                 let loss = (unit(0.618) - 0.8).powi(2);
                 let (state, value) = if number == 11 {
                     (TrialState::Complete, Some(loss))
@@ -300,24 +248,12 @@ mod tests {
                 Trial { curve: vec![(1, loss)], ..trial_of(number, params, state, value) }
             })
             .collect();
-        let fixed = Params::new();
-        let drawn = |number: u64| {
-            let ask = Ask {
-                constraints: &[],
-                earlier: &[],
-                space: &space,
-                history: History::of(&trials, Direction::Minimize),
-                number: TrialNumber(number),
-                fixed: &fixed,
-                budget: None,
-                seeds: SeedTree::new(0),
-                room: None,
-            };
+        let drawn = |turn: u64| {
+            let ask = Ask { number: TrialNumber(turn), ..ask(&space, &trials, 0) };
             let point = Auto::new(&ENTRY.defaults(), &space)
-                .suggest(&ask, &mut SeedTree::new(number).stream("draw"))
-                .unwrap()
+                .suggest(&ask, &mut SeedTree::new(turn).stream("draw"))
                 .unwrap();
-            (point.get("x0").unwrap().as_number().unwrap() - 0.8).abs()
+            (number(&point.unwrap(), "x0") - 0.8).abs()
         };
         let mean = |turn: u64| (0..8).map(|round| drawn(4 * (round + 8) + turn)).sum::<f64>() / 8.0;
         assert!(mean(1) < 0.12, "{}", mean(1));

@@ -15,7 +15,7 @@ use super::guess;
 use super::normal::draw;
 use super::ranking::Ranking;
 use super::tpe::Tpe;
-use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
+use super::{Ask, Sampler, SamplerEntry, SamplerError};
 use crate::study::field::{Field, FieldDefault, FieldKind, between, field};
 use crate::study::params::Params;
 use crate::study::registry::RegistryError;
@@ -233,10 +233,6 @@ fn to_next_cell(cube: &Cube, index: usize, mean: f64) -> Option<f64> {
 }
 
 impl Sampler for CmaEs {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional: true, continuous: true, exhausts: false }
-    }
-
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let cube = Cube::new(ask.space);
         let replay = self.replay(&cube, ask);

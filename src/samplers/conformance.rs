@@ -32,17 +32,11 @@ pub fn check(entry: &SamplerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
             Err(RegistryError::Unsuitable { .. }) => continue,
             Err(error) => return Err(format!("{name}: {error}")),
         };
-        let capabilities = sampler.capabilities();
-        if (space.is_conditional() && !capabilities.conditional)
-            || (space.cardinality().is_none() && !capabilities.continuous)
-        {
-            continue;
-        }
         let suite = Suite { entry, name, space: &space, sampler: sampler.as_ref() };
         suite.points_are_valid_and_repeatable()?;
         suite.any_history_is_survived()?;
         suite.fixed_values_are_kept()?;
-        if capabilities.exhausts && space.cardinality().is_some_and(|cells| cells <= 100) {
+        if sampler.exhausts() && space.cardinality().is_some_and(|cells| cells <= 100) {
             suite.each_point_comes_once()?;
         }
     }
@@ -84,7 +78,7 @@ impl Suite<'_> {
             let lengths: &[u64] =
                 if matches!(kind, HistoryKind::Mixed) { &[1, 12, 300] } else { &[1, 12, 40] };
             for length in lengths.iter().copied() {
-                let trials = self.history(kind, length)?;
+                let trials = self.history(kind, length);
                 let first = self.suggest(&trials, length, &Params::new())?;
                 // A long history takes long, too.
                 if length < 300 && first != self.suggest(&trials, length, &Params::new())? {
@@ -99,33 +93,19 @@ impl Suite<'_> {
     }
 
     /// Random points with outcomes of `kind`.
-    fn history(&self, kind: HistoryKind, length: u64) -> Result<Vec<Trial>, String> {
-        let random = super::random::Random;
-        let mut trials = Vec::new();
-        for number in 0..length {
-            let ask = Ask {
-                room: None,
-                constraints: &[],
-                earlier: &[],
-                space: self.space,
-                history: History::of(&[], Direction::Minimize),
-                number: TrialNumber(number),
-                fixed: &Params::new(),
-                budget: None,
-                seeds: SeedTree::new(11),
-            };
-            let mut rng = SeedTree::new(11).stream(&format!("sampler/{number}"));
-            let point = random
-                .suggest(&ask, &mut rng)
-                .map_err(|error| error.to_string())?
-                .unwrap_or_default();
-            trials.push(kind.trial(number, point));
-        }
-        Ok(trials)
+    fn history(&self, kind: HistoryKind, length: u64) -> Vec<Trial> {
+        let seeds = SeedTree::new(11);
+        let trial = |number| {
+            let mut rng = seeds.stream(&format!("sampler/{number}"));
+            let history = History::of(&[], Direction::Minimize);
+            let ask = Ask::new(self.space, history, TrialNumber(number), seeds);
+            kind.trial(number, super::random::point(&ask, &mut rng))
+        };
+        (0..length).map(trial).collect()
     }
 
     fn fixed_values_are_kept(&self) -> Result<(), String> {
-        let trials = self.history(HistoryKind::Mixed, 30)?;
+        let trials = self.history(HistoryKind::Mixed, 30);
         let Some(given) = trials.last().map(|trial| trial.params.clone()) else { return Ok(()) };
         for (name, value) in given.iter() {
             let mut fixed = Params::new();
@@ -170,12 +150,8 @@ impl Suite<'_> {
                 return self.fails(format!("`{point}` came twice"));
             }
             let state = TrialState::ALL[trials.len() % TrialState::ALL.len()];
-            trials.push(trial_of(
-                number,
-                point,
-                state,
-                (state == TrialState::Complete).then_some(1.0),
-            ));
+            let value = (state == TrialState::Complete).then_some(1.0);
+            trials.push(trial_of(number, point, state, value));
         }
         if trials.len() as u64 == cells {
             Ok(())
@@ -190,25 +166,14 @@ impl Suite<'_> {
         number: u64,
         fixed: &Params,
     ) -> Result<Option<Params>, String> {
-        let ask = Ask {
-            room: None,
-            constraints: &[],
-            earlier: &[],
-            space: self.space,
-            history: History::of(trials, Direction::Minimize),
-            number: TrialNumber(number),
-            fixed,
-            budget: None,
-            seeds: SeedTree::new(1),
-        };
-        let mut rng = SeedTree::new(1).stream(&format!("sampler/{number}"));
+        let (seeds, history) = (SeedTree::new(1), History::of(trials, Direction::Minimize));
+        let ask = Ask { fixed, ..Ask::new(self.space, history, TrialNumber(number), seeds) };
+        let mut rng = seeds.stream(&format!("sampler/{number}"));
         let answer =
             self.sampler.suggest(&ask, &mut rng).or_else(|error| self.fails(error.to_string()))?;
-        match answer.as_ref().map(|point| self.space.check(point)) {
-            Some(Err(error)) => {
-                self.fails(format!("trial {number} is no point of the space: {error}"))
-            }
-            _ => Ok(answer),
+        match answer.as_ref().map_or(Ok(()), |point| self.space.check(point)) {
+            Ok(()) => Ok(answer),
+            Err(error) => self.fails(format!("trial {number} is no point of the space: {error}")),
         }
     }
 
@@ -232,49 +197,37 @@ enum HistoryKind {
 
 impl HistoryKind {
     const ALL: [HistoryKind; 8] = [
-        HistoryKind::Complete,
-        HistoryKind::NotANumber,
-        HistoryKind::Infinite,
-        HistoryKind::Equal,
-        HistoryKind::Failed,
-        HistoryKind::Pruned,
-        HistoryKind::Running,
-        HistoryKind::Mixed,
+        Self::Complete,
+        Self::NotANumber,
+        Self::Infinite,
+        Self::Equal,
+        Self::Failed,
+        Self::Pruned,
+        Self::Running,
+        Self::Mixed,
     ];
 
     fn trial(self, number: u64, point: Params) -> Trial {
-        match self {
-            HistoryKind::Complete => {
-                trial_of(number, point, TrialState::Complete, Some(score_of(number)))
-            }
-            HistoryKind::NotANumber => {
-                trial_of(number, point, TrialState::Complete, Some(f64::NAN))
-            }
-            HistoryKind::Infinite => {
-                let value =
-                    if number.is_multiple_of(2) { f64::INFINITY } else { f64::NEG_INFINITY };
-                trial_of(number, point, TrialState::Complete, Some(value))
-            }
-            HistoryKind::Equal => trial_of(number, point, TrialState::Complete, Some(1.0)),
-            HistoryKind::Failed => trial_of(number, point, TrialState::Failed, None),
-            HistoryKind::Pruned => {
+        let is_even = number.is_multiple_of(2);
+        let (state, value) = match self {
+            Self::Complete => (TrialState::Complete, Some(score_of(number))),
+            Self::NotANumber => (TrialState::Complete, Some(f64::NAN)),
+            Self::Infinite if is_even => (TrialState::Complete, Some(f64::INFINITY)),
+            Self::Infinite => (TrialState::Complete, Some(f64::NEG_INFINITY)),
+            Self::Equal => (TrialState::Complete, Some(1.0)),
+            Self::Failed => (TrialState::Failed, None),
+            Self::Pruned => {
                 let value = if number.is_multiple_of(3) { f64::NAN } else { score_of(number) };
-                Trial {
-                    curve: vec![(number % 5, value)],
-                    ..trial_of(number, point, TrialState::Pruned, None)
-                }
+                let curve = vec![(number % 5, value)];
+                return Trial { curve, ..trial_of(number, point, TrialState::Pruned, None) };
             }
-            HistoryKind::Running => trial_of(
-                number,
-                point,
-                TrialState::ALL[usize::from(number.is_multiple_of(2))],
-                None,
-            ),
+            Self::Running => (TrialState::ALL[usize::from(is_even)], None),
             // The other seven in turn: this one is the last of the list.
-            HistoryKind::Mixed => {
-                Self::ALL[usize::try_from(number % 7).unwrap_or(0)].trial(number, point)
+            Self::Mixed => {
+                return Self::ALL[usize::try_from(number % 7).unwrap_or(0)].trial(number, point);
             }
-        }
+        };
+        trial_of(number, point, state, value)
     }
 }
 
@@ -286,150 +239,137 @@ fn score_of(number: u64) -> f64 {
 
 /// A dimension that is active when each parent has one of the values.
 pub fn dimension(name: &str, distribution: Distribution, when: &[(&str, Vec<Value>)]) -> Dimension {
-    let condition = Condition(
-        when.iter().map(|(parent, values)| ((*parent).to_owned(), values.clone())).collect(),
-    );
-    Dimension {
-        name: name.to_owned(),
-        distribution,
-        prior: None,
-        when: (!when.is_empty()).then_some(condition),
-    }
+    let when = when.iter().map(|(parent, values)| ((*parent).to_owned(), values.clone())).collect();
+    let when = Some(Condition(when)).filter(|condition| !condition.0.is_empty());
+    Dimension { name: name.to_owned(), distribution, prior: None, when }
+}
+
+/// A real number on a linear axis.
+pub fn float(name: &str, low: f64, high: f64) -> Dimension {
+    stepped(name, low, high, None)
+}
+
+/// A real number on a logarithmic axis.
+pub fn log_float(name: &str, low: f64, high: f64) -> Dimension {
+    let axis = Distribution::float(low, high, Scale::Log, None);
+    dimension(name, axis.expect("a valid range"), &[])
+}
+
+/// A real number on a linear axis, in steps if there are any.
+pub fn stepped(name: &str, low: f64, high: f64, step: impl Into<Option<f64>>) -> Dimension {
+    let axis = Distribution::float(low, high, Scale::Linear, step.into());
+    dimension(name, axis.expect("a valid range"), &[])
+}
+
+/// An integer on a linear axis.
+pub fn int(name: &str, low: i64, high: i64) -> Dimension {
+    every(name, low, high, 1)
+}
+
+/// An integer on a linear axis, in steps.
+pub fn every(name: &str, low: i64, high: i64, step: i64) -> Dimension {
+    let axis = Distribution::int(low, high, Scale::Linear, step);
+    dimension(name, axis.expect("a valid range"), &[])
+}
+
+/// An integer on a logarithmic axis.
+pub fn log_int(name: &str, low: i64, high: i64) -> Dimension {
+    let axis = Distribution::int(low, high, Scale::Log, 1);
+    dimension(name, axis.expect("a valid range"), &[])
+}
+
+/// One of several values.
+pub fn choice<V: Into<Value>>(name: &str, choices: impl IntoIterator<Item = V>) -> Dimension {
+    let choices = Distribution::choice(choices.into_iter().map(Into::into).collect());
+    dimension(name, choices.expect("different values"), &[])
+}
+
+/// The same dimension, active where `parent` has this value.
+pub fn under(parent: &str, value: impl Into<Value>, child: Dimension) -> Dimension {
+    dimension(&child.name, child.distribution, &[(parent, vec![value.into()])])
 }
 
 /// A trial without reports.
 pub fn trial_of(number: u64, params: Params, state: TrialState, value: Option<f64>) -> Trial {
-    Trial {
-        number: TrialNumber(number),
-        params,
-        origin: Origin::Sampled("conformance".to_owned()),
-        state,
-        value,
-        violation: None,
-        curve: Vec::new(),
-        last_metrics: Default::default(),
-        decisions: Vec::new(),
-        checkpoints: Vec::new(),
-        attempts: 1,
-        failures: 0,
-        hold: None,
-        continued: None,
-        notes: Vec::new(),
-        tags: Vec::new(),
-        device: None,
-        until: None,
-        reason: None,
-        created: Timestamp(0),
-        started: None,
-        finished: None,
-        busy_micros: 0,
-    }
+    let origin = Origin::Sampled("conformance".to_owned());
+    let trial = Trial::new(TrialNumber(number), params, origin, Timestamp(0));
+    Trial { state, value, attempts: 1, ..trial }
+}
+
+/// A space of valid dimensions.
+pub fn space(dimensions: impl IntoIterator<Item = Dimension>) -> Space {
+    Space::new(dimensions.into_iter().collect()).expect("a valid space")
 }
 
 /// Spaces with every kind of axis, by what is special about them.
 pub fn spaces() -> Vec<(&'static str, Space)> {
-    let float = |low, high, scale, step| {
-        Distribution::float(low, high, scale, step).expect("a valid range")
-    };
-    let int =
-        |low, high, scale, step| Distribution::int(low, high, scale, step).expect("a valid range");
-    let words = |words: &[&str]| {
-        Distribution::choice(words.iter().map(|word| Value::from(*word)).collect())
-            .expect("different words")
-    };
-    let many =
-        Distribution::choice((0..3000i64).map(Value::Int).collect()).expect("different numbers");
-    let space = |dimensions| Space::new(dimensions).expect("a valid space");
+    const FAR: i64 = 1 << 52;
+    let delay_when = [("nesterov", vec!["yes".into()]), ("optim", vec!["sgd".into()])];
+    let kind_when = [("optim", vec!["sgd".into(), "lion".into()])];
     vec![
         ("empty", Space::default()),
         (
             "one point",
-            space(vec![
-                dimension("a", int(3, 3, Scale::Linear, 1), &[]),
-                dimension("b", float(0.5, 0.5, Scale::Linear, None), &[]),
-                dimension("log", float(2.0, 2.0, Scale::Log, None), &[]),
-                dimension("word", words(&["only"]), &[]),
+            space([
+                int("a", 3, 3),
+                float("b", 0.5, 0.5),
+                log_float("log", 2.0, 2.0),
+                choice("word", ["only"]),
             ]),
         ),
         (
             "flat and mixed",
-            space(vec![
-                dimension("rate", float(1e-6, 1.0, Scale::Log, None), &[]),
-                dimension("dropout", float(0.0, 0.5, Scale::Linear, Some(0.1)), &[]),
-                dimension("layers", int(1, 8, Scale::Linear, 1), &[]),
-                dimension("width", int(16, 4096, Scale::Log, 1), &[]),
-                dimension(
-                    "flag",
-                    Distribution::choice(vec![true.into(), false.into()]).expect("two"),
-                    &[],
-                ),
-                dimension("momentum", float(-1.0, 1.0, Scale::Linear, None), &[]),
+            space([
+                log_float("rate", 1e-6, 1.0),
+                stepped("dropout", 0.0, 0.5, 0.1),
+                int("layers", 1, 8),
+                log_int("width", 16, 4096),
+                choice("flag", [true, false]),
+                float("momentum", -1.0, 1.0),
             ]),
         ),
         (
             "finite, two levels of conditions",
-            space(vec![
-                dimension("optim", words(&["sgd", "adamw"]), &[]),
-                dimension("nesterov", words(&["yes", "no"]), &[("optim", vec!["sgd".into()])]),
-                dimension(
-                    "delay",
-                    int(1, 5, Scale::Linear, 2),
-                    &[("nesterov", vec!["yes".into()]), ("optim", vec!["sgd".into()])],
-                ),
-                dimension("layers", int(1, 3, Scale::Linear, 1), &[]),
+            space([
+                choice("optim", ["sgd", "adamw"]),
+                under("optim", "sgd", choice("nesterov", ["yes", "no"])),
+                dimension("delay", every("delay", 1, 5, 2).distribution, &delay_when),
+                int("layers", 1, 3),
             ]),
         ),
         (
             "continuous, two levels of conditions",
-            space(vec![
-                dimension("optim", words(&["sgd", "adamw", "lion"]), &[]),
-                dimension(
-                    "momentum",
-                    float(0.0, 1.0, Scale::Linear, None),
-                    &[("optim", vec!["sgd".into()])],
-                ),
-                dimension(
-                    "kind",
-                    words(&["a", "b"]),
-                    &[("optim", vec!["sgd".into(), "lion".into()])],
-                ),
-                dimension(
-                    "depth",
-                    float(1e-3, 1e3, Scale::Log, None),
-                    &[("kind", vec!["b".into()])],
-                ),
+            space([
+                choice("optim", ["sgd", "adamw", "lion"]),
+                under("optim", "sgd", float("momentum", 0.0, 1.0)),
+                dimension("kind", choice("kind", ["a", "b"]).distribution, &kind_when),
+                under("kind", "b", log_float("depth", 1e-3, 1e3)),
             ]),
         ),
         (
             "extreme ranges",
-            space(vec![
-                dimension("log", float(1e-300, 1e300, Scale::Log, None), &[]),
-                dimension("wide", float(-1e300, 1e300 / 2.0, Scale::Linear, None), &[]),
-                dimension("narrow", float(1.0, 1.0f64.next_up(), Scale::Linear, None), &[]),
-                dimension("tiny", float(0.0, f64::MIN_POSITIVE, Scale::Linear, None), &[]),
-                dimension("long", int(-(1 << 52), 1 << 52, Scale::Linear, 1), &[]),
-                dimension("steps", float(0.0, 1.0, Scale::Linear, Some(0.3)), &[]),
+            space([
+                log_float("log", 1e-300, 1e300),
+                float("wide", -1e300, 1e300 / 2.0),
+                float("narrow", 1.0, 1.0f64.next_up()),
+                float("tiny", 0.0, f64::MIN_POSITIVE),
+                int("long", -FAR, FAR),
+                stepped("steps", 0.0, 1.0, 0.3),
             ]),
         ),
         (
             "extreme steps",
-            space(vec![
-                dimension("fine", float(0.0, 1.0, Scale::Linear, Some(1e-13)), &[]),
-                dimension("wide", float(-1e300, 1e300 / 2.0, Scale::Linear, Some(1e288)), &[]),
-                dimension("coarse", float(0.0, 1.0, Scale::Linear, Some(1e300)), &[]),
-                dimension("still", float(1.0, 1.0, Scale::Linear, Some(1e-300)), &[]),
-                dimension("deep", float(5e-324, 1e-300, Scale::Log, None), &[]),
-                dimension("huge", int(1, 1 << 52, Scale::Log, 1), &[]),
-                dimension("leap", int(-(1 << 52), 1 << 52, Scale::Linear, i64::MAX), &[]),
+            space([
+                stepped("fine", 0.0, 1.0, 1e-13),
+                stepped("wide", -1e300, 1e300 / 2.0, 1e288),
+                stepped("coarse", 0.0, 1.0, 1e300),
+                stepped("still", 1.0, 1.0, 1e-300),
+                log_float("deep", 5e-324, 1e-300),
+                log_int("huge", 1, FAR),
+                every("leap", -FAR, FAR, i64::MAX),
             ]),
         ),
-        (
-            "thousands of choices",
-            space(vec![
-                dimension("one of many", many, &[]),
-                dimension("x", float(0.0, 1.0, Scale::Linear, None), &[]),
-            ]),
-        ),
+        ("thousands of choices", space([choice("one of many", 0..3000i64), float("x", 0.0, 1.0)])),
     ]
 }
 

@@ -96,9 +96,7 @@ impl Cube {
         let mut point = vec![INACTIVE; self.axes.len()];
         let mut names = self.by_name.iter().copied().peekable();
         for (name, value) in params.iter() {
-            while let Some(index) = names.next_if(|index| self.axes[*index].name.as_str() < name) {
-                let _ = index;
-            }
+            while names.next_if(|index| self.axes[*index].name.as_str() < name).is_some() {}
             if let Some(index) = names.next_if(|index| self.axes[*index].name == name) {
                 point[index] = self.axes[index].position(value);
             }
@@ -108,22 +106,13 @@ impl Cube {
 
     /// The parameters of a point, with the values that are fixed taken as they are.
     pub fn decode(&self, point: &[f64], ask: &Ask<'_>) -> Params {
-        let assembled = ask.space.assemble(ask.fixed, |dimension, _| {
+        ask.assemble(ask.fixed, |dimension| {
             let axis = self.axes.iter().zip(point).find(|(axis, _)| axis.name == dimension.name);
-            Ok::<Value, std::convert::Infallible>(match axis {
+            match axis {
                 Some((axis, position)) => axis.value(*position),
                 None => dimension.distribution.from_unit(0.5),
-            })
-        });
-        match assembled {
-            Ok(params) => params,
-            Err(impossible) => match impossible {},
-        }
-    }
-
-    /// Positions of the values that are fixed; [`INACTIVE`] where none is.
-    pub fn fixed(&self, fixed: &Params) -> Point {
-        self.encode(fixed)
+            }
+        })
     }
 
     /// Builds a point parents first: `position` is asked for every active axis that `fixed` leaves
@@ -194,38 +183,21 @@ impl Axis {
     #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
     pub fn position(&self, value: &Value) -> f64 {
         match (&self.distribution, self.kind) {
-            (_, AxisKind::Single) => {
-                if self.distribution.contains(value) {
-                    0.5
-                } else {
-                    INACTIVE
-                }
+            (_, AxisKind::Single) if self.distribution.contains(value) => 0.5,
+            (_, AxisKind::Single) => INACTIVE,
+            (Distribution::Choice { .. }, _) if !self.indices.is_empty() => {
+                self.indices.get(&ChoiceKey::of(value)).map_or(INACTIVE, |index| *index as f64)
             }
-            (Distribution::Choice { choices }, _) => {
-                let index = if self.indices.is_empty() {
-                    choices.iter().position(|choice| choice.same(value))
-                } else {
-                    self.indices.get(&ChoiceKey::of(value)).copied()
-                };
-                index.map_or(INACTIVE, |index| index as f64)
+            (Distribution::Choice { .. }, _) => {
+                self.distribution.to_internal(value).unwrap_or(INACTIVE)
             }
             (distribution, _) => distribution.to_unit(value).unwrap_or(INACTIVE),
         }
     }
 
     /// The value at a position.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an index of a list, clamped"
-    )]
     fn value(&self, position: f64) -> Value {
-        match &self.distribution {
-            Distribution::Choice { choices } => {
-                choices[(position.max(0.0) as usize).min(choices.len() - 1)].clone()
-            }
-            distribution => distribution.from_unit(position),
-        }
+        value_at(&self.distribution, position)
     }
 
     /// The position of the value that a free position on the axis stands for.
@@ -255,4 +227,29 @@ impl Axis {
             AxisKind::Single | AxisKind::Continuous | AxisKind::Choice(_) => None,
         }
     }
+}
+
+/// The value of an axis at a position: the index of a choice, or a place on `[0, 1]`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an index of a list, clamped"
+)]
+pub(super) fn value_at(distribution: &Distribution, position: f64) -> Value {
+    match distribution {
+        Distribution::Choice { choices } => {
+            choices[(position.max(0.0) as usize).min(choices.len() - 1)].clone()
+        }
+        _ => distribution.from_unit(position),
+    }
+}
+
+/// Points as slices.
+pub(super) fn slices(points: &[Point]) -> Vec<&[f64]> {
+    points.iter().map(Vec::as_slice).collect()
+}
+
+/// So many of the items, evenly spread over them.
+pub(super) fn evenly<T: Clone>(items: &[T], count: usize) -> impl Iterator<Item = T> {
+    (0..count).map(move |place| items[place * items.len() / count].clone())
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cube::evenly;
 use super::ranking::Ranking;
 use crate::study::history::History;
 use crate::study::params::Params;
@@ -78,8 +79,7 @@ fn fitted(space: &Space, params: &Params, dropped: &mut BTreeMap<String, u64>) -
 fn selected(mut trials: Vec<Earlier>) -> Vec<Earlier> {
     if trials.len() > MOST {
         let others = trials.split_off(BEST);
-        let places = MOST - BEST;
-        trials.extend((0..places).map(|place| others[place * others.len() / places].clone()));
+        trials.extend(evenly(&others, MOST - BEST));
     }
     trials
 }
@@ -87,61 +87,28 @@ fn selected(mut trials: Vec<Earlier>) -> Vec<Earlier> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::{dimension, trial_of};
+    use crate::samplers::conformance::{choice, float, int, space, trial_of, under};
+    use crate::samplers::fixtures::{complete, params};
     use crate::study::metric::Direction;
-    use crate::study::space::{Distribution, Scale};
-
-    fn trial(
-        number: u64,
-        pairs: &[(&str, crate::study::params::Value)],
-        state: TrialState,
-        value: Option<f64>,
-    ) -> Trial {
-        trial_of(
-            number,
-            pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
-            state,
-            value,
-        )
-    }
 
     #[test]
     fn values_are_mapped_by_name_into_the_new_ranges_and_the_rest_is_counted() {
-        let space = Space::new(vec![
-            dimension("rate", Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), &[]),
-            dimension(
-                "optim",
-                Distribution::choice(vec!["sgd".into(), "lion".into()]).unwrap(),
-                &[],
-            ),
-            dimension(
-                "momentum",
-                Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
-                &[("optim", vec!["sgd".into()])],
-            ),
-        ])
-        .unwrap();
+        let space = space([
+            float("rate", 0.0, 1.0),
+            choice("optim", ["sgd", "lion"]),
+            under("optim", "sgd", float("momentum", 0.0, 1.0)),
+        ]);
+        let of = |rate: f64, optim: &str, momentum: f64| {
+            let optim = ("optim", optim.into());
+            params([("rate", rate.into()), optim, ("momentum", momentum.into())])
+        };
+        let rate = || params([("rate", 0.1.into())]);
         let trials = [
-            trial(
-                0,
-                &[("rate", 0.5.into()), ("optim", "sgd".into()), ("momentum", 0.9.into())],
-                TrialState::Complete,
-                Some(3.0),
-            ),
-            trial(
-                1,
-                &[("rate", 2i64.into()), ("optim", "adamw".into()), ("momentum", 0.5.into())],
-                TrialState::Complete,
-                Some(1.0),
-            ),
-            trial(
-                2,
-                &[("rate", 1i64.into()), ("layers", 3i64.into())],
-                TrialState::Complete,
-                Some(2.0),
-            ),
-            trial(3, &[("rate", 0.1.into())], TrialState::Failed, None),
-            trial(4, &[("rate", 0.1.into())], TrialState::Complete, Some(f64::NAN)),
+            complete(0, of(0.5, "sgd", 0.9), 3.0),
+            complete(1, of(2.0, "adamw", 0.5), 1.0),
+            complete(2, params([("rate", 1i64.into()), ("layers", 3i64.into())]), 2.0),
+            trial_of(3, rate(), TrialState::Failed, None),
+            complete(4, rate(), f64::NAN),
         ];
         let taken = earlier(&space, History::of(&trials, Direction::Minimize));
         let said: Vec<(String, f64)> = taken
@@ -149,40 +116,24 @@ mod tests {
             .iter()
             .map(|earlier| (earlier.params.to_string(), (earlier.rank * 3.0).round()))
             .collect();
-        assert_eq!(
-            said,
-            [("rate=1".to_owned(), 1.0), ("momentum=0.9 optim=sgd rate=0.5".to_owned(), 2.0)]
-        );
+        let (second, third) = ("rate=1".to_owned(), "momentum=0.9 optim=sgd rate=0.5".to_owned());
+        assert_eq!(said, [(second, 1.0), (third.clone(), 2.0)]);
         assert_eq!(taken.foreign, 1);
         let dropped: Vec<(&str, u64)> =
             taken.dropped.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         assert_eq!(dropped, [("layers", 1), ("momentum", 1), ("optim", 1), ("rate", 1)]);
         // The larger the better: the order turns round.
-        assert_eq!(
-            earlier(&space, History::of(&trials, Direction::Maximize)).trials[0].params.to_string(),
-            "momentum=0.9 optim=sgd rate=0.5"
-        );
+        let turned = earlier(&space, History::of(&trials, Direction::Maximize));
+        assert_eq!(turned.trials[0].params.to_string(), third);
     }
 
     #[test]
     fn of_many_trials_the_best_and_an_even_selection_stay() {
-        let space = Space::new(vec![dimension(
-            "x",
-            Distribution::int(0, 9999, Scale::Linear, 1).unwrap(),
-            &[],
-        )])
-        .unwrap();
         let trials: Vec<Trial> = (0..1000i64)
-            .map(|number| {
-                trial(
-                    number.unsigned_abs(),
-                    &[("x", number.into())],
-                    TrialState::Complete,
-                    Some(number as f64),
-                )
-            })
+            .map(|x| complete(x.unsigned_abs(), params([("x", x.into())]), x as f64))
             .collect();
-        let taken = earlier(&space, History::of(&trials, Direction::Minimize)).trials;
+        let history = History::of(&trials, Direction::Minimize);
+        let taken = earlier(&space([int("x", 0, 9999)]), history).trials;
         assert_eq!((taken.len(), taken[49].rank, taken[50].rank), (200, 0.049, 0.05));
         assert!(taken.windows(2).all(|pair| pair[0].rank < pair[1].rank) && taken[199].rank > 0.99);
     }

@@ -13,12 +13,12 @@ use std::cell::RefCell;
 
 use self::data::Data;
 use self::kernel::Lengths;
-use self::process::Process;
+use self::process::{Process, Worth};
 use self::search::{Search, key};
 use self::warp::Warp;
-use super::cube::{Cube, Point};
+use super::cube::{Cube, Point, evenly, slices};
 use super::guess::Guess;
-use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
+use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::metric::Middle;
 use crate::study::params::Params;
@@ -126,14 +126,8 @@ impl Gp {
         let known =
             Process::new(&cube, &lengths, &known_points, &with_earlier(&targets), &doubts_and(0))?;
         let means: Vec<f64> = known.means_of_data(&targets).collect();
-        let feasible = || {
-            means
-                .iter()
-                .zip(&data.is_feasible)
-                .filter(|(_, is_feasible)| **is_feasible)
-                .map(|(mean, _)| *mean)
-        };
-        let incumbent = feasible().fold(f64::INFINITY, f64::min);
+        let feasible = means.iter().zip(&data.is_feasible).filter(|(_, feasible)| **feasible);
+        let incumbent = feasible.map(|(mean, _)| *mean).fold(f64::INFINITY, f64::min);
         let believed: Vec<f64> = data.pending.iter().map(|point| known.mean(point)).collect();
         let all = [slices(&data.points), slices(&data.pending)].concat();
         let process = if believed.is_empty() {
@@ -153,17 +147,17 @@ impl Gp {
             data.is_feasible[*b].cmp(&data.is_feasible[*a]).then(means[*a].total_cmp(&means[*b]))
         });
         let limit_lengths = self.limit_lengths(&cube, &data);
-        let limits = data
-            .limits
-            .iter()
-            .zip(&limit_lengths)
-            .map(|(limit, lengths)| Some((limit.process(&cube, lengths)?, limit.bound())));
+        let limits = data.limits.iter().zip(&limit_lengths);
+        let limits: Vec<(Process<'_>, f64)> = limits
+            .map(|(limit, lengths)| Some((limit.process(&cube, lengths)?, limit.bound)))
+            .collect::<Option<_>>()?;
+        let improvement =
+            incumbent.is_finite().then_some((&process, Worth::Improvement(incumbent)));
+        let limits = limits.iter().map(|(process, bound)| (process, Worth::AtMost(*bound)));
         let search = Search {
             cube: &cube,
             ask,
-            process: &process,
-            incumbent: incumbent.is_finite().then_some(incumbent),
-            limits: limits.collect::<Option<Vec<_>>>()?,
+            models: improvement.into_iter().chain(limits).collect(),
             guess: Guess::new(&cube, ask.space),
             finished: data.points.len(),
             fixed: &cube.encode(ask.fixed),
@@ -226,8 +220,7 @@ fn selection(points: &[Point], losses: &[f64], variances: &[f64]) -> Selection {
         order.sort_by(|a, b| losses[*a].total_cmp(&losses[*b]).then(a.cmp(b)));
         let mut others = order.split_off(FIT_MOST / 3);
         others.sort_unstable();
-        let places = FIT_MOST - FIT_MOST / 3;
-        order.extend((0..places).map(|place| others[place * others.len() / places]));
+        order.extend(evenly(&others, FIT_MOST - FIT_MOST / 3));
         order.sort_unstable();
     }
     let of = |values: &[f64]| order.iter().map(|index| values[*index]).collect();
@@ -238,15 +231,7 @@ fn selection(points: &[Point], losses: &[f64], variances: &[f64]) -> Selection {
     }
 }
 
-fn slices(points: &[Point]) -> Vec<&[f64]> {
-    points.iter().map(Vec::as_slice).collect()
-}
-
 impl Sampler for Gp {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional: true, continuous: true, exhausts: false }
-    }
-
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let has_value = |trial: &&Trial| {
             trial.state == TrialState::Complete && trial.value.is_some_and(f64::is_finite)

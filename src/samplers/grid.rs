@@ -3,7 +3,7 @@
 use rand::RngExt as _;
 
 use super::lattice::Lattice;
-use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
+use super::{Ask, Sampler, SamplerEntry, SamplerError};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::params::Params;
 use crate::study::registry::RegistryError;
@@ -130,8 +130,8 @@ const TOO_MANY_CELLS: &str = "it has more cells than can be counted";
 const FEWER_CELLS: &str = "give wide parameters a `step`, or use another sampler";
 
 impl Sampler for Grid {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional: true, continuous: true, exhausts: true }
+    fn exhausts(&self) -> bool {
+        true
     }
 
     /// With fixed values the cells are those that have them. When all of these were tried, the
@@ -167,66 +167,37 @@ fn nth_gap(taken: &[u64], skip: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::{dimension, trial_of};
-    use crate::study::history::History;
-    use crate::study::metric::Direction;
-    use crate::study::params::Value;
-    use crate::study::seed::SeedTree;
-    use crate::study::space::{Distribution, Scale};
-    use crate::study::trial::{Trial, TrialNumber, TrialState};
+    use crate::samplers::conformance::{
+        self, choice, int, log_float, space, stepped, trial_of, under,
+    };
+    use crate::samplers::fixtures::{answer, ask, complete, params};
+    use crate::study::trial::{Trial, TrialState};
 
-    fn space() -> Space {
-        Space::new(vec![
-            dimension(
-                "optim",
-                Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(),
-                &[],
-            ),
-            dimension("rate", Distribution::float(1e-4, 1.0, Scale::Log, None).unwrap(), &[]),
-            dimension(
-                "momentum",
-                Distribution::float(0.0, 0.9, Scale::Linear, Some(0.45)).unwrap(),
-                &[("optim", vec!["sgd".into()])],
-            ),
-        ])
-        .unwrap()
+    fn grid(option: &str, value: impl Into<serde_json::Value>) -> Grid {
+        let space = space([
+            choice("optim", ["sgd", "adamw"]),
+            log_float("rate", 1e-4, 1.0),
+            under("optim", "sgd", stepped("momentum", 0.0, 0.9, 0.45)),
+        ]);
+        Grid::new(&AlgorithmSpec::named("grid").with(option, value), &space).unwrap()
     }
 
     fn suggest(grid: &Grid, trials: &[Trial], fixed: &Params, seed: u64) -> Option<Params> {
-        let number = TrialNumber(trials.len() as u64);
-        let ask = Ask {
-            room: None,
-            constraints: &[],
-            earlier: &[],
-            space: &grid.space,
-            history: History::of(trials, Direction::Minimize),
-            number,
-            fixed,
-            budget: None,
-            seeds: SeedTree::new(seed),
-        };
-        grid.suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}"))).unwrap()
+        answer(grid, &Ask { fixed, ..ask(&grid.space, trials, seed) })
     }
 
     fn walk(grid: &Grid, mut trials: Vec<Trial>, seed: u64) -> Vec<Params> {
-        let mut points = Vec::new();
+        let before = trials.len();
         while let Some(point) = suggest(grid, &trials, &Params::new(), seed) {
-            trials.push(trial_of(
-                trials.len() as u64,
-                point.clone(),
-                TrialState::Complete,
-                Some(0.5),
-            ));
-            points.push(point);
+            trials.push(complete(trials.len() as u64, point, 0.5));
         }
-        points
+        trials.split_off(before).into_iter().map(|trial| trial.params).collect()
     }
 
     #[test]
     fn cells_come_as_nested_loops_and_inactive_parameters_take_no_part() {
-        let grid = Grid::new(&AlgorithmSpec::named("grid").with("points", 2), &space()).unwrap();
         let points: Vec<String> =
-            walk(&grid, Vec::new(), 0).iter().map(Params::to_string).collect();
+            walk(&grid("points", 2), Vec::new(), 0).iter().map(Params::to_string).collect();
         assert_eq!(
             points,
             [
@@ -244,8 +215,7 @@ mod tests {
 
     #[test]
     fn a_random_order_is_another_for_another_seed_and_has_the_same_cells() {
-        let grid =
-            Grid::new(&AlgorithmSpec::named("grid").with("order", "random"), &space()).unwrap();
+        let grid = grid("order", "random");
         let sorted = |mut points: Vec<Params>| {
             points.sort_by_key(Params::fingerprint);
             points
@@ -258,68 +228,45 @@ mod tests {
 
     #[test]
     fn the_random_order_holds_the_contract_of_samplers_too() {
-        assert_eq!(
-            crate::samplers::conformance::check(&ENTRY, &ENTRY.defaults().with("order", "random")),
-            Ok(())
-        );
+        let random = ENTRY.defaults().with("order", "random");
+        assert_eq!(conformance::check(&ENTRY, &random), Ok(()));
     }
 
     #[test]
     fn enqueued_points_off_the_grid_do_not_displace_cells_and_cells_among_them_are_not_repeated() {
-        let grid = Grid::new(&AlgorithmSpec::named("grid").with("points", 2), &space()).unwrap();
-        let mut off = Params::new();
-        off.insert("optim", "adamw");
-        off.insert("rate", 0.5);
-        let mut on = off.clone();
-        on.insert("rate", 1.0);
-        let before = vec![
-            trial_of(0, off, TrialState::Complete, Some(1.0)),
-            trial_of(1, on.clone(), TrialState::Failed, None),
-        ];
-        let points = walk(&grid, before, 0);
+        let point = |rate: f64| params([("optim", "adamw".into()), ("rate", rate.into())]);
+        let (off, on) = (point(0.5), point(1.0));
+        let before = vec![complete(0, off, 1.0), trial_of(1, on.clone(), TrialState::Failed, None)];
+        let points = walk(&grid("points", 2), before, 0);
         assert_eq!(points.len(), 7);
         assert!(!points.contains(&on));
     }
 
     #[test]
     fn fixed_values_choose_among_the_cells_that_have_them_and_may_lie_off_the_grid() {
-        let grid = Grid::new(&AlgorithmSpec::named("grid").with("points", 2), &space()).unwrap();
-        let mut fixed = Params::new();
-        fixed.insert("rate", 0.3);
-        fixed.insert("optim", "adamw");
+        let grid = grid("points", 2);
+        let fixed = params([("optim", "adamw".into()), ("rate", 0.3.into())]);
         let point = suggest(&grid, &[], &fixed, 0).unwrap();
         assert_eq!(point, fixed);
-        let tried = vec![trial_of(0, point.clone(), TrialState::Complete, Some(1.0))];
+        let tried = [complete(0, point.clone(), 1.0)];
         assert_eq!(suggest(&grid, &tried, &fixed, 0), Some(point));
     }
 
     #[test]
     fn ten_thousand_cells_with_ten_thousand_trials_are_searched_in_one_pass() {
-        let choices =
-            |count: i64| Distribution::choice((0..count).map(Value::Int).collect()).unwrap();
-        let space = Space::new(
-            (0..4).map(|index| dimension(&format!("x{index}"), choices(10), &[])).collect(),
-        )
-        .unwrap();
+        let space = space((0..4).map(|index| choice(&format!("x{index}"), 0..10i64)));
         let grid = Grid::new(&AlgorithmSpec::named("grid"), &space).unwrap();
-        let mut trials: Vec<Trial> = (0..10_000)
-            .map(|cell| {
-                trial_of(cell, grid.lattice.cell(cell).unwrap(), TrialState::Complete, Some(1.0))
-            })
-            .collect();
+        let mut trials: Vec<Trial> =
+            (0..10_000).map(|cell| complete(cell, grid.lattice.cell(cell).unwrap(), 1.0)).collect();
         assert_eq!(suggest(&grid, &trials, &Params::new(), 0), None);
-        let missing = trials.remove(7_313).params;
-        assert_eq!(suggest(&grid, &trials, &Params::new(), 0), Some(missing));
+        let missing = trials.remove(7_313);
+        assert_eq!(suggest(&grid, &trials, &Params::new(), 0), Some(missing.params));
     }
 
     #[test]
     fn a_grid_too_large_to_count_is_refused() {
-        let wide = Distribution::int(0, 1 << 40, Scale::Linear, 1).unwrap();
-        let space =
-            Space::new(vec![dimension("a", wide.clone(), &[]), dimension("b", wide, &[])]).unwrap();
-        assert!(matches!(
-            Grid::new(&AlgorithmSpec::named("grid"), &space),
-            Err(RegistryError::Unsuitable { .. })
-        ));
+        let space = space(["a", "b"].map(|name| int(name, 0, 1 << 40)));
+        let refused = Grid::new(&AlgorithmSpec::named("grid"), &space);
+        assert!(matches!(refused, Err(RegistryError::Unsuitable { .. })));
     }
 }

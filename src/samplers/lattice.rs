@@ -305,54 +305,44 @@ fn evenly(distribution: &Distribution, point: u64, points: u64) -> Value {
 
 /// The index of `value` among the values of a finite distribution: the inverse of
 /// [`Distribution::nth`].
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "integers below 2^53, and a rounded index inside the range"
+)]
 fn position_in(distribution: &Distribution, value: &Value) -> Option<u64> {
-    match (distribution, distribution.normalize(value)?) {
-        (Distribution::Int { low, step, .. }, Value::Int(int)) => {
-            Some((int - low).unsigned_abs() / step.unsigned_abs())
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a rounded index inside the range"
-        )]
-        (Distribution::Float { low, step: Some(step), .. }, Value::Float(float)) => {
-            Some(((float - low) / step).round() as u64)
-        }
-        (Distribution::Choice { choices }, value) => {
-            choices.iter().position(|choice| choice.same(&value)).map(|index| index as u64)
-        }
-        _ => Some(0),
-    }
+    let value = distribution.to_internal(&distribution.normalize(value)?)?;
+    let (low, step) = match distribution {
+        Distribution::Int { low, step, .. } => (*low as f64, *step as f64),
+        Distribution::Float { low, step: Some(step), .. } => (*low, *step),
+        Distribution::Choice { .. } => (0.0, 1.0),
+        Distribution::Float { step: None, .. } => return Some(0),
+    };
+    Some(((value - low) / step).round() as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::dimension;
-    use crate::study::space::Scale;
+    use crate::samplers::conformance::{choice, dimension, float, int, log_float, space, under};
+
+    fn lattice(space: &Space) -> Lattice {
+        Lattice::new(space, &Params::new(), 9).unwrap()
+    }
 
     #[test]
     fn cells_and_their_numbers_are_inverse_in_a_tree_of_conditions() {
-        let words = |words: &[&str]| {
-            Distribution::choice(words.iter().map(|word| Value::from(*word)).collect()).unwrap()
-        };
-        let space = Space::new(vec![
-            dimension("layers", Distribution::int(1, 6, Scale::Linear, 1).unwrap(), &[]),
-            dimension("optim", words(&["sgd", "adamw", "lion"]), &[]),
-            dimension("nesterov", words(&["yes", "no"]), &[("optim", vec!["sgd".into()])]),
-            dimension(
-                "wide",
-                Distribution::int(8, 10, Scale::Linear, 1).unwrap(),
-                &[("layers", vec![2i64.into(), 5i64.into()])],
-            ),
-            dimension(
-                "both",
-                words(&["a", "b", "c"]),
-                &[("nesterov", vec!["yes".into()]), ("layers", vec![5i64.into(), 6i64.into()])],
-            ),
-        ])
-        .unwrap();
-        let lattice = Lattice::new(&space, &Params::new(), 5).unwrap();
+        let two_layers = [("layers", vec![2i64.into(), 5i64.into()])];
+        let both = [("nesterov", vec!["yes".into()]), ("layers", vec![5i64.into(), 6i64.into()])];
+        let space = space([
+            int("layers", 1, 6),
+            choice("optim", ["sgd", "adamw", "lion"]),
+            under("optim", "sgd", choice("nesterov", ["yes", "no"])),
+            dimension("wide", int("wide", 8, 10).distribution, &two_layers),
+            dimension("both", choice("both", ["a", "b", "c"]).distribution, &both),
+        ]);
+        let lattice = lattice(&space);
         assert_eq!(Some(lattice.cells()), space.cardinality());
         for number in 0..lattice.cells() {
             let cell = lattice.cell(number).unwrap();
@@ -364,23 +354,15 @@ mod tests {
 
     #[test]
     fn a_parent_with_a_million_values_costs_only_its_conditions() {
-        let space = Space::new(vec![
-            dimension("n", Distribution::int(1, 1_000_000_000, Scale::Linear, 1).unwrap(), &[]),
-            dimension(
-                "m",
-                Distribution::int(1, 3, Scale::Linear, 1).unwrap(),
-                &[("n", vec![7i64.into()])],
-            ),
-        ])
-        .unwrap();
-        let lattice = Lattice::new(&space, &Params::new(), 5).unwrap();
+        let lattice =
+            lattice(&space([int("n", 1, 1_000_000_000), under("n", 7i64, int("m", 1, 3))]));
         assert_eq!(lattice.cells(), 1_000_000_002);
         assert!(lattice.counts.len() <= 4);
     }
 
     #[test]
     fn points_on_a_log_axis_are_even_in_the_logarithm_with_exact_ends() {
-        let axis = Distribution::float(1e-3, 0.7, Scale::Log, None).unwrap();
+        let axis = log_float("x", 1e-3, 0.7).distribution;
         let points: Vec<f64> =
             (0..4).map(|point| evenly(&axis, point, 4).as_number().unwrap()).collect();
         assert_eq!((points[0], points[3]), (1e-3, 0.7));
@@ -389,12 +371,6 @@ mod tests {
 
     #[test]
     fn a_range_of_two_floats_has_two_cells_whatever_the_points() {
-        let space = Space::new(vec![dimension(
-            "x",
-            Distribution::float(1.0, 1.0f64.next_up(), Scale::Linear, None).unwrap(),
-            &[],
-        )])
-        .unwrap();
-        assert_eq!(Lattice::new(&space, &Params::new(), 9).unwrap().cells(), 2);
+        assert_eq!(lattice(&space([float("x", 1.0, 1.0f64.next_up())])).cells(), 2);
     }
 }

@@ -3,10 +3,8 @@
 
 mod directions;
 
-use std::convert::Infallible;
-
 use self::directions::DIRECTIONS;
-use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
+use super::{Ask, Sampler, SamplerEntry, SamplerError};
 use crate::study::params::Params;
 use crate::study::seed::{SeedTree, StreamRng};
 
@@ -35,23 +33,15 @@ const COORDINATES: usize = 128;
 pub struct Qmc;
 
 impl Sampler for Qmc {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional: true, continuous: true, exhausts: false }
-    }
-
     fn suggest(&self, ask: &Ask<'_>, _: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let sequence = Sequence { seeds: ask.seeds };
         let place = |name: &str| {
             ask.space.dimensions().iter().position(|dimension| dimension.name == name).unwrap_or(0)
         };
-        let point = ask.space.assemble(ask.fixed, |dimension, _| {
+        Ok(Some(ask.assemble(ask.fixed, |dimension| {
             let unit = sequence.unit(ask.number.0, place(&dimension.name));
-            Ok::<_, Infallible>(dimension.distribution.from_unit(unit))
-        });
-        match point {
-            Ok(params) => Ok(Some(params)),
-            Err(impossible) => match impossible {},
-        }
+            dimension.distribution.from_unit(unit)
+        })))
     }
 }
 

@@ -94,47 +94,46 @@ mod tests {
     use crate::study::metric::Direction;
     use crate::study::params::Params;
 
+    /// State, value and reports.
+    type Outcome<'a> = (TrialState, Option<f64>, &'a [(u64, f64)]);
+
+    /// The order of trials, and how many are informed and answered.
+    fn ranked(trials: &[Outcome<'_>]) -> (Vec<u64>, u64, u64) {
+        let trial = |(number, (state, value, curve)): (u64, &Outcome<'_>)| Trial {
+            curve: curve.to_vec(),
+            ..trial_of(number, Params::new(), *state, *value)
+        };
+        let trials: Vec<Trial> = (0..).zip(trials).map(trial).collect();
+        let ranking = Ranking::new(History::of(&trials, Direction::Minimize));
+        let order = ranking.trials.iter().map(|trial| trial.number.0).collect();
+        (order, ranking.informed, ranking.answered)
+    }
+
     #[test]
     fn ranking_puts_complete_before_pruned_before_failed_before_unanswered() {
-        let mut trials: Vec<Trial> = [
-            (TrialState::Running, None),
-            (TrialState::Complete, Some(f64::NAN)),
-            (TrialState::Pruned, None),
-            (TrialState::Complete, Some(0.5)),
-            (TrialState::Failed, None),
-            (TrialState::Pruned, None),
-            (TrialState::Complete, Some(f64::INFINITY)),
-            (TrialState::Pruned, None),
-            (TrialState::Pruned, None),
-        ]
-        .into_iter()
-        .zip(0..)
-        .map(|((state, value), number)| trial_of(number, Params::new(), state, value))
-        .collect();
-        trials[2].curve = vec![(1, 0.1)];
-        trials[5].curve = vec![(3, 0.9)];
-        trials[7].curve = vec![(3, 0.2)];
-        let ranking = Ranking::new(History::of(&trials, Direction::Minimize));
-        let order: Vec<u64> = ranking.trials.iter().map(|trial| trial.number.0).collect();
-        assert_eq!(order, [3, 6, 1, 7, 5, 2, 8, 4, 0]);
-        assert_eq!((ranking.informed, ranking.answered), (7, 8));
+        let trials: [Outcome<'_>; 9] = [
+            (TrialState::Running, None, &[]),
+            (TrialState::Complete, Some(f64::NAN), &[]),
+            (TrialState::Pruned, None, &[(1, 0.1)]),
+            (TrialState::Complete, Some(0.5), &[]),
+            (TrialState::Failed, None, &[]),
+            (TrialState::Pruned, None, &[(3, 0.9)]),
+            (TrialState::Complete, Some(f64::INFINITY), &[]),
+            (TrialState::Pruned, None, &[(3, 0.2)]),
+            (TrialState::Pruned, None, &[]),
+        ];
+        assert_eq!(ranked(&trials), (vec![3, 6, 1, 7, 5, 2, 8, 4, 0], 7, 8));
     }
 
     #[test]
     fn a_trial_that_was_paused_at_a_rung_ranks_as_a_pruned_one() {
-        let resting = |number, state, curve: &[(u64, f64)]| Trial {
-            curve: curve.to_vec(),
-            ..trial_of(number, Params::new(), state, None)
-        };
-        let trials = [
-            resting(0, TrialState::Paused, &[]),
-            resting(1, TrialState::Pruned, &[(1, 0.4)]),
-            resting(2, TrialState::Paused, &[(1, 0.2)]),
-            resting(3, TrialState::Paused, &[(1, 0.9), (3, 0.5)]),
-            resting(4, TrialState::Running, &[(1, 0.1)]),
+        let trials: [Outcome<'_>; 5] = [
+            (TrialState::Paused, None, &[]),
+            (TrialState::Pruned, None, &[(1, 0.4)]),
+            (TrialState::Paused, None, &[(1, 0.2)]),
+            (TrialState::Paused, None, &[(1, 0.9), (3, 0.5)]),
+            (TrialState::Running, None, &[(1, 0.1)]),
         ];
-        let ranking = Ranking::new(History::of(&trials, Direction::Minimize));
-        let order: Vec<u64> = ranking.trials.iter().map(|trial| trial.number.0).collect();
-        assert_eq!((order, ranking.informed), (vec![3, 2, 1, 0, 4], 3));
+        assert_eq!(ranked(&trials), (vec![3, 2, 1, 0, 4], 3, 3));
     }
 }

@@ -1,7 +1,5 @@
 //! The design of a study's first trials: a Latin hypercube that needs no memory.
 
-use std::convert::Infallible;
-
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -9,20 +7,16 @@ use super::{Ask, guess};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Dimension, Space};
+use crate::study::spec::Earlier;
 use crate::study::trial::TrialNumber;
 
 /// The point of a start-up trial, by a design of `startup` trials.
 pub(super) fn point(ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> Params {
     let stratified = is_wide(ask.space);
-    let given = given(ask);
-    let drawn = ask.space.assemble(&given, |dimension, _| {
+    ask.assemble(&given(ask), |dimension| {
         let unit = if stratified { unit(dimension, ask, startup, rng) } else { rng.random() };
-        Ok::<_, Infallible>(dimension.distribution.from_unit(unit))
-    });
-    match drawn {
-        Ok(params) => params,
-        Err(impossible) => match impossible {},
-    }
+        dimension.distribution.from_unit(unit)
+    })
 }
 
 /// How many trials a start takes: few where earlier studies already say something.
@@ -38,27 +32,17 @@ const FROM_EARLIER: usize = 3;
 /// What is not drawn: the first trial is the user's guess, the next ones are what was best in
 /// earlier studies.
 fn given(ask: &Ask<'_>) -> Params {
-    let mut given = ask.fixed.clone();
     if !ask.fixed.is_empty() {
-        return given;
+        return ask.fixed.clone();
     }
     let guess = guess::params(ask.space);
-    let place = ask.number.0.checked_sub(u64::from(!guess.is_empty()));
-    let suggested = match place {
-        None => guess,
-        Some(place) => earlier_best(ask)
-            .into_iter()
-            .nth(usize::try_from(place).unwrap_or(usize::MAX))
-            .unwrap_or_default(),
-    };
-    for (name, value) in suggested.iter() {
-        given.insert(name, value.clone());
-    }
-    given
+    let guesses = (!guess.is_empty()).then_some(guess).into_iter();
+    let place = usize::try_from(ask.number.0).unwrap_or(usize::MAX);
+    guesses.chain(earlier_best(ask)).nth(place).unwrap_or_default()
 }
 
 fn earlier_best(ask: &Ask<'_>) -> Vec<Params> {
-    let mut ranked: Vec<&crate::study::spec::Earlier> = ask.earlier.iter().collect();
+    let mut ranked: Vec<&Earlier> = ask.earlier.iter().collect();
     ranked.sort_by(|a, b| a.rank.total_cmp(&b.rank));
     let mut best: Vec<Params> = Vec::new();
     for earlier in ranked {

@@ -11,9 +11,9 @@ use std::cell::RefCell;
 use self::parzen::Mixture;
 use self::past::Past;
 use self::rules::{GoodWeights, Rules, weights_by_age};
-use super::cube::{Cube, Point};
+use super::cube::{Cube, Point, evenly, slices};
 use super::guess::Guess;
-use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
+use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, UNIT, field};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
@@ -63,6 +63,17 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     build: |spec, _| Ok(Box::new(Tpe::new(spec))),
 };
 
+/// How many of `informed` trials count as good: a share of them, rounded up, and at most so many.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a number of trials"
+)]
+pub(super) fn good_trials(informed: usize, share: f64, most: usize) -> usize {
+    ((informed as f64 * share).ceil() as usize).min(most)
+}
+
 /// Most trials of the bad density; of more, the newest and an even selection of the others. Cost is
 /// linear in them.
 const MOST_BAD: usize = 800;
@@ -109,9 +120,11 @@ impl Tpe {
 
     /// Trials for the two densities, in order of their numbers.
     fn split(&self, past: &Past, ask: &Ask<'_>) -> Split {
+        let informed = past.informed();
+        let good = good_trials(informed, self.good_share, self.good_most).min(informed);
         let mut ranked = past.ranked();
         let trials = ranked.len();
-        let mut good: Vec<usize> = ranked.by_ref().take(self.good(past.informed())).collect();
+        let mut good: Vec<usize> = ranked.by_ref().take(good).collect();
         let threshold = ranked
             .next()
             .and_then(|best| ask.history.final_score(&ask.history.trials()[best]))
@@ -120,17 +133,6 @@ impl Tpe {
         let mut left = good.iter().copied().peekable();
         let bad = (0..trials).filter(|trial| left.next_if_eq(trial).is_none()).collect();
         Split { good, bad: thinned(bad), threshold }
-    }
-
-    /// How many of `informed` trials count as good.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a share of a number of trials"
-    )]
-    fn good(&self, informed: usize) -> usize {
-        ((informed as f64 * self.good_share).ceil() as usize).min(self.good_most).min(informed)
     }
 
     fn good_weights(rules: &Rules, split: &Split, ask: &Ask<'_>) -> Vec<f64> {
@@ -157,7 +159,7 @@ impl Tpe {
         let cube = &past.cube;
         let densities =
             Densities::new(past, &slots, Self::good_weights(rules, &split, ask), rules, &extras);
-        let fixed = cube.fixed(ask.fixed);
+        let fixed = cube.encode(ask.fixed);
         let mut terms = Vec::new();
         let mut best: Option<(f64, Point)> = None;
         let (mut left, mut draws) = (self.candidates, 0);
@@ -279,10 +281,6 @@ impl<'a> Densities<'a> {
     }
 }
 
-fn slices(points: &[Point]) -> Vec<&[f64]> {
-    points.iter().map(Vec::as_slice).collect()
-}
-
 /// How far each loss lies below the threshold, 1 in the mean; nothing if that says nothing.
 #[expect(clippy::cast_precision_loss, reason = "numbers of trials")]
 fn improvements(losses: &[f64], threshold: Option<f64>) -> Option<Vec<f64>> {
@@ -305,14 +303,10 @@ fn thinned<T: Copy>(trials: Vec<T>) -> Vec<T> {
     }
     let (old, new) = trials.split_at(trials.len() - NEWEST);
     let kept = MOST_BAD - NEWEST;
-    (0..kept).map(|place| old[place * old.len() / kept]).chain(new.iter().copied()).collect()
+    evenly(old, kept).chain(new.iter().copied()).collect()
 }
 
 impl Sampler for Tpe {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional: true, continuous: true, exhausts: false }
-    }
-
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let mut past = Past::after(self.past.take(), ask.space, ask.history);
         let is_informed = past.informed() as u64 >= start::trials(ask, self.startup_trials).max(1);

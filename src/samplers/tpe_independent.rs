@@ -2,9 +2,10 @@
 
 use rand::RngExt as _;
 
+use super::cube::{evenly, value_at};
 use super::ranking::Ranking;
-use super::tpe::{EI_CANDIDATES, GAMMA, GAMMA_CAP, STARTUP_TRIALS};
-use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
+use super::tpe::{EI_CANDIDATES, GAMMA, GAMMA_CAP, STARTUP_TRIALS, good_trials};
+use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::params::{Params, Value};
 use crate::study::seed::StreamRng;
 use crate::study::space::{Dimension, Distribution};
@@ -34,7 +35,7 @@ pub struct TpeIndependent {
     startup_trials: u64,
     candidates: usize,
     good_share: f64,
-    good_most: u64,
+    good_most: usize,
 }
 
 impl TpeIndependent {
@@ -54,29 +55,56 @@ impl TpeIndependent {
         ranking: &Ranking<'_>,
         rng: &mut StreamRng,
     ) -> Result<Value, SamplerError> {
-        let axis = Axis::new(&dimension.distribution);
-        let mut optimizer = axis.optimizer(self, ranking, dimension)?;
-        let draw = optimizer.ask(rng).map_err(internal)?;
-        Ok(axis.value(draw))
+        let mut optimizer = self.optimizer(dimension, ranking)?;
+        Ok(value_at(&dimension.distribution, optimizer.ask(rng).map_err(internal)?))
     }
 
-    /// How many of `informed` trials count as good.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a share of a number of trials"
-    )]
-    fn good(&self, informed: u64) -> u64 {
-        ((informed as f64 * self.good_share).ceil() as u64).min(self.good_most)
+    /// An optimiser that was told the trials in which the dimension was active, by their rank.
+    #[expect(clippy::cast_precision_loss, reason = "ranks of trials")]
+    fn optimizer(
+        &self,
+        Dimension { name, distribution, .. }: &Dimension,
+        ranking: &Ranking<'_>,
+    ) -> Result<tpe::TpeOptimizer, SamplerError> {
+        let mut values = Vec::with_capacity(ranking.trials.len());
+        let (mut informed, mut answered) = (0, 0);
+        for (rank, trial) in (0u64..).zip(&ranking.trials) {
+            // A value outside the range (the study's space has changed since) says nothing that the
+            // estimator can hold.
+            if let Some(value) = trial.params.get(name).filter(|value| distribution.contains(value))
+            {
+                values.push(value);
+                informed += usize::from(rank < ranking.informed);
+                answered += usize::from(rank < ranking.answered);
+            }
+        }
+        let good = good_trials(informed, self.good_share, self.good_most);
+        thin(&mut values, good..answered);
+        let positions: Vec<f64> =
+            values.into_iter().filter_map(|value| position(distribution, value)).collect();
+        // The crate takes the best ceil(gamma n); half a trial less makes that exact in spite of
+        // rounding.
+        let gamma = if good == 0 { 0.0 } else { (good as f64 - 0.5) / positions.len() as f64 };
+        let (estimator, range) = match distribution {
+            Distribution::Choice { choices } => {
+                (tpe::histogram_estimator(), tpe::categorical_range(choices.len()))
+            }
+            _ => (tpe::parzen_estimator(), tpe::range(0.0, 1.0)),
+        };
+        let mut builder = tpe::TpeOptimizerBuilder::new();
+        let mut optimizer = builder
+            .gamma(gamma)
+            .candidates(self.candidates)
+            .build(estimator, range.map_err(internal)?)
+            .map_err(internal)?;
+        for (rank, position) in positions.into_iter().enumerate() {
+            optimizer.tell(position, rank as f64).map_err(internal)?;
+        }
+        Ok(optimizer)
     }
 }
 
 impl Sampler for TpeIndependent {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional: true, continuous: true, exhausts: false }
-    }
-
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let ranking = Ranking::new(ask.history);
         let starting = ranking.informed < self.startup_trials.max(1);
@@ -107,95 +135,13 @@ fn only_value(distribution: &Distribution) -> Option<Value> {
     (distribution.cardinality() == Some(1)).then(|| distribution.nth(0)).flatten()
 }
 
-/// How a parameter's values look to the `tpe` crate, whose ranges exclude their upper bound.
-enum Axis<'a> {
-    /// Positions on `[0, 1)`: of the logarithm on log axes, of the middle of
-    /// `[v - step/2, v + step/2)` on stepped ones.
-    Number(&'a Distribution),
-    /// Indices of choices.
-    Choice(&'a [Value]),
-}
-
-impl<'a> Axis<'a> {
-    fn new(distribution: &'a Distribution) -> Self {
-        match distribution {
-            Distribution::Choice { choices } => Axis::Choice(choices),
-            _ => Axis::Number(distribution),
-        }
-    }
-
-    fn position(&self, value: &Value) -> Option<f64> {
-        match self {
-            Axis::Number(distribution) => {
-                distribution.to_unit(value).map(|unit| unit.clamp(0.0, 1.0f64.next_down()))
-            }
-            #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
-            Axis::Choice(choices) => {
-                choices.iter().position(|choice| choice.same(value)).map(|index| index as f64)
-            }
-        }
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an index of a list, clamped"
-    )]
-    fn value(&self, position: f64) -> Value {
-        match self {
-            Axis::Number(distribution) => distribution.from_unit(position),
-            Axis::Choice(choices) => {
-                choices[(position.max(0.0) as usize).min(choices.len() - 1)].clone()
-            }
-        }
-    }
-
-    /// An optimiser that was told the trials in which `dimension` was active, by their rank.
-    #[expect(clippy::cast_precision_loss, reason = "ranks of trials")]
-    fn optimizer(
-        &self,
-        sampler: &TpeIndependent,
-        ranking: &Ranking<'_>,
-        dimension: &Dimension,
-    ) -> Result<tpe::TpeOptimizer, SamplerError> {
-        let mut values = Vec::with_capacity(ranking.trials.len());
-        let (mut informed, mut answered) = (0, 0);
-        for (rank, trial) in (0u64..).zip(&ranking.trials) {
-            // A value outside the range (the study's space has changed since) says nothing that the
-            // estimator can hold.
-            if let Some(value) = trial
-                .params
-                .get(&dimension.name)
-                .filter(|value| dimension.distribution.contains(value))
-            {
-                values.push(value);
-                informed += u64::from(rank < ranking.informed);
-                answered += usize::from(rank < ranking.answered);
-            }
-        }
-        let good = sampler.good(informed);
-        thin(&mut values, usize::try_from(good).unwrap_or(answered)..answered);
-        let positions: Vec<f64> =
-            values.into_iter().filter_map(|value| self.position(value)).collect();
-        // The crate takes the best ceil(gamma n); half a trial less makes that exact in spite of
-        // rounding.
-        let gamma = if good == 0 { 0.0 } else { (good as f64 - 0.5) / positions.len() as f64 };
-        let (estimator, range) = match self {
-            Axis::Number(_) => (tpe::parzen_estimator(), tpe::range(0.0, 1.0)),
-            Axis::Choice(choices) => {
-                (tpe::histogram_estimator(), tpe::categorical_range(choices.len()))
-            }
-        };
-        let mut builder = tpe::TpeOptimizerBuilder::new();
-        let mut optimizer = builder
-            .gamma(gamma)
-            .candidates(sampler.candidates)
-            .build(estimator, range.map_err(internal)?)
-            .map_err(internal)?;
-        for (rank, position) in positions.into_iter().enumerate() {
-            optimizer.tell(position, rank as f64).map_err(internal)?;
-        }
-        Ok(optimizer)
+/// Where a value is to the `tpe` crate, whose ranges exclude their upper bound: the index of a
+/// choice; of a number its position on `[0, 1)`, that of the logarithm on log axes, and of the
+/// middle of `[v - step/2, v + step/2)` on stepped ones.
+fn position(distribution: &Distribution, value: &Value) -> Option<f64> {
+    match distribution {
+        Distribution::Choice { .. } => distribution.to_internal(value),
+        _ => distribution.to_unit(value).map(|unit| unit.clamp(0.0, 1.0f64.next_down())),
     }
 }
 
@@ -209,67 +155,33 @@ fn thin<T: Copy>(values: &mut Vec<T>, bad: std::ops::Range<usize>) {
     if bad.len() <= MOST_BAD {
         return;
     }
-    let selection: Vec<T> =
-        (0..MOST_BAD).map(|index| values[bad.start + index * bad.len() / MOST_BAD]).collect();
+    let selection: Vec<T> = evenly(&values[bad.clone()], MOST_BAD).collect();
     values.splice(bad, selection);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::{dimension, trial_of};
+    use crate::samplers::conformance::{choice, float, int, log_float, space};
+    use crate::samplers::fixtures::{best, number, pending, search, suggest};
     use crate::samplers::random::Random;
-    use crate::study::history::History;
-    use crate::study::metric::Direction;
-    use crate::study::seed::SeedTree;
-    use crate::study::space::{Scale, Space};
-    use crate::study::trial::{Trial, TrialNumber, TrialState};
+    use crate::study::space::Space;
 
     fn defaults() -> TpeIndependent {
         TpeIndependent::new(&ENTRY.defaults())
     }
 
-    fn ask(sampler: &dyn Sampler, space: &Space, trials: &[Trial], seed: u64) -> Params {
-        let number = TrialNumber(trials.len() as u64);
-        let ask = Ask {
-            room: None,
-            constraints: &[],
-            earlier: &[],
-            space,
-            history: History::of(trials, Direction::Minimize),
-            number,
-            fixed: &Params::new(),
-            budget: None,
-            seeds: SeedTree::new(seed),
-        };
-        sampler
-            .suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}")))
-            .unwrap()
-            .unwrap()
+    fn axes() -> Vec<Dimension> {
+        vec![
+            log_float("rate", 1e-6, 1.0),
+            float("x", -5.0, 5.0),
+            int("layers", 1, 12),
+            choice("optim", ["sgd", "adamw", "lion", "adagrad"]),
+        ]
     }
 
     fn problem() -> Space {
-        Space::new(vec![
-            dimension("rate", Distribution::float(1e-6, 1.0, Scale::Log, None).unwrap(), &[]),
-            dimension("x", Distribution::float(-5.0, 5.0, Scale::Linear, None).unwrap(), &[]),
-            dimension("layers", Distribution::int(1, 12, Scale::Linear, 1).unwrap(), &[]),
-            dimension(
-                "optim",
-                Distribution::choice(vec![
-                    "sgd".into(),
-                    "adamw".into(),
-                    "lion".into(),
-                    "adagrad".into(),
-                ])
-                .unwrap(),
-                &[],
-            ),
-        ])
-        .unwrap()
-    }
-
-    fn number(params: &Params, name: &str) -> f64 {
-        params.get(name).unwrap().as_number().unwrap()
+        space(axes())
     }
 
     fn loss(params: &Params) -> f64 {
@@ -280,41 +192,20 @@ mod tests {
             + optim
     }
 
-    fn best_of(sampler: &dyn Sampler, budget: u64, seed: u64) -> f64 {
-        let space = problem();
-        let mut trials = Vec::new();
-        for number in 0..budget {
-            let point = ask(sampler, &space, &trials, seed);
-            let value = loss(&point);
-            trials.push(trial_of(number, point, TrialState::Complete, Some(value)));
-        }
-        trials.iter().filter_map(|trial| trial.value).fold(f64::INFINITY, f64::min)
-    }
-
     #[test]
     fn beats_random_search_within_sixty_trials_on_nearly_every_seed() {
-        let results: Vec<(f64, f64)> = (0..10)
-            .map(|seed| (best_of(&defaults(), 60, seed), best_of(&Random, 60, seed)))
-            .collect();
+        let best_of =
+            |sampler: &dyn Sampler, seed| best(&search(sampler, &problem(), 60, seed, loss));
+        let results: Vec<(f64, f64)> =
+            (0..10).map(|seed| (best_of(&defaults(), seed), best_of(&Random, seed))).collect();
         let wins = results.iter().filter(|(tpe, random)| tpe < random).count();
         assert!(wins >= 8, "{wins} of 10: {results:?}");
     }
 
     #[test]
     fn eight_pending_trials_spread_out() {
-        let space = problem();
-        let mut trials = Vec::new();
-        for number in 0..30 {
-            let point = ask(&defaults(), &space, &trials, 3);
-            let value = loss(&point);
-            trials.push(trial_of(number, point, TrialState::Complete, Some(value)));
-        }
-        let mut pending: Vec<f64> = Vec::new();
-        for number in 30..38 {
-            let point = ask(&defaults(), &space, &trials, 3);
-            pending.push(super::tests::number(&point, "x"));
-            trials.push(trial_of(number, point, TrialState::Running, None));
-        }
+        let trials = search(&defaults(), &problem(), 30, 3, loss);
+        let mut pending = pending(&defaults(), &problem(), trials, 8, 3, "x");
         pending.sort_by(f64::total_cmp);
         pending.dedup_by(|a, b| (*a - *b).abs() < 1e-3);
         assert!(pending.len() >= 7, "{pending:?}");
@@ -322,35 +213,15 @@ mod tests {
     }
 
     #[test]
-    fn start_up_trials_fall_into_different_parts_of_every_axis() {
-        let space = problem();
+    fn start_up_trials_fall_into_different_parts_of_every_axis_and_differ_between_seeds() {
+        let design = |seed| pending(&defaults(), &problem(), Vec::new(), 10, seed, "x");
         for seed in 0..5 {
-            let mut trials: Vec<Trial> = Vec::new();
-            for number in 0..10 {
-                let point = ask(&defaults(), &space, &trials, seed);
-                trials.push(trial_of(number, point, TrialState::Running, None));
-            }
-            let mut parts: Vec<u64> = trials
-                .iter()
-                .map(|trial| ((number(&trial.params, "x") + 5.0) / 10.0 * 10.0) as u64)
-                .collect();
+            let mut parts: Vec<u64> = design(seed).iter().map(|x| (x + 5.0) as u64).collect();
             parts.sort_unstable();
             assert_eq!(parts, (0..10).collect::<Vec<_>>());
         }
-    }
-
-    #[test]
-    fn start_up_designs_differ_between_seeds() {
-        let space = problem();
-        let design = |seed| {
-            let mut trials: Vec<Trial> = Vec::new();
-            for number in 0..10 {
-                let point = ask(&defaults(), &space, &trials, seed);
-                trials.push(trial_of(number, point, TrialState::Running, None));
-            }
-            trials.iter().map(|trial| number(&trial.params, "x").round() as i64).collect::<Vec<_>>()
-        };
-        assert_ne!(design(0), design(1));
+        let rounded = |seed| design(seed).into_iter().map(f64::round).collect::<Vec<_>>();
+        assert_ne!(rounded(0), rounded(1));
     }
 
     #[test]
@@ -365,24 +236,17 @@ mod tests {
 
     #[test]
     fn the_good_are_a_tenth_and_at_most_twenty_five() {
-        let good: Vec<u64> = [0, 1, 10, 11, 100, 250, 251, 1000]
-            .into_iter()
-            .map(|informed| defaults().good(informed))
-            .collect();
+        let TpeIndependent { good_share, good_most, .. } = defaults();
+        let good = [0, 1, 10, 11, 100, 250, 251, 1000]
+            .map(|informed| good_trials(informed, good_share, good_most));
         assert_eq!(good, [0, 1, 1, 2, 10, 25, 25, 25]);
     }
 
     #[test]
     fn a_parameter_with_one_value_takes_no_draw() {
-        let alone = problem();
-        let mut with_constant = alone.dimensions().to_vec();
-        with_constant.insert(
-            0,
-            dimension("constant", Distribution::int(3, 3, Scale::Linear, 1).unwrap(), &[]),
-        );
-        let with_constant = Space::new(with_constant).unwrap();
-        let mut point = ask(&defaults(), &with_constant, &[], 0);
+        let with_constant = space(std::iter::once(int("constant", 3, 3)).chain(axes()));
+        let mut point = suggest(&defaults(), &with_constant, &[], 0);
         assert_eq!(point.remove("constant"), Some(Value::Int(3)));
-        assert_eq!(point, ask(&defaults(), &alone, &[], 0));
+        assert_eq!(point, suggest(&defaults(), &problem(), &[], 0));
     }
 }

@@ -5,6 +5,7 @@
     reason = "a store is a file that other processes use at the same time"
 )]
 
+mod answers;
 mod append;
 mod at;
 mod backup;
@@ -18,6 +19,7 @@ mod migrate;
 mod optuna;
 mod outcomes;
 mod pages;
+mod place;
 mod read;
 mod secrets;
 mod soundness;
@@ -26,13 +28,12 @@ mod used;
 mod wal;
 mod write;
 
+pub use answers::{Reads, Writes};
 pub use at::{StoreAt, store_at, studies_at};
 pub use files::{is_database, is_open_here, open_file, read_file};
 pub use soundness::sqlite_version;
 pub use wal::Rescue;
 
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,25 +42,21 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use self::append::Cache;
+use self::column::{rows, value};
 use self::fault::Fault;
 use self::files::{Exchanged, Files};
 use self::located::{Roots, has_path};
 use self::log::Log;
 use self::migrate::MIGRATIONS;
-use self::wal::{Checkpoints, leave_log_alone, rescue};
-use super::{
-    Attempt, BUSY_TIMEOUT, Curve, Holder, Lease, Outcome, OutcomeCursor, Remarked, Storage,
-    StorageError, StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary,
-    Takeover,
+use self::place::{
+    as_file, directory_of, has_log, io_error, refuse_network, refuse_what_is_no_file,
 };
+use self::wal::{Checkpoints, leave_log_alone, rescue};
+use super::{BUSY_TIMEOUT, StorageError, StorageReader as _, StudyId, StudySummary};
 use crate::study::checkpoint::Checkpoint;
-use crate::study::event::{Answer, Event, Request, Seq};
-use crate::study::query::{Filter, TrialQuery};
-use crate::study::spec::StudySpec;
-use crate::study::state::StudyState;
+use crate::study::event::{Event, Seq};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
-use crate::study::usage::Used;
 
 /// A store opened for reading only, for those who watch.
 #[derive(Debug)]
@@ -137,14 +134,37 @@ impl SqliteStore {
         };
         let (connection, migrated) = open().map_err(|fault: Fault| fault.at(path, "opening it"))?;
         let reader = SqliteReader { migrated, ..SqliteReader::new(connection, path)? };
-        Ok(SqliteStore {
+        Ok(SqliteStore::of(reader))
+    }
+
+    /// The store in memory of this name, which all its handles share and the last one takes along.
+    pub(super) fn in_memory(name: &str) -> Result<Self, StorageError> {
+        let path = Path::new("");
+        let open = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+                | OpenFlags::SQLITE_OPEN_CREATE
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX
+                | OpenFlags::SQLITE_OPEN_URI;
+            let uri = format!("file:/{name}?vfs=memdb");
+            let mut connection = Connection::open_with_flags(uri, flags)?;
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            configure(&connection)?;
+            migrate::migrate(&mut connection, path, MIGRATIONS, |_| Ok(()), |_| Ok(()))?;
+            Ok(connection)
+        };
+        let connection = open().map_err(|fault: Fault| fault.at(path, "opening it"))?;
+        Ok(SqliteStore::of(SqliteReader::with(connection, path, Arc::default())))
+    }
+
+    fn of(reader: SqliteReader) -> Self {
+        SqliteStore {
             reader,
             cache: Cache::default(),
             wrote: false,
             checkpoints: Checkpoints::default(),
             log: Log::default(),
             lost: None,
-        })
+        }
     }
 
     /// The store for those who only read.
@@ -303,26 +323,21 @@ impl SqliteReader {
     }
 
     fn new(connection: Connection, path: &Path) -> Result<Self, StorageError> {
+        match Files::of(&as_file(path)?) {
+            Ok(files) => Ok(SqliteReader::with(connection, path, files)),
+            Err(Exchanged { ending, what }) => {
+                let path = format!("{}{ending}", path.display());
+                Err(StorageError::Exchanged { path, what, rescue: Rescue::Reader })
+            }
+        }
+    }
+
+    fn with(connection: Connection, path: &Path, files: Arc<Files>) -> Self {
         connection.set_prepared_statement_cache_capacity(64);
         // A plan that depends on what is bound is made anew for every range of trials.
         let _slower_without = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
-        match Files::of(&as_file(path)?) {
-            Ok(files) => Ok(SqliteReader {
-                connection,
-                path: path.to_owned(),
-                files,
-                seen: None,
-                migrated: None,
-            }),
-            Err(exchanged) => {
-                let endings = |ending: &str| format!("{}{ending}", path.display());
-                Err(StorageError::Exchanged {
-                    path: endings(exchanged.ending),
-                    what: exchanged.what,
-                    rescue: Rescue::Reader,
-                })
-            }
-        }
+        let path = path.to_owned();
+        SqliteReader { connection, path, files, seen: None, migrated: None }
     }
 
     /// That opening it brought an older store up to date.
@@ -332,21 +347,20 @@ impl SqliteReader {
 
     /// Random words of this store, for digests of what nobody shall guess.
     pub fn salt(&self) -> Result<String, StorageError> {
-        self.read("reading its salt", |connection| {
-            Ok(connection.query_row("SELECT salt FROM store", [], |row| row.get(0))?)
-        })
+        self.read("reading its salt", |connection| value(connection, "SELECT salt FROM store", []))
     }
 
     /// A study's objectives as table `objective` has them.
     pub fn objectives(&self, study: StudyId) -> Result<Vec<(String, String)>, StorageError> {
+        let sql = "SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx";
         self.read("reading objectives", |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx",
-            )?;
-            Ok(statement
-                .query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect::<Result<_, _>>()?)
+            rows(connection, sql, [study.0], |row| Ok((row.get(0)?, row.get(1)?)))
         })
+    }
+
+    /// Where the paths of a study's files lead.
+    fn roots(&self, study: StudyId) -> Result<Roots, StorageError> {
+        self.read("reading where files lie", |connection| Roots::of(connection, study, &self.path))
     }
 
     /// Checkpoints with paths as they lead somewhere.
@@ -359,9 +373,7 @@ impl SqliteReader {
         if checkpoints.peek().is_none() {
             return Ok(());
         }
-        let roots = self.read("reading where files lie", |connection| {
-            Roots::of(connection, study, &self.path)
-        })?;
+        let roots = self.roots(study)?;
         checkpoints.for_each(|(trial, checkpoint)| {
             checkpoint.path = roots.found(Some(trial), &checkpoint.path)
         });
@@ -376,29 +388,31 @@ impl SqliteReader {
         self.locate(study, checkpoints)
     }
 
-    fn locate_events(
+    fn located_events(
         &self,
         study: StudyId,
-        events: &mut [(Seq, Timestamp, Event)],
-    ) -> Result<(), StorageError> {
-        if !events.iter().any(|(_, _, event)| has_path(event)) {
-            return Ok(());
-        }
-        let roots = self.read("reading where files lie", |connection| {
-            Roots::of(connection, study, &self.path)
-        })?;
-        for (_, _, event) in events {
-            if let Some(located) = roots.found_event(event) {
-                *event = located;
+        mut events: Vec<(Seq, Timestamp, Event)>,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        if events.iter().any(|(_, _, event)| has_path(event)) {
+            let roots = self.roots(study)?;
+            for (_, _, event) in &mut events {
+                if let Some(located) = roots.found_event(event) {
+                    *event = located;
+                }
             }
         }
-        Ok(())
+        Ok(events)
     }
 
-    fn name_lock_file(&self, summary: &mut StudySummary) {
+    fn with_lock_file(&self, mut summary: StudySummary) -> StudySummary {
         if let Some(held) = &mut summary.held {
-            held.lock_file = Some(lock_file(&self.path, summary.id));
+            held.lock_file = self.lock_file(summary.id);
         }
+        summary
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.path.as_os_str().is_empty()
     }
 
     /// Runs `work` on one committed state.
@@ -413,55 +427,19 @@ impl SqliteReader {
         };
         run().map_err(|fault| fault.at(&self.path, doing))
     }
-}
 
-/// SQLite appends `-journal`: its paths end at 512 bytes, names on Linux at 255.
-const LONGEST_PATH: usize = 504;
-const LONGEST_NAME: usize = 247;
-
-/// The path as that of a file: absolute, so that SQLite takes no name for something special
-/// (`:memory:`, `file:..`), and so that it leads to the same file from another directory.
-fn as_file(path: &Path) -> Result<PathBuf, StorageError> {
-    let wrong =
-        |why: &str| io_error(path, std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
-    if path.as_os_str().is_empty() {
-        return Err(wrong("it names no file"));
+    /// The same on a study, which must be there.
+    fn read_of<T>(
+        &self,
+        study: StudyId,
+        doing: &'static str,
+        work: impl FnOnce(&Connection, StudyId) -> Result<T, Fault>,
+    ) -> Result<T, StorageError> {
+        self.read(doing, |connection| {
+            read::require(connection, study)?;
+            work(connection, study)
+        })
     }
-    if path.as_os_str().as_bytes().contains(&0) {
-        return Err(wrong("there is a NUL byte in it"));
-    }
-    if path.as_os_str().as_bytes().ends_with(b"/") {
-        return Err(not_a_file(path, "a directory"));
-    }
-    let file = std::path::absolute(path).map_err(|source| io_error(path, source))?;
-    if file.as_os_str().len() > LONGEST_PATH
-        || file.file_name().is_some_and(|name| name.len() > LONGEST_NAME)
-    {
-        return Err(wrong(&format!(
-            "SQLite opens paths of up to {LONGEST_PATH} bytes, with names of up to {LONGEST_NAME}"
-        )));
-    }
-    Ok(file)
-}
-
-/// An error that says what there is instead of a file, if there is anything.
-fn refuse_what_is_no_file(path: &Path, file: &Path) -> Result<(), StorageError> {
-    let Ok(kind) = std::fs::metadata(file).map(|metadata| metadata.file_type()) else {
-        return Ok(());
-    };
-    let what = match kind {
-        kind if kind.is_file() => return Ok(()),
-        kind if kind.is_dir() => "a directory",
-        kind if kind.is_fifo() => "a named pipe",
-        kind if kind.is_socket() => "a socket",
-        kind if kind.is_block_device() || kind.is_char_device() => "a device",
-        _ => "something else",
-    };
-    Err(not_a_file(path, what))
-}
-
-fn not_a_file(path: &Path, what: &'static str) -> StorageError {
-    StorageError::NotAFile { path: path.display().to_string(), what }
 }
 
 /// The error about a file that was exchanged.
@@ -498,13 +476,17 @@ fn open_anywhere(path: &Path, file: &Path) -> Result<(Connection, i64), StorageE
     opened.map_err(|fault| fault.at(path, "opening it"))
 }
 
+/// A connection that only reads.
+fn connect_to_read(file: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    Ok(connection)
+}
+
 /// A connection and the schema's version.
 fn open_to_read(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
-    let connection = Connection::open_with_flags(
-        file,
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
+    let connection = connect_to_read(file)?;
     let version = migrate::version(&connection, path, MIGRATIONS)?;
     Ok((connection, version))
 }
@@ -525,45 +507,6 @@ fn open_archived(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
     let connection = Connection::open_with_flags(uri, flags)?;
     let version = migrate::version(&connection, path, MIGRATIONS)?;
     Ok((connection, version))
-}
-
-/// `hpsearch.db.run-1`, beside the file itself: links to it lead to one lock. It holds nothing, and
-/// is never removed: whoever has it open would hold the lock of a file that nobody finds.
-fn lock_file(path: &Path, study: StudyId) -> PathBuf {
-    let mut name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
-    name.push(format!(".run-{}", study.0));
-    PathBuf::from(name)
-}
-
-fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    Path::new(&log).exists()
-}
-
-/// The directory that holds the file, links followed if it exists.
-fn directory_of(path: &Path) -> PathBuf {
-    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    match real.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
-}
-
-fn refuse_network(path: &Path, directory: &Path) -> Result<(), StorageError> {
-    let existing =
-        directory.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
-    match filesystem::network_file_system(existing) {
-        Some(kind) => Err(StorageError::NetworkFileSystem {
-            path: path.display().to_string(),
-            kind: kind.to_owned(),
-        }),
-        None => Ok(()),
-    }
-}
-
-fn io_error(path: &Path, source: std::io::Error) -> StorageError {
-    StorageError::Io { path: path.display().to_string(), source }
 }
 
 /// Readers do not wait for the writer in this mode, nor it for them. SQLite does not call its busy
@@ -596,444 +539,6 @@ fn configure(connection: &Connection) -> Result<(), Fault> {
     // JSON is parsed, a quarter of a small trial's time.
     connection.pragma_update(None, "ignore_check_constraints", !cfg!(debug_assertions))?;
     Ok(())
-}
-
-impl StorageReader for SqliteReader {
-    fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.read("reading where files lie", |connection| read::directories(connection, study))
-    }
-
-    fn identity(&self) -> Result<Option<String>, StorageError> {
-        self.read("reading its name", |connection| {
-            Ok(Some(connection.query_row("SELECT id FROM store", [], |row| row.get(0))?))
-        })
-    }
-
-    fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
-        let mut studies = self.read("listing the studies", read::studies)?;
-        studies.iter_mut().for_each(|study| self.name_lock_file(study));
-        Ok(studies)
-    }
-
-    fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
-        self.read("reading a study", |connection| read::study(connection, name))
-    }
-
-    fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
-        let mut summary =
-            self.read("reading a study", |connection| read::summary(connection, study))?;
-        self.name_lock_file(&mut summary);
-        Ok(summary)
-    }
-
-    fn view(&self, study: StudyId) -> Result<StudyState, StorageError> {
-        let mut view = self.read("reading a study", |connection| read::view(connection, study))?;
-        self.locate_trials(study, &mut view.trials)?;
-        Ok(view)
-    }
-
-    fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
-        let mut trials = self.read("reading trials", |connection| {
-            read::require(connection, study)?;
-            pages::page(connection, study, query)
-        })?;
-        self.locate_trials(study, &mut trials)?;
-        Ok(trials)
-    }
-
-    fn numbers(
-        &self,
-        study: StudyId,
-        query: &TrialQuery,
-    ) -> Result<Vec<TrialNumber>, StorageError> {
-        self.read("reading trials", |connection| {
-            read::require(connection, study)?;
-            pages::numbers(connection, study, query)
-        })
-    }
-
-    fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
-        self.read("counting trials", |connection| {
-            read::require(connection, study)?;
-            pages::count(connection, study, filter)
-        })
-    }
-
-    fn outcomes(
-        &self,
-        study: StudyId,
-        after: OutcomeCursor,
-    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
-        self.read("reading outcomes", |connection| outcomes::outcomes(connection, study, after))
-    }
-
-    fn curves(
-        &self,
-        study: StudyId,
-        metric: &str,
-        trials: &[TrialNumber],
-    ) -> Result<Vec<Curve>, StorageError> {
-        self.read("reading reports", |connection| read::curves(connection, study, metric, trials))
-    }
-
-    fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.read("reading the names of parameters", |connection| read::params(connection, study))
-    }
-
-    fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.read("reading the names of metrics", |connection| read::metrics(connection, study))
-    }
-
-    fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
-        let mut trial = self.read("reading a trial", |connection| {
-            read::require(connection, study)?;
-            trials::one(connection, study, number)
-        })?;
-        self.locate_trials(study, trial.as_mut_slice())?;
-        Ok(trial)
-    }
-
-    fn attempts(
-        &self,
-        study: StudyId,
-        trial: Option<TrialNumber>,
-    ) -> Result<Vec<Attempt>, StorageError> {
-        let mut attempts =
-            self.read("reading attempts", |connection| read::attempts(connection, study, trial))?;
-        if attempts.iter().any(|attempt| attempt.resume.is_some()) {
-            let roots = self.read("reading where files lie", |connection| {
-                Roots::of(connection, study, &self.path)
-            })?;
-            for attempt in &mut attempts {
-                if let Some((_, path)) = &mut attempt.resume {
-                    *path = roots.found(Some(attempt.trial), path);
-                }
-            }
-        }
-        Ok(attempts)
-    }
-
-    fn reports(
-        &self,
-        study: StudyId,
-        trial: TrialNumber,
-    ) -> Result<Vec<(String, u64, f64)>, StorageError> {
-        self.read("reading reports", |connection| read::reports(connection, study, trial))
-    }
-
-    fn events_after(
-        &self,
-        study: StudyId,
-        seq: Seq,
-        limit: u64,
-    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        let mut events = self.read("reading the journal", |connection| {
-            read::events_after(connection, study, seq, limit)
-        })?;
-        self.locate_events(study, &mut events)?;
-        Ok(events)
-    }
-
-    fn events_before(
-        &self,
-        study: StudyId,
-        seq: Seq,
-        limit: u64,
-    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        let mut events = self.read("reading the journal", |connection| {
-            read::events_before(connection, study, seq, limit)
-        })?;
-        self.locate_events(study, &mut events)?;
-        Ok(events)
-    }
-
-    fn remarks(
-        &self,
-        study: StudyId,
-        trial: TrialNumber,
-        after: Seq,
-    ) -> Result<(Vec<Remarked>, Seq), StorageError> {
-        let (events, last) = self
-            .read("reading remarks", |connection| read::remarks(connection, study, trial, after))?;
-        Ok((events.into_iter().filter_map(Remarked::of).collect(), last))
-    }
-
-    fn used(&self, study: StudyId) -> Result<Used, StorageError> {
-        self.read("reading what a study used", |connection| used::used(connection, study))
-    }
-
-    fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
-        let mut checkpoints =
-            self.read("reading checkpoints", |connection| used::checkpoints(connection, study))?;
-        self.locate(study, checkpoints.iter_mut().map(|(trial, checkpoint)| (*trial, checkpoint)))?;
-        Ok(checkpoints)
-    }
-
-    fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
-        self.read("reading a study", |connection| read::running_since(connection, study))
-    }
-
-    fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
-        self.read("reading runners", |connection| read::runners(connection, study))
-    }
-
-    fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
-        self.read("reading a study", |connection| read::revisions(connection, study))
-    }
-
-    fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
-        self.read("reading a document", |connection| read::document(connection, digest))
-    }
-
-    fn lock_file(&self, study: StudyId) -> Option<PathBuf> {
-        Some(lock_file(&self.path, study))
-    }
-
-    fn changed(&mut self) -> Result<bool, StorageError> {
-        self.files.check().map_err(|exchanged| {
-            exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader)
-        })?;
-        let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
-        let version =
-            version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
-        self.files.learn();
-        Ok(self.seen.replace(version) != Some(version))
-    }
-}
-
-impl StorageReader for SqliteStore {
-    fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.reader.directories(study)
-    }
-
-    fn identity(&self) -> Result<Option<String>, StorageError> {
-        self.reader.identity()
-    }
-
-    fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
-        self.reader.studies()
-    }
-
-    fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
-        self.reader.study(name)
-    }
-
-    fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
-        self.reader.summary(study)
-    }
-
-    fn view(&self, study: StudyId) -> Result<StudyState, StorageError> {
-        self.reader.view(study)
-    }
-
-    fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
-        self.reader.trials(study, query)
-    }
-
-    fn numbers(
-        &self,
-        study: StudyId,
-        query: &TrialQuery,
-    ) -> Result<Vec<TrialNumber>, StorageError> {
-        self.reader.numbers(study, query)
-    }
-
-    fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
-        self.reader.count(study, filter)
-    }
-
-    fn outcomes(
-        &self,
-        study: StudyId,
-        after: OutcomeCursor,
-    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
-        self.reader.outcomes(study, after)
-    }
-
-    fn curves(
-        &self,
-        study: StudyId,
-        metric: &str,
-        trials: &[TrialNumber],
-    ) -> Result<Vec<Curve>, StorageError> {
-        self.reader.curves(study, metric, trials)
-    }
-
-    fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.reader.params(study)
-    }
-
-    fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.reader.metrics(study)
-    }
-
-    fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
-        self.reader.trial(study, number)
-    }
-
-    fn attempts(
-        &self,
-        study: StudyId,
-        trial: Option<TrialNumber>,
-    ) -> Result<Vec<Attempt>, StorageError> {
-        self.reader.attempts(study, trial)
-    }
-
-    fn reports(
-        &self,
-        study: StudyId,
-        trial: TrialNumber,
-    ) -> Result<Vec<(String, u64, f64)>, StorageError> {
-        self.reader.reports(study, trial)
-    }
-
-    fn events_after(
-        &self,
-        study: StudyId,
-        seq: Seq,
-        limit: u64,
-    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        self.reader.events_after(study, seq, limit)
-    }
-
-    fn events_before(
-        &self,
-        study: StudyId,
-        seq: Seq,
-        limit: u64,
-    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        self.reader.events_before(study, seq, limit)
-    }
-
-    fn remarks(
-        &self,
-        study: StudyId,
-        trial: TrialNumber,
-        after: Seq,
-    ) -> Result<(Vec<Remarked>, Seq), StorageError> {
-        self.reader.remarks(study, trial, after)
-    }
-
-    fn used(&self, study: StudyId) -> Result<Used, StorageError> {
-        self.reader.used(study)
-    }
-
-    fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
-        self.reader.checkpoints(study)
-    }
-
-    fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
-        self.reader.running_since(study)
-    }
-
-    fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
-        self.reader.runners(study)
-    }
-
-    fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
-        self.reader.revisions(study)
-    }
-
-    fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
-        self.reader.document(digest)
-    }
-
-    fn lock_file(&self, study: StudyId) -> Option<PathBuf> {
-        self.reader.lock_file(study)
-    }
-
-    fn changed(&mut self) -> Result<bool, StorageError> {
-        // SQLite's counter moves with the commits of others only.
-        let own = std::mem::take(&mut self.wrote);
-        self.tend()?;
-        Ok(self.reader.changed()? || own)
-    }
-}
-
-impl Storage for SqliteStore {
-    fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError> {
-        self.write("taking a directory", |transaction, _| {
-            write::take_directory(transaction, study, name)
-        })
-    }
-
-    fn renew_identity(&mut self) -> Result<Option<String>, StorageError> {
-        self.write("giving it a name", |transaction, _| write::renew_identity(transaction))?;
-        self.identity()
-    }
-
-    fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError> {
-        self.write("creating a study", |transaction, _| write::create_study(transaction, now, spec))
-    }
-
-    fn update_spec(
-        &mut self,
-        lease: &Lease,
-        now: Timestamp,
-        spec: &StudySpec,
-    ) -> Result<(), StorageError> {
-        self.write("changing a study", |transaction, _| {
-            write::update_spec(transaction, lease, now, spec)
-        })
-    }
-
-    fn acquire(
-        &mut self,
-        study: StudyId,
-        holder: &Holder,
-        now: Timestamp,
-        takeover: Takeover,
-    ) -> Result<Lease, StorageError> {
-        self.write("taking a study", |transaction, _| {
-            write::acquire(transaction, study, holder, now, takeover)
-        })
-    }
-
-    fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError> {
-        self.write("renewing a lease", |transaction, _| write::renew(transaction, lease, holder))
-    }
-
-    fn release(&mut self, lease: &Lease) -> Result<(), StorageError> {
-        self.write("giving a study back", |transaction, _| write::release(transaction, lease))
-    }
-
-    fn append(
-        &mut self,
-        lease: &Lease,
-        now: Timestamp,
-        events: &[Event],
-    ) -> Result<Seq, StorageError> {
-        let store = self.reader.path.clone();
-        self.write("writing events", |transaction, cache| {
-            write::append(transaction, cache, &store, lease, now, events)
-        })
-    }
-
-    fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError> {
-        self.write("keeping a document", |transaction, _| {
-            write::keep_document(transaction, digest, body)
-        })
-    }
-
-    fn request(
-        &mut self,
-        study: StudyId,
-        now: Timestamp,
-        request: &Request,
-    ) -> Result<i64, StorageError> {
-        let store = self.reader.path.clone();
-        self.write("writing a request", |transaction, cache| {
-            write::request(transaction, cache, &store, study, now, request)
-        })
-    }
-
-    fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {
-        self.reader.read("reading requests", |connection| read::pending_requests(connection, study))
-    }
-
-    fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError> {
-        self.reader.read("reading a request", |connection| read::answer(connection, study, id))
-    }
 }
 
 #[cfg(test)]

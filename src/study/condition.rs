@@ -8,7 +8,7 @@
 //! | | `a + b`, `- * / % **`, `max(a, b)` | numbers; also `min abs log log2 log10 exp sqrt` |
 //! | most | `0.1`, `'text'`, `true`, `width`, `"eval loss"` | names are bare or in double quotes |
 //!
-//! A filter also takes short forms, each one word without a space outside of double quotes; they
+//! A filter also takes short forms, each one word without a space outside of quotes; they
 //! become the same tree:
 //!
 //! | short form | holds for trials |

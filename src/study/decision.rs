@@ -239,7 +239,8 @@ impl Reason {
 /// One sentence with its numbers, such as `rank 9 of 12 at step 300; 4 continue`.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let go = |first: &u64| if *first == 1 { "goes" } else { "go" };
+        let continues =
+            |first: &u64| format!("{first} {}", if *first == 1 { "continues" } else { "continue" });
         match self {
             Reason::Rank { rank, of, first, at, forecast_from } => {
                 write!(f, "rank {rank} of {of} at {at}")?;
@@ -249,14 +250,14 @@ impl fmt::Display for Reason {
                 if first >= of {
                     write!(f, "; the first {first} continue")
                 } else {
-                    write!(f, "; {first} {} on", go(first))
+                    write!(f, "; {}", continues(first))
                 }
             }
             Reason::Rung { rung, rank, of, first } => {
                 write!(f, "rung {rung} reached with rank {rank} of {of}; the best {first} continue")
             }
             Reason::Promoted { rung, rank, of, first, until } => {
-                write!(f, "rank {rank} of {of} at rung {rung}; {first} {} on to ", go(first))?;
+                write!(f, "rank {rank} of {of} at rung {rung}; {} to ", continues(first))?;
                 match until {
                     Some(until) => until.fmt(f),
                     None => f.write_str("the end"),

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
@@ -45,11 +48,29 @@ pub enum AttemptEnd {
 }
 
 /// Something that happened to a study.
+///
+/// As JSON it is one flat object, such as `{"type":"reported","trial":3,"attempt":0,"step":1,..}`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// To its runner.
+    Runner(RunnerEvent),
+    /// To the study as a whole.
+    Study(StudyEvent),
+    /// To the trial with this number.
+    Trial(TrialNumber, TrialEvent),
+    /// To its finalists.
+    Finalists(FinalistsEvent),
+    /// To devices and their slots.
+    Device(DeviceEvent),
+}
+
+/// What happened to the runner of a study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Event {
+pub enum RunnerEvent {
     /// A runner took the study up.
-    RunnerStarted {
+    #[serde(rename = "runner_started")]
+    Started {
         /// Process id.
         pid: u32,
         /// Host name.
@@ -58,12 +79,14 @@ pub enum Event {
         slots: Vec<Slot>,
     },
     /// What the results of the runner that has just started depend on.
-    RunnerDescribed {
+    #[serde(rename = "runner_described")]
+    Described {
         /// All of it.
         lineage: Box<Provenance>,
     },
     /// A runner left the study.
-    RunnerStopped {
+    #[serde(rename = "runner_stopped")]
+    Stopped {
         /// Why.
         reason: String,
         /// How long it ran, in microseconds; while the study was paused and nothing ran, time stood
@@ -77,10 +100,76 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "is_zero")]
         device_micros: i64,
     },
+}
+
+/// What happened to a study as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum StudyEvent {
+    /// Checkpoints take more than `[checkpoints] max_disk`, and all that are left are needed.
+    DiskExceeded {
+        /// What they take, in bytes.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The study is over.
+    #[serde(rename = "study_finished")]
+    Finished {
+        /// Why, one sentence.
+        reason: String,
+    },
+    /// A finished study continues (its budget was raised).
+    #[serde(rename = "study_reopened")]
+    Reopened {
+        /// Why.
+        reason: String,
+    },
+    /// Its user paused the study: nothing is started until it is resumed.
+    #[serde(rename = "study_paused")]
+    Paused {
+        /// Why.
+        reason: String,
+    },
+    /// A paused study continues.
+    #[serde(rename = "study_resumed")]
+    Resumed {
+        /// Why.
+        reason: String,
+    },
+    /// The study's budget was raised, on top of what the study file says.
+    BudgetExtended {
+        /// By how much.
+        by: Extension,
+    },
+    /// Someone wrote something down.
+    Noted {
+        /// What.
+        text: String,
+    },
+    /// Someone gave or took a tag.
+    Tagged {
+        /// The word.
+        tag: String,
+        /// Whether it is there now.
+        present: bool,
+    },
+    /// A request was carried out, or could not be: it is answered.
+    RequestServed {
+        /// Its key.
+        id: i64,
+        /// What came of it.
+        answer: Answer,
+    },
+}
+
+/// What happened to a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum TrialEvent {
     /// A trial came into being.
-    TrialCreated {
-        /// Its number.
-        trial: TrialNumber,
+    #[serde(rename = "trial_created")]
+    Created {
         /// Its parameters.
         params: Params,
         /// Where they came from.
@@ -88,8 +177,6 @@ pub enum Event {
     },
     /// An attempt was given a slot.
     AttemptStarted {
-        /// Whose.
-        trial: TrialNumber,
         /// Which.
         attempt: AttemptNumber,
         /// Where.
@@ -108,8 +195,6 @@ pub enum Event {
     },
     /// The process of an attempt is known (for killing processes left over after a crash).
     AttemptLaunched {
-        /// Whose.
-        trial: TrialNumber,
         /// Which.
         attempt: AttemptNumber,
         /// Process id.
@@ -119,8 +204,6 @@ pub enum Event {
     },
     /// A report came in.
     Reported {
-        /// Whose.
-        trial: TrialNumber,
         /// Of which attempt.
         attempt: AttemptNumber,
         /// Step.
@@ -131,8 +214,6 @@ pub enum Event {
     /// Something that a trial said was not taken, or is odd: the first of its kind, or at the
     /// attempt's end how many there were.
     Remarked {
-        /// Whose.
-        trial: TrialNumber,
         /// Of which attempt.
         attempt: AttemptNumber,
         /// What it is about.
@@ -144,8 +225,6 @@ pub enum Event {
     },
     /// A pruner decided something at a report.
     Decided {
-        /// About whom.
-        trial: TrialNumber,
         /// At which step.
         step: u64,
         /// What, and why.
@@ -153,8 +232,6 @@ pub enum Event {
     },
     /// A trial saved a checkpoint.
     CheckpointSaved {
-        /// Whose.
-        trial: TrialNumber,
         /// Step of the state.
         step: u64,
         /// Where it is; absolute.
@@ -169,22 +246,11 @@ pub enum Event {
     },
     /// A checkpoint is no longer needed; its files are removed after this is durable.
     CheckpointDropped {
-        /// Whose.
-        trial: TrialNumber,
         /// Which.
         path: PathBuf,
     },
-    /// Checkpoints take more than `[checkpoints] max_disk`, and all that are left are needed.
-    DiskExceeded {
-        /// What they take, in bytes.
-        bytes: u64,
-        /// The limit.
-        limit: u64,
-    },
     /// An attempt is over.
     AttemptEnded {
-        /// Whose.
-        trial: TrialNumber,
         /// Which.
         attempt: AttemptNumber,
         /// How.
@@ -200,18 +266,16 @@ pub enum Event {
         memory: Option<MemoryUse>,
     },
     /// A trial waits for a slot again.
-    TrialQueued {
-        /// Which.
-        trial: TrialNumber,
+    #[serde(rename = "trial_queued")]
+    Queued {
         /// Step up to which it shall run, if a pruner promoted it.
         until: Option<u64>,
         /// Why.
         reason: String,
     },
     /// A trial left its slot and may be resumed.
-    TrialPaused {
-        /// Which.
-        trial: TrialNumber,
+    #[serde(rename = "trial_paused")]
+    Paused {
         /// Why.
         reason: String,
         /// Who paused it, if not the pruner.
@@ -219,16 +283,14 @@ pub enum Event {
         hold: Option<Hold>,
     },
     /// A running trial is to pause as soon as it has saved, or not any more.
-    TrialHeld {
-        /// Which.
-        trial: TrialNumber,
+    #[serde(rename = "trial_held")]
+    Held {
         /// Who pauses it; `None`: nobody any more.
         hold: Option<Hold>,
     },
     /// A trial that had ended continues from its checkpoint: it waits for a slot.
-    TrialContinued {
-        /// Which.
-        trial: TrialNumber,
+    #[serde(rename = "trial_continued")]
+    Continued {
         /// Step at which it ends this time.
         until: u64,
         /// What it had ended as.
@@ -236,8 +298,6 @@ pub enum Event {
     },
     /// A trial is about to be complete, and what it measured breaks limits of the study.
     LimitsBroken {
-        /// Which.
-        trial: TrialNumber,
         /// By how much, all limits together.
         violation: f64,
         /// Which limits, one sentence.
@@ -245,45 +305,10 @@ pub enum Event {
     },
     /// From here on decisions may know what came of a trial's turn on a slot; written where they
     /// must not depend on who is faster (`deterministic = true`).
-    ResultsKnown {
-        /// Whose.
-        trial: TrialNumber,
-    },
-    /// The best configurations are run again on fresh seeds.
-    #[serde(rename = "race_begun")]
-    FinalistsChosen {
-        /// The trials of the search with those configurations, the best first.
-        finalists: Vec<TrialNumber>,
-    },
-    /// A configuration runs no further in the race.
-    #[serde(rename = "race_dropped")]
-    FinalistDropped {
-        /// The trial of the search with that configuration.
-        trial: TrialNumber,
-        /// Why, one sentence.
-        reason: String,
-    },
-    /// The race is over.
-    #[serde(rename = "race_won")]
-    FinalistWon {
-        /// The trial of the search with the winning configuration.
-        trial: TrialNumber,
-        /// Its runs in the race.
-        sample: Sample,
-        /// Why, one sentence.
-        reason: String,
-    },
-    /// The winner of the race was measured on the test split.
-    WinnerTested {
-        /// The trial of the search with the winning configuration.
-        trial: TrialNumber,
-        /// What was measured.
-        metrics: Metrics,
-    },
+    ResultsKnown,
     /// A trial is over.
-    TrialFinished {
-        /// Which.
-        trial: TrialNumber,
+    #[serde(rename = "trial_finished")]
+    Finished {
         /// Complete, pruned or failed.
         state: TrialState,
         /// Its value, if complete.
@@ -292,33 +317,80 @@ pub enum Event {
         /// Why, one sentence.
         reason: Option<String>,
     },
-    /// The study is over.
-    StudyFinished {
+    /// Points were passed over when a trial was proposed, for they are expected not to fit into the
+    /// memory of any device.
+    #[serde(rename = "passed_over")]
+    ConfigurationsSkipped {
+        /// How many points.
+        points: u64,
         /// Why, one sentence.
         reason: String,
     },
-    /// A finished study continues (its budget was raised).
-    StudyReopened {
-        /// Why.
+    /// Someone wrote something down.
+    Noted {
+        /// What.
+        text: String,
+    },
+    /// Someone gave or took a tag.
+    Tagged {
+        /// The word.
+        tag: String,
+        /// Whether it is there now.
+        present: bool,
+    },
+}
+
+/// What came of the best configurations, run again on fresh seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FinalistsEvent {
+    /// The best configurations are run again on fresh seeds.
+    #[serde(rename = "race_begun")]
+    Chosen {
+        /// The trials of the search with those configurations, the best first.
+        finalists: Vec<TrialNumber>,
+    },
+    /// A configuration runs no further in the race.
+    #[serde(rename = "race_dropped")]
+    Dropped {
+        /// The trial of the search with that configuration.
+        trial: TrialNumber,
+        /// Why, one sentence.
         reason: String,
     },
-    /// Its user paused the study: nothing is started until it is resumed.
-    StudyPaused {
-        /// Why.
+    /// The race is over.
+    #[serde(rename = "race_won")]
+    Won {
+        /// The trial of the search with the winning configuration.
+        trial: TrialNumber,
+        /// Its runs in the race.
+        sample: Sample,
+        /// Why, one sentence.
         reason: String,
     },
-    /// A paused study continues.
-    StudyResumed {
-        /// Why.
-        reason: String,
+    /// The winner of the race was measured on the test split.
+    #[serde(rename = "winner_tested")]
+    Tested {
+        /// The trial of the search with the winning configuration.
+        trial: TrialNumber,
+        /// What was measured.
+        metrics: Metrics,
     },
+}
+
+/// What happened to devices and their slots.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum DeviceEvent {
     /// Its user paused a device: nothing is started there until it is resumed.
-    DevicePaused {
+    #[serde(rename = "device_paused")]
+    Paused {
         /// Which.
         device: Device,
     },
     /// A paused device is used again.
-    DeviceResumed {
+    #[serde(rename = "device_resumed")]
+    Resumed {
         /// Which.
         device: Device,
     },
@@ -344,95 +416,27 @@ pub enum Event {
         /// The largest memory of a trial that was seen there, in bytes.
         largest: u64,
     },
-    /// The study's budget was raised, on top of what the study file says.
-    BudgetExtended {
-        /// By how much.
-        by: Extension,
-    },
-    /// Points were passed over when a trial was proposed, for they are expected not to fit into the
-    /// memory of any device.
-    #[serde(rename = "passed_over")]
-    ConfigurationsSkipped {
-        /// The trial.
-        trial: TrialNumber,
-        /// How many points.
-        points: u64,
-        /// Why, one sentence.
-        reason: String,
-    },
-    /// Someone wrote something down.
-    Noted {
-        /// About which trial; `None`: about the study.
-        trial: Option<TrialNumber>,
-        /// What.
-        text: String,
-    },
-    /// Someone gave or took a tag.
-    Tagged {
-        /// Of which trial; `None`: of the study.
-        trial: Option<TrialNumber>,
-        /// The word.
-        tag: String,
-        /// Whether it is there now.
-        present: bool,
-    },
-    /// A request was carried out, or could not be: it is answered.
-    RequestServed {
-        /// Its key.
-        id: i64,
-        /// What came of it.
-        answer: Answer,
-    },
 }
 
 impl Event {
     /// The trial it is about.
     pub fn trial(&self) -> Option<TrialNumber> {
         match self {
-            Event::TrialCreated { trial, .. }
-            | Event::AttemptStarted { trial, .. }
-            | Event::AttemptLaunched { trial, .. }
-            | Event::Reported { trial, .. }
-            | Event::Remarked { trial, .. }
-            | Event::Decided { trial, .. }
-            | Event::CheckpointSaved { trial, .. }
-            | Event::CheckpointDropped { trial, .. }
-            | Event::AttemptEnded { trial, .. }
-            | Event::TrialQueued { trial, .. }
-            | Event::TrialPaused { trial, .. }
-            | Event::TrialHeld { trial, .. }
-            | Event::TrialContinued { trial, .. }
-            | Event::LimitsBroken { trial, .. }
-            | Event::ResultsKnown { trial }
-            | Event::FinalistDropped { trial, .. }
-            | Event::FinalistWon { trial, .. }
-            | Event::WinnerTested { trial, .. }
-            | Event::ConfigurationsSkipped { trial, .. }
-            | Event::TrialFinished { trial, .. } => Some(*trial),
-            Event::Noted { trial, .. }
-            | Event::Tagged { trial, .. }
-            | Event::ConcurrencyChanged { trial, .. } => *trial,
-            Event::RunnerStarted { .. }
-            | Event::RunnerDescribed { .. }
-            | Event::FinalistsChosen { .. }
-            | Event::RunnerStopped { .. }
-            | Event::StudyFinished { .. }
-            | Event::StudyReopened { .. }
-            | Event::StudyPaused { .. }
-            | Event::StudyResumed { .. }
-            | Event::BudgetExtended { .. }
-            | Event::DevicePaused { .. }
-            | Event::DeviceResumed { .. }
-            | Event::SlotsChanged { .. }
-            | Event::DiskExceeded { .. }
-            | Event::RequestServed { .. } => None,
+            Event::Trial(trial, _)
+            | Event::Finalists(
+                FinalistsEvent::Dropped { trial, .. }
+                | FinalistsEvent::Won { trial, .. }
+                | FinalistsEvent::Tested { trial, .. },
+            ) => Some(*trial),
+            Event::Device(DeviceEvent::ConcurrencyChanged { trial, .. }) => *trial,
+            Event::Runner(_) | Event::Study(_) | Event::Finalists(_) | Event::Device(_) => None,
         }
     }
 
     /// The trial and the end of an attempt that ends.
     pub fn attempt_end(&self) -> Option<(TrialNumber, &AttemptEnd)> {
         match self {
-            Event::AttemptEnded { trial, end, .. } => Some((*trial, end)),
+            Event::Trial(trial, TrialEvent::AttemptEnded { end, .. }) => Some((*trial, end)),
             _ => None,
         }
     }
@@ -440,9 +444,80 @@ impl Event {
     /// The device of an attempt that starts.
     pub fn device(&self) -> Option<&Device> {
         match self {
-            Event::AttemptStarted { slot, .. } => Some(&slot.device),
+            Event::Trial(_, TrialEvent::AttemptStarted { slot, .. }) => Some(&slot.device),
             _ => None,
         }
+    }
+
+    /// Whether it is a note or a tag: written by whoever wants to, without a runner.
+    pub fn is_entry(&self) -> bool {
+        matches!(
+            self,
+            Event::Trial(_, TrialEvent::Noted { .. } | TrialEvent::Tagged { .. })
+                | Event::Study(StudyEvent::Noted { .. } | StudyEvent::Tagged { .. })
+        )
+    }
+
+    /// A note on a trial, or on the study.
+    pub fn noted(trial: Option<TrialNumber>, text: String) -> Event {
+        match trial {
+            Some(trial) => Event::Trial(trial, TrialEvent::Noted { text }),
+            None => Event::Study(StudyEvent::Noted { text }),
+        }
+    }
+
+    /// A tag that a trial or the study has from here on, or no longer has.
+    pub fn tagged(trial: Option<TrialNumber>, tag: String, present: bool) -> Event {
+        match trial {
+            Some(trial) => Event::Trial(trial, TrialEvent::Tagged { tag, present }),
+            None => Event::Study(StudyEvent::Tagged { tag, present }),
+        }
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Event::Runner(event) => event.serialize(serializer),
+            Event::Study(event) => event.serialize(serializer),
+            Event::Finalists(event) => event.serialize(serializer),
+            Event::Device(event) => event.serialize(serializer),
+            Event::Trial(trial, event) => {
+                let mut text = serde_json::to_string(event).map_err(S::Error::custom)?;
+                let after_type = text.find([',', '}']).unwrap_or_default();
+                text.insert_str(after_type, &format!(",\"trial\":{trial}"));
+                RawValue::from_string(text).map_err(S::Error::custom)?.serialize(serializer)
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(rename = "type")]
+            kind: String,
+            trial: Option<TrialNumber>,
+        }
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let read = |text: &str| {
+            let head: Head = serde_json::from_str(text)?;
+            Ok(match (head.kind.as_str(), head.trial) {
+                (kind, _) if kind.starts_with("runner_") => {
+                    Event::Runner(serde_json::from_str(text)?)
+                }
+                (kind, _) if kind.starts_with("race_") || kind == "winner_tested" => {
+                    Event::Finalists(serde_json::from_str(text)?)
+                }
+                ("device_paused" | "device_resumed" | "slots_changed" | "packed", _) => {
+                    Event::Device(serde_json::from_str(text)?)
+                }
+                (_, Some(trial)) => Event::Trial(trial, serde_json::from_str(text)?),
+                (_, None) => Event::Study(serde_json::from_str(text)?),
+            })
+        };
+        read(raw.get()).map_err(|error: serde_json::Error| D::Error::custom(error))
     }
 }
 
@@ -562,11 +637,9 @@ impl Request {
     /// The event that does it, where it is nothing but an entry: a note or a tag.
     pub fn entry(&self) -> Option<Event> {
         match self {
-            Request::Note { trial, text } => {
-                Some(Event::Noted { trial: *trial, text: text.clone() })
-            }
+            Request::Note { trial, text } => Some(Event::noted(*trial, text.clone())),
             Request::Tag { trial, tag, present } => {
-                Some(Event::Tagged { trial: *trial, tag: tag.clone(), present: *present })
+                Some(Event::tagged(*trial, tag.clone(), *present))
             }
             _ => None,
         }
@@ -609,6 +682,7 @@ fn is_zero(micros: &i64) -> bool {
 
 mod optional_number {
     use super::lossless;
+
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
@@ -632,14 +706,13 @@ mod tests {
     #[test]
     fn a_value_of_nan_is_told_from_no_value() {
         for value in [None, Some(f64::NAN), Some(f64::INFINITY), Some(0.25)] {
-            let event = Event::TrialFinished {
-                trial: TrialNumber(3),
-                state: TrialState::Complete,
-                value,
-                reason: None,
-            };
+            let event = Event::Trial(
+                TrialNumber(3),
+                TrialEvent::Finished { state: TrialState::Complete, value, reason: None },
+            );
             let text = serde_json::to_string(&event).unwrap();
-            let Event::TrialFinished { value: read, .. } = serde_json::from_str(&text).unwrap()
+            let Event::Trial(_, TrialEvent::Finished { value: read, .. }) =
+                serde_json::from_str(&text).unwrap()
             else {
                 panic!("{text}")
             };

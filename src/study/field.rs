@@ -127,22 +127,16 @@ pub enum FieldDefault {
 
 /// The fields of one objective.
 pub const OBJECTIVE: &[Field] = &[
-    field("metric", FieldKind::Text, FieldDefault::Absent, "the reported metric that is optimised"),
-    field(
-        "direction",
-        FieldKind::Direction,
-        FieldDefault::Absent,
-        "which way the metric gets better",
-    ),
+    key("metric", FieldKind::Text, FieldDefault::Absent)
+        .doc("the reported metric that is optimised"),
+    key("direction", FieldKind::Direction, FieldDefault::Absent)
+        .doc("which way the metric gets better"),
 ];
 
 /// The fields of `[command.metrics]`.
-pub const COMMAND_METRICS: &[Field] = &[field(
-    "pattern",
-    FieldKind::TextOrTexts,
-    FieldDefault::Absent,
-    "regular expressions over its lines; each named group is a metric, or the step",
-)];
+pub const COMMAND_METRICS: &[Field] =
+    &[key("pattern", FieldKind::TextOrTexts, FieldDefault::Absent)
+        .doc("regular expressions over its lines; each named group is a metric, or the step")];
 
 /// Any integer from 1.
 pub const COUNT: FieldKind = FieldKind::Integer { min: 1, max: i64::MAX };
@@ -152,6 +146,9 @@ pub const NATURAL: FieldKind = FieldKind::Integer { min: 0, max: i64::MAX };
 pub const NUMBER: FieldKind = FieldKind::Float { low: Bound::Unbounded, high: Bound::Unbounded };
 /// A number from 0 to 1.
 pub const UNIT: FieldKind = between(0.0, 1.0);
+/// A number between 0 and 1.
+pub const OPEN_UNIT: FieldKind =
+    FieldKind::Float { low: Bound::Excluded(0.0), high: Bound::Excluded(1.0) };
 /// A number of at least 0.
 pub const NOT_NEGATIVE: FieldKind =
     FieldKind::Float { low: Bound::Included(0.0), high: Bound::Unbounded };
@@ -164,14 +161,19 @@ pub const fn between(low: f64, high: f64) -> FieldKind {
     FieldKind::Float { low: Bound::Included(low), high: Bound::Included(high) }
 }
 
-/// A field without other spellings.
+/// A field without other spellings; [`Field::doc`] says what it does.
+pub const fn key(name: &'static str, kind: FieldKind, default: FieldDefault) -> Field {
+    Field { name, aliases: &[], kind, default, doc: "" }
+}
+
+/// A field whose sentence stands on the same line.
 pub const fn field(
     name: &'static str,
     kind: FieldKind,
     default: FieldDefault,
     doc: &'static str,
 ) -> Field {
-    Field { name, aliases: &[], kind, default, doc }
+    key(name, kind, default).doc(doc)
 }
 
 impl Field {
@@ -179,6 +181,13 @@ impl Field {
     #[must_use]
     pub const fn or(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
+        self
+    }
+
+    /// With what it does, in one sentence.
+    #[must_use]
+    pub const fn doc(mut self, doc: &'static str) -> Self {
+        self.doc = doc;
         self
     }
 

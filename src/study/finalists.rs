@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::study::event::Event;
+use crate::study::event::FinalistsEvent;
 use crate::study::metric::Metrics;
 use crate::study::statistics::Sample;
 use crate::study::trial::TrialNumber;
@@ -55,9 +55,9 @@ pub struct Winner {
 
 impl Race {
     /// Takes an event in.
-    pub fn apply(race: &mut Option<Race>, event: &Event) {
+    pub fn apply(race: &mut Option<Race>, event: &FinalistsEvent) {
         match (event, race) {
-            (Event::FinalistsChosen { finalists }, race) => {
+            (FinalistsEvent::Chosen { finalists }, race) => {
                 let number = race.as_ref().map_or(0, |race| race.number + 1);
                 let finalists = finalists
                     .iter()
@@ -65,14 +65,14 @@ impl Race {
                     .collect();
                 *race = Some(Race { number, finalists, winner: None, void: false });
             }
-            (Event::FinalistDropped { trial, reason }, Some(race)) => {
+            (FinalistsEvent::Dropped { trial, reason }, Some(race)) => {
                 if let Some(finalist) =
                     race.finalists.iter_mut().find(|finalist| finalist.trial == *trial)
                 {
                     finalist.dropped = Some(reason.clone());
                 }
             }
-            (Event::FinalistWon { trial, sample, reason }, Some(race)) => {
+            (FinalistsEvent::Won { trial, sample, reason }, Some(race)) => {
                 race.winner = Some(Winner {
                     trial: *trial,
                     sample: *sample,
@@ -80,7 +80,7 @@ impl Race {
                     test: None,
                 });
             }
-            (Event::WinnerTested { trial, metrics }, Some(race)) => {
+            (FinalistsEvent::Tested { trial, metrics }, Some(race)) => {
                 if let Some(winner) = race.winner.as_mut().filter(|winner| winner.trial == *trial) {
                     winner.test = Some(metrics.clone());
                 }

@@ -47,7 +47,7 @@ impl Score {
     /// The score of `value` under `direction`.
     pub fn new(direction: Direction, value: f64) -> Self {
         let loss = direction.loss(value);
-        Score(if loss.is_nan() { f64::NAN } else { loss + 0.0 })
+        Score(if loss.is_nan() { f64::NAN.abs() } else { loss + 0.0 })
     }
 
     /// The loss; NaN stays NaN.
@@ -58,12 +58,8 @@ impl Score {
 
 impl Ord for Score {
     fn cmp(&self, other: &Self) -> Ordering {
-        match (self.0.is_nan(), other.0.is_nan()) {
-            (true, true) => Ordering::Equal,
-            (true, false) => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            (false, false) => self.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal),
-        }
+        // Of one NaN, which is positive, and one zero: the order of all floats has NaN last.
+        self.0.total_cmp(&other.0)
     }
 }
 
@@ -110,16 +106,9 @@ impl Number {
             serde_json::Value::Number(number) => number.as_f64().map(Number),
             serde_json::Value::Null => Some(Number(f64::NAN)),
             serde_json::Value::String(text) => {
-                let text = text.trim();
-                let (sign, magnitude) = match text.strip_prefix('-') {
-                    Some(rest) => (-1.0, rest),
-                    None => (1.0, text.strip_prefix('+').unwrap_or(text)),
-                };
-                match magnitude.to_ascii_lowercase().as_str() {
-                    "nan" => Some(Number(f64::NAN)),
-                    "inf" | "infinity" => Some(Number(sign * f64::INFINITY)),
-                    _ => None,
-                }
+                // Of texts only `NaN`, `inf` and `Infinity` in their spellings.
+                let has_digits = text.contains(|char: char| char.is_ascii_digit());
+                text.trim().parse().ok().filter(|_| !has_digits).map(Number)
             }
             _ => None,
         }
@@ -127,14 +116,10 @@ impl Number {
 
     /// The JSON form.
     pub fn to_json(self) -> serde_json::Value {
-        if self.0.is_finite() {
-            serde_json::Value::from(self.0)
-        } else if self.0.is_nan() {
-            serde_json::Value::from("NaN")
-        } else if self.0 > 0.0 {
-            serde_json::Value::from("Infinity")
-        } else {
-            serde_json::Value::from("-Infinity")
+        match self.0 {
+            number if number.is_finite() => number.into(),
+            number if number.is_nan() => "NaN".into(),
+            number => if number > 0.0 { "Infinity" } else { "-Infinity" }.into(),
         }
     }
 }
@@ -221,14 +206,8 @@ pub mod lossless {
 /// A number with so many significant digits, without zeros at its end; `NaN`, `inf` and `-inf` by
 /// these names.
 pub fn significant(value: f64, digits: usize) -> String {
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "inf".to_owned() } else { "-inf".to_owned() };
-    }
-    if value == 0.0 {
-        return "0".to_owned();
+    if !value.is_finite() || value == 0.0 {
+        return (value + 0.0).to_string();
     }
     // Rounding can carry into the next power of ten: the exponent is read after it.
     let scientific = format!("{value:.*e}", digits.saturating_sub(1));

@@ -136,8 +136,8 @@ pub struct Params(BTreeMap<String, Value>);
 
 impl Params {
     /// No parameters.
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Params(BTreeMap::new())
     }
 
     /// The value of `name`, if the parameter is active.

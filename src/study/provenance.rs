@@ -129,15 +129,38 @@ pub fn short(digest: &str) -> &str {
     digest.get(..SHOWN).unwrap_or(digest)
 }
 
+/// How digests are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Digests {
+    Whole,
+    Short,
+}
+
+impl Digests {
+    fn shown(self, digest: &str) -> &str {
+        if self == Digests::Short { short(digest) } else { digest }
+    }
+}
+
 impl Provenance {
     /// What is to be said of it, by title, whole digests included: two lineages with the same facts
     /// are the same.
     pub fn facts(&self) -> Vec<(String, String)> {
+        self.facts_with(Digests::Whole)
+    }
+
+    /// The same, with the beginnings of digests.
+    pub fn short_facts(&self) -> Vec<(String, String)> {
+        self.facts_with(Digests::Short)
+    }
+
+    fn facts_with(&self, digests: Digests) -> Vec<(String, String)> {
+        let fact = |title: &str, text: String| (title.to_owned(), text);
         let mut facts = vec![
-            ("code".to_owned(), self.code.in_words(false)),
-            ("command".to_owned(), self.command.join(" ")),
-            ("directory".to_owned(), self.directory.clone()),
-            ("hpsearch".to_owned(), self.hpsearch.in_words(false)),
+            fact("code", self.code.in_words(digests)),
+            fact("command", self.command.join(" ")),
+            fact("directory", self.directory.clone()),
+            fact("hpsearch", self.hpsearch.in_words(digests)),
         ];
         facts.extend(self.machine.facts());
         if !self.environment.is_empty() {
@@ -146,22 +169,9 @@ impl Provenance {
                 .iter()
                 .map(|variable| format!("{} {}", variable.name, short(&variable.digest)))
                 .collect();
-            facts.push(("environment".to_owned(), variables.join(", ")));
+            facts.push(fact("environment", variables.join(", ")));
         }
-        facts.extend(self.files.iter().map(|file| (file.role.clone(), file.in_words(false))));
-        facts
-    }
-
-    /// The same, with the beginnings of digests.
-    pub fn short_facts(&self) -> Vec<(String, String)> {
-        let mut facts = self.facts();
-        let files = self.files.iter().map(|file| file.in_words(true));
-        let first_file = facts.len() - self.files.len();
-        for ((_, text), short) in facts[first_file..].iter_mut().zip(files) {
-            *text = short;
-        }
-        facts[0].1 = self.code.in_words(true);
-        facts[3].1 = self.hpsearch.in_words(true);
+        facts.extend(self.files.iter().map(|file| fact(&file.role, file.in_words(digests))));
         facts
     }
 
@@ -268,69 +278,52 @@ pub fn masked_override(word: &str) -> String {
     }
 }
 
-fn digest_in_words(digest: &str, brief: bool) -> &str {
-    if brief { short(digest) } else { digest }
-}
-
 impl Code {
-    fn in_words(&self, brief: bool) -> String {
-        match self {
-            Code::Unknown(why) => format!("unknown: {why}"),
+    fn in_words(&self, digests: Digests) -> String {
+        let (commit, branch, changes, untracked) = match self {
+            Code::Unknown(why) => return format!("unknown: {why}"),
             Code::Commit { commit, branch, changes, untracked } => {
-                let branch =
-                    branch.as_ref().map(|branch| format!(" on {branch}")).unwrap_or_default();
-                let changes = match changes {
-                    None => ", no changes".to_owned(),
-                    Some(Changes { digest, bytes, cut, files }) => {
-                        let cut = if *cut { ", cut" } else { "" };
-                        let files = if *files == 1 {
-                            "1 file".to_owned()
-                        } else {
-                            format!("{files} files")
-                        };
-                        format!(
-                            ", {files} changed (difference {}, {bytes} bytes{cut})",
-                            digest_in_words(digest, brief)
-                        )
-                    }
-                };
-                let untracked = match untracked.len() {
-                    0 => String::new(),
-                    1 => format!(", {} unknown to git", untracked[0]),
-                    more if brief => format!(", {more} files unknown to git"),
-                    _ => format!(", unknown to git: {}", untracked.join(" ")),
-                };
-                format!("commit {}{branch}{changes}{untracked}", digest_in_words(commit, brief))
+                (digests.shown(commit), branch, changes, untracked)
             }
-        }
+        };
+        let branch = branch.as_ref().map(|branch| format!(" on {branch}")).unwrap_or_default();
+        let changes = match changes {
+            None => ", no changes".to_owned(),
+            Some(Changes { digest, bytes, cut, files }) => format!(
+                ", {files} file{} changed (difference {}, {bytes} bytes{})",
+                if *files == 1 { "" } else { "s" },
+                digests.shown(digest),
+                if *cut { ", cut" } else { "" }
+            ),
+        };
+        let untracked = match untracked.len() {
+            0 => String::new(),
+            1 => format!(", {} unknown to git", untracked[0]),
+            more if digests == Digests::Short => format!(", {more} files unknown to git"),
+            _ => format!(", unknown to git: {}", untracked.join(" ")),
+        };
+        format!("commit {commit}{branch}{changes}{untracked}")
     }
 }
 
 impl Build {
-    fn in_words(&self, brief: bool) -> String {
-        let digest = self
-            .digest
-            .as_ref()
-            .map(|digest| format!(", program {}", digest_in_words(digest, brief)))
-            .unwrap_or_default();
-        format!("{}{digest}", self.version)
+    fn in_words(&self, digests: Digests) -> String {
+        match &self.digest {
+            Some(digest) => format!("{}, program {}", self.version, digests.shown(digest)),
+            None => self.version.clone(),
+        }
     }
 }
 
 impl Machine {
     fn facts(&self) -> Vec<(String, String)> {
-        let gpus = if self.gpus.is_empty() {
-            "none".to_owned()
-        } else {
-            self.gpus
-                .iter()
-                .map(|gpu| format!("{}, driver {}", gpu.name, gpu.driver))
-                .collect::<Vec<_>>()
-                .join("; ")
+        let gpu = |gpu: &GpuKind| format!("{}, driver {}", gpu.name, gpu.driver);
+        let gpus = match self.gpus.as_slice() {
+            [] => "none".to_owned(),
+            gpus => gpus.iter().map(gpu).collect::<Vec<_>>().join("; "),
         };
         let processor = if self.processor.is_empty() { "unknown" } else { &self.processor };
-        let cores =
-            if self.cores == 1 { "1 core".to_owned() } else { format!("{} cores", self.cores) };
+        let cores = format!("{} core{}", self.cores, if self.cores == 1 { "" } else { "s" });
         vec![
             ("host".to_owned(), self.host.clone()),
             ("system".to_owned(), self.system.clone()),
@@ -344,9 +337,8 @@ impl SourceFile {
     /// What files are that a command names.
     pub const PROGRAM: &'static str = "program";
 
-    fn in_words(&self, brief: bool) -> String {
-        let digest =
-            self.digest.as_ref().map_or("not read", |digest| digest_in_words(digest, brief));
+    fn in_words(&self, digests: Digests) -> String {
+        let digest = self.digest.as_deref().map_or("not read", |digest| digests.shown(digest));
         format!("{}, {} bytes, {digest}", self.path, self.bytes)
     }
 }
@@ -368,25 +360,16 @@ mod tests {
 
     #[test]
     fn overrides_of_the_environment_lose_their_values() {
-        let words = [
-            "run",
-            "--set",
-            "command.env.A=b",
-            "--set=command.env.A=b",
-            "\"command\".'env'.A = b",
-            "command={env={A=1}}",
-            "budget.trials=3",
+        let env = ["command.env.A=b", "--set=command.env.A=b", "\"command\".'env'.A = b"];
+        let [words, masked] = [
+            [&["run", "--set"], &env[..], &["command={env={A=1}}", "budget.trials=3"]].concat(),
+            [
+                &["run", "--set", "command.env.A=...", "--set=command.env.A=..."][..],
+                &["\"command\".'env'.A =...", "command=...", "budget.trials=3"],
+            ]
+            .concat(),
         ];
         let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-        let masked = [
-            "run",
-            "--set",
-            "command.env.A=...",
-            "--set=command.env.A=...",
-            "\"command\".'env'.A =...",
-            "command=...",
-            "budget.trials=3",
-        ];
         assert_eq!(masked_command(&words), masked);
     }
 }

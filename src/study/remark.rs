@@ -40,26 +40,6 @@ pub enum RemarkKind {
 }
 
 impl RemarkKind {
-    /// The word of `--json`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RemarkKind::NotJson => "not_json",
-            RemarkKind::Reserved => "reserved",
-            RemarkKind::Step => "step",
-            RemarkKind::Value => "value",
-            RemarkKind::Empty => "empty",
-            RemarkKind::Misplaced => "misplaced",
-            RemarkKind::StandardError => "standard_error",
-            RemarkKind::TooLong => "too_long",
-            RemarkKind::Checkpoint => "checkpoint",
-            RemarkKind::Uncopied => "uncopied",
-            RemarkKind::Superseded => "superseded",
-            RemarkKind::Pattern => "pattern",
-            RemarkKind::Repeated => "repeated",
-            RemarkKind::WentBack => "went_back",
-        }
-    }
-
     /// Whether something that was printed is lost.
     pub fn is_loss(self) -> bool {
         !matches!(
@@ -227,25 +207,5 @@ mod tests {
         let text = Remark::new(RemarkKind::Checkpoint, why).text();
         assert!(text.starts_with(why) && text.contains(": the trial cannot continue from it; "));
         assert!(text.ends_with("a path of its own, such as one in HPSEARCH_CHECKPOINT_DIR"));
-    }
-
-    #[test]
-    fn every_kind_has_one_word_in_the_journal_and_in_json() {
-        let kinds = [
-            RemarkKind::NotJson,
-            RemarkKind::Reserved,
-            RemarkKind::Step,
-            RemarkKind::Value,
-            RemarkKind::Empty,
-            RemarkKind::Misplaced,
-            RemarkKind::StandardError,
-            RemarkKind::TooLong,
-            RemarkKind::Checkpoint,
-            RemarkKind::Repeated,
-            RemarkKind::WentBack,
-        ];
-        for kind in kinds {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
-        }
     }
 }

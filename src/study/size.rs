@@ -70,19 +70,8 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_refused() {
-        for text in [
-            "",
-            "50",
-            "GiB",
-            "50 gigabytes",
-            "-1GiB",
-            "0GiB",
-            "1e9B",
-            "1..5GiB",
-            "9999999TiB",
-            "1GiB2MiB",
-            "٣GiB",
-        ] {
+        let wrong = "|50|GiB|50 gigabytes|-1GiB|0GiB|1e9B|1..5GiB|9999999TiB|1GiB2MiB|٣GiB";
+        for text in wrong.split('|') {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -46,6 +46,11 @@ pub struct Dimension {
 }
 
 impl Dimension {
+    /// A parameter that is always active.
+    pub fn new(name: impl Into<String>, distribution: Distribution) -> Self {
+        Dimension { name: name.into(), distribution, prior: None, when: None }
+    }
+
     /// Whether the parameter is active, given the values of its parents.
     pub fn is_active(&self, params: &Params) -> bool {
         self.when.as_ref().is_none_or(|condition| condition.holds(params))
@@ -458,21 +463,22 @@ mod tests {
         when: Option<(&str, Vec<Value>)>,
     ) -> Dimension {
         let when = when.map(|(parent, values)| Condition(vec![(parent.into(), values)]));
-        Dimension { name: name.into(), distribution, prior: None, when }
+        Dimension { when, ..Dimension::new(name, distribution) }
+    }
+
+    fn int(low: i64, high: i64) -> Distribution {
+        Distribution::int(low, high, Scale::Linear, 1).unwrap()
+    }
+
+    fn choice(choices: [&str; 2]) -> Distribution {
+        Distribution::choice(choices.map(Value::from).into()).unwrap()
     }
 
     fn optimizer_space() -> Space {
+        let momentum = Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
         Space::new(vec![
-            dimension(
-                "momentum",
-                Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
-                Some(("optim", vec!["sgd".into()])),
-            ),
-            dimension(
-                "optim",
-                Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(),
-                None,
-            ),
+            dimension("momentum", momentum, Some(("optim", vec!["sgd".into()]))),
+            dimension("optim", choice(["sgd", "adamw"]), None),
         ])
         .unwrap()
     }
@@ -499,11 +505,8 @@ mod tests {
     #[test]
     fn all_that_is_wrong_with_a_part_of_a_point_is_found() {
         let space = optimizer_space();
-        let params = |pairs: &[(&str, Value)]| {
-            pairs
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone()))
-                .collect::<Params>()
+        let params = |pairs: &[(&str, Value)]| -> Params {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
         };
         assert_eq!(space.problems(&params(&[("momentum", 0.5.into())])), []);
         assert_eq!(
@@ -525,7 +528,7 @@ mod tests {
 
     #[test]
     fn circles_and_impossible_conditions_are_refused() {
-        let choice = || Distribution::choice(vec!["a".into(), "b".into()]).unwrap();
+        let choice = || choice(["a", "b"]);
         let circle = Space::new(vec![
             dimension("x", choice(), Some(("y", vec!["a".into()]))),
             dimension("y", choice(), Some(("x", vec!["a".into()]))),
@@ -541,32 +544,18 @@ mod tests {
     #[test]
     fn the_number_of_points_respects_conditions() {
         let space = Space::new(vec![
-            dimension(
-                "optim",
-                Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(),
-                None,
-            ),
-            dimension(
-                "momentum",
-                Distribution::int(0, 2, Scale::Linear, 1).unwrap(),
-                Some(("optim", vec!["sgd".into()])),
-            ),
-            dimension("layers", Distribution::int(1, 4, Scale::Linear, 1).unwrap(), None),
-        ])
-        .unwrap();
-        assert_eq!(space.cardinality(), Some((3 + 1) * 4));
+            dimension("optim", choice(["sgd", "adamw"]), None),
+            dimension("momentum", int(0, 2), Some(("optim", vec!["sgd".into()]))),
+            dimension("layers", int(1, 4), None),
+        ]);
+        assert_eq!(space.unwrap().cardinality(), Some((3 + 1) * 4));
     }
 
     #[test]
     fn wide_parents_are_counted_without_going_through_their_values() {
-        let wide = Distribution::int(1, 4_000_000_000, Scale::Linear, 1).unwrap();
         let space = Space::new(vec![
-            dimension("wide", wide, None),
-            dimension(
-                "child",
-                Distribution::int(1, 3, Scale::Linear, 1).unwrap(),
-                Some(("wide", vec![Value::Int(7)])),
-            ),
+            dimension("wide", int(1, 4_000_000_000), None),
+            dimension("child", int(1, 3), Some(("wide", vec![Value::Int(7)]))),
         ]);
         assert_eq!(space.unwrap().cardinality(), Some(4_000_000_000 - 1 + 3));
     }
@@ -578,15 +567,15 @@ mod tests {
         assert_eq!(serde_json::from_str::<Space>(&text).unwrap(), space);
     }
 
+    /// A flag, active when another is on.
+    fn flag(name: &str, when: Option<&str>) -> Dimension {
+        dimension(name, int(0, 1), when.map(|parent| (parent, vec![1i64.into()])))
+    }
+
     fn chain(length: usize) -> Result<Space, SpaceError> {
-        let flag = || Distribution::int(0, 1, Scale::Linear, 1).unwrap();
         let parameter = |index: usize| match index {
-            0 => dimension("p0", flag(), None),
-            _ => dimension(
-                &format!("p{index}"),
-                flag(),
-                Some((&format!("p{}", index - 1), vec![1i64.into()])),
-            ),
+            0 => flag("p0", None),
+            _ => flag(&format!("p{index}"), Some(&format!("p{}", index - 1))),
         };
         Space::new((0..length).map(parameter).collect())
     }
@@ -599,28 +588,18 @@ mod tests {
 
     #[test]
     fn thirty_flags_with_a_parameter_each_are_counted_at_once() {
-        let flag = || Distribution::int(0, 1, Scale::Linear, 1).unwrap();
         let pairs = (0..30).flat_map(|index| {
-            let (name, when) = (format!("flag{index}"), format!("with{index}"));
-            [
-                dimension(&name, flag(), None),
-                dimension(&when, flag(), Some((&name, vec![1i64.into()]))),
-            ]
+            let (name, child) = (format!("flag{index}"), format!("with{index}"));
+            [flag(&name, None), flag(&child, Some(&name))]
         });
         assert_eq!(Space::new(pairs.collect()).unwrap().cardinality(), Some(3u64.pow(30)));
     }
 
     #[test]
     fn a_space_that_would_take_ages_to_count_is_given_up() {
-        let flag = || Distribution::int(0, 1, Scale::Linear, 1).unwrap();
-        let flags = (0..30).map(|index| dimension(&format!("flag{index}"), flag(), None));
-        let others = (0..30).map(|index| {
-            dimension(
-                &format!("with{index}"),
-                flag(),
-                Some((&format!("flag{index}"), vec![1i64.into()])),
-            )
-        });
+        let flags = (0..30).map(|index| flag(&format!("flag{index}"), None));
+        let others =
+            (0..30).map(|index| flag(&format!("with{index}"), Some(&format!("flag{index}"))));
         assert_eq!(Space::new(flags.chain(others).collect()).unwrap().cardinality(), None);
     }
 }

@@ -112,18 +112,19 @@ pub struct Extension {
     /// Running time more.
     pub time: Duration,
     /// Device-hours more.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub device_hours: f64,
     /// Money more.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub cost: f64,
 }
 
 /// The largest integer that a store holds: trials, and microseconds.
 pub const LARGEST_WHOLE: u64 = i64::MAX.unsigned_abs();
 
-fn is_zero(number: &f64) -> bool {
-    *number == 0.0
+/// Whether a field that older versions did not have is at its default, and is not written.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Extension {
@@ -321,16 +322,6 @@ impl ArgsStyle {
     /// The words of the study file.
     pub const WORDS: &'static [&'static str] = &["dashes", "equals", "hydra"];
 
-    /// The style that `word` means.
-    pub fn parse(word: &str) -> Option<Self> {
-        match word {
-            "dashes" => Some(ArgsStyle::Dashes),
-            "equals" => Some(ArgsStyle::Equals),
-            "hydra" => Some(ArgsStyle::Hydra),
-            _ => None,
-        }
-    }
-
     /// Whether a boolean is written as a flag or left out, rather than as `true` and `false`.
     pub fn has_flags(self) -> bool {
         matches!(self, ArgsStyle::Dashes | ArgsStyle::Equals)
@@ -361,13 +352,6 @@ pub struct ArgsRules {
     pub inactive: Inactive,
 }
 
-impl ArgsRules {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
-    fn is_default(&self) -> bool {
-        *self == ArgsRules::default()
-    }
-}
-
 /// Where the metrics of a program are found that knows nothing of hpsearch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -375,12 +359,6 @@ pub struct MetricSources {
     /// Regular expressions over its lines; see [`super::printed_metrics`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pattern: Vec<String>,
-}
-
-impl MetricSources {
-    fn is_empty(&self) -> bool {
-        *self == MetricSources::default()
-    }
 }
 
 /// What a trial runs.
@@ -403,10 +381,10 @@ pub enum Program {
         /// Variables added to the environment.
         env: BTreeMap<String, EnvironmentValue>,
         /// How parameters become words.
-        #[serde(default, skip_serializing_if = "ArgsRules::is_default")]
+        #[serde(default, skip_serializing_if = "is_default")]
         args: ArgsRules,
         /// Where its metrics are found besides its reports.
-        #[serde(default, skip_serializing_if = "MetricSources::is_empty")]
+        #[serde(default, skip_serializing_if = "is_default")]
         metrics: MetricSources,
     },
     /// A Rust closure of the program that links the library.
@@ -432,7 +410,7 @@ pub struct DevicesSpec {
     pub trials_per_device: Option<u32>,
     /// Whether devices share themselves out instead, by what trials take and do there
     /// (`trials_per_device = "auto"`).
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub packed: bool,
     /// Bytes that trials may take together on each device that shares itself out; `None`: all that
     /// there are.
@@ -469,8 +447,11 @@ pub enum FailureCause {
     WorkerLost,
     /// `trial_time` or `stall_time` passed.
     Timeout,
-    /// The program itself said so: an exit code, an exception, no value.
+    /// The program itself said so: an exception, no value.
     Program,
+    /// A command ended with this exit status: 128 and the signal's number where a signal ended it,
+    /// as shells have it. Stores of older versions have `Program` instead.
+    Exit(i32),
 }
 
 /// Which failed attempts are started again.
@@ -575,13 +556,13 @@ pub struct StudySpec {
     /// What to do with repeated proposals.
     pub duplicates: Duplicates,
     /// Whether decisions must not depend on who is faster.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub deterministic: bool,
     /// Runs of each configuration that completes.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub replicates: u32,
     /// How many of the best configurations are run again on fresh seeds at the end.
-    #[serde(default, skip_serializing_if = "is_no_race")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub race: u32,
     /// When it ends.
     pub budget: Budget,
@@ -623,16 +604,6 @@ fn one() -> u32 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
 fn is_one(number: &u32) -> bool {
     *number == 1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
-fn is_no_race(number: &u32) -> bool {
-    *number == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
-fn is_false(flag: &bool) -> bool {
-    !*flag
 }
 
 impl StudySpec {

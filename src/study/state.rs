@@ -8,11 +8,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::study::checkpoint::Checkpoint;
 use crate::study::configuration::{self, Run};
 use crate::study::constraint::{self, Constraint};
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::finalists::Race;
 use crate::study::metric::{Direction, Score};
 use crate::study::spec::{Extension, StudySpec, ValueRule};
@@ -22,7 +24,7 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{DecisionAtStep, Note, Trial, TrialNumber, TrialState};
 
 /// How many trials are in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Waiting for a slot.
     pub queued: u64,
@@ -261,39 +263,36 @@ impl StudyState {
     /// part stays readable.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::FinalistsChosen { .. }
-            | Event::FinalistDropped { .. }
-            | Event::FinalistWon { .. }
-            | Event::WinnerTested { .. } => {
-                Race::apply(&mut self.race, event);
-            }
-            Event::RunnerStarted { .. }
-            | Event::RunnerDescribed { .. }
-            | Event::ResultsKnown { .. }
-            | Event::AttemptLaunched { .. }
-            | Event::RequestServed { .. }
-            | Event::DiskExceeded { .. } => {}
-            Event::RunnerStopped { ran_micros, heard, device_micros, .. } => {
+            Event::Runner(RunnerEvent::Started { .. } | RunnerEvent::Described { .. }) => {}
+            Event::Runner(RunnerEvent::Stopped { ran_micros, heard, device_micros, .. }) => {
                 self.ran_micros += ran_micros;
                 self.busy_micros += device_micros;
                 self.killed_at = *heard;
             }
-            Event::StudyFinished { reason } => self.finished = Some(reason.clone()),
-            Event::StudyReopened { .. } => self.finished = None,
-            Event::StudyPaused { reason } => self.paused = Some(reason.clone()),
-            Event::StudyResumed { .. } => self.paused = None,
-            Event::SlotsChanged { .. }
-            | Event::ConcurrencyChanged { .. }
-            | Event::ConfigurationsSkipped { .. } => {}
-            Event::DevicePaused { device } => drop(self.paused_devices.insert(device.clone())),
-            Event::DeviceResumed { device } => drop(self.paused_devices.remove(device)),
-            Event::BudgetExtended { by } => self.extension = self.extension.and(*by),
-            Event::Noted { trial: None, text } => self.notes.push(Note { at, text: text.clone() }),
-            Event::Tagged { trial: None, tag, present } => set_tag(&mut self.tags, tag, *present),
-            Event::TrialCreated { trial, params, origin } => {
+            Event::Study(event) => match event {
+                StudyEvent::Finished { reason } => self.finished = Some(reason.clone()),
+                StudyEvent::Reopened { .. } => self.finished = None,
+                StudyEvent::Paused { reason } => self.paused = Some(reason.clone()),
+                StudyEvent::Resumed { .. } => self.paused = None,
+                StudyEvent::BudgetExtended { by } => self.extension = self.extension.and(*by),
+                StudyEvent::Noted { text } => self.notes.push(Note { at, text: text.clone() }),
+                StudyEvent::Tagged { tag, present } => set_tag(&mut self.tags, tag, *present),
+                StudyEvent::RequestServed { .. } | StudyEvent::DiskExceeded { .. } => {}
+            },
+            Event::Finalists(event) => Race::apply(&mut self.race, event),
+            Event::Device(event) => match event {
+                DeviceEvent::Paused { device } => {
+                    self.paused_devices.insert(device.clone());
+                }
+                DeviceEvent::Resumed { device } => {
+                    self.paused_devices.remove(device);
+                }
+                DeviceEvent::SlotsChanged { .. } | DeviceEvent::ConcurrencyChanged { .. } => {}
+            },
+            Event::Trial(trial, TrialEvent::Created { params, origin }) => {
                 self.create(at, *trial, params.clone(), origin.clone())
             }
-            _ => self.apply_to_trial(at, event),
+            Event::Trial(trial, event) => self.apply_to_trial(at, *trial, event),
         }
     }
 
@@ -311,18 +310,13 @@ impl StudyState {
         self.trials.push(Trial::new(number, params, origin, at));
     }
 
-    fn apply_to_trial(&mut self, at: Timestamp, event: &Event) {
-        let Some(trial) = event
-            .trial()
-            .and_then(|number| usize::try_from(number.0).ok())
-            .and_then(|index| self.trials.get_mut(index))
-        else {
-            return;
-        };
+    fn apply_to_trial(&mut self, at: Timestamp, number: TrialNumber, event: &TrialEvent) {
+        let index = usize::try_from(number.0).unwrap_or(usize::MAX);
+        let Some(trial) = self.trials.get_mut(index) else { return };
         let before = trial.state;
         self.changes.note(trial.number);
         match event {
-            Event::AttemptStarted { attempt, slot, until, device_micros, .. } => {
+            TrialEvent::AttemptStarted { attempt, slot, until, device_micros, .. } => {
                 self.busy_micros += device_micros;
                 trial.state = TrialState::Running;
                 trial.attempts = attempt.0.saturating_add(1);
@@ -336,26 +330,26 @@ impl StudyState {
                     race.void = true;
                 }
             }
-            Event::Reported { step, metrics, .. } => {
+            TrialEvent::Reported { step, metrics, .. } => {
                 if let Some(value) = metrics.get(&self.metric) {
                     insert_report(&mut trial.curve, *step, value);
                 }
                 trial.last_metrics = metrics.clone();
             }
-            Event::Decided { step, verdict, .. } => {
+            TrialEvent::Decided { step, verdict, .. } => {
                 trial.decisions.retain(|decision| decision.step != *step);
                 let position = trial.decisions.partition_point(|decision| decision.step < *step);
                 trial
                     .decisions
                     .insert(position, DecisionAtStep { step: *step, verdict: verdict.clone() });
             }
-            Event::CheckpointSaved { step, path, bytes, .. } => {
+            TrialEvent::CheckpointSaved { step, path, bytes, .. } => {
                 self.paths.take_out(trial, path);
                 self.paths
                     .put_in(trial, Checkpoint { step: *step, path: path.clone(), bytes: *bytes });
             }
-            Event::CheckpointDropped { path, .. } => self.paths.take_out(trial, path),
-            Event::AttemptEnded { end, device_micros, .. } => {
+            TrialEvent::CheckpointDropped { path, .. } => self.paths.take_out(trial, path),
+            TrialEvent::AttemptEnded { end, device_micros, .. } => {
                 if matches!(end, AttemptEnd::Failed(_)) {
                     trial.failures += 1;
                 }
@@ -372,22 +366,22 @@ impl StudyState {
                 trial.busy_micros += spent;
                 self.busy_micros += device_micros.unwrap_or(spent);
             }
-            Event::TrialQueued { until, reason, .. } => {
+            TrialEvent::Queued { until, reason, .. } => {
                 trial.state = TrialState::Queued;
                 trial.until = *until;
                 trial.hold = None;
                 trial.reason = Some(reason.clone());
                 unfinish(trial);
             }
-            Event::TrialPaused { reason, hold, .. } => {
+            TrialEvent::Paused { reason, hold, .. } => {
                 trial.state = TrialState::Paused;
                 trial.hold = *hold;
                 trial.reason = Some(reason.clone());
                 unfinish(trial);
             }
-            Event::TrialHeld { hold, .. } => trial.hold = *hold,
-            Event::LimitsBroken { violation, .. } => trial.violation = Some(*violation),
-            Event::TrialContinued { until, from, .. } => {
+            TrialEvent::Held { hold, .. } => trial.hold = *hold,
+            TrialEvent::LimitsBroken { violation, .. } => trial.violation = Some(*violation),
+            TrialEvent::Continued { until, from, .. } => {
                 trial.state = TrialState::Queued;
                 trial.until = Some(*until);
                 trial.hold = None;
@@ -395,9 +389,9 @@ impl StudyState {
                 trial.reason = Some(continues(self.clock, *until));
                 unfinish(trial);
             }
-            Event::Noted { text, .. } => trial.notes.push(Note { at, text: text.clone() }),
-            Event::Tagged { tag, present, .. } => set_tag(&mut trial.tags, tag, *present),
-            Event::TrialFinished { state, value, reason, .. } => {
+            TrialEvent::Noted { text } => trial.notes.push(Note { at, text: text.clone() }),
+            TrialEvent::Tagged { tag, present } => set_tag(&mut trial.tags, tag, *present),
+            TrialEvent::Finished { state, value, reason, .. } => {
                 trial.state = *state;
                 trial.value = *value;
                 trial.hold = None;
@@ -405,7 +399,11 @@ impl StudyState {
                 trial.reason.clone_from(reason);
                 trial.finished = Some(at);
             }
-            _ => {}
+            TrialEvent::Created { .. }
+            | TrialEvent::AttemptLaunched { .. }
+            | TrialEvent::Remarked { .. }
+            | TrialEvent::ResultsKnown
+            | TrialEvent::ConfigurationsSkipped { .. } => return,
         }
         let after = trial.state;
         if trial.origin.is_race() {

@@ -122,16 +122,10 @@ mod tests {
             (30, 2.042, 2.750),
         ];
         for (freedom, wide, wider) in table {
-            assert!(
-                (student_quantile(0.95, freedom) - wide).abs() < 6e-4,
-                "{freedom}: {}",
-                student_quantile(0.95, freedom)
-            );
-            assert!(
-                (student_quantile(0.99, freedom) - wider).abs() < 6e-4,
-                "{freedom}: {}",
-                student_quantile(0.99, freedom)
-            );
+            for (level, expected) in [(0.95, wide), (0.99, wider)] {
+                let found = student_quantile(level, freedom);
+                assert!((found - expected).abs() < 6e-4, "{level} {freedom}: {found}");
+            }
         }
     }
 
@@ -153,17 +147,13 @@ mod tests {
     #[test]
     fn a_difference_is_as_likely_as_the_t_test_says() {
         // R: t.test(c(0.1, 0.2, 0.15), alternative = "greater")$p.value
-        assert!(
-            (chance_of_above_zero(&[0.1, 0.2, 0.15]) - 0.017_547).abs() < 1e-4,
-            "{}",
-            chance_of_above_zero(&[0.1, 0.2, 0.15])
-        );
-        let symmetric =
-            chance_of_above_zero(&[-0.1, -0.2, -0.15]) + chance_of_above_zero(&[0.1, 0.2, 0.15]);
+        let above = chance_of_above_zero(&[0.1, 0.2, 0.15]);
+        assert!((above - 0.017_547).abs() < 1e-4, "{above}");
+        let symmetric = chance_of_above_zero(&[-0.1, -0.2, -0.15]) + above;
         assert!((symmetric - 1.0).abs() < 1e-12);
         assert_eq!(chance_of_above_zero(&[0.2, 0.2, 0.2]), 0.0);
-        assert_eq!(chance_of_above_zero(&[0.0, 0.0]), 1.0);
-        assert_eq!(chance_of_above_zero(&[0.4]), 1.0);
-        assert_eq!(chance_of_above_zero(&[f64::NAN, 0.4]), 1.0);
+        for uncertain in [&[0.0, 0.0][..], &[0.4], &[f64::NAN, 0.4]] {
+            assert_eq!(chance_of_above_zero(uncertain), 1.0, "{uncertain:?}");
+        }
     }
 }

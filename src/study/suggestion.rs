@@ -33,16 +33,23 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("if", "when"),
     ("method", "type"),
     ("name", "type"),
+    ("number", "trial"),
+    ("output_dir", "trial_dir"),
 ];
 
 /// Least Jaro-Winkler similarity of a suggestion: one slip in a short word, two in a long one.
 const LEAST_SIMILARITY: f64 = 0.8;
 
 /// The one of `candidates` that `word` most likely means, if any is near: by another spelling, a
-/// synonym, its initials or beginning (`lr`), or a slip. The last part of a dotted name stands for
+/// synonym, its initials or beginning (`lr`), its letters in another order, or a slip. The last part of a dotted name stands for
 /// the whole; of equals, the first is taken.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
+    let sorted = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
     let word = plain(word);
     let synonyms: Vec<&str> =
         SYNONYMS.iter().filter(|(from, _)| *from == word).map(|(_, to)| *to).collect();
@@ -59,6 +66,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             2.0
         } else if word.len() > 1 && (initials == word || last.starts_with(&word)) {
             0.95
+        } else if word.len() > 2 && sorted(&word) == sorted(last) {
+            0.9
         } else {
             strsim::jaro_winkler(&word, &lower).max(strsim::jaro_winkler(&word, last))
         };
@@ -82,6 +91,7 @@ mod tests {
     fn slips_synonyms_and_other_spellings_find_their_word() {
         let keys = ["trials", "time", "target", "trial_time"];
         assert_eq!(nearest("trails", keys), Some("trials"));
+        assert_eq!(nearest("tmie", keys), Some("time"));
         assert_eq!(nearest("n_trials", keys), Some("trials"));
         assert_eq!(nearest("Trial-Time", keys), Some("trial_time"));
         assert_eq!(nearest("quantize", keys), None);

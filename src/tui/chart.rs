@@ -13,9 +13,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use super::look::{Look, Palette};
+use super::theme::{Palette, Theme};
 use crate::report::sparkline::Charset;
-use crate::report::wording::{count, shorten, width};
+use crate::report::wording::{count, width};
 use crate::study::space::Scale;
 use axis::{Cut, Range, Tick};
 use canvas::{Canvas, Pattern, Pen};
@@ -37,7 +37,7 @@ pub enum Mark {
 /// What a series is among the others, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// One of many in the backframe.
+    /// One of many in the background.
     Behind,
     /// The one with this index among those compared.
     Compared(usize),
@@ -58,8 +58,22 @@ pub struct Series<'a> {
     pub tone: Tone,
 }
 
+impl Series<'static> {
+    /// Points with a name.
+    pub fn new(name: impl Into<String>, mark: Mark, tone: Tone, points: Vec<(f64, f64)>) -> Self {
+        Series { name: name.into(), points: Cow::Owned(points), mark, tone }
+    }
+
+    /// Reports over steps, joined by lines.
+    pub fn curve(name: impl Into<String>, reports: &[(u64, f64)], tone: Tone) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "steps on an axis")]
+        let points = reports.iter().map(|(step, value)| (*step as f64, *value)).collect();
+        Series::new(name, Mark::Line, tone, points)
+    }
+}
+
 /// What an axis shows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
     /// Linear or logarithmic.
     pub scale: Scale,
@@ -78,14 +92,7 @@ pub struct Axis {
 impl Axis {
     /// A linear axis over everything there is.
     pub fn linear() -> Self {
-        Axis {
-            scale: Scale::Linear,
-            ends: None,
-            keep: Vec::new(),
-            cut: Cut::Nothing,
-            whole: false,
-            names: Vec::new(),
-        }
+        Axis::default()
     }
 
     /// The same for integers: steps, numbers of trials.
@@ -145,7 +152,7 @@ const CROWD: usize = 400;
 
 impl Chart<'_> {
     /// Draws the chart into `area` of `buffer`.
-    pub fn draw(&self, buffer: &mut Buffer, area: Rect, look: Look) {
+    pub fn draw(&self, buffer: &mut Buffer, area: Rect, theme: Theme) {
         let area = area.intersection(buffer.area);
         if area.is_empty() {
             return;
@@ -156,60 +163,55 @@ impl Chart<'_> {
             self.x.range(drawable.clone().map(|point| point.0)),
             self.y.range(drawable.map(|point| point.1)),
         ) else {
-            return self.draw_empty(buffer, area, look);
+            return self.draw_empty(buffer, area, theme);
         };
-        let frame = PlotFrame::new(self, &x, &y, area, look.charset);
-        let mut canvas = Canvas::new(frame.plot.width, frame.plot.height, look.charset);
+        let frame = PlotFrame::new(self, &x, &y, area, theme.charset);
+        let mut canvas = Canvas::new(frame.plot.width, frame.plot.height, theme.charset);
         let mut unseen = Unseen::default();
         for series in &self.series {
-            let pen = pen_of(&mut canvas, series, look);
-            draw_series(&mut canvas, series, (pen, symbol_of(series, look)), (&x, &y), &mut unseen);
-        }
-        frame.draw(buffer, look);
-        canvas.render(buffer, frame.plot);
-        self.draw_title(buffer, frame.title, unseen, look);
-        self.draw_legend(buffer, frame.legend, look);
-    }
-
-    fn draw_empty(&self, buffer: &mut Buffer, area: Rect, look: Look) {
-        let not_finite = self.series.iter().map(|series| series.points.len() as u64).sum();
-        self.draw_title(
-            buffer,
-            Rect { height: area.height.min(1), ..area },
-            Unseen { outside: 0, not_finite },
-            look,
-        );
-        let text = shorten(self.empty, usize::from(area.width), look.charset.cut());
-        let x = area.x + (area.width - columns(&text).min(area.width)) / 2;
-        if area.height > 1 {
-            buffer.set_stringn(
-                x,
-                area.y + area.height / 2,
-                &text,
-                usize::from(area.width),
-                look.dim(),
+            let Series { tone, .. } = *series;
+            let pen = canvas.pen(style_of(tone, theme), sign_of(tone), pattern_of(tone, theme));
+            draw_series(
+                &mut canvas,
+                series,
+                (pen, symbol_of(series, theme)),
+                (&x, &y),
+                &mut unseen,
             );
         }
+        frame.draw(buffer, theme);
+        canvas.render(buffer, frame.plot);
+        self.draw_title(buffer, frame.title, unseen, theme);
+        self.draw_legend(buffer, frame.legend, theme);
     }
 
-    fn draw_title(&self, buffer: &mut Buffer, area: Rect, unseen: Unseen, look: Look) {
+    fn draw_empty(&self, buffer: &mut Buffer, area: Rect, theme: Theme) {
+        let not_finite = self.series.iter().map(|series| series.points.len() as u64).sum();
+        let title = Rect { height: area.height.min(1), ..area };
+        self.draw_title(buffer, title, Unseen { outside: 0, not_finite }, theme);
+        let text = theme.shorten(self.empty, usize::from(area.width));
+        let x = area.x + (area.width - columns(&text).min(area.width)) / 2;
+        if area.height > 1 {
+            let y = area.y + area.height / 2;
+            buffer.set_stringn(x, y, &text, usize::from(area.width), theme.dim());
+        }
+    }
+
+    fn draw_title(&self, buffer: &mut Buffer, area: Rect, unseen: Unseen, theme: Theme) {
         if area.is_empty() {
             return;
         }
         let room = usize::from(area.width);
-        let note = unseen.said(look);
-        let title = shorten(
-            &self.title,
-            room.saturating_sub(if note.is_empty() { 0 } else { width(&note) + 2 }),
-            look.charset.cut(),
-        );
-        buffer.set_stringn(area.x, area.y, &title, room, look.strong());
+        let note = unseen.said(theme);
+        let taken = if note.is_empty() { 0 } else { width(&note) + 2 };
+        let title = theme.shorten(&self.title, room.saturating_sub(taken));
+        buffer.set_stringn(area.x, area.y, &title, room, theme.strong());
         if width(&title) + width(&note) < room {
-            buffer.set_stringn(area.right() - columns(&note), area.y, &note, room, look.dim());
+            buffer.set_stringn(area.right() - columns(&note), area.y, &note, room, theme.dim());
         }
     }
 
-    fn draw_legend(&self, buffer: &mut Buffer, area: Rect, look: Look) {
+    fn draw_legend(&self, buffer: &mut Buffer, area: Rect, theme: Theme) {
         if area.is_empty() {
             return;
         }
@@ -218,40 +220,33 @@ impl Chart<'_> {
             self.series.iter().filter(|series| !series.name.is_empty()).collect();
         // Compared ones in their order, whichever lies above the other.
         if named.iter().all(|series| matches!(series.tone, Tone::Compared(_))) {
-            named.sort_by_key(
-                |series| if let Tone::Compared(index) = series.tone { index } else { 0 },
-            );
+            let index = |tone| if let Tone::Compared(index) = tone { index } else { 0 };
+            named.sort_by_key(|series| index(series.tone));
         }
         for (index, series) in named.iter().enumerate() {
-            let text = format!("{} {}", sample(series, look), series.name);
+            let text = format!("{} {}", sample(series, theme), series.name);
             let left = named.len() - index;
             let more = format!("+{left}");
+            let all = usize::from(area.right().saturating_sub(column));
             // Room for the number of those that do not fit, unless this is the last.
-            let room = usize::from(area.right().saturating_sub(column))
-                .saturating_sub(if left > 1 { width(&more) + 1 } else { 0 });
+            let room = all.saturating_sub(if left > 1 { width(&more) + 1 } else { 0 });
             if width(&text) > room && index > 0 {
-                buffer.set_stringn(
-                    column,
-                    area.y,
-                    &more,
-                    usize::from(area.right().saturating_sub(column)),
-                    look.dim(),
-                );
+                buffer.set_stringn(column, area.y, &more, all, theme.dim());
                 return;
             }
-            let text = shorten(&text, room, look.charset.cut());
-            buffer.set_stringn(column, area.y, &text, room, style_of(series.tone, look));
+            let text = theme.shorten(&text, room);
+            buffer.set_stringn(column, area.y, &text, room, style_of(series.tone, theme));
             column = column.saturating_add(columns(&text) + 2);
         }
     }
 }
 
 impl Unseen {
-    fn said(self, look: Look) -> String {
+    fn said(self, theme: Theme) -> String {
         let outside =
             (self.outside > 0).then(|| format!("{} outside", count(self.outside, "point")));
         let not_finite = (self.not_finite > 0).then(|| format!("{} not finite", self.not_finite));
-        outside.into_iter().chain(not_finite).collect::<Vec<_>>().join(look.either(" · ", ", "))
+        outside.into_iter().chain(not_finite).collect::<Vec<_>>().join(theme.either(" · ", ", "))
     }
 }
 
@@ -270,18 +265,11 @@ fn draw_series(
     let few = series.points.len() <= CROWD;
     let mut before: Option<(f64, f64)> = None;
     for (at, value) in series.points.iter() {
-        let place = if at.is_finite() && value.is_finite() {
-            x.place(*at).zip(y.place(*value))
-        } else {
-            None
-        };
+        let is_finite = at.is_finite() && value.is_finite();
+        let place = x.place(*at).zip(y.place(*value)).filter(|_| is_finite);
         let Some((across, up)) = place else {
             // A logarithmic axis has no place for zero: such a point is outside of it.
-            *if at.is_finite() && value.is_finite() {
-                &mut unseen.outside
-            } else {
-                &mut unseen.not_finite
-            } += 1;
+            *if is_finite { &mut unseen.outside } else { &mut unseen.not_finite } += 1;
             before = None;
             continue;
         };
@@ -320,21 +308,21 @@ const SIGNS: [char; 6] = ['*', '+', 'x', 'o', '#', '@'];
 const PATTERNS: [Pattern; 3] = [Pattern::Solid, Pattern::Dashed, Pattern::Dotted];
 
 /// The style of a tone: also of a compared trial's name wherever it stands beside the chart.
-pub fn style_of(tone: Tone, look: Look) -> Style {
-    match (tone, look.palette) {
-        (Tone::Behind, _) => look.dim(),
+pub fn style_of(tone: Tone, theme: Theme) -> Style {
+    match (tone, theme.palette) {
+        (Tone::Behind, _) => theme.dim(),
         (Tone::Compared(index), Palette::Colours) => {
             Style::new().fg(COLOURS[index % COLOURS.len()])
         }
         (Tone::Compared(_), Palette::Monochrome) => Style::new(),
-        (Tone::Best, _) => look.good().add_modifier(Modifier::BOLD),
+        (Tone::Best, _) => theme.good().add_modifier(Modifier::BOLD),
     }
 }
 
 /// The character that stands for each point of a series, where dots would not do: what is to be
 /// found easily, and, where there are no colours, what lies behind other points.
-fn symbol_of(series: &Series<'_>, look: Look) -> Option<char> {
-    match (series.mark, series.tone, look.charset, look.palette) {
+fn symbol_of(series: &Series<'_>, theme: Theme) -> Option<char> {
+    match (series.mark, series.tone, theme.charset, theme.palette) {
         (Mark::Star, _, Charset::Unicode, _) => Some('◆'),
         (Mark::Star, _, Charset::Ascii, _) => Some('#'),
         (Mark::Dots, Tone::Behind, Charset::Unicode, Palette::Monochrome) => Some('×'),
@@ -351,27 +339,23 @@ fn sign_of(tone: Tone) -> char {
     }
 }
 
-fn pattern_of(tone: Tone, look: Look) -> Pattern {
-    match (tone, look.palette) {
+fn pattern_of(tone: Tone, theme: Theme) -> Pattern {
+    match (tone, theme.palette) {
         (Tone::Compared(index), Palette::Monochrome) => PATTERNS[index % PATTERNS.len()],
         _ => Pattern::Solid,
     }
 }
 
-fn pen_of(canvas: &mut Canvas, series: &Series<'_>, look: Look) -> Pen {
-    canvas.pen(style_of(series.tone, look), sign_of(series.tone), pattern_of(series.tone, look))
-}
-
 /// What a series looks like, for the legend.
-fn sample(series: &Series<'_>, look: Look) -> String {
+fn sample(series: &Series<'_>, theme: Theme) -> String {
     let sign = sign_of(series.tone);
-    if let Some(symbol) = symbol_of(series, look) {
+    if let Some(symbol) = symbol_of(series, theme) {
         return symbol.to_string();
     }
-    match (series.mark, look.charset) {
+    match (series.mark, theme.charset) {
         (Mark::Dots | Mark::Star, Charset::Unicode) => "•".to_owned(),
         (_, Charset::Ascii) => format!("{sign}{sign}"),
-        (Mark::Line | Mark::Steps, Charset::Unicode) => match pattern_of(series.tone, look) {
+        (Mark::Line | Mark::Steps, Charset::Unicode) => match pattern_of(series.tone, theme) {
             Pattern::Solid => "━━".to_owned(),
             Pattern::Dashed => "╍╍".to_owned(),
             Pattern::Dotted => "┈┈".to_owned(),

@@ -172,14 +172,14 @@ pub fn short_name<'a>(name: &'a str, spec: &StudySpec) -> &'a str {
 /// What a person chose: columns, and the order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Choices {
+pub struct TableSettings {
     /// Columns shown or hidden against the usual, by the names under which they are kept.
     columns: BTreeMap<String, bool>,
     /// What is sorted by, as a word of the sort language.
     pub sort: Option<String>,
 }
 
-impl Choices {
+impl TableSettings {
     /// Whether `column` is shown.
     pub fn shows(&self, column: &ColumnKey) -> bool {
         column.is_fixed()
@@ -211,23 +211,23 @@ mod tests {
 
     #[test]
     fn a_choice_against_the_usual_is_kept_and_its_return_is_forgotten() {
-        let mut choices = Choices::default();
+        let mut settings = TableSettings::default();
         let (curve, device) = (ColumnKey::Curve, ColumnKey::Device);
-        assert!(choices.shows(&curve) && !choices.shows(&device));
-        choices.toggle(&curve);
-        choices.toggle(&device);
-        assert!(!choices.shows(&curve) && choices.shows(&device));
-        let text = serde_json::to_string(&choices).unwrap();
-        assert_eq!(serde_json::from_str::<Choices>(&text).unwrap(), choices);
-        choices.toggle(&curve);
-        choices.toggle(&device);
-        assert_eq!(choices, Choices::default());
+        assert!(settings.shows(&curve) && !settings.shows(&device));
+        settings.toggle(&curve);
+        settings.toggle(&device);
+        assert!(!settings.shows(&curve) && settings.shows(&device));
+        let text = serde_json::to_string(&settings).unwrap();
+        assert_eq!(serde_json::from_str::<TableSettings>(&text).unwrap(), settings);
+        settings.toggle(&curve);
+        settings.toggle(&device);
+        assert_eq!(settings, TableSettings::default());
     }
 
     #[test]
     fn what_a_trial_is_known_by_cannot_be_hidden() {
-        let mut choices = Choices::default();
-        choices.toggle(&ColumnKey::Trial);
-        assert!(choices.shows(&ColumnKey::Trial));
+        let mut settings = TableSettings::default();
+        settings.toggle(&ColumnKey::Trial);
+        assert!(settings.shows(&ColumnKey::Trial));
     }
 }

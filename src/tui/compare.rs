@@ -8,11 +8,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 
-use super::chart::{Axis, Chart, Mark, Series, Tone, style_of};
-use super::look::Look;
-use crate::report::wording::{
-    duration, micros, number, one_line, param, shorten, value_cell, width,
-};
+use super::chart::{Axis, Chart, Series, Tone, style_of};
+use super::theme::Theme;
+use crate::report::wording::{duration, micros, number, one_line, param, value_cell, width};
 use crate::storage::{Curve, StorageError, StorageReader, StudyId};
 use crate::study::metric::Score;
 use crate::study::query::{SortKey, TrialQuery};
@@ -91,62 +89,48 @@ const CHART_HEIGHT: u16 = 8;
 /// No cell is wider.
 const WIDEST_CELL: usize = 18;
 
-/// How many lines the table has: the most that it is worth to scroll.
-pub fn lines(data: &CompareData) -> u16 {
-    u16::try_from(rows(data).len()).unwrap_or(u16::MAX)
-}
-
-/// Draws the table and the chart, the table scrolled down by `scroll` lines.
-pub fn draw(buffer: &mut Buffer, area: Rect, data: &CompareData, scroll: u16, look: Look) {
+/// Draws the table and the chart, the table scrolled down by `scroll` lines, or by as many as there
+/// are to scroll by; how many those are.
+pub fn draw(
+    buffer: &mut Buffer,
+    area: Rect,
+    data: &CompareData,
+    scroll: usize,
+    theme: Theme,
+) -> usize {
     let area = area.intersection(buffer.area);
     if data.trials.is_empty() {
         let text = "no trial is marked: mark some in the table of trials, then come back";
-        return look.say_in(buffer, area, text);
+        theme.say_in(buffer, area, text);
+        return 0;
     }
     let rows = rows(data);
     let table = ComparisonTable::new(&rows, data, area.width);
     let height = u16::try_from(rows.len() + 1).unwrap_or(u16::MAX);
     let beside = area.width.saturating_sub(table.width());
     let below = area.height.saturating_sub(height + 1);
-    let (left, right) =
-        if beside >= CHART_WIDTH || beside >= NARROWEST_CHART && below < 2 * CHART_HEIGHT {
-            let [left, _, right] = Layout::horizontal([
-                Constraint::Length(table.width()),
-                Constraint::Length(2),
-                Constraint::Min(0),
-            ])
-            .areas(area);
-            (left, right)
-        } else {
-            let room = area.height.saturating_sub(CHART_HEIGHT + 1).max(area.height / 2);
-            let [above, _, below] = Layout::vertical([
-                Constraint::Length(height.min(room)),
-                Constraint::Length(1),
-                Constraint::Min(0),
-            ])
-            .areas(area);
-            (above, below)
-        };
-    table.draw(buffer, left, scroll, look);
-    chart(data).draw(buffer, Rect { width: right.width.saturating_sub(1), ..right }, look);
+    let (left, right) = if beside >= CHART_WIDTH
+        || beside >= NARROWEST_CHART && below < 2 * CHART_HEIGHT
+    {
+        let parts = [Constraint::Length(table.width()), Constraint::Length(2), Constraint::Min(0)];
+        let [left, _, right] = Layout::horizontal(parts).areas(area);
+        (left, right)
+    } else {
+        let room = area.height.saturating_sub(CHART_HEIGHT + 1).max(area.height / 2);
+        let table = Constraint::Length(height.min(room));
+        let parts = [table, Constraint::Length(1), Constraint::Min(0)];
+        let [above, _, below] = Layout::vertical(parts).areas(area);
+        (above, below)
+    };
+    chart(data).draw(buffer, Rect { width: right.width.saturating_sub(1), ..right }, theme);
+    table.draw(buffer, left, scroll, theme)
 }
 
-fn chart(data: &CompareData) -> Chart<'_> {
-    #[expect(clippy::cast_precision_loss, reason = "a step on an axis")]
-    let points = |curve: &Curve| {
-        curve.1.iter().map(|(step, value)| (*step as f64, *value)).collect::<Vec<_>>()
-    };
-    let behind = data.field.iter().map(|curve| Series {
-        name: String::new(),
-        points: points(curve).into(),
-        mark: Mark::Line,
-        tone: Tone::Behind,
-    });
-    let compared = data.curves.iter().enumerate().map(|(index, curve)| Series {
-        name: format!("trial {}", curve.0),
-        points: points(curve).into(),
-        mark: Mark::Line,
-        tone: Tone::Compared(index),
+fn chart(data: &CompareData) -> Chart<'static> {
+    let behind =
+        data.field.iter().map(|(_, points)| Series::curve(String::new(), points, Tone::Behind));
+    let compared = data.curves.iter().enumerate().map(|(index, (trial, points))| {
+        Series::curve(format!("trial {trial}"), points, Tone::Compared(index))
     });
     // All of the best curve is to be seen, whatever the others do.
     let ends = data
@@ -204,8 +188,7 @@ fn rows(data: &CompareData) -> Vec<ComparedRow> {
             values.iter().map(|value| value.map_or_else(|| "-".to_owned(), param)).collect();
         let same = values.windows(2).all(|pair| match (pair[0], pair[1]) {
             (Some(one), Some(other)) => one.same(other),
-            (None, None) => true,
-            _ => false,
+            (one, other) => one.is_none() && other.is_none(),
         });
         let emphasis = if same { Emphasis::Equal } else { Emphasis::Different };
         let row = ComparedRow { name: one_line(&dimension.name), cells, emphasis };
@@ -233,18 +216,11 @@ impl<'a> ComparisonTable<'a> {
             .max()
             .unwrap_or(0)
             .min(usize::from(room / 3).max(8));
-        let column = |index: usize| {
-            rows.iter()
-                .filter_map(|row| row.cells.get(index))
-                .map(|cell| width(cell))
-                .max()
-                .unwrap_or(0)
-        };
-        let widths = titles
-            .iter()
-            .enumerate()
-            .map(|(index, title)| column(index).min(WIDEST_CELL).max(width(title)))
-            .collect();
+        let cells = |index: usize| rows.iter().filter_map(move |row| row.cells.get(index));
+        let column = |index| cells(index).map(|cell| width(cell)).max().unwrap_or(0);
+        let titled = titles.iter().enumerate();
+        let widths =
+            titled.map(|(index, title)| column(index).min(WIDEST_CELL).max(width(title))).collect();
         ComparisonTable { rows, titles, name_width, widths }
     }
 
@@ -255,50 +231,40 @@ impl<'a> ComparisonTable<'a> {
         .unwrap_or(u16::MAX)
     }
 
-    fn draw(&self, buffer: &mut Buffer, area: Rect, scroll: u16, look: Look) {
+    fn draw(&self, buffer: &mut Buffer, area: Rect, scroll: usize, theme: Theme) -> usize {
         if area.is_empty() {
-            return;
+            return 0;
         }
         let shown = self.shown(usize::from(area.width));
-        let compared = |index| style_of(Tone::Compared(index), look).patch(look.strong());
-        self.draw_row(
-            buffer,
-            Rect { height: 1, ..area },
-            ("", &self.titles[..shown]),
-            &compared,
-            look,
-        );
+        let compared = |index| style_of(Tone::Compared(index), theme).patch(theme.strong());
+        let line = Rect { height: 1, ..area };
+        self.draw_row(buffer, line, ("", &self.titles[..shown]), &compared, theme);
         if shown < self.titles.len() {
             let more = format!("+{}", self.titles.len() - shown);
-            buffer.set_stringn(area.right().saturating_sub(3), area.y, more, 3, look.dim());
+            buffer.set_stringn(area.right().saturating_sub(3), area.y, more, 3, theme.dim());
         }
         let room = usize::from(area.height.saturating_sub(1));
-        let scroll = usize::from(scroll).min(self.rows.len().saturating_sub(room));
+        let scroll = scroll.min(self.rows.len().saturating_sub(room));
         for (y, row) in (area.y + 1..area.bottom()).zip(self.rows.iter().skip(scroll)) {
             let style = match row.emphasis {
                 Emphasis::Plain => Style::new(),
-                Emphasis::Different => look.strong(),
-                Emphasis::Equal => look.dim(),
+                Emphasis::Different => theme.strong(),
+                Emphasis::Equal => theme.dim(),
             };
             let line = Rect { y, height: 1, ..area };
-            self.draw_row(buffer, line, (&row.name, &row.cells[..shown]), &|_| style, look);
+            self.draw_row(buffer, line, (&row.name, &row.cells[..shown]), &|_| style, theme);
         }
+        scroll
     }
 
     /// How many trials have room, at least one.
     fn shown(&self, room: usize) -> usize {
-        let mut used = 1 + self.name_width;
-        let fit = self.widths.iter().take_while(|width| {
-            used += *width + 2;
-            used <= room
-        });
-        let fit = fit.count();
+        let used = |shown: usize| {
+            1 + self.name_width + self.widths[..shown].iter().map(|width| width + 2).sum::<usize>()
+        };
+        let fit = (1..=self.widths.len()).take_while(|shown| used(*shown) <= room).count();
         // The number of those left out needs some room, too.
-        if fit < self.widths.len()
-            && fit > 1
-            && 4 + self.widths[..fit].iter().map(|width| width + 2).sum::<usize>() + self.name_width
-                > room
-        {
+        if fit < self.widths.len() && fit > 1 && used(fit) + 3 > room {
             return fit - 1;
         }
         fit.max(1).min(self.widths.len())
@@ -310,12 +276,12 @@ impl<'a> ComparisonTable<'a> {
         line: Rect,
         (name, cells): (&str, &[String]),
         style: &dyn Fn(usize) -> Style,
-        look: Look,
+        theme: Theme,
     ) {
         let room = usize::from(line.width);
         let mut put = |at: usize, text: &str, most: usize, style: Style| {
             if let Some(left) = room.checked_sub(at + 1) {
-                let text = shorten(text, most.min(left + 1), look.charset.cut());
+                let text = theme.shorten(text, most.min(left + 1));
                 let x = line.x + u16::try_from(at).unwrap_or(u16::MAX);
                 buffer.set_stringn(x, line.y, text, left + 1, style);
             }

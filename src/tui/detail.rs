@@ -3,7 +3,6 @@
 
 mod sections;
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use ratatui::Frame;
@@ -12,14 +11,12 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::chart::{Axis, Chart, Mark, Series, Tone};
+use super::chart::{Axis, Chart, Series, Tone};
 use super::log::LogTail;
-use super::look::Look;
 use super::snapshot::Detail;
 use super::state::State;
-use crate::report::wording::{
-    count, micros, number, one_line, proposed, rough_duration, shorten, width,
-};
+use super::theme::{Theme, wrapped};
+use crate::report::wording::{count, micros, number, one_line, proposed, rough_duration, width};
 use crate::study::space::Scale;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
@@ -31,33 +28,29 @@ const WIDE: u16 = 96;
 const HIGH: u16 = 30;
 
 /// Draws the trial's screen; `state` learns how far it scrolls.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, look: Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, theme: Theme) {
     let Some(detail) =
         state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.opened)
     else {
         let text = if state.opened.is_some() { "loading" } else { "no trial yet" };
-        return look.say(frame, area, text);
+        return theme.say(frame, area, text);
     };
-    let reason =
-        detail.trial.reason.as_ref().map(|reason| Line::raw(format!(" {}", one_line(reason))));
-    let [head, rest] =
-        Layout::vertical([Constraint::Length(1 + u16::from(reason.is_some())), Constraint::Min(0)])
-            .areas(area);
-    let title = title(state, &detail.trial, look);
-    frame.render_widget(
-        Paragraph::new(std::iter::once(title).chain(reason).collect::<Vec<_>>()),
-        head,
-    );
+    let reason = reason_line(&detail.trial);
+    let head = Constraint::Length(1 + u16::from(reason.is_some()));
+    let [head, rest] = Layout::vertical([head, Constraint::Min(0)]).areas(area);
+    let mut lines = vec![title(state, &detail.trial, theme)];
+    lines.extend(reason);
+    frame.render_widget(Paragraph::new(lines), head);
     if state.trial.log {
-        draw_log(frame, rest, state, look);
+        draw_log(frame, rest, state, theme);
         return;
     }
     let log_height = if area.height >= HIGH { area.height / 3 } else { 0 };
     let [body, log] =
         Layout::vertical([Constraint::Min(0), Constraint::Length(log_height)]).areas(rest);
-    draw_body(frame, body, state, &detail, now, look);
+    draw_body(frame, body, state, &detail, now, theme);
     if log_height > 0 {
-        draw_log(frame, log, state, look);
+        draw_log(frame, log, state, theme);
     }
 }
 
@@ -67,7 +60,7 @@ fn draw_body(
     state: &mut State,
     detail: &Detail,
     now: Timestamp,
-    look: Look,
+    theme: Theme,
 ) {
     let (text, chart) = if body.width >= WIDE {
         beside(body)
@@ -78,23 +71,23 @@ fn draw_body(
     } else {
         (body, Rect::default())
     };
-    draw_chart(frame, chart, state, detail, look);
-    let mut lines = sections(state, detail, usize::from(text.width), now, look);
+    draw_chart(frame, chart, state, detail, theme);
+    let mut lines = sections(state, detail, usize::from(text.width), now, theme);
     if body.height + 2 < HIGH - HIGH / 3
         && let Some(log) = state.seen.log.clone()
     {
         let tail = log.lines[log.lines.len().saturating_sub(8)..].to_vec();
-        section(&mut lines, "log, its end (o: all of it)", tail, look);
+        section(&mut lines, "log, its end (o: all of it)", tail, theme);
     }
     // Long paths and reasons continue in the next line, so the height is counted after wrapping.
     let lines = wrapped(lines, usize::from(text.width));
-    let most = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(text.height);
+    let most = lines.len().saturating_sub(usize::from(text.height));
     state.trial.scroll = state.trial.scroll.min(most);
-    let below =
-        lines.len().saturating_sub(usize::from(state.trial.scroll) + usize::from(text.height));
-    frame.render_widget(Paragraph::new(lines).scroll((state.trial.scroll, 0)), text);
+    let below = most - state.trial.scroll;
+    let visible: Vec<_> = lines.into_iter().skip(state.trial.scroll).collect();
+    frame.render_widget(Paragraph::new(visible), text);
     if below > 0 && text.height > 1 {
-        let more = Line::styled(format!("  {below} more "), look.dim().patch(look.strong()))
+        let more = Line::styled(format!("  {below} more "), theme.dim().patch(theme.strong()))
             .right_aligned();
         let width = u16::try_from(more.width()).unwrap_or(text.width).min(text.width);
         frame.render_widget(
@@ -106,7 +99,13 @@ fn draw_body(
 
 /// Draws what is known of the selected trial in a few lines below the table: the curve and the
 /// parameters.
-pub fn draw_preview(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, look: Look) {
+pub fn draw_preview(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    state: &State,
+    now: Timestamp,
+    theme: Theme,
+) {
     let Some(detail) =
         state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.list.trial())
     else {
@@ -114,23 +113,24 @@ pub fn draw_preview(frame: &mut Frame<'_>, area: Rect, state: &State, now: Times
     };
     let (text, chart) = beside(area);
     let trial = &detail.trial;
-    let spent = time_spent(trial, now)
-        .map(|spent| format!("{}, ", rough_duration(spent)))
-        .unwrap_or_default();
-    let mut title = title(state, trial, look);
+    let spent = time_spent(trial, now).map(rough_duration);
+    let spent = spent.map(|spent| format!("{spent}, ")).unwrap_or_default();
+    let mut title = title(state, trial, theme);
     // Where it came from has a line of its own: there is less room than on the trial's own screen.
     title.spans.pop();
-    let origin = format!(
-        " {spent}{}, {}",
-        count(u64::from(trial.attempts), "attempt"),
-        proposed(&trial.origin)
-    );
-    let mut lines = vec![title, Line::styled(origin, look.dim())];
-    lines.extend(trial.reason.as_ref().map(|reason| Line::raw(format!(" {}", one_line(reason)))));
+    let attempts = count(u64::from(trial.attempts), "attempt");
+    let origin = format!(" {spent}{attempts}, {}", proposed(&trial.origin));
+    let mut lines = vec![title, Line::styled(origin, theme.dim())];
+    lines.extend(reason_line(trial));
     lines.extend(parameters(trial).into_iter().map(|text| Line::raw(format!("   {text}"))));
     let lines = wrapped(lines, usize::from(text.width));
     frame.render_widget(Paragraph::new(lines), text);
-    draw_chart(frame, chart, state, &detail, look);
+    draw_chart(frame, chart, state, &detail, theme);
+}
+
+/// Why the trial is in its state.
+fn reason_line(trial: &Trial) -> Option<Line<'static>> {
+    trial.reason.as_ref().map(|reason| Line::raw(format!(" {}", one_line(reason))))
 }
 
 /// The text's part of an area, and the chart's.
@@ -141,7 +141,7 @@ fn beside(area: Rect) -> (Rect, Rect) {
     (text, chart)
 }
 
-fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail, look: Look) {
+fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail, theme: Theme) {
     let spec = state.spec();
     let objective = &spec.objective().metric;
     let metric = state.trial.metric.as_ref().unwrap_or(objective);
@@ -153,47 +153,31 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail,
         .iter()
         .filter(|(number, _)| field.metric == *metric && *number != detail.trial.number);
     let mut series: Vec<Series<'_>> =
-        behind.map(|(_, curve)| line(String::new(), curve, Tone::Behind)).collect();
+        behind.map(|(_, curve)| Series::curve(String::new(), curve, Tone::Behind)).collect();
     let others = series.len();
-    series.push(line(String::new(), own, Tone::Compared(0)));
+    series.push(Series::curve(String::new(), own, Tone::Compared(0)));
     let others = if others > 0 { format!(", before {others} others") } else { String::new() };
+    let keep = own.iter().map(|(_, value)| *value).filter(|value| value.is_finite());
     let chart = Chart {
         title: format!("{} of trial {}{others}", one_line(metric), detail.trial.number),
         x: Axis::whole(),
-        y: Axis {
-            scale: scale_of(&series),
-            ..Axis::without_outliers(
-                own.iter().map(|(_, value)| *value).filter(|value| value.is_finite()).collect(),
-            )
-        },
+        y: Axis { scale: scale_of(&series), ..Axis::without_outliers(keep.collect()) },
         series,
         empty: "no report yet",
     };
-    chart.draw(frame.buffer_mut(), area, look);
+    chart.draw(frame.buffer_mut(), area, theme);
 }
 
 /// Values of several orders of magnitude are told apart on a logarithmic axis only.
 fn scale_of(series: &[Series<'_>]) -> Scale {
-    let values = || {
-        series
-            .iter()
-            .flat_map(|series| series.points.iter())
-            .map(|(_, value)| *value)
-            .filter(|value| value.is_finite())
-    };
+    let points = || series.iter().flat_map(|series| series.points.iter());
+    let values = || points().map(|(_, value)| *value).filter(|value| value.is_finite());
     let (low, high) =
         (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
     if low > 0.0 && high / low >= 100.0 { Scale::Log } else { Scale::Linear }
 }
 
-fn line(name: String, curve: &[(u64, f64)], tone: Tone) -> Series<'static> {
-    #[expect(clippy::cast_precision_loss, reason = "steps on a chart")]
-    let points: Vec<(f64, f64)> =
-        curve.iter().map(|(step, value)| (*step as f64, *value)).collect();
-    Series { name, points: Cow::Owned(points), mark: Mark::Line, tone }
-}
-
-fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
+fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: Theme) {
     let log = state.seen.log.clone();
     let (heading, lines, matches) = match &log {
         None => ("log".to_owned(), &[][..], Vec::new()),
@@ -204,28 +188,23 @@ fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
     let height = usize::from(body.height);
     *below = (*below).min(lines.len().saturating_sub(height));
     let end = lines.len() - *below;
-    let follows = if *below == 0 { "" } else { look.either("  ↓ End follows", "  End follows") };
-    let title = shorten(
-        &format!(" {heading}"),
-        usize::from(area.width).saturating_sub(width(follows) + 1),
-        look.charset.cut(),
-    );
+    let follows = if *below == 0 { "" } else { theme.either("  ↓ End follows", "  End follows") };
+    let room = usize::from(area.width).saturating_sub(width(follows) + 1);
+    let title = theme.shorten(&format!(" {heading}"), room);
     frame.render_widget(
-        Line::from(vec![Span::styled(title, look.dim()), Span::styled(follows, look.strong())]),
+        Line::from(vec![Span::styled(title, theme.dim()), Span::styled(follows, theme.strong())]),
         head,
     );
     if lines.is_empty() {
-        frame.render_widget(Line::styled("   nothing printed yet", look.dim()), body);
+        frame.render_widget(Line::styled("   nothing printed yet", theme.dim()), body);
         return;
     }
     let first = end.saturating_sub(height);
     for (row, (index, text)) in (body.y..body.bottom()).zip((first..).zip(&lines[first..end])) {
-        let style = if matches.contains(&index) { look.warning() } else { Style::new() };
-        let text = shorten(text, usize::from(body.width).saturating_sub(4), look.charset.cut());
-        frame.render_widget(
-            Line::styled(format!("   {text}"), style),
-            Rect { y: row, height: 1, ..body },
-        );
+        let style = if matches.contains(&index) { theme.warning() } else { Style::new() };
+        let text = theme.shorten(text, usize::from(body.width).saturating_sub(4));
+        let line = Line::styled(format!("   {text}"), style);
+        frame.render_widget(line, Rect { y: row, height: 1, ..body });
     }
 }
 
@@ -234,21 +213,21 @@ fn log_heading(log: &LogTail) -> String {
     format!("log of attempt {}{cut}  {}", log.attempt, one_line(&log.path.display().to_string()))
 }
 
-fn title(state: &State, trial: &Trial, look: Look) -> Line<'static> {
+fn title(state: &State, trial: &Trial, theme: Theme) -> Line<'static> {
     let device = trial.device.as_ref().map(|device| format!(", on {device}")).unwrap_or_default();
-    let mark = if state.marked.contains(&trial.number) { look.either("●", "*") } else { " " };
+    let mark = if state.marked.contains(&trial.number) { theme.either("●", "*") } else { " " };
     let mut spans = vec![
-        Span::styled(mark, look.marked()),
-        Span::styled(format!("trial {}  ", trial.number), look.strong()),
-        Span::styled(trial.state.as_str(), look.trial_state(trial.state)),
+        Span::styled(mark, theme.marked()),
+        Span::styled(format!("trial {}  ", trial.number), theme.strong()),
+        Span::styled(trial.state.as_str(), theme.trial_state(trial.state)),
     ];
     if let Some(value) = trial.value {
         spans.push(Span::styled(
             format!("  {} {}", one_line(&state.spec().objective().metric), number(value)),
-            look.good(),
+            theme.good(),
         ));
     }
-    spans.push(Span::styled(format!("  {}{device}", proposed(&trial.origin)), look.dim()));
+    spans.push(Span::styled(format!("  {}{device}", proposed(&trial.origin)), theme.dim()));
     Line::from(spans)
 }
 
@@ -259,59 +238,4 @@ pub fn time_spent(trial: &Trial, now: Timestamp) -> Option<Duration> {
         .filter(|_| trial.state == TrialState::Running)
         .map_or(Duration::ZERO, |started| now.since(started));
     (trial.attempts > 0).then(|| micros(trial.busy_micros) + running)
-}
-
-/// Lines cut into pieces of `room` columns, between words where there are any; the pieces after the
-/// first are indented.
-fn wrapped(lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
-    let mut pieces = Vec::new();
-    for line in lines {
-        if line.width() <= room || room < 16 {
-            pieces.push(line);
-            continue;
-        }
-        let style = line.style;
-        let mut rest: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
-        let mut indent = "";
-        while !rest.is_empty() {
-            let piece = shorten(&rest, room - indent.len(), "");
-            let Some(left) = rest.get(piece.len()..).filter(|_| !piece.is_empty()) else {
-                break;
-            };
-            // Back to the last space, unless that leaves half of the line empty.
-            let space = piece
-                .rfind(' ')
-                .filter(|at| !left.is_empty() && !left.starts_with(' ') && at * 2 > piece.len());
-            let (piece, left) = space.map_or((&*piece, left), |at| (&piece[..at], &rest[at..]));
-            pieces.push(Line::styled(format!("{indent}{piece}"), style));
-            rest = left.trim_start().to_owned();
-            indent = "     ";
-        }
-    }
-    pieces
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_lines_go_on_between_words_and_words_without_spaces_are_cut() {
-        let wrap = |text: &str| {
-            wrapped(vec![Line::raw(text.to_owned())], 20)
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(
-            wrap("rank 2 of 21 at step 3; 7 continue"),
-            ["rank 2 of 21 at step", "     3; 7 continue"]
-        );
-        assert_eq!(wrap("the first of many words"), ["the first of many", "     words"]);
-        assert_eq!(
-            wrap("/data/runs/files/trial-0/step-8"),
-            ["/data/runs/files/tri", "     al-0/step-8"]
-        );
-        assert_eq!(wrap("学習率学習率学習率学習率"), ["学習率学習率学習率学", "     習率"]);
-    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::runner::monitor::{Gpu, Machine, Monitor, TreeLoad};
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::device::Device;
-use crate::study::event::{Event, Seq};
+use crate::study::event::{DeviceEvent, Event, Seq};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -44,7 +44,7 @@ pub struct Throughput {
 /// One device and what the study does on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceLoad {
-    /// Which.
+    /// Its name: `cpu`, `cuda:0`.
     pub device: Device,
     /// Its running trials, by slot.
     pub occupied: Vec<OccupiedSlot>,
@@ -91,8 +91,8 @@ impl DevicesData {
         let StudySummary { spec, paused_devices, .. } = reader.summary(study)?;
         let running = Filter::parse("state:running", &spec).unwrap_or_default();
         let running = reader.trials(study, &TrialQuery::all(SortKey::Number).filtered(running))?;
-        let latest = reader
-            .trials(study, &TrialQuery::all(SortKey::Started).reversed(true).page(0, LATEST))?;
+        let latest = TrialQuery::all(SortKey::Started).reversed(true).page(0, LATEST);
+        let latest = reader.trials(study, &latest)?;
         let mut occupied = Vec::new();
         let mut roots = Vec::new();
         for trial in &running {
@@ -117,23 +117,19 @@ impl DevicesData {
             };
             devices.entry(slot.device).or_default().push(occupied);
         }
-        for device in latest
-            .iter()
-            .filter_map(|trial| trial.device.clone())
-            .chain(paused_devices.iter().cloned())
+        for device in latest.iter().filter_map(|trial| trial.device.as_ref()).chain(&paused_devices)
         {
-            devices.entry(device).or_default();
+            devices.entry(device.clone()).or_default();
         }
-        let (shared, heard) = if spec.devices.packed {
-            shared(reader, study, before)?
-        } else {
-            (BTreeMap::new(), Seq(0))
+        let (shared, heard) = match spec.devices.packed {
+            true => shared(reader, study, before)?,
+            false => Default::default(),
         };
         let devices = devices.into_iter().map(|(device, mut occupied)| {
             occupied.sort_by_key(|slot| slot.slot);
-            let mut busy = before
-                .and_then(|before| before.devices.iter().find(|load| load.device == device))
-                .map_or_else(Vec::new, |load| load.busy.clone());
+            let known = before.iter().flat_map(|before| &before.devices);
+            let known = known.into_iter().find(|load| load.device == device);
+            let mut busy = known.map_or_else(Vec::new, |load| load.busy.clone());
             // The same sample twice, looked at twice within a second, is one sample.
             let same = before.is_some_and(|before| before.machine == machine);
             busy.extend(utilisation(&device, &machine).filter(|_| !same));
@@ -152,11 +148,10 @@ impl DevicesData {
 
     /// Those that the study runs on or was paused on, the busy ones first.
     pub fn of_the_study(&self) -> Vec<Device> {
-        let mut used: Vec<&DeviceLoad> = self
-            .devices
-            .iter()
-            .filter(|load| !load.occupied.is_empty() || load.paused || load.throughput.is_some())
-            .collect();
+        let is_used = |load: &&DeviceLoad| {
+            !load.occupied.is_empty() || load.paused || load.throughput.is_some()
+        };
+        let mut used: Vec<&DeviceLoad> = self.devices.iter().filter(is_used).collect();
         used.sort_by_key(|load| load.occupied.is_empty());
         used.into_iter().map(|load| load.device.clone()).collect()
     }
@@ -177,7 +172,10 @@ fn shared(
         let Some((last, ..)) = page.last() else { return Ok((shared, heard)) };
         heard = *last;
         for (_, _, event) in page {
-            if let Event::ConcurrencyChanged { device, slots, reason, .. } = event {
+            if let Event::Device(DeviceEvent::ConcurrencyChanged {
+                device, slots, reason, ..
+            }) = event
+            {
                 shared.insert(device, format!("{slots} at a time: {reason}"));
             }
         }
@@ -207,15 +205,14 @@ fn utilisation(device: &Device, machine: &Machine) -> Option<f64> {
 /// first of them began.
 #[expect(clippy::cast_precision_loss, reason = "steps and counts")]
 fn throughput(latest: &[Trial], device: &Device, now: Timestamp) -> Option<Throughput> {
-    let here: Vec<&Trial> =
-        latest.iter().filter(|trial| trial.device.as_ref() == Some(device)).collect();
     let recent = |at: Timestamp| now.since(at) <= WINDOW;
     // A resumed trial's steps were not all taken now.
-    let taken: Vec<&Trial> = here
-        .iter()
-        .copied()
-        .filter(|trial| trial.attempts == 1 && trial.started.is_some_and(recent))
-        .collect();
+    let is_taken = |trial: &&Trial| {
+        trial.device.as_ref() == Some(device)
+            && trial.attempts == 1
+            && trial.started.is_some_and(recent)
+    };
+    let taken: Vec<&Trial> = latest.iter().filter(is_taken).collect();
     let begin = taken.iter().filter_map(|trial| trial.started).min()?;
     // The throughput of a study that has ended is what it was, not what it sinks to.
     let end = if taken.iter().any(|trial| trial.state == TrialState::Running) {

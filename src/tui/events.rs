@@ -7,13 +7,13 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::journal::{EntryKind, JournalEntry};
-use super::look::Look;
 use super::state::State;
-use crate::report::wording::{shorten, width};
+use super::theme::Theme;
+use crate::report::wording::width;
 
 /// Draws the entries above `state`'s place, the newest at the bottom; `state` learns how far it may
 /// scroll.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: Theme) {
     let journal = state.seen.journal.clone();
     let shown = state.journal.shown(&journal.entries);
     let height = usize::from(area.height);
@@ -26,7 +26,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
         } else {
             "nothing holds this text; Esc shows everything"
         };
-        return look.say(frame, area, text);
+        return theme.say(frame, area, text);
     }
     let room = usize::from(area.width);
     let numbers = visible
@@ -37,7 +37,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
         .unwrap_or(1);
     let mut day = None;
     for (row, entry) in (area.y..).zip(visible) {
-        let line = entry_line(entry, numbers, &mut day, &state.zone, room, look);
+        let line = entry_line(entry, numbers, &mut day, &state.zone, room, theme);
         frame.render_widget(line, Rect { y: row, height: 1, ..area });
     }
 }
@@ -48,7 +48,7 @@ fn entry_line(
     day: &mut Option<jiff::civil::Date>,
     zone: &TimeZone,
     room: usize,
-    look: Look,
+    theme: Theme,
 ) -> Line<'static> {
     let moment =
         jiff::Timestamp::from_microsecond(entry.at.0).unwrap_or_default().to_zoned(zone.clone());
@@ -62,15 +62,11 @@ fn entry_line(
     let trial = entry.trial.map_or_else(String::new, |trial| format!("trial {trial}"));
     let trial = format!("{trial:<width$}  ", width = numbers + 6);
     let style = match entry.kind {
-        EntryKind::Report | EntryKind::Quiet => look.dim(),
+        EntryKind::Report | EntryKind::Quiet => theme.dim(),
         EntryKind::Plain => Style::new(),
-        EntryKind::Now(state) => look.trial_state(state),
-        EntryKind::Study => look.strong(),
+        EntryKind::Now(state) => theme.trial_state(state),
+        EntryKind::Study => theme.strong(),
     };
-    let text = shorten(
-        &entry.text,
-        room.saturating_sub(width(&head) + width(&trial) + 1),
-        look.charset.cut(),
-    );
-    Line::from(vec![Span::styled(head, look.dim()), Span::raw(trial), Span::styled(text, style)])
+    let text = theme.shorten(&entry.text, room.saturating_sub(width(&head) + width(&trial) + 1));
+    Line::from(vec![Span::styled(head, theme.dim()), Span::raw(trial), Span::styled(text, style)])
 }

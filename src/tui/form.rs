@@ -3,7 +3,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::line::{Edited, LineEdit};
+use super::line::LineEdit;
 use crate::report::wording::one_line;
 use crate::study::params::{Params, Value};
 use crate::study::space::{Dimension, Distribution, Scale, Space};
@@ -11,10 +11,9 @@ use crate::study::trial::{Trial, TrialNumber};
 
 /// A parameter's line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Field {
+struct Field {
     dimension: Dimension,
-    /// What is typed.
-    pub line: LineEdit,
+    line: LineEdit,
 }
 
 /// The form.
@@ -72,24 +71,20 @@ impl Form {
     }
 
     /// The fields as they are shown.
-    pub fn shown(&self) -> Vec<FieldView<'_>> {
+    pub fn shown<'a>(&'a self) -> Vec<FieldView<'a>> {
         let params = self.params();
-        let shown = |(index, field): (usize, &'_ Field)| {
+        let shown = |(index, field): (usize, &'a Field)| {
             let active = field.dimension.is_active(&params);
-            (index == self.selected, active, if active { field.value().err() } else { None })
-        };
-        let states: Vec<_> = self.fields.iter().enumerate().map(shown).collect();
-        let fields = self.fields.iter().zip(states);
-        fields
-            .map(|(field, (selected, active, problem))| FieldView {
+            FieldView {
                 name: one_line(&field.dimension.name),
                 line: &field.line,
                 range: range(&field.dimension.distribution),
-                problem,
+                problem: field.value().err().filter(|_| active),
                 active,
-                selected,
-            })
-            .collect()
+                selected: index == self.selected,
+            }
+        };
+        self.fields.iter().enumerate().map(shown).collect()
     }
 
     /// Takes a key in.
@@ -97,17 +92,12 @@ impl Form {
         match key.code {
             KeyCode::Esc => return Filled::Cancelled,
             KeyCode::Enter => return self.finish(),
-            KeyCode::Char('s') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                return self.finish();
-            }
+            KeyCode::Char('s') if key.modifiers == KeyModifiers::CONTROL => return self.finish(),
             KeyCode::Up | KeyCode::BackTab => self.step(false),
             KeyCode::Down | KeyCode::Tab => self.step(true),
-            KeyCode::Left | KeyCode::Right if self.is_choice() => {
-                self.turn_choice(key.code == KeyCode::Right)
-            }
             _ => {
                 if let Some(field) = self.fields.get_mut(self.selected) {
-                    let _same_or_changed: Edited = field.line.press(key);
+                    field.press(key);
                 }
             }
         }
@@ -144,28 +134,6 @@ impl Form {
         }
     }
 
-    fn is_choice(&self) -> bool {
-        self.fields.get(self.selected).is_some_and(|field| {
-            matches!(field.dimension.distribution, Distribution::Choice { .. })
-        })
-    }
-
-    fn turn_choice(&mut self, forward: bool) {
-        let Some(field) = self.fields.get_mut(self.selected) else {
-            return;
-        };
-        let Distribution::Choice { choices } = &field.dimension.distribution else {
-            return;
-        };
-        let at = choices.iter().position(|choice| choice.to_string() == field.line.text());
-        let next = match (at, forward) {
-            (None, _) => 0,
-            (Some(at), true) => (at + 1) % choices.len(),
-            (Some(at), false) => (at + choices.len() - 1) % choices.len(),
-        };
-        field.line = LineEdit::new(choices[next].to_string());
-    }
-
     /// The values that are right, of the parameters that are active; parents come first, so that
     /// children know.
     fn params(&self) -> Params {
@@ -180,28 +148,35 @@ impl Form {
 }
 
 impl Field {
+    /// Takes a key in: Left and Right turn a choice, and edit everything else.
+    fn press(&mut self, key: KeyEvent) {
+        let (Distribution::Choice { choices }, KeyCode::Left | KeyCode::Right) =
+            (&self.dimension.distribution, key.code)
+        else {
+            self.line.press(key);
+            return;
+        };
+        let step = if key.code == KeyCode::Right { 1 } else { choices.len() - 1 };
+        let at = choices.iter().position(|choice| choice.to_string() == self.line.text());
+        let next = at.map_or(0, |at| (at + step) % choices.len());
+        self.line = LineEdit::new(choices[next].to_string());
+    }
+
     fn value(&self) -> Result<Value, String> {
         let text = self.line.text().trim();
         let distribution = &self.dimension.distribution;
-        let typed = match distribution {
-            Distribution::Float { .. } => text.parse().map(Value::Float).ok(),
-            Distribution::Int { .. } => text.parse().map(Value::Int).ok(),
+        let (typed, kind) = match distribution {
+            Distribution::Float { .. } => (text.parse().map(Value::Float).ok(), "not a number"),
+            Distribution::Int { .. } => (text.parse().map(Value::Int).ok(), "not an integer"),
             Distribution::Choice { choices } => {
-                choices.iter().find(|choice| choice.to_string() == text).cloned()
+                let choice = choices.iter().find(|choice| choice.to_string() == text);
+                (choice.cloned(), "none of its values")
             }
         };
-        match (typed, distribution) {
-            (None, _) if text.is_empty() => Err("has no value yet".to_owned()),
-            (None, Distribution::Float { .. }) => {
-                Err(format!("`{}` is not a number", one_line(text)))
-            }
-            (None, Distribution::Int { .. }) => {
-                Err(format!("`{}` is not an integer", one_line(text)))
-            }
-            (None, Distribution::Choice { .. }) => {
-                Err(format!("`{}` is none of its values", one_line(text)))
-            }
-            (Some(value), _) => distribution
+        match typed {
+            None if text.is_empty() => Err("has no value yet".to_owned()),
+            None => Err(format!("`{}` is {kind}", one_line(text))),
+            Some(value) => distribution
                 .normalize(&value)
                 .ok_or_else(|| format!("is not in {}", range(distribution))),
         }
@@ -213,9 +188,9 @@ fn range(distribution: &Distribution) -> String {
     let log = |scale: &Scale| if *scale == Scale::Log { ", log" } else { "" };
     match distribution {
         Distribution::Float { low, high, scale, step } => {
-            let step =
-                step.map(|step| format!(", step {}", Value::Float(step))).unwrap_or_default();
-            format!("{} .. {}{}{step}", Value::Float(*low), Value::Float(*high), log(scale))
+            let number = |number: f64| Value::Float(number).to_string();
+            let step = step.map_or_else(String::new, |step| format!(", step {}", number(step)));
+            format!("{} .. {}{}{step}", number(*low), number(*high), log(scale))
         }
         Distribution::Int { low, high, scale, step } => {
             let step = if *step == 1 { String::new() } else { format!(", step {step}") };
@@ -232,46 +207,24 @@ fn range(distribution: &Distribution) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::space::Condition;
-    use crate::tui::tests::dimension;
-
-    fn space() -> Space {
-        let mut momentum =
-            dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap());
-        momentum.when = Some(Condition(vec![("optim".into(), vec!["sgd".into()])]));
-        Space::new(vec![
-            dimension("rate", Distribution::float(1e-5, 0.1, Scale::Log, None).unwrap()),
-            dimension("layers", Distribution::int(1, 8, Scale::Linear, 1).unwrap()),
-            dimension("optim", Distribution::choice(vec!["adamw".into(), "sgd".into()]).unwrap()),
-            momentum,
-        ])
-        .unwrap()
-    }
+    use crate::study::time::Timestamp;
+    use crate::study::trial::Origin;
+    use crate::tui::tests::{key_of, params, spec};
 
     fn form() -> Form {
-        let params: Params = [
-            ("rate".to_owned(), Value::from(0.001)),
-            ("layers".into(), 2.into()),
-            ("optim".into(), "adamw".into()),
-        ]
-        .into_iter()
-        .collect();
-        Form::new(&space(), &crate::tui::tests::trial(7, params))
+        let (params, created) = (params(0.001, 2, "adamw"), Timestamp::default());
+        Form::new(&spec().space, &Trial::new(TrialNumber(7), params, Origin::Asked, created))
     }
 
-    fn press(form: &mut Form, codes: &[KeyCode]) -> Filled {
-        codes
-            .iter()
-            .fold(Filled::Nothing, |_, code| form.press(KeyEvent::new(*code, KeyModifiers::NONE)))
+    fn press(form: &mut Form, keys: &str) -> Filled {
+        keys.chars().fold(Filled::Nothing, |_, char| form.press(key_of(char)))
     }
 
     #[test]
     fn an_unchanged_form_is_the_trials_configuration() {
-        let Filled::Done(params) = press(&mut form(), &[KeyCode::Enter]) else {
-            panic!("it is right as it is")
-        };
+        let Filled::Done(params) = press(&mut form(), "\n") else { panic!("it is right as it is") };
         assert_eq!(
-            (params.get("rate"), params.get("momentum"), params.len()),
+            (params.get("learning_rate"), params.get("momentum"), params.len()),
             (Some(&0.001.into()), None, 3)
         );
     }
@@ -279,13 +232,13 @@ mod tests {
     #[test]
     fn a_wrong_value_is_said_in_place_and_keeps_the_form_open() {
         let mut form = form();
-        press(&mut form, &[KeyCode::Char('9'), KeyCode::Down, KeyCode::Char('0')]);
-        assert_eq!(press(&mut form, &[KeyCode::Enter]), Filled::Nothing);
+        press(&mut form, "9↓0");
+        assert_eq!(press(&mut form, "\n"), Filled::Nothing);
         let shown = form.shown();
         assert_eq!(shown[0].problem, None);
         assert_eq!(shown[1].problem.as_deref(), Some("is not in 1 .. 8"));
         assert!(shown[1].selected);
-        press(&mut form, &[KeyCode::Backspace, KeyCode::Char('x')]);
+        press(&mut form, "\u{8}x");
         assert_eq!(form.shown()[1].problem.as_deref(), Some("`2x` is not an integer"));
     }
 
@@ -293,17 +246,12 @@ mod tests {
     fn a_choice_turns_and_what_depends_on_it_asks_for_a_value() {
         let mut form = form();
         assert!(!form.shown()[3].active);
-        press(&mut form, &[KeyCode::Up]);
+        press(&mut form, "↑");
         assert!(form.shown()[2].selected, "a field that is not active is left out");
-        press(&mut form, &[KeyCode::Right]);
+        press(&mut form, "→");
         assert_eq!(form.shown()[3].problem.as_deref(), Some("has no value yet"));
-        press(
-            &mut form,
-            &[KeyCode::Enter, KeyCode::Char('0'), KeyCode::Char('.'), KeyCode::Char('9')],
-        );
-        let Filled::Done(params) = press(&mut form, &[KeyCode::Enter]) else {
-            panic!("it is right now")
-        };
+        press(&mut form, "\n0.9");
+        let Filled::Done(params) = press(&mut form, "\n") else { panic!("it is right now") };
         assert_eq!(params.get("momentum"), Some(&0.9.into()));
     }
 }

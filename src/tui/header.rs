@@ -7,22 +7,19 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::keys::Screen;
-use super::look::Look;
 use super::snapshot::Snapshot;
 use super::state::State;
+use super::theme::Theme;
 use crate::engine::finalists::CONFIDENCE;
 use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::progress::Progress;
-use crate::report::sparkline::Charset;
-use crate::report::wording::{
-    StudyStatus, no_best, number, one_line, rough_duration, shorten, width,
-};
+use crate::report::wording::{StudyStatus, no_best, number, one_line, rough_duration, width};
 use crate::study::finalists::Race;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
 
 /// Draws them; a low area gets the two lines that matter most.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, look: Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, theme: Theme) {
     let seen = &state.seen;
     let progress = Progress::new(
         &seen.summary.spec,
@@ -31,38 +28,38 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, lo
         seen.used.device_time(now),
     );
     let low = area.height < 4;
-    let first = two_sided(name(seen, look), state_word(seen, look), area, look);
+    let first = two_sided(name(seen, theme), state_word(seen, theme), area, theme);
     let lines = if low {
-        vec![first, two_sided(best(seen, look), trials(&progress), area, look)]
+        vec![first, two_sided(best(seen, theme), trials(&progress), area, theme)]
     } else {
         vec![
             first,
-            two_sided(best(seen, look), times(seen, &progress, now, look), area, look),
-            two_sided(Vec::new(), trials(&progress), area, look),
-            counts_line(seen, &progress, area, look),
-            Line::from(screens(state, usize::from(area.width), look)),
+            two_sided(best(seen, theme), times(seen, &progress, now, theme), area, theme),
+            two_sided(Vec::new(), trials(&progress), area, theme),
+            counts_line(seen, &progress, area, theme),
+            Line::from(screens(state, usize::from(area.width), theme)),
         ]
     };
     frame.render_widget(Paragraph::new(lines), area);
     if !low {
-        draw_bar(frame, Rect { y: area.y + 2, height: 1, ..area }, &progress, look);
+        draw_bar(frame, Rect { y: area.y + 2, height: 1, ..area }, &progress, theme);
     }
 }
 
 /// Spans at both sides of a line; the left ones are cut where they meet.
 fn two_sided(
     left: Vec<Span<'static>>,
-    right: Vec<Span<'static>>,
+    right: impl Into<Line<'static>>,
     area: Rect,
-    look: Look,
+    theme: Theme,
 ) -> Line<'static> {
     let room = usize::from(area.width);
-    let right_width: usize = right.iter().map(Span::width).sum();
+    let right = right.into();
+    let right_width = right.width();
     let mut spans = Vec::new();
     let mut used = 0;
     for span in left {
-        let text =
-            shorten(&span.content, room.saturating_sub(right_width + used + 2), look.charset.cut());
+        let text = theme.shorten(&span.content, room.saturating_sub(right_width + used + 2));
         used += width(&text);
         spans.push(Span::styled(text, span.style));
     }
@@ -71,47 +68,43 @@ fn two_sided(
     Line::from(spans)
 }
 
-fn name(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
+fn name(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
     let objective = seen.summary.spec.objective();
+    let goal = format!("  {} {}", objective.direction.as_str(), one_line(&objective.metric));
     vec![
-        Span::styled(format!(" {}", one_line(&seen.summary.spec.name)), look.strong()),
-        Span::styled(
-            format!("  {} {}", objective.direction.as_str(), one_line(&objective.metric)),
-            look.dim(),
-        ),
+        Span::styled(format!(" {}", one_line(&seen.summary.spec.name)), theme.strong()),
+        Span::styled(goal, theme.dim()),
     ]
 }
 
-fn state_word(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
+fn state_word(seen: &Snapshot, theme: Theme) -> Span<'static> {
     if seen.summary.paused.is_some() && seen.state == StudyStatus::Running {
-        return vec![Span::styled(
-            "paused, P continues",
-            look.trial_state(TrialState::Paused).patch(look.strong()),
-        )];
+        let style = theme.trial_state(TrialState::Paused).patch(theme.strong());
+        return Span::styled("paused, P continues", style);
     }
-    vec![Span::styled(seen.state.as_str(), look.study_state(seen.state))]
+    Span::styled(seen.state.as_str(), theme.study_state(seen.state))
 }
 
-fn best(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
+fn best(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
     match seen.summary.best {
         Some((trial, value)) => {
             let winner = seen.summary.race.as_ref().and_then(Race::winner);
             let half = winner.and_then(|winner| winner.sample.half_width(CONFIDENCE));
             // How sure the mean of its fresh runs is: two that overlap are not told apart.
             let interval = half
-                .map(|half| format!(" {} {} (95 %)", look.either("±", "+-"), number(half)))
+                .map(|half| format!(" {} {} (95 %)", theme.either("±", "+-"), number(half)))
                 .unwrap_or_default();
             vec![
                 Span::raw(if winner.is_some() { " winner " } else { " best " }),
-                Span::styled(number(value) + &interval, look.good().patch(look.strong())),
-                Span::styled(format!("  trial {trial}"), look.dim()),
+                Span::styled(number(value) + &interval, theme.good().patch(theme.strong())),
+                Span::styled(format!("  trial {trial}"), theme.dim()),
             ]
         }
-        None => vec![Span::styled(format!(" {}", no_best(seen.summary.counts)), look.dim())],
+        None => vec![Span::styled(format!(" {}", no_best(seen.summary.counts)), theme.dim())],
     }
 }
 
-fn times(seen: &Snapshot, progress: &Progress, now: Timestamp, look: Look) -> Vec<Span<'static>> {
+fn times(seen: &Snapshot, progress: &Progress, now: Timestamp, theme: Theme) -> Vec<Span<'static>> {
     let summary = &seen.summary;
     let left = match seen.state {
         StudyStatus::Running => ahead::left(&look_ahead(
@@ -125,31 +118,26 @@ fn times(seen: &Snapshot, progress: &Progress, now: Timestamp, look: Look) -> Ve
         _ => None,
     };
     let left = left.map(|left| format!(", {left}")).unwrap_or_default();
-    vec![Span::raw(rough_duration(progress.elapsed)), Span::styled(left, look.dim())]
+    vec![Span::raw(rough_duration(progress.elapsed)), Span::styled(left, theme.dim())]
 }
 
-fn trials(progress: &Progress) -> Vec<Span<'static>> {
+fn trials(progress: &Progress) -> String {
     let left = progress.of.map(|of| of.saturating_sub(progress.done)).filter(|left| *left > 0);
-    let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
-    vec![Span::raw(progress.trials() + &left)]
+    progress.trials() + &left.map(|left| format!(", {left} left")).unwrap_or_default()
 }
 
 /// Trials by state, and how fast they come to their end where there is room for it.
-fn counts_line(seen: &Snapshot, progress: &Progress, area: Rect, look: Look) -> Line<'static> {
-    let (counts, rate) = (counts(seen, look), rate(progress, look));
+fn counts_line(seen: &Snapshot, progress: &Progress, area: Rect, theme: Theme) -> Line<'static> {
+    let (counts, rate) = (counts(seen, theme), rate(progress, theme));
     let needed: usize = counts.iter().chain(&rate).map(Span::width).sum();
-    two_sided(
-        counts,
-        if needed + 3 <= usize::from(area.width) { rate } else { Vec::new() },
-        area,
-        look,
-    )
+    let rate = rate.filter(|_| needed + 3 <= usize::from(area.width)).unwrap_or_default();
+    two_sided(counts, rate, area, theme)
 }
 
 /// How fast trials come to their end.
-fn rate(progress: &Progress, look: Look) -> Vec<Span<'static>> {
+fn rate(progress: &Progress, theme: Theme) -> Option<Span<'static>> {
     if progress.done == 0 || progress.elapsed.is_zero() {
-        return Vec::new();
+        return None;
     }
     #[expect(clippy::cast_precision_loss, reason = "a rate with three digits")]
     let per_minute = progress.done as f64 / progress.elapsed.as_secs_f64() * 60.0;
@@ -159,52 +147,50 @@ fn rate(progress: &Progress, look: Look) -> Vec<Span<'static>> {
         rate if rate * 60.0 >= 1.0 => format!("{:.1} trials/h", rate * 60.0),
         rate => format!("{:.1} trials/day", rate * 60.0 * 24.0),
     };
-    vec![Span::styled(text, look.dim())]
+    Some(Span::styled(text, theme.dim()))
 }
 
-fn counts(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
+fn counts(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
     let mut counts = seen.summary.counts;
-    let mut spans = Vec::new();
-    for state in TrialState::ALL {
+    let span = |state: TrialState| {
         let trials = *counts.of(state);
-        let style = if trials == 0 { look.dim() } else { look.trial_state(state) };
-        spans.push(Span::styled(format!(" {trials} {} ", state.as_str()), style));
-    }
-    spans
+        let style = if trials == 0 { theme.dim() } else { theme.trial_state(state) };
+        Span::styled(format!(" {trials} {} ", state.as_str()), style)
+    };
+    TrialState::ALL.map(span).to_vec()
 }
 
 /// The screens with their keys; the one that is shown stands out.
-fn screens(state: &State, room: usize, look: Look) -> Vec<Span<'static>> {
+fn screens(state: &State, room: usize, theme: Theme) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     let mut used = 0;
     for (index, screen) in (1..).zip(Screen::ALL) {
-        let about = match screen {
-            Screen::Trial => state
-                .opened
-                .filter(|_| state.screen == Screen::Trial)
-                .map(|trial| format!(" {trial}")),
-            Screen::Compare if !state.marked.is_empty() => Some(format!(" {}", state.marked.len())),
-            _ => None,
+        let about = match (screen, state.opened) {
+            (Screen::Trial, Some(trial)) if screen == state.screen => format!(" {trial}"),
+            (Screen::Compare, _) if !state.marked.is_empty() => format!(" {}", state.marked.len()),
+            _ => String::new(),
         };
-        let text = format!(" {index} {}{} ", screen.name(), about.unwrap_or_default());
+        let text = format!(" {index} {}{about} ", screen.name());
         used += width(&text) + 1;
         if used > room {
             break;
         }
-        let style =
-            if screen == state.screen { look.strong().patch(look.selected()) } else { look.dim() };
+        let style = if screen == state.screen {
+            theme.strong().patch(theme.selected())
+        } else {
+            theme.dim()
+        };
         spans.extend([Span::styled(text, style), Span::raw(" ")]);
     }
     spans
 }
 
 /// The bar between the left edge and the number of trials; nothing without a limit.
-fn draw_bar(frame: &mut Frame<'_>, area: Rect, progress: &Progress, look: Look) {
+fn draw_bar(frame: &mut Frame<'_>, area: Rect, progress: &Progress, theme: Theme) {
     let Some(fraction) = progress.fraction else {
         return;
     };
-    let said: usize = trials(progress).iter().map(Span::width).sum();
-    let room = usize::from(area.width).saturating_sub(said + 4);
+    let room = usize::from(area.width).saturating_sub(width(&trials(progress)) + 4);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -212,14 +198,10 @@ fn draw_bar(frame: &mut Frame<'_>, area: Rect, progress: &Progress, look: Look) 
         reason = "a share of a screen's width"
     )]
     let filled = ((room as f64 * fraction) as usize).min(room);
-    let (full, empty) = match look.charset {
-        Charset::Unicode => ("━", "─"),
-        Charset::Ascii => ("#", "-"),
-    };
     let line = Line::from(vec![
         Span::raw(" "),
-        Span::styled(full.repeat(filled), look.good()),
-        Span::styled(empty.repeat(room - filled), look.dim()),
+        Span::styled(theme.either("━", "#").repeat(filled), theme.good()),
+        Span::styled(theme.either("─", "-").repeat(room - filled), theme.dim()),
     ]);
     let area = Rect { width: area.width.min(u16::try_from(room + 1).unwrap_or(u16::MAX)), ..area };
     frame.render_widget(line, area);

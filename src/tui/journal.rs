@@ -6,7 +6,9 @@ use crate::report::journal::said;
 use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::decision::Decision;
-use crate::study::event::{Answer, AttemptEnd, Event, Seq};
+use crate::study::event::{
+    Answer, AttemptEnd, Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent,
+};
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
@@ -53,8 +55,8 @@ pub struct Journal {
     pub entries: Arc<Vec<JournalEntry>>,
 }
 
-/// So many places of the journal are read at first, and so many entries are kept.
-const KEPT: usize = 20_000;
+/// So many of the last events are read at first, and about so many entries are kept.
+const KEPT: u64 = 20_000;
 /// Events read at once.
 const PAGE: u64 = 2_000;
 
@@ -66,54 +68,32 @@ impl Journal {
         study: StudyId,
         clock: StepUnit,
     ) -> Result<(), StorageError> {
-        let mut after = match self.read {
-            Some(read) => read,
-            None => {
-                let begin = Seq((last(reader, study)?.0 - i64::try_from(KEPT).unwrap_or(0)).max(0));
-                self.cut = begin > Seq(0);
-                begin
-            }
-        };
         loop {
-            let events = reader.events_after(study, after, PAGE)?;
-            let Some((seq, ..)) = events.last() else {
-                self.read = Some(after);
-                return Ok(());
+            let events = match self.read {
+                Some(read) => reader.events_after(study, read, PAGE)?,
+                None => reader.events_before(study, Seq(i64::MAX), KEPT)?,
             };
-            after = *seq;
+            let Some((last, ..)) = events.last() else { return Ok(()) };
+            if self.read.replace(*last).is_none() {
+                self.cut = events[0].0 > Seq(1);
+            }
             let entries = Arc::make_mut(&mut self.entries);
             entries.extend(events.iter().map(|(seq, at, event)| entry(*seq, *at, event, clock)));
-            if entries.len() > 2 * KEPT {
-                entries.drain(..entries.len() - KEPT);
+            if entries.len() as u64 > 2 * KEPT {
+                entries.drain(..entries.len() / 2);
                 self.cut = true;
             }
         }
     }
 }
 
-/// The last place of the study in the journal, found by halving: a journal is only read forwards.
-fn last(reader: &dyn StorageReader, study: StudyId) -> Result<Seq, StorageError> {
-    let goes_on =
-        |seq: i64| reader.events_after(study, Seq(seq), 1).map(|events| !events.is_empty());
-    let mut beyond = 1;
-    while goes_on(beyond)? {
-        beyond *= 2;
-    }
-    let mut before = beyond / 2;
-    while beyond - before > 1 {
-        let middle = before + (beyond - before) / 2;
-        if goes_on(middle)? {
-            before = middle;
-        } else {
-            beyond = middle;
-        }
-    }
-    Ok(Seq(beyond))
-}
-
 fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepUnit) -> JournalEntry {
     let text = one_line(&said(event, clock, None, false));
-    let request = if let Event::RequestServed { id, .. } = event { Some(*id) } else { None };
+    let request = if let Event::Study(StudyEvent::RequestServed { id, .. }) = event {
+        Some(*id)
+    } else {
+        None
+    };
     JournalEntry { seq, at, trial: event.trial(), kind: kind(event), text, request }
 }
 
@@ -121,50 +101,36 @@ fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepUnit) -> JournalEntr
 fn kind(event: &Event) -> EntryKind {
     use EntryKind::{Now, Plain, Quiet, Report, Study};
     match event {
-        Event::RunnerStarted { .. }
-        | Event::RunnerStopped { .. }
-        | Event::FinalistsChosen { .. }
-        | Event::FinalistWon { .. }
-        | Event::StudyFinished { .. }
-        | Event::StudyReopened { .. }
-        | Event::StudyPaused { .. }
-        | Event::StudyResumed { .. }
-        | Event::BudgetExtended { .. }
-        | Event::DevicePaused { .. }
-        | Event::DeviceResumed { .. }
-        | Event::SlotsChanged { .. }
-        | Event::ConcurrencyChanged { .. }
-        | Event::DiskExceeded { .. }
-        | Event::Noted { trial: None, .. }
-        | Event::RequestServed { answer: Answer::Refused(_), .. } => Study,
-        Event::RunnerDescribed { .. }
-        | Event::ResultsKnown { .. }
-        | Event::RequestServed { answer: Answer::Done(_), .. } => Quiet,
-        Event::FinalistDropped { .. }
-        | Event::WinnerTested { .. }
-        | Event::TrialCreated { .. }
-        | Event::Remarked { .. }
-        | Event::TrialQueued { .. }
-        | Event::TrialHeld { .. }
-        | Event::TrialContinued { .. }
-        | Event::LimitsBroken { .. }
-        | Event::ConfigurationsSkipped { .. }
-        | Event::Noted { trial: Some(_), .. }
-        | Event::Tagged { .. } => Plain,
-        Event::AttemptLaunched { .. }
-        | Event::Reported { .. }
-        | Event::CheckpointSaved { .. }
-        | Event::CheckpointDropped { .. } => Report,
-        Event::AttemptStarted { .. } => Now(TrialState::Running),
-        Event::Decided { verdict, .. } => match verdict {
-            Decision::Continue(_) => Quiet,
-            Decision::Pause(_) => Now(TrialState::Paused),
-            Decision::Stop(_) => Now(TrialState::Pruned),
+        Event::Runner(RunnerEvent::Described { .. })
+        | Event::Study(StudyEvent::RequestServed { answer: Answer::Done(_), .. }) => Quiet,
+        Event::Study(StudyEvent::Tagged { .. })
+        | Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Tested { .. }) => Plain,
+        Event::Runner(_) | Event::Study(_) | Event::Finalists(_) | Event::Device(_) => Study,
+        Event::Trial(_, event) => match event {
+            TrialEvent::AttemptStarted { .. } => Now(TrialState::Running),
+            TrialEvent::Decided { verdict: Decision::Pause(_), .. } | TrialEvent::Paused { .. } => {
+                Now(TrialState::Paused)
+            }
+            TrialEvent::Decided { verdict: Decision::Stop(_), .. } => Now(TrialState::Pruned),
+            TrialEvent::AttemptEnded { end: AttemptEnd::Failed(_), .. } => Now(TrialState::Failed),
+            TrialEvent::Finished { state, .. } => Now(*state),
+            TrialEvent::Decided { verdict: Decision::Continue(_), .. }
+            | TrialEvent::AttemptEnded { .. }
+            | TrialEvent::ResultsKnown => Quiet,
+            TrialEvent::AttemptLaunched { .. }
+            | TrialEvent::Reported { .. }
+            | TrialEvent::CheckpointSaved { .. }
+            | TrialEvent::CheckpointDropped { .. } => Report,
+            TrialEvent::Created { .. }
+            | TrialEvent::Remarked { .. }
+            | TrialEvent::Queued { .. }
+            | TrialEvent::Held { .. }
+            | TrialEvent::Continued { .. }
+            | TrialEvent::LimitsBroken { .. }
+            | TrialEvent::ConfigurationsSkipped { .. }
+            | TrialEvent::Noted { .. }
+            | TrialEvent::Tagged { .. } => Plain,
         },
-        Event::AttemptEnded { end: AttemptEnd::Failed(_), .. } => Now(TrialState::Failed),
-        Event::AttemptEnded { .. } => Quiet,
-        Event::TrialPaused { .. } => Now(TrialState::Paused),
-        Event::TrialFinished { state, .. } => Now(*state),
     }
 }
 
@@ -209,15 +175,15 @@ mod tests {
     #[test]
     fn only_the_end_of_a_long_journal_is_read_and_then_what_is_added() {
         let mut script = crate::tui::tests::mixed();
-        for step in 9..KEPT as u64 + 2_000 {
+        for step in 9..KEPT + 2_000 {
             script.report_at(5, step, 0.5);
         }
         let mut journal = Journal::default();
         journal.catch_up(&script.store, script.study, StepUnit::Epoch).unwrap();
-        assert!(journal.cut && journal.entries.len() <= KEPT, "{}", journal.entries.len());
+        assert!(journal.cut && journal.entries.len() as u64 <= KEPT, "{}", journal.entries.len());
         let before = journal.entries.clone();
         let lease = script.lease.clone();
-        let event = Event::StudyReopened { reason: "more \u{1b}[2J".into() };
+        let event = Event::Study(StudyEvent::Reopened { reason: "more \u{1b}[2J".into() });
         script.store.append(&lease, Timestamp(0), &[event]).unwrap();
         journal.catch_up(&script.store, script.study, StepUnit::Epoch).unwrap();
         assert_eq!(journal.entries.len(), before.len() + 1);
@@ -237,16 +203,13 @@ mod tests {
 
     #[test]
     fn what_stands_in_a_row_is_found_with_its_trial() {
-        let entry = |trial: u64, text: &str| {
-            let (seq, at) = (Seq(1), Timestamp(0));
-            JournalEntry {
-                seq,
-                at,
-                trial: Some(TrialNumber(trial)),
-                kind: EntryKind::Plain,
-                text: text.to_owned(),
-                request: None,
-            }
+        let entry = |trial: u64, text: &str| JournalEntry {
+            seq: Seq(1),
+            at: Timestamp(0),
+            trial: Some(TrialNumber(trial)),
+            kind: EntryKind::Plain,
+            text: text.to_owned(),
+            request: None,
         };
         let entries = [
             entry(5, "starts on cpu"),
@@ -254,22 +217,18 @@ mod tests {
             entry(5, "queued again: lost"),
             entry(7, "from step 10"),
         ];
-        let found = |text: &str| {
-            JournalView { text: text.to_owned(), ..JournalView::default() }.shown(&entries).len()
-        };
-        assert_eq!(
-            [
-                "trial 5",
-                "Trial  5 starts",
-                "5",
-                "trial 50",
-                "trial",
-                "trial 6",
-                "step 10",
-                "trial 7 f"
-            ]
-            .map(found),
-            [2, 1, 2, 1, 4, 0, 1, 1]
-        );
+        for (text, found) in [
+            ("trial 5", 2),
+            ("Trial  5 starts", 1),
+            ("5", 2),
+            ("trial 50", 1),
+            ("trial", 4),
+            ("trial 6", 0),
+            ("step 10", 1),
+            ("trial 7 f", 1),
+        ] {
+            let view = JournalView { text: text.to_owned(), ..JournalView::default() };
+            assert_eq!(view.shown(&entries).len(), found, "{text}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use ratatui::crossterm::event::KeyCode::{
 use ratatui::crossterm::event::{KeyEvent, KeyModifiers};
 
 use super::TuiMode;
+use super::list::Movement;
 
 /// What fills the terminal under the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,18 +77,8 @@ pub enum Action {
     NextScreen,
     /// To the one before.
     PreviousScreen,
-    /// One row up.
-    Up,
-    /// One row down.
-    Down,
-    /// One page up.
-    PageUp,
-    /// One page down.
-    PageDown,
-    /// To the first row.
-    First,
-    /// To the last row.
-    Last,
+    /// The selection, or what is scrolled.
+    Move(Movement),
     /// Columns to the left; the trial before.
     Left,
     /// Columns to the right; the trial after.
@@ -158,30 +149,11 @@ pub enum Action {
     View,
 }
 
-/// Under which heading the help lists a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Moving about.
-    Move,
-    /// What is shown.
-    View,
-    /// What changes the study.
-    Control,
-}
-
-impl Group {
-    /// All, in the order of the help.
-    pub const ALL: [Group; 3] = [Group::Move, Group::View, Group::Control];
-
-    /// The heading.
-    pub fn title(self) -> &'static str {
-        match self {
-            Group::Move => "move",
-            Group::View => "look",
-            Group::Control => "change",
-        }
-    }
-}
+/// Headings of the help: moving about, what is shown, what changes the study.
+const GROUPS: [&str; 3] = [MOVE, LOOK, CHANGE];
+const MOVE: &str = "move";
+const LOOK: &str = "look";
+const CHANGE: &str = "change";
 
 /// A line of the table of keys.
 pub struct KeyLine {
@@ -193,7 +165,7 @@ pub struct KeyLine {
     /// Where it works.
     pub screens: &'static [Screen],
     /// Its heading in the help.
-    pub group: Group,
+    group: &'static str,
     /// Where the run is this process, and while watching, if that is another.
     meanings: &'static [&'static str],
     footer: &'static str,
@@ -238,15 +210,15 @@ const fn char(char: char) -> KeyCode {
 /// `MODIFIERS [CODES] LABEL, ACTION, SCREENS, GROUP, MEANING (| MEANING WHILE WATCHING), FOOTER;`
 /// for each key.
 macro_rules! keys {
-    ($($modifiers:ident [$($code:expr),+] $label:literal, $action:ident $(($to:ident))?,
+    ($($modifiers:ident [$($code:expr),+] $label:literal, $action:ident $(($($to:tt)+))?,
         $screens:ident, $group:ident, $meaning:literal $(| $watching:literal)? $(, $footer:literal)?;)+) => {
         &[$(KeyLine {
             codes: &[$($code),+],
             modifiers: $modifiers,
             label: $label,
-            action: Action::$action $((Screen::$to))?,
+            action: Action::$action $(($($to)+))?,
             screens: $screens,
-            group: Group::$group,
+            group: $group,
             meanings: &[$meaning $(, $watching)?],
             footer: concat!($($footer)?),
         }),+]
@@ -256,85 +228,87 @@ macro_rules! keys {
 /// All keys, in the order of the help and of the footer. Shift is taken off: capital letters come
 /// with or without it.
 pub static KEYS: &[KeyLine] = keys! {
-    NONE [char('q')] "q", Quit, EVERYWHERE, Move,
+    NONE [char('q')] "q", Quit, EVERYWHERE, MOVE,
         "leave: detach the run, or stop it (asks first)" | "leave; the study continues", "quit";
-    NONE [char('?'), F(1)] "?", Help, EVERYWHERE, Move, "these keys", "help";
-    NONE [Enter] "Enter", Open, TRIALS, Move, "open the selected trial", "open";
-    NONE [Esc, Backspace] "Esc", Back, TRIALS, Move, "remove the filter";
-    NONE [Esc, Backspace] "Esc", Back, ELSEWHERE, Move, "back to the trials", "back";
-    NONE [char('/')] "/", Filter, TRIALS, View,
+    NONE [char('?'), F(1)] "?", Help, EVERYWHERE, MOVE, "these keys", "help";
+    NONE [Enter] "Enter", Open, TRIALS, MOVE, "open the selected trial", "open";
+    NONE [Esc, Backspace] "Esc", Back, TRIALS, MOVE, "remove the filter";
+    NONE [Esc, Backspace] "Esc", Back, ELSEWHERE, MOVE, "back to the trials", "back";
+    NONE [char('/')] "/", Filter, TRIALS, LOOK,
         "filter: state:pruned lr>1e-3 optim=adamw text -not", "filter";
-    NONE [char('/')] "/", Filter, TEXTS, View, "search", "search";
-    NONE [char('s')] "s", Sort, TRIALS, View, "sort by any column, parameter or metric", "sort";
-    NONE [char('r')] "r", Reverse, TRIALS, View, "reverse the order";
-    NONE [char('<'), char(',')] "< >", SortLeft, TRIALS, View,
+    NONE [char('/')] "/", Filter, TEXTS, LOOK, "search", "search";
+    NONE [char('s')] "s", Sort, TRIALS, LOOK, "sort by any column, parameter or metric", "sort";
+    NONE [char('r')] "r", Reverse, TRIALS, LOOK, "reverse the order";
+    NONE [char('<'), char(',')] "< >", SortLeft, TRIALS, LOOK,
         "sort by the column to the left or right";
-    NONE [char('>'), char('.')] ">", SortRight, TRIALS, View, "";
-    NONE [char('c')] "c", Columns, TRIALS, View, "choose columns (remembered)", "columns";
-    NONE [char(' ')] "Space", Mark, OF_A_TRIAL, View, "mark the trial for comparing", "mark";
-    NONE [char('u')] "u", Unmark, TRIALS, View, "unmark all trials";
-    NONE [char('b')] "b", Best, OF_A_TRIAL, View, "the best trial";
-    NONE [char('y')] "y", Copy, OF_A_TRIAL, View,
+    NONE [char('>'), char('.')] ">", SortRight, TRIALS, LOOK, "";
+    NONE [char('c')] "c", Columns, TRIALS, LOOK, "choose columns (remembered)", "columns";
+    NONE [char(' ')] "Space", Mark, OF_A_TRIAL, LOOK, "mark the trial for comparing", "mark";
+    NONE [char('u')] "u", Unmark, TRIALS, LOOK, "unmark all trials";
+    NONE [char('b')] "b", Best, OF_A_TRIAL, LOOK, "the best trial";
+    NONE [char('y')] "y", Copy, OF_A_TRIAL, LOOK,
         "copy the trial's configuration (TOML) to the clipboard", "copy";
-    NONE [char('m')] "m", Metric, WITH_METRICS, View, "the next metric's curve", "metric";
-    NONE [char('o')] "o", Output, ONE, View, "the log on the whole screen, and back", "log";
-    NONE [char('n')] "n", NextMatch, ONE, View, "the next match in the log; N the one before";
-    NONE [char('N')] "N", PreviousMatch, ONE, View, "";
-    NONE [char('v')] "v", View, SEARCH, View, "history, parameters, rungs", "view";
-    NONE [char('v')] "v", Reports, EVENTS, View, "show or hide reports", "reports";
-    NONE [char('x'), Delete] "x", Kill, OF_A_TRIAL, Control, "kill the trial (asks first)", "kill";
-    NONE [char('p')] "p", PauseTrial, OF_A_TRIAL, Control, "pause or resume the trial", "pause";
-    NONE [char('e')] "e", Enqueue, OF_A_TRIAL, Control,
+    NONE [char('m')] "m", Metric, WITH_METRICS, LOOK, "the next metric's curve", "metric";
+    NONE [char('o')] "o", Output, ONE, LOOK, "the log on the whole screen, and back", "log";
+    NONE [char('n')] "n", NextMatch, ONE, LOOK, "the next match in the log; N the one before";
+    NONE [char('N')] "N", PreviousMatch, ONE, LOOK, "";
+    NONE [char('v')] "v", View, SEARCH, LOOK, "history, parameters, rungs", "view";
+    NONE [char('v')] "v", Reports, EVENTS, LOOK, "show or hide reports", "reports";
+    NONE [char('x'), Delete] "x", Kill, OF_A_TRIAL, CHANGE, "kill the trial (asks first)", "kill";
+    NONE [char('p')] "p", PauseTrial, OF_A_TRIAL, CHANGE, "pause or resume the trial", "pause";
+    NONE [char('e')] "e", Enqueue, OF_A_TRIAL, CHANGE,
         "queue a copy of the trial with other values", "enqueue";
-    NONE [char('a')] "a", Note, OF_A_TRIAL, Control, "write a note on the trial", "note";
-    NONE [char('t')] "t", Tag, OF_A_TRIAL, Control,
+    NONE [char('a')] "a", Note, OF_A_TRIAL, CHANGE, "write a note on the trial", "note";
+    NONE [char('t')] "t", Tag, OF_A_TRIAL, CHANGE,
         "tag the trial; the same tag again removes it", "tag";
-    NONE [char('R')] "R", Retry, OF_A_TRIAL, Control,
+    NONE [char('R')] "R", Retry, OF_A_TRIAL, CHANGE,
         "retry a failed trial; on another one: all that failed (asks first)";
-    NONE [char('C')] "C", Continue, OF_A_TRIAL, Control,
+    NONE [char('C')] "C", Continue, OF_A_TRIAL, CHANGE,
         "train a finished trial further, to a later step";
-    NONE [char('p')] "p", PauseDevice, DEVICES, Control,
+    NONE [char('p')] "p", PauseDevice, DEVICES, CHANGE,
         "pause a device, or use it again; its trials continue elsewhere", "pause device";
-    NONE [char('n')] "n", Slots, DEVICES, Control,
+    NONE [char('n')] "n", Slots, DEVICES, CHANGE,
         "change how many trials run at a time on a device", "slots";
-    NONE [char('E')] "E", Extend, EVERYWHERE, Control,
+    NONE [char('E')] "E", Extend, EVERYWHERE, CHANGE,
         "raise the budget: trials, time, device-hours, cost";
-    NONE [char('A')] "A", NoteStudy, EVERYWHERE, Control, "write a note on the study";
-    NONE [char('T')] "T", TagStudy, EVERYWHERE, Control,
+    NONE [char('A')] "A", NoteStudy, EVERYWHERE, CHANGE, "write a note on the study";
+    NONE [char('T')] "T", TagStudy, EVERYWHERE, CHANGE,
         "tag the study; the same tag again removes it";
-    NONE [char('P')] "P", PauseStudy, EVERYWHERE, Control, "pause or resume the study";
-    NONE [char('S')] "S", Stop, EVERYWHERE, Control,
+    NONE [char('P')] "P", PauseStudy, EVERYWHERE, CHANGE, "pause or resume the study";
+    NONE [char('S')] "S", Stop, EVERYWHERE, CHANGE,
         "stop the study: running trials save a checkpoint and leave (asks first)", "stop study";
-    NONE [Up, char('k')] "Up Down", Up, EVERYWHERE, Move, "one row (also k and j)";
-    NONE [Down, char('j')] "Down", Down, EVERYWHERE, Move, "";
-    NONE [PageUp] "PgUp PgDn", PageUp, EVERYWHERE, Move, "one page (also Ctrl-B and Ctrl-F)";
-    NONE [PageDown] "PgDn", PageDown, EVERYWHERE, Move, "";
-    NONE [Home, char('g')] "Home End", First, TRIALS, Move,
+    NONE [Up, char('k')] "Up Down", Move(Movement::By(-1)), EVERYWHERE, MOVE, "one row (also k \
+        and j)";
+    NONE [Down, char('j')] "Down", Move(Movement::By(1)), EVERYWHERE, MOVE, "";
+    NONE [PageUp] "PgUp PgDn", Move(Movement::Pages(-1)), EVERYWHERE, MOVE, "one page (also \
+        Ctrl-B and Ctrl-F)";
+    NONE [PageDown] "PgDn", Move(Movement::Pages(1)), EVERYWHERE, MOVE, "";
+    NONE [Home, char('g')] "Home End", Move(Movement::First), TRIALS, MOVE,
         "the first row, and stay there; the last (also g and G)";
-    NONE [Home, char('g')] "Home End", First, ELSEWHERE, Move,
+    NONE [Home, char('g')] "Home End", Move(Movement::First), ELSEWHERE, MOVE,
         "the first line; the last, and follow (also g and G)";
-    NONE [End, char('G')] "End", Last, EVERYWHERE, Move, "";
-    NONE [Left, char('h')] "Left Right", Left, TRIALS, Move,
+    NONE [End, char('G')] "End", Move(Movement::Last), EVERYWHERE, MOVE, "";
+    NONE [Left, char('h')] "Left Right", Left, TRIALS, MOVE,
         "more columns, where not all fit (also h and l)";
-    NONE [Left, char('h')] "Left Right", Left, ONE, Move,
+    NONE [Left, char('h')] "Left Right", Left, ONE, MOVE,
         "the trial before or after it (also h and l)";
-    NONE [Left, char('h')] "Left Right", Left, SEARCH, Move, "another view (also h and l)";
-    NONE [Right, char('l')] "Right", Right, TRIALS, Move, "";
-    NONE [Right, char('l')] "Right", Right, NEIGHBOURS, Move, "";
-    NONE [char('1')] "1 to 6", Go(Trials), EVERYWHERE, Move,
+    NONE [Left, char('h')] "Left Right", Left, SEARCH, MOVE, "another view (also h and l)";
+    NONE [Right, char('l')] "Right", Right, TRIALS, MOVE, "";
+    NONE [Right, char('l')] "Right", Right, NEIGHBOURS, MOVE, "";
+    NONE [char('1')] "1 to 6", Go(Screen::Trials), EVERYWHERE, MOVE,
         "trials, trial, compare, search, devices, events";
-    NONE [char('2')] "2", Go(Trial), EVERYWHERE, Move, "";
-    NONE [char('3')] "3", Go(Compare), EVERYWHERE, Move, "";
-    NONE [char('4')] "4", Go(Search), EVERYWHERE, Move, "";
-    NONE [char('5')] "5", Go(Devices), EVERYWHERE, Move, "";
-    NONE [char('6')] "6", Go(Events), EVERYWHERE, Move, "";
-    NONE [Tab] "Tab", NextScreen, EVERYWHERE, Move, "the next screen; Shift-Tab the one before";
-    NONE [BackTab] "Shift-Tab", PreviousScreen, EVERYWHERE, Move, "";
-    CTRL [char('b'), char('u')] "Ctrl-B", PageUp, EVERYWHERE, Move, "";
-    CTRL [char('f'), char('d')] "Ctrl-F", PageDown, EVERYWHERE, Move, "";
-    CTRL [char('l')] "Ctrl-L", Refresh, EVERYWHERE, Move, "redraw the screen";
-    CTRL [char('z')] "Ctrl-Z", Suspend, EVERYWHERE, Move, "back to the shell; `fg` returns";
-    CTRL [char('c')] "Ctrl-C", Interrupt, EVERYWHERE, Control,
+    NONE [char('2')] "2", Go(Screen::Trial), EVERYWHERE, MOVE, "";
+    NONE [char('3')] "3", Go(Screen::Compare), EVERYWHERE, MOVE, "";
+    NONE [char('4')] "4", Go(Screen::Search), EVERYWHERE, MOVE, "";
+    NONE [char('5')] "5", Go(Screen::Devices), EVERYWHERE, MOVE, "";
+    NONE [char('6')] "6", Go(Screen::Events), EVERYWHERE, MOVE, "";
+    NONE [Tab] "Tab", NextScreen, EVERYWHERE, MOVE, "the next screen; Shift-Tab the one before";
+    NONE [BackTab] "Shift-Tab", PreviousScreen, EVERYWHERE, MOVE, "";
+    CTRL [char('b'), char('u')] "Ctrl-B", Move(Movement::Pages(-1)), EVERYWHERE, MOVE, "";
+    CTRL [char('f'), char('d')] "Ctrl-F", Move(Movement::Pages(1)), EVERYWHERE, MOVE, "";
+    CTRL [char('l')] "Ctrl-L", Refresh, EVERYWHERE, MOVE, "redraw the screen";
+    CTRL [char('z')] "Ctrl-Z", Suspend, EVERYWHERE, MOVE, "back to the shell; `fg` returns";
+    CTRL [char('c')] "Ctrl-C", Interrupt, EVERYWHERE, CHANGE,
         "stop the study and leave; once more: kill its trials" | "leave; the study continues";
 };
 
@@ -349,7 +323,7 @@ pub fn action(key: KeyEvent, screen: Screen) -> Option<Action> {
 }
 
 /// The lines of the help for `screen`, by heading; what has no words is left out.
-pub fn help(screen: Screen, mode: TuiMode) -> Vec<(Group, Vec<&'static KeyLine>)> {
+pub fn help(screen: Screen, mode: TuiMode) -> Vec<(&'static str, Vec<&'static KeyLine>)> {
     let lines = |group| {
         KEYS.iter()
             .filter(|line| {
@@ -357,7 +331,7 @@ pub fn help(screen: Screen, mode: TuiMode) -> Vec<(Group, Vec<&'static KeyLine>)
             })
             .collect()
     };
-    Group::ALL.into_iter().map(|group| (group, lines(group))).collect()
+    GROUPS.into_iter().map(|group| (group, lines(group))).collect()
 }
 
 #[cfg(test)]

@@ -8,21 +8,21 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::columns::{ColumnKey, short_name};
-use super::look::Look;
 use super::state::State;
+use super::theme::Theme;
 use crate::report::sparkline::Charset;
-use crate::report::wording::{StudyStatus, count, one_line, param, shorten, width};
+use crate::report::wording::{StudyStatus, count, one_line, param, width};
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::Trial;
 use layout::{ColumnLayout, PlacedColumn};
 
 /// Draws titles and rows into `area`; `state` learns how far its columns scroll.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, look: Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, theme: Theme) {
     if state.seen.page.trials.is_empty() {
-        return look.say(frame, area, nothing(state));
+        return theme.say(frame, area, nothing(state));
     }
-    let columns = ColumnLayout { state, now, look, room: usize::from(area.width) }.columns();
+    let columns = ColumnLayout { state, now, theme, room: usize::from(area.width) }.columns();
     state.columns_left = columns.left;
     let page = std::sync::Arc::clone(&state.seen.page);
     let mut y = area.y;
@@ -33,10 +33,11 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp
         }
         y = y.saturating_add(1);
     };
-    put(title_line(&columns.placed, state, look), Style::new());
-    let rows = u64::from(area.height.saturating_sub(1));
+    put(title_line(&columns.placed, state, theme), Style::new());
+    let rows = usize::from(area.height.saturating_sub(1));
+    let first = usize::try_from(page.first).unwrap_or(usize::MAX);
     for row in state.list.offset()..state.list.offset() + rows {
-        let index = row.checked_sub(page.first).and_then(|index| usize::try_from(index).ok());
+        let index = row.checked_sub(first);
         let Some((index, trial)) = index.and_then(|index| Some((index, page.trials.get(index)?)))
         else {
             // Not loaded yet.
@@ -45,8 +46,8 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp
         };
         let selected = row == state.list.selected();
         put(
-            row_line(&columns.placed, index, trial, selected, state, look),
-            if selected { look.selected() } else { Style::new() },
+            row_line(&columns.placed, index, trial, selected, state, theme),
+            if selected { theme.selected() } else { Style::new() },
         );
     }
 }
@@ -59,12 +60,12 @@ fn nothing(state: &State) -> &'static str {
     }
 }
 
-fn title_line(columns: &[PlacedColumn], state: &State, look: Look) -> Line<'static> {
+fn title_line(columns: &[PlacedColumn], state: &State, theme: Theme) -> Line<'static> {
     let sorted = ColumnKey::of(&state.sort);
     let mut spans = vec![Span::raw("  ")];
     for placed in columns {
-        let style = if placed.key.as_ref() == Some(&sorted) { look.strong() } else { look.dim() };
-        spans.push(Span::styled(placed.column.title(placed.width, look.charset.cut()), style));
+        let style = if placed.key.as_ref() == Some(&sorted) { theme.strong() } else { theme.dim() };
+        spans.push(Span::styled(placed.column.title(placed.width, theme.charset.cut()), style));
         spans.push(Span::raw("  "));
     }
     Line::from(spans)
@@ -76,23 +77,23 @@ fn row_line(
     trial: &Trial,
     selected: bool,
     state: &State,
-    look: Look,
+    theme: Theme,
 ) -> Line<'static> {
     let best = state.seen.summary.best.is_some_and(|(best, _)| best == trial.number);
-    let pointer = if selected { look.either("▸", ">") } else { " " };
+    let pointer = if selected { theme.either("▸", ">") } else { " " };
     let mark = match (state.marked.contains(&trial.number), selected) {
         (false, _) => Span::raw(" "),
-        (true, true) => Span::raw(look.either("●", "*")),
-        (true, false) => Span::styled(look.either("●", "*"), look.marked()),
+        (true, true) => Span::raw(theme.either("●", "*")),
+        (true, false) => Span::styled(theme.either("●", "*"), theme.marked()),
     };
     let mut spans = vec![Span::raw(pointer), mark];
     for placed in columns {
         let style = match &placed.key {
             // On the selected row a colour would become a coloured block.
             _ if selected => Style::new(),
-            Some(ColumnKey::State) => look.trial_state(trial.state),
-            Some(ColumnKey::Value) if best => look.good().patch(look.strong()),
-            Some(ColumnKey::Value) if trial.value.is_none() => look.dim(),
+            Some(ColumnKey::State) => theme.trial_state(trial.state),
+            Some(ColumnKey::Value) if best => theme.good().patch(theme.strong()),
+            Some(ColumnKey::Value) if trial.value.is_none() => theme.dim(),
             Some(
                 ColumnKey::Curve
                 | ColumnKey::Reason
@@ -100,10 +101,10 @@ fn row_line(
                 | ColumnKey::Rank
                 | ColumnKey::Age
                 | ColumnKey::Time,
-            ) => look.dim(),
+            ) => theme.dim(),
             _ => Style::new(),
         };
-        spans.push(Span::styled(placed.column.cell(row, placed.width, look.charset.cut()), style));
+        spans.push(Span::styled(placed.column.cell(row, placed.width, theme.charset.cut()), style));
         spans.push(Span::raw("  "));
     }
     Line::from(spans)
@@ -120,7 +121,7 @@ pub fn param_pairs(trial: &Trial, spec: &StudySpec) -> String {
 
 /// The line under the table: why the selected trial is in its state, its parameters, and where in
 /// the list it is.
-pub fn selected_line(state: &State, room: usize, look: Look) -> Line<'static> {
+pub fn selected_line(state: &State, room: usize, theme: Theme) -> Line<'static> {
     let Some(trial) = state.list.trial().and_then(|number| state.seen.trial(number)) else {
         return Line::default();
     };
@@ -128,18 +129,18 @@ pub fn selected_line(state: &State, room: usize, look: Look) -> Line<'static> {
         format!("{}/{}", state.list.selected() + 1, count(state.seen.page.matching, "trial"));
     let head = format!(" trial {}  ", trial.number);
     let pairs = param_pairs(trial, state.spec());
-    let separator = if look.charset == Charset::Unicode { " · " } else { " - " };
+    let separator = if theme.charset == Charset::Unicode { " · " } else { " - " };
     let text = match &trial.reason {
         Some(reason) => format!("{} {}{separator}{pairs}", trial.state.as_str(), one_line(reason)),
         None => pairs,
     };
     let left = room.saturating_sub(width(&head) + width(&place) + 3);
-    let text = shorten(&text, left, look.charset.cut());
+    let text = theme.shorten(&text, left);
     let space = " ".repeat(left.saturating_sub(width(&text)) + 2);
     Line::from(vec![
-        Span::styled(head, look.strong()),
+        Span::styled(head, theme.strong()),
         Span::raw(text),
         Span::raw(space),
-        Span::styled(place, look.dim()),
+        Span::styled(place, theme.dim()),
     ])
 }

@@ -3,9 +3,10 @@
 use crate::study::trial::TrialNumber;
 
 /// How the selected row is kept when trials change places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
     /// The first row, whichever trial is there.
+    #[default]
     First,
     /// The trial that will be found on the selected row when it is loaded.
     Take,
@@ -13,83 +14,96 @@ pub enum Selection {
     Follow(TrialNumber),
 }
 
-/// A step of the selection.
+/// A step of a selection, or of a text that is scrolled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Movement {
     /// So many rows down, or up.
-    By(i64),
+    By(isize),
     /// So many pages down, or up.
-    Pages(i64),
+    Pages(isize),
     /// The first row.
     First,
     /// The last row.
     Last,
 }
 
-/// Where the selection is, and which rows are visible.
-#[derive(Clone, Debug, PartialEq)]
-pub struct List {
-    selected: u64,
-    offset: u64,
-    selection: Selection,
-    page: u64,
-    total: u64,
-    first_loaded: u64,
-    loaded: Vec<TrialNumber>,
-}
+impl Movement {
+    /// Where it leads from a row, of rows from 0 to `last`.
+    pub fn applied(self, row: usize, page: usize, last: usize) -> usize {
+        let page = isize::try_from(page).unwrap_or(isize::MAX);
+        match self {
+            Movement::By(rows) => row.saturating_add_signed(rows).min(last),
+            Movement::Pages(pages) => {
+                row.saturating_add_signed(pages.saturating_mul(page)).min(last)
+            }
+            Movement::First => 0,
+            Movement::Last => last,
+        }
+    }
 
-impl Default for List {
-    fn default() -> Self {
-        List {
-            selected: 0,
-            offset: 0,
-            selection: Selection::First,
-            page: 1,
-            total: 0,
-            first_loaded: 0,
-            loaded: Vec::new(),
+    /// The same where rows are counted from the bottom.
+    pub fn reversed(self) -> Movement {
+        match self {
+            Movement::By(rows) => Movement::By(-rows),
+            Movement::Pages(pages) => Movement::Pages(-pages),
+            Movement::First => Movement::Last,
+            Movement::Last => Movement::First,
         }
     }
 }
 
+/// Where the selection is, and which rows are visible.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct List {
+    selected: usize,
+    offset: usize,
+    selection: Selection,
+    /// 0 before the first [`List::resize`].
+    page: usize,
+    total: usize,
+    first_loaded: usize,
+    loaded: Vec<TrialNumber>,
+}
+
 impl List {
     /// The selected row, from 0.
-    pub fn selected(&self) -> u64 {
+    pub fn selected(&self) -> usize {
         self.selected
     }
 
     /// The first visible row.
-    pub fn offset(&self) -> u64 {
+    pub fn offset(&self) -> usize {
         self.offset
     }
 
     /// How many rows are visible.
-    pub fn page(&self) -> u64 {
-        self.page
+    pub fn page(&self) -> usize {
+        self.page.max(1)
     }
 
     /// The rows to load, as offset and limit: the visible ones lie inside until the selection
     /// leaves a page.
     pub fn window(&self) -> (u64, u64) {
-        (self.offset / self.page * self.page, 2 * self.page)
+        let page = self.page();
+        ((self.offset / page * page) as u64, 2 * page as u64)
     }
 
     /// The screen now holds `rows` rows: the selected one stays among them.
-    pub fn resize(&mut self, rows: u64) {
-        self.page = rows.max(1);
+    pub fn resize(&mut self, rows: usize) {
+        self.page = rows;
         self.keep_visible();
     }
 
     /// There are `total` rows, and `loaded` are those from `first` on: the selection follows its
     /// trial.
     pub fn loaded(&mut self, total: u64, first: u64, loaded: Vec<TrialNumber>) {
-        (self.total, self.first_loaded, self.loaded) = (total, first, loaded);
-        if let Selection::Follow(trial) = self.selection {
-            match self.loaded.iter().position(|number| *number == trial) {
-                Some(row) => self.selected = self.first_loaded + u64::try_from(row).unwrap_or(0),
-                // It went too far: the row is kept, with the trial that is there now.
-                None => self.selection = Selection::Take,
-            }
+        let rows = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
+        (self.total, self.first_loaded, self.loaded) = (rows(total), rows(first), loaded);
+        if let Selection::Follow(trial) = self.selection
+            && !self.select(trial)
+        {
+            // It went too far: the row is kept, with the trial that is there now.
+            self.selection = Selection::Take;
         }
         self.keep_visible();
         self.take();
@@ -97,22 +111,12 @@ impl List {
 
     /// The trial on the selected row, if it is loaded.
     pub fn trial(&self) -> Option<TrialNumber> {
-        let row = usize::try_from(self.selected.checked_sub(self.first_loaded)?).ok()?;
-        self.loaded.get(row).copied()
+        self.loaded.get(self.selected.checked_sub(self.first_loaded)?).copied()
     }
 
     /// Moves the selection.
     pub fn go(&mut self, movement: Movement) {
-        let last = self.total.saturating_sub(1);
-        let page = i64::try_from(self.page).unwrap_or(i64::MAX);
-        self.selected = match movement {
-            Movement::By(rows) => self.selected.saturating_add_signed(rows).min(last),
-            Movement::Pages(pages) => {
-                self.selected.saturating_add_signed(pages.saturating_mul(page)).min(last)
-            }
-            Movement::First => 0,
-            Movement::Last => last,
-        };
+        self.selected = movement.applied(self.selected, self.page(), self.total.saturating_sub(1));
         self.selection =
             if movement == Movement::First { Selection::First } else { Selection::Take };
         self.keep_visible();
@@ -124,7 +128,7 @@ impl List {
         let Some(row) = self.loaded.iter().position(|number| *number == trial) else {
             return false;
         };
-        self.selected = self.first_loaded + u64::try_from(row).unwrap_or(0);
+        self.selected = self.first_loaded + row;
         self.selection = Selection::Follow(trial);
         self.keep_visible();
         true
@@ -144,9 +148,9 @@ impl List {
     fn keep_visible(&mut self) {
         self.selected = self.selected.min(self.total.saturating_sub(1));
         self.offset =
-            self.offset.min(self.selected).max((self.selected + 1).saturating_sub(self.page));
+            self.offset.min(self.selected).max((self.selected + 1).saturating_sub(self.page()));
         // A taller screen shows no empty rows while there are trials above.
-        self.offset = self.offset.min(self.total.saturating_sub(self.page));
+        self.offset = self.offset.min(self.total.saturating_sub(self.page()));
     }
 }
 
@@ -192,7 +196,8 @@ mod tests {
         for _ in 0..99 {
             list.go(Movement::By(1));
             let (first, limit) = list.window();
-            assert!(first <= list.offset && list.offset + list.page <= first + limit, "{list:?}");
+            let (offset, page) = (list.offset as u64, list.page as u64);
+            assert!(first <= offset && offset + page <= first + limit, "{list:?}");
         }
     }
 
@@ -215,10 +220,9 @@ mod tests {
     #[test]
     fn nothing_happens_to_an_empty_list() {
         let mut list = List::default();
-        let ends = [Movement::Last, Movement::First];
-        for movement in [Movement::By(1), Movement::By(-1), Movement::Pages(3)].iter().chain(&ends)
-        {
-            list.go(*movement);
+        let steps = [Movement::By(1), Movement::By(-1), Movement::Pages(3)];
+        for movement in steps.into_iter().chain([Movement::Last, Movement::First]) {
+            list.go(movement);
         }
         assert_eq!((list.selected, list.offset, list.trial()), (0, 0, None));
     }

@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::snapshot::{Snapshot, Source, Wanted};
+use super::TuiError;
+use super::snapshot::{Snapshot, SnapshotRequest, Source};
 use super::terminal::Waker;
 
 /// How often the store is asked whether anything changed: a question of microseconds.
@@ -33,17 +34,13 @@ pub enum LoaderMessage {
 
 /// The near end of the loader.
 pub struct Loader {
-    wants: Sender<Arc<Wanted>>,
+    wants: Sender<Arc<SnapshotRequest>>,
     news: Receiver<LoaderMessage>,
 }
 
-/// The loader's thread ended: it panicked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoaderGone;
-
 impl Loader {
     /// Starts the thread; `wanted` is what was loaded last. It ends when this end is dropped.
-    pub fn start(source: Source, wanted: Arc<Wanted>, waker: Waker) -> io::Result<Loader> {
+    pub fn start(source: Source, wanted: Arc<SnapshotRequest>, waker: Waker) -> io::Result<Loader> {
         let (wants, wants_there) = channel();
         let (news_there, news) = channel();
         let far = LoaderThread { source, wanted, wants: wants_there, news: news_there, waker };
@@ -52,17 +49,17 @@ impl Loader {
     }
 
     /// Says what is wanted from now on.
-    pub fn want(&self, wanted: Arc<Wanted>) {
+    pub fn want(&self, wanted: Arc<SnapshotRequest>) {
         // A loader that is gone is noticed where its news are asked for.
         let _ = self.wants.send(wanted);
     }
 
     /// The next news, if there are any.
-    pub fn news(&self) -> Result<Option<LoaderMessage>, LoaderGone> {
+    pub fn news(&self) -> Result<Option<LoaderMessage>, TuiError> {
         match self.news.try_recv() {
             Ok(news) => Ok(Some(news)),
             Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err(LoaderGone),
+            Err(TryRecvError::Disconnected) => Err(TuiError::Loader),
         }
     }
 
@@ -83,8 +80,8 @@ impl Loader {
 /// ended.
 struct LoaderThread {
     source: Source,
-    wanted: Arc<Wanted>,
-    wants: Receiver<Arc<Wanted>>,
+    wanted: Arc<SnapshotRequest>,
+    wants: Receiver<Arc<SnapshotRequest>>,
     news: Sender<LoaderMessage>,
     waker: Waker,
 }
@@ -107,7 +104,7 @@ impl LoaderThread {
             };
             match self.source.reader.changed() {
                 Ok(now) => changed |= now,
-                Err(error) => self.tell(LoaderMessage::Trouble(error.to_string())),
+                Err(error) => self.tell(LoaderMessage::Trouble(error.with_remedy())),
             }
             if Instant::now() >= next_look_outside {
                 changed |= self.source.changed_outside();
@@ -117,7 +114,7 @@ impl LoaderThread {
                 let began = Instant::now();
                 let news = match self.source.load(&self.wanted) {
                     Ok(snapshot) => LoaderMessage::Snapshot(Box::new(snapshot)),
-                    Err(error) => LoaderMessage::Trouble(error.to_string()),
+                    Err(error) => LoaderMessage::Trouble(error.with_remedy()),
                 };
                 changed = matches!(news, LoaderMessage::Trouble(_));
                 self.tell(news);

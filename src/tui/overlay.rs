@@ -11,38 +11,50 @@ use super::Detach;
 use super::form::Form;
 use super::keys::{Screen, help};
 use super::line::LineEdit;
-use super::look::Look;
 use super::picker::{Choosing, Picker};
 use super::state::{Confirmation, Overlay, State};
+use super::theme::Theme;
 use crate::report::sparkline::Charset;
 use crate::report::wording::{one_line, shorten, width};
 
 /// Draws it; `state` learns how far it scrolls. A line that is typed stands in the footer, not
 /// here.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: Theme) {
     match &state.overlay {
         None | Some(Overlay::Prompt(_)) => {}
         Some(Overlay::Help(scroll)) => {
-            let (scroll, lines) = (*scroll, help_lines(state, look));
-            let most = draw_scrolled(
-                frame,
-                area,
-                &format!(" keys: {} ", state.screen.name()),
-                lines,
-                scroll,
-                look,
-            );
-            state.overlay = Some(Overlay::Help(scroll.min(most)));
+            let scroll = draw_help(frame, area, state, *scroll, theme);
+            state.overlay = Some(Overlay::Help(scroll));
         }
         Some(Overlay::Confirmation(question)) => {
-            draw_confirmation(frame, area, *question, state.detach, look)
+            draw_confirmation(frame, area, *question, state.detach, theme)
         }
-        Some(Overlay::Picker(picker)) => draw_picker(frame, area, picker, look),
-        Some(Overlay::Form(form)) => draw_form(frame, area, form, look),
+        Some(Overlay::Picker(picker)) => draw_picker(frame, area, picker, theme),
+        Some(Overlay::Form(form)) => draw_form(frame, area, form, theme),
     }
 }
 
-fn help_lines(state: &State, look: Look) -> Vec<Line<'static>> {
+/// Draws the keys, scrolled down by `scroll` lines, or by as many as there are to scroll by; how
+/// many those are.
+fn draw_help(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    state: &State,
+    scroll: usize,
+    theme: Theme,
+) -> usize {
+    let lines = help_lines(state, theme);
+    let most = lines.len().saturating_sub(usize::from(area.height.saturating_sub(2)));
+    let scroll = scroll.min(most);
+    let mut title = format!(" keys: {} ", state.screen.name());
+    if scroll < most {
+        title += &format!("({} more, Down) ", most - scroll);
+    }
+    draw_box(frame, area, &title, lines.into_iter().skip(scroll).collect(), theme);
+    scroll
+}
+
+fn help_lines(state: &State, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for (group, keys) in help(state.screen, state.mode) {
         if keys.is_empty() {
@@ -51,20 +63,20 @@ fn help_lines(state: &State, look: Look) -> Vec<Line<'static>> {
         if !lines.is_empty() {
             lines.push(Line::default());
         }
-        lines.push(Line::styled(group.title(), look.dim()));
+        lines.push(Line::styled(group, theme.dim()));
         for key in keys {
             lines.push(Line::from(vec![
-                Span::styled(format!("{:>10}  ", key.label), look.strong()),
+                Span::styled(format!("{:>10}  ", key.label), theme.strong()),
                 Span::raw(key.meaning(state.mode)),
             ]));
         }
     }
     if state.screen == Screen::Trials {
         lines.push(Line::default());
-        lines.push(Line::styled("filter", look.dim()));
+        lines.push(Line::styled("filter", theme.dim()));
         for (term, meaning) in FILTER_TERMS {
             lines.push(Line::from(vec![
-                Span::styled(format!("{term:>22}  "), look.strong()),
+                Span::styled(format!("{term:>22}  "), theme.strong()),
                 Span::raw(*meaning),
             ]));
         }
@@ -81,26 +93,23 @@ const FILTER_TERMS: &[(&str, &str)] = &[
     ("adamw -sgd", "a text anywhere; - means not"),
 ];
 
+/// What stopping means.
+const STOPS: &str = "running trials save a checkpoint; `hpsearch run` continues";
+
 fn draw_confirmation(
     frame: &mut Frame<'_>,
     area: Rect,
     question: Confirmation,
     detach: Detach,
-    look: Look,
+    theme: Theme,
 ) {
     if (question, detach) == (Confirmation::StopAndLeave, Detach::Possible) {
-        draw_box(frame, area, "", leaving(look), look);
+        draw_box(frame, area, "", leaving(theme), theme);
         return;
     }
     let (asked, then) = match question {
-        Confirmation::StopAndLeave => (
-            "stop the study and leave?".to_owned(),
-            "running trials save a checkpoint; `hpsearch run` continues",
-        ),
-        Confirmation::Stop => (
-            "stop the study?".to_owned(),
-            "running trials save a checkpoint; `hpsearch run` continues",
-        ),
+        Confirmation::StopAndLeave => ("stop the study and leave?".to_owned(), STOPS),
+        Confirmation::Stop => ("stop the study?".to_owned(), STOPS),
         Confirmation::Kill(trial) => {
             (format!("kill trial {trial}?"), "it ends at once and counts as failed")
         }
@@ -114,38 +123,38 @@ fn draw_confirmation(
         ),
     };
     let lines = vec![
-        Line::styled(asked, look.strong()),
-        Line::styled(then, look.dim()),
+        Line::styled(asked, theme.strong()),
+        Line::styled(then, theme.dim()),
         Line::default(),
         Line::from(vec![
-            Span::styled("y", look.warning()),
+            Span::styled("y", theme.warning()),
             Span::raw(" yes    "),
-            Span::styled("n", look.warning()),
+            Span::styled("n", theme.warning()),
             Span::raw(" no"),
         ]),
     ];
-    draw_box(frame, area, "", lines, look);
+    draw_box(frame, area, "", lines, theme);
 }
 
 /// The ways to leave a run that can be detached.
-fn leaving(look: Look) -> Vec<Line<'static>> {
+fn leaving(theme: Theme) -> Vec<Line<'static>> {
     let way = |key: &'static str, word: &'static str, then: &'static str| {
         Line::from(vec![
-            Span::styled(key, look.warning()),
+            Span::styled(key, theme.warning()),
             Span::raw(format!(" {word}  ")),
-            Span::styled(then, look.dim()),
+            Span::styled(then, theme.dim()),
         ])
     };
     vec![
-        Line::styled("leave the run?", look.strong()),
+        Line::styled("leave the run?", theme.strong()),
         Line::default(),
         way("d", "detach", "it continues in the background; `hpsearch watch` shows it"),
-        way("y", "stop  ", "running trials save a checkpoint; `hpsearch run` continues"),
+        way("y", "stop  ", STOPS),
         way("n", "stay  ", ""),
     ]
 }
 
-fn draw_picker(frame: &mut Frame<'_>, area: Rect, picker: &Picker, look: Look) {
+fn draw_picker(frame: &mut Frame<'_>, area: Rect, picker: &Picker, theme: Theme) {
     let (items, selected) = picker.visible();
     let (title, keys) = match picker.choosing {
         Choosing::Sort => (" sort by ", "type to find  Enter sorts, again reverses  Esc"),
@@ -155,34 +164,34 @@ fn draw_picker(frame: &mut Frame<'_>, area: Rect, picker: &Picker, look: Look) {
     let first = selected.saturating_sub(rows / 2).min(items.len().saturating_sub(rows));
     let titles = items.iter().map(|item| width(&item.title)).max().unwrap_or(0).min(32);
     let mut lines =
-        vec![typed(" ", &picker.line, usize::from(area.width).saturating_sub(10), look).0];
+        vec![typed(" ", &picker.line, usize::from(area.width).saturating_sub(10), theme).0];
     for (index, item) in items.iter().enumerate().skip(first).take(rows) {
         let on = match (picker.choosing, item.on) {
-            (Choosing::Sort, true) => look.either("•", "*"),
+            (Choosing::Sort, true) => theme.either("•", "*"),
             (Choosing::Sort, false) => " ",
-            (Choosing::Columns, true) => look.either("✓", "x"),
-            (Choosing::Columns, false) => look.either("·", "."),
+            (Choosing::Columns, true) => theme.either("✓", "x"),
+            (Choosing::Columns, false) => theme.either("·", "."),
         };
-        let name = shorten(&item.title, titles, look.charset.cut());
+        let name = theme.shorten(&item.title, titles);
         let name = format!("{on} {name}{}", " ".repeat(titles.saturating_sub(width(&name))));
         let line = Line::from(vec![
             Span::raw(name),
-            Span::styled(format!("  {}", item.about), look.dim()),
+            Span::styled(format!("  {}", item.about), theme.dim()),
         ]);
-        lines.push(if index == selected { line.patch_style(look.selected()) } else { line });
+        lines.push(if index == selected { line.patch_style(theme.selected()) } else { line });
     }
     if items.is_empty() {
-        lines.push(Line::styled("no match", look.dim()));
+        lines.push(Line::styled("no match", theme.dim()));
     }
     let hidden = items.len().saturating_sub(rows);
     lines.push(Line::styled(
         if hidden > 0 { format!("{keys}  ({hidden} more)") } else { keys.to_owned() },
-        look.dim(),
+        theme.dim(),
     ));
-    draw_box(frame, area, title, lines, look);
+    draw_box(frame, area, title, lines, theme);
 }
 
-fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, look: Look) {
+fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, theme: Theme) {
     let fields = form.shown();
     let names = fields.iter().map(|field| width(&field.name)).max().unwrap_or(0).min(30);
     let rows = usize::from(area.height.saturating_sub(5)).max(1);
@@ -192,39 +201,34 @@ fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, look: Look) {
     let mut lines = Vec::new();
     let mut cursor = None;
     for field in fields.iter().skip(first).take(rows) {
-        let name = shorten(&field.name, names, look.charset.cut());
+        let name = theme.shorten(&field.name, names);
         let name = format!("{name}{}  ", " ".repeat(names.saturating_sub(width(&name))));
-        let (line, column) = typed(&name, field.line, (room / 2).max(8), look);
+        let (line, column) = typed(&name, field.line, (room / 2).max(8), theme);
         let mut spans = line.spans;
-        let said = match (&field.problem, field.active) {
-            (_, false) => Span::styled("  not used with these values", look.dim()),
-            (Some(problem), _) => Span::styled(
-                format!("  {}", shorten(problem, room / 2 + 4, look.charset.cut())),
-                look.warning(),
-            ),
-            (None, _) => Span::styled(
-                format!("  {}", shorten(&field.range, room / 2 + 4, look.charset.cut())),
-                look.dim(),
-            ),
+        let (said, style) = match &field.problem {
+            _ if !field.active => ("not used with these values", theme.dim()),
+            Some(problem) => (&**problem, theme.warning()),
+            None => (&*field.range, theme.dim()),
         };
-        spans.push(said);
+        let said = if field.active { theme.shorten(said, room / 2 + 4) } else { said.to_owned() };
+        spans.push(Span::styled(format!("  {said}"), style));
         let line = Line::from(spans);
         if field.selected {
             cursor = Some((column, u16::try_from(lines.len()).unwrap_or(0)));
         }
-        lines.push(if field.active { line } else { line.patch_style(look.dim()) });
+        lines.push(if field.active { line } else { line.patch_style(theme.dim()) });
     }
     let keys = "Up/Down field  Left/Right choice  Enter queues it  Esc";
     lines.push(Line::styled(
-        shorten(keys, usize::from(area.width).saturating_sub(6), look.charset.cut()),
-        look.dim(),
+        theme.shorten(keys, usize::from(area.width).saturating_sub(6)),
+        theme.dim(),
     ));
     let inside = draw_box(
         frame,
         area,
         &format!(" a copy of trial {} to run next ", form.trial),
         lines,
-        look,
+        theme,
     );
     if let Some((column, row)) = cursor {
         put_cursor(frame, inside, column, row);
@@ -233,7 +237,7 @@ fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, look: Look) {
 
 /// A line that is typed, with what stands before it, in at most `room` columns; and the column of
 /// the cursor.
-pub fn typed(before: &str, line: &LineEdit, room: usize, look: Look) -> (Line<'static>, u16) {
+pub fn typed(before: &str, line: &LineEdit, room: usize, theme: Theme) -> (Line<'static>, u16) {
     let (head, all) = (one_line(line.before_cursor()), one_line(line.text()));
     // What does not fit goes out at the left, so that the cursor stays to be seen.
     let mut start = 0;
@@ -247,8 +251,8 @@ pub fn typed(before: &str, line: &LineEdit, room: usize, look: Look) -> (Line<'s
     let shown = shorten(&all[start..], room, "");
     let column = width(before) + width(&head[start..]);
     let line = Line::from(vec![
-        Span::styled(before.to_owned(), look.dim()),
-        Span::styled(shown, look.strong()),
+        Span::styled(before.to_owned(), theme.dim()),
+        Span::styled(shown, theme.strong()),
     ]);
     (line, u16::try_from(column).unwrap_or(u16::MAX))
 }
@@ -260,32 +264,13 @@ pub fn put_cursor(frame: &mut Frame<'_>, area: Rect, column: u16, row: u16) {
     }
 }
 
-/// A box of lines that may be more than fit; how many lines may at most be above it.
-fn draw_scrolled(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    title: &str,
-    lines: Vec<Line<'static>>,
-    scroll: u16,
-    look: Look,
-) -> u16 {
-    let count = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    let most = count.saturating_sub(area.height.saturating_sub(2));
-    let scroll = scroll.min(most);
-    let below = most - scroll;
-    let lines = lines.into_iter().skip(usize::from(scroll)).collect();
-    let title = if below > 0 { format!("{title}({below} more, Down) ") } else { title.to_owned() };
-    draw_box(frame, area, &title, lines, look);
-    most
-}
-
 /// A box in the middle of the screen, as large as its lines; the place inside.
 fn draw_box(
     frame: &mut Frame<'_>,
     area: Rect,
     title: &str,
     lines: Vec<Line<'_>>,
-    look: Look,
+    theme: Theme,
 ) -> Rect {
     let widest = lines.iter().map(Line::width).max().unwrap_or(0).max(width(title));
     let wanted = (
@@ -298,7 +283,7 @@ fn draw_box(
     );
     let mut block =
         Block::bordered().title(title.to_owned()).padding(ratatui::widgets::Padding::horizontal(2));
-    block = match look.charset {
+    block = match theme.charset {
         Charset::Unicode => block.border_type(BorderType::Rounded),
         Charset::Ascii => block.border_set(ASCII_BORDER),
     };

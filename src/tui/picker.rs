@@ -52,11 +52,8 @@ pub enum Picked {
 impl Picker {
     /// A list with the first line that is on selected, where one is sought.
     pub fn new(choosing: Choosing, items: Vec<Item>) -> Self {
-        let selected = if choosing == Choosing::Sort {
-            items.iter().position(|item| item.on).unwrap_or(0)
-        } else {
-            0
-        };
+        let is_sought = |item: &Item| choosing == Choosing::Sort && item.on;
+        let selected = items.iter().position(is_sought).unwrap_or(0);
         Picker { choosing, line: LineEdit::default(), items, selected }
     }
 
@@ -122,67 +119,51 @@ impl Picker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ratatui::crossterm::event::KeyModifiers;
+    use crate::tui::tests::key_of;
 
-    fn item(key: ColumnKey, on: bool) -> Item {
-        let title = format!("{key:?}").to_lowercase();
-        Item { key, title, about: String::new(), on }
+    fn item(key: ColumnKey, title: &str, about: &str) -> Item {
+        let on = matches!(key, ColumnKey::Trial | ColumnKey::Curve);
+        Item { key, title: title.to_owned(), about: about.to_owned(), on }
     }
 
-    fn press(picker: &mut Picker, codes: &[KeyCode]) -> Picked {
-        codes
-            .iter()
-            .fold(Picked::Nothing, |_, code| picker.press(KeyEvent::new(*code, KeyModifiers::NONE)))
+    fn press(picker: &mut Picker, keys: &str) -> Picked {
+        keys.chars().fold(Picked::Nothing, |_, char| picker.press(key_of(char)))
     }
 
     fn items() -> Vec<Item> {
-        vec![
-            item(ColumnKey::Trial, true),
-            item(ColumnKey::Curve, true),
-            item(ColumnKey::Device, false),
-        ]
+        [(ColumnKey::Trial, "trial"), (ColumnKey::Curve, "curve"), (ColumnKey::Device, "device")]
+            .map(|(key, title)| item(key, title, ""))
+            .to_vec()
     }
 
     #[test]
     fn typing_narrows_the_list_and_enter_chooses() {
         let mut picker = Picker::new(Choosing::Sort, items());
-        assert_eq!(
-            press(&mut picker, &[KeyCode::Char('c'), KeyCode::Down, KeyCode::Enter]),
-            Picked::Column(ColumnKey::Device)
-        );
+        assert_eq!(press(&mut picker, "c↓\n"), Picked::Column(ColumnKey::Device));
         let mut none = Picker::new(Choosing::Sort, items());
-        assert_eq!(press(&mut none, &[KeyCode::Char('q'), KeyCode::Enter]), Picked::Nothing);
+        assert_eq!(press(&mut none, "q\n"), Picked::Nothing);
     }
 
     #[test]
     fn what_is_typed_is_looked_for_in_names_before_descriptions() {
-        let named = |key: ColumnKey, title: &str, about: &str| Item {
-            key,
-            title: title.into(),
-            about: about.into(),
-            on: false,
-        };
         let items = vec![
-            named(ColumnKey::Age, "age", "since it began or ended"),
-            named(ColumnKey::Time, "runtime", "spent on the trial"),
-            named(ColumnKey::Trial, "Time", "number"),
-            named(ColumnKey::Curve, "curve", "loss over Time"),
+            item(ColumnKey::Age, "age", "since it began or ended"),
+            item(ColumnKey::Time, "runtime", "spent on the trial"),
+            item(ColumnKey::Trial, "Time", "number"),
+            item(ColumnKey::Curve, "curve", "loss over Time"),
         ];
         let mut picker = Picker::new(Choosing::Columns, items);
-        press(&mut picker, &"time".chars().map(KeyCode::Char).collect::<Vec<_>>());
+        press(&mut picker, "time");
         let titles: Vec<&str> = picker.visible().0.iter().map(|item| item.title.as_str()).collect();
         assert_eq!(titles, ["Time", "runtime", "curve"]);
-        assert_eq!(press(&mut picker, &[KeyCode::Char(' ')]), Picked::Column(ColumnKey::Trial));
+        assert_eq!(press(&mut picker, " "), Picked::Column(ColumnKey::Trial));
     }
 
     #[test]
     fn columns_are_turned_on_and_off_until_the_list_is_closed() {
         let mut picker = Picker::new(Choosing::Columns, items());
-        assert_eq!(
-            press(&mut picker, &[KeyCode::Down, KeyCode::Char(' ')]),
-            Picked::Column(ColumnKey::Curve)
-        );
+        assert_eq!(press(&mut picker, "↓ "), Picked::Column(ColumnKey::Curve));
         assert!(!picker.visible().0[1].on);
-        assert_eq!(press(&mut picker, &[KeyCode::Enter]), Picked::Closed);
+        assert_eq!(press(&mut picker, "\n"), Picked::Closed);
     }
 }

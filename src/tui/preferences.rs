@@ -6,9 +6,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::columns::Choices;
+use super::columns::TableSettings;
 
-/// Where the choices for one study are kept.
+/// Where the settings for one study are kept.
 #[derive(Clone, Debug)]
 pub struct Preferences {
     file: Option<PathBuf>,
@@ -36,17 +36,17 @@ impl Preferences {
     }
 
     /// What was kept; nothing if the file is missing or is none of ours.
-    pub fn load(&self) -> Choices {
+    pub fn load(&self) -> TableSettings {
         self.all().remove(&self.key).unwrap_or_default()
     }
 
-    /// Keeps `choices` for the next time.
-    pub fn keep(&self, choices: &Choices) -> io::Result<()> {
+    /// Keeps `settings` for the next time.
+    pub fn keep(&self, settings: &TableSettings) -> io::Result<()> {
         let Some(file) = &self.file else {
             return Ok(());
         };
         let mut all = self.all();
-        all.insert(self.key.clone(), choices.clone());
+        all.insert(self.key.clone(), settings.clone());
         let text = serde_json::to_string_pretty(&all)?;
         fs::create_dir_all(file.parent().unwrap_or(Path::new("/")))?;
         // Whole or not at all: two screens may write at once.
@@ -54,7 +54,7 @@ impl Preferences {
         fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, file))
     }
 
-    fn all(&self) -> BTreeMap<String, Choices> {
+    fn all(&self) -> BTreeMap<String, TableSettings> {
         let text = self.file.as_ref().and_then(|file| fs::read_to_string(file).ok());
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
@@ -65,48 +65,41 @@ mod tests {
     use super::*;
     use crate::tui::columns::ColumnKey;
 
+    fn preferences(variable: &str, home: &Path, store: &Path, study: &str) -> Preferences {
+        let home = home.display().to_string();
+        let variable = |name: &str| (name == variable).then(|| home.clone());
+        Preferences::from_environment(variable, store, study)
+    }
+
     #[test]
-    fn choices_come_back_for_their_study_of_their_store_only() {
+    fn settings_come_back_for_their_study_of_their_store_only() {
         let directory = tempfile::tempdir().unwrap();
-        let home = directory.path().display().to_string();
-        let of = |store: &Path, study: &str| {
-            Preferences::from_environment(
-                |name| (name == "XDG_STATE_HOME").then(|| home.clone()),
-                store,
-                study,
-            )
+        let of = |store: &str, study| {
+            preferences("XDG_STATE_HOME", directory.path(), &directory.path().join(store), study)
         };
-        let store = directory.path().join("hpsearch.db");
-        fs::write(&store, "").unwrap();
-        let preferences = |study: &str| of(&store, study);
-        let mut choices = Choices::default();
-        choices.toggle(&ColumnKey::Curve);
-        preferences("digits").keep(&choices).unwrap();
-        preferences("other").keep(&Choices::default()).unwrap();
-        assert_eq!(preferences("digits").load(), choices);
-        assert_eq!(preferences("other").load(), Choices::default());
-        assert_eq!(of(&directory.path().join("other.db"), "digits").load(), Choices::default());
-        let link = directory.path().join("link.db");
-        std::os::unix::fs::symlink(&store, &link).unwrap();
-        assert_eq!(of(&link, "digits").load(), choices, "one store by two names");
+        fs::write(directory.path().join("hpsearch.db"), "").unwrap();
+        let mut settings = TableSettings::default();
+        settings.toggle(&ColumnKey::Curve);
+        of("hpsearch.db", "digits").keep(&settings).unwrap();
+        of("hpsearch.db", "other").keep(&TableSettings::default()).unwrap();
+        assert_eq!(of("hpsearch.db", "digits").load(), settings);
+        assert_eq!(of("hpsearch.db", "other").load(), TableSettings::default());
+        assert_eq!(of("other.db", "digits").load(), TableSettings::default());
+        std::os::unix::fs::symlink("hpsearch.db", directory.path().join("link.db")).unwrap();
+        assert_eq!(of("link.db", "digits").load(), settings, "one store by two names");
     }
 
     #[test]
     fn a_damaged_file_and_a_missing_home_are_no_obstacle() {
         let directory = tempfile::tempdir().unwrap();
-        let home = directory.path().display().to_string();
-        let preferences = Preferences::from_environment(
-            |name| (name == "HOME").then(|| home.clone()),
-            Path::new("hpsearch.db"),
-            "digits",
-        );
+        let store = Path::new("hpsearch.db");
         let file = directory.path().join(".local/state/hpsearch/screens.json");
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, "{").unwrap();
-        assert_eq!(preferences.load(), Choices::default());
-        preferences.keep(&Choices::default()).unwrap();
-        let homeless = Preferences::from_environment(|_| None, Path::new("hpsearch.db"), "digits");
-        homeless.keep(&Choices::default()).unwrap();
-        assert_eq!(homeless.load(), Choices::default());
+        for variable in ["HOME", "NO_HOME"] {
+            let preferences = preferences(variable, directory.path(), store, "digits");
+            assert_eq!(preferences.load(), TableSettings::default());
+            preferences.keep(&TableSettings::default()).unwrap();
+        }
     }
 }

@@ -5,12 +5,12 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 
 use super::keys::{KEYS, Screen};
-use super::look::Look;
 use super::picture::Subject;
 use super::search::SearchView;
 use super::state::{Overlay, RunPhase, State};
+use super::theme::Theme;
 use super::{TuiMode, detail, events, header, leaderboard, overlay, picture};
-use crate::report::wording::{count, one_line, shorten, width};
+use crate::report::wording::{count, one_line, width};
 use crate::study::time::Timestamp;
 
 /// The parts of the screen, top to bottom.
@@ -61,48 +61,43 @@ pub fn measure(area: Rect, state: &mut State) {
     state.body = (parts.body.width, parts.body.height);
     // One line of the body holds the titles.
     let titles = u16::from(state.screen == Screen::Trials);
-    state.list.resize(u64::from(parts.body.height.saturating_sub(titles).max(1)));
+    state.list.resize(usize::from(parts.body.height.saturating_sub(titles)));
 }
 
 /// Draws everything; `state` learns how far its texts scroll.
-pub fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, look: Look) {
+pub fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, theme: Theme) {
     let area = frame.area();
     let parts = parts(area, state);
-    header::draw(frame, parts.header, state, now, look);
-    frame.render_widget(note_line(state, parts.note, look), parts.note);
+    header::draw(frame, parts.header, state, now, theme);
+    frame.render_widget(note_line(state, parts.note, theme), parts.note);
     match state.screen {
         Screen::Trials => {
-            leaderboard::draw(frame, parts.body, state, now, look);
-            let line = leaderboard::selected_line(state, usize::from(area.width), look);
+            leaderboard::draw(frame, parts.body, state, now, theme);
+            let line = leaderboard::selected_line(state, usize::from(area.width), theme);
             frame.render_widget(line, parts.selected);
             if parts.preview.height > 0 {
-                detail::draw_preview(frame, parts.preview, state, now, look);
+                detail::draw_preview(frame, parts.preview, state, now, theme);
             }
         }
-        Screen::Trial => detail::draw(frame, parts.body, state, now, look),
-        Screen::Events => events::draw(frame, parts.body, state, look),
+        Screen::Trial => detail::draw(frame, parts.body, state, now, theme),
+        Screen::Events => events::draw(frame, parts.body, state, theme),
         Screen::Compare | Screen::Search | Screen::Devices => {
-            draw_picture(frame, parts.body, state, look)
+            draw_picture(frame, parts.body, state, theme)
         }
     }
     if let Some(Notice { text, tail, warns }) = notice(state) {
         // What can be pressed next is not cut off, where the reason has room beside it.
-        let tail = if usize::from(area.width) >= 2 * tail.len() { tail } else { "" };
-        let notice = shorten(
-            &text,
-            usize::from(area.width).saturating_sub(2 + tail.len()),
-            look.charset.cut(),
-        ) + tail;
-        frame.render_widget(
-            Line::styled(format!(" {notice}"), if warns { look.warning() } else { look.dim() }),
-            parts.notice,
-        );
+        let room = usize::from(area.width);
+        let tail = if room >= 2 * tail.len() { tail } else { "" };
+        let notice = theme.shorten(&text, room.saturating_sub(2 + tail.len())) + tail;
+        let style = if warns { theme.warning() } else { theme.dim() };
+        frame.render_widget(Line::styled(format!(" {notice}"), style), parts.notice);
     }
-    draw_footer(frame, parts.footer, state, look);
-    overlay::draw(frame, area, state, look);
+    draw_footer(frame, parts.footer, state, theme);
+    overlay::draw(frame, area, state, theme);
 }
 
-fn draw_picture(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
+fn draw_picture(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let of_this_screen = |subject: &Subject| {
         matches!(
             (state.screen, subject),
@@ -113,7 +108,7 @@ fn draw_picture(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     };
     match state.seen.picture.as_ref().filter(|picture| of_this_screen(&picture.request.subject)) {
         Some(picture) => picture::copy(picture, frame.buffer_mut(), area),
-        None => look.say(frame, area, "loading"),
+        None => theme.say(frame, area, "loading"),
     }
 }
 
@@ -128,14 +123,15 @@ struct Notice {
 fn notice(state: &State) -> Option<Notice> {
     let warning = |text: String| Notice { text, tail: "", warns: true };
     if let Some(Overlay::Prompt(prompt)) = &state.overlay {
-        let problem = prompt.problem.as_ref().map(|problem| warning(one_line(problem)));
-        return Some(
-            problem.unwrap_or_else(|| Notice { warns: false, ..warning(prompt.hint().to_owned()) }),
-        );
+        return Some(match &prompt.problem {
+            Some(problem) => warning(one_line(problem)),
+            None => Notice { warns: false, ..warning(prompt.words().1.to_owned()) },
+        });
     }
     match (&state.phase, &state.notice) {
         (RunPhase::Over(reason), None) => {
             let tail = match state.mode {
+                _ if state.seen.summary.counts.only_fail() => " - q leaves",
                 TuiMode::Embedded => " - E +20 runs 20 more, q leaves",
                 TuiMode::Watching => " - E raises the budget, q leaves",
             };
@@ -149,59 +145,46 @@ fn notice(state: &State) -> Option<Notice> {
     }
 }
 
-fn note_line(state: &State, area: Rect, look: Look) -> Line<'static> {
-    match state.screen {
-        Screen::Search => return views(state, look),
+fn note_line(state: &State, area: Rect, theme: Theme) -> Line<'static> {
+    let (text, found) = match state.screen {
+        Screen::Search => return views(state, theme),
         Screen::Compare => {
             return Line::styled(
                 " the best trial beside another; Space on screen 1 marks the trials to compare",
-                look.dim(),
+                theme.dim(),
             );
         }
-        Screen::Trials | Screen::Trial | Screen::Devices | Screen::Events => {}
-    }
-    let (text, found) = match state.screen {
-        Screen::Events => (state.journal.text.clone(), String::new()),
-        _ => {
-            let all = state.seen.summary.counts.total();
-            (
-                state.filter.text().to_owned(),
-                format!("{} of {}", state.seen.page.matching, count(all, "trial")),
-            )
+        Screen::Events => (state.journal.text.as_str(), String::new()),
+        Screen::Trials | Screen::Trial | Screen::Devices => {
+            let all = count(state.seen.summary.counts.total(), "trial");
+            (state.filter.text(), format!("{} of {all}", state.seen.page.matching))
         }
     };
     let tail = format!("  {found}  Esc shows all");
-    let text = shorten(
-        &one_line(&text),
-        usize::from(area.width).saturating_sub(width(&tail) + 9),
-        look.charset.cut(),
-    );
+    let room = usize::from(area.width).saturating_sub(width(&tail) + 9);
     Line::from(vec![
-        Span::styled(" filter ", look.dim()),
-        Span::styled(text, look.warning()),
-        Span::styled(tail, look.dim()),
+        Span::styled(" filter ", theme.dim()),
+        Span::styled(theme.shorten(&one_line(text), room), theme.warning()),
+        Span::styled(tail, theme.dim()),
     ])
 }
 
 /// The views of the search, the one that is shown standing out.
-fn views(state: &State, look: Look) -> Line<'static> {
+fn views(state: &State, theme: Theme) -> Line<'static> {
     let name = |view: SearchView| {
         Span::styled(
             format!(" {}  ", view.as_str()),
-            if view == state.search { look.strong() } else { look.dim() },
+            if view == state.search { theme.strong() } else { theme.dim() },
         )
     };
     Line::from(SearchView::ALL.map(name).to_vec())
 }
 
-fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
+fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     if let Some(Overlay::Prompt(prompt)) = &state.overlay {
-        let (line, column) = overlay::typed(
-            &format!(" {}: ", prompt.label()),
-            &prompt.line,
-            usize::from(area.width) / 2,
-            look,
-        );
+        let label = format!(" {}: ", prompt.words().0);
+        let room = usize::from(area.width) / 2;
+        let (line, column) = overlay::typed(&label, &prompt.line, room, theme);
         frame.render_widget(line, area);
         overlay::put_cursor(frame, area, column, 0);
         return;
@@ -216,8 +199,8 @@ fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
         if used > usize::from(area.width) {
             break;
         }
-        spans.push(Span::styled(format!(" {}", line.label), look.strong()));
-        spans.push(Span::styled(format!(" {word}  "), look.dim()));
+        spans.push(Span::styled(format!(" {}", line.label), theme.strong()));
+        spans.push(Span::styled(format!(" {word}  "), theme.dim()));
     }
     frame.render_widget(Line::from(spans), area);
 }

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::look::Look;
+use super::theme::Theme;
+use crate::analysis::importance::{self, Evaluator};
 use crate::storage::{Outcome, OutcomeCursor, StorageError, StorageReader, StudyId};
 use crate::study::metric::{Direction, Score};
 use crate::study::query::{SortKey, TrialQuery};
@@ -72,6 +73,8 @@ pub struct SearchData {
     pub spec: StudySpec,
     /// How much each parameter matters, the most important first, where that was computed.
     pub importances: Vec<(String, f64)>,
+    /// When that was last computed, and of how many trials.
+    importance_read: Option<(Instant, usize)>,
     cursor: OutcomeCursor,
     /// By number.
     dots: Vec<Dot>,
@@ -90,6 +93,8 @@ pub struct SearchData {
     better_by_time: Vec<usize>,
 }
 
+/// Importances hold so long.
+const IMPORTANCE_AGE: Duration = Duration::from_secs(10);
 /// More changed trials than this are read in pages.
 const FEW: usize = 64;
 /// Trials of a page.
@@ -107,6 +112,7 @@ impl SearchData {
         let mut data = SearchData {
             spec,
             importances: Vec::new(),
+            importance_read: None,
             cursor: OutcomeCursor::default(),
             dots: Vec::new(),
             places,
@@ -220,6 +226,28 @@ impl SearchData {
         }
     }
 
+    /// Computes which parameters matter, where there are trials enough to tell, more of them than
+    /// before, and not all the time.
+    pub fn read_importance(
+        &mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+    ) -> Result<(), StorageError> {
+        let trials = self.dots.len();
+        let is_due = |(at, of): (Instant, usize)| at.elapsed() >= IMPORTANCE_AGE && trials > of;
+        if self.importance_read.is_none_or(is_due) {
+            let (outcomes, _) = reader.outcomes(study, OutcomeCursor::default())?;
+            let (direction, seed) = (self.direction(), self.spec.seed);
+            let (rows, _) = importance::rows(&outcomes, Evaluator::PedAnova, direction);
+            let space = &self.spec.space;
+            let told = importance::importances(Evaluator::PedAnova, space, &rows, direction, seed);
+            // Of too few nothing is said.
+            self.importances = told.unwrap_or_default();
+            self.importance_read = Some((Instant::now(), trials));
+        }
+        Ok(())
+    }
+
     /// What the charts need of all trials at once, so that drawing need not look at all of them.
     fn summarise(&mut self) {
         let direction = self.direction();
@@ -260,16 +288,6 @@ impl SearchData {
         if self.one_of > 1 { format!("{title}, one trial of {} shown", self.one_of) } else { title }
     }
 
-    /// The complete trial with the best value.
-    pub fn best(&self) -> Option<TrialNumber> {
-        self.best
-    }
-
-    /// How many trials there are.
-    pub fn trials(&self) -> usize {
-        self.dots.len()
-    }
-
     fn direction(&self) -> Direction {
         self.spec.direction()
     }
@@ -280,11 +298,10 @@ impl SearchData {
 
     /// The dimensions and where they are in the space: by importance where that is known.
     fn dimensions(&self) -> Vec<(usize, &Dimension)> {
+        let importances = &self.importances;
         let rank = |dimension: &Dimension| {
-            self.importances
-                .iter()
-                .position(|(name, _)| *name == dimension.name)
-                .unwrap_or(usize::MAX)
+            let at = importances.iter().position(|(name, _)| *name == dimension.name);
+            at.unwrap_or(usize::MAX)
         };
         let mut dimensions: Vec<(usize, &Dimension)> =
             self.spec.space.dimensions().iter().enumerate().collect();
@@ -293,23 +310,25 @@ impl SearchData {
     }
 }
 
-/// Draws one view; `scroll` moves what does not fit: rows of small charts, or lines.
+/// Draws one view; `scroll` moves what does not fit: rows of small charts, or lines. How far it is
+/// scrolled, at most as far as there is something to see.
 pub fn draw(
     buffer: &mut Buffer,
     area: Rect,
     data: &SearchData,
     view: SearchView,
-    scroll: u16,
-    look: Look,
-) {
+    scroll: usize,
+    theme: Theme,
+) -> usize {
     let area = area.intersection(buffer.area);
-    if area.is_empty() {
-        return;
-    }
     match view {
-        SearchView::History => history::draw(buffer, area, data, look),
-        SearchView::Slices => slices::draw(buffer, area, data, scroll, look),
-        SearchView::Rungs => rungs::draw(buffer, area, data, scroll, look),
+        _ if area.is_empty() => 0,
+        SearchView::History => {
+            history::draw(buffer, area, data, theme);
+            0
+        }
+        SearchView::Slices => slices::draw(buffer, area, data, scroll, theme),
+        SearchView::Rungs => rungs::draw(buffer, area, data, scroll, theme),
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::journal::Journal;
 use super::log::LogTail;
-use super::look::Look;
 use super::picture::{Picture, PictureCache, PictureRequest, Subject};
+use super::theme::Theme;
 use crate::report::wording::{HolderLife, StudyStatus, micros};
 use crate::storage::{
     Attempt, HeldLease, Remarked, StorageError, StorageReader, StudyId, StudySummary,
@@ -21,7 +21,7 @@ use crate::study::usage::Used;
 
 /// What a screen wants besides the header: everything that is loaded depends on this alone.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct SnapshotRequest {
     /// The rows of the table.
     pub query: TrialQuery,
     /// What else.
@@ -37,7 +37,7 @@ pub enum ScreenData {
     Nothing,
     /// One trial.
     Trial {
-        /// Which.
+        /// Its number.
         trial: TrialNumber,
         /// Whose curves stand behind its own; `None`: the study's.
         metric: Option<String>,
@@ -78,7 +78,7 @@ pub struct Detail {
 /// The same metric of other trials.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BackgroundCurves {
-    /// Which.
+    /// Its name.
     pub metric: String,
     /// Some of the trials, spread over the study, and their curves, thinned out.
     pub curves: Vec<(TrialNumber, Curve)>,
@@ -88,7 +88,7 @@ pub struct BackgroundCurves {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// What it answers.
-    pub wanted: Arc<Wanted>,
+    pub wanted: Arc<SnapshotRequest>,
     /// The study's line of `ls`.
     pub summary: Arc<StudySummary>,
     /// Its state.
@@ -168,20 +168,14 @@ impl Source {
         study: StudyId,
         store: PathBuf,
         life: fn(&HeldLease) -> HolderLife,
-        look: Look,
+        theme: Theme,
     ) -> Self {
-        Source {
-            reader,
-            study,
-            store,
-            life,
-            known: ReadCache::default(),
-            pictures: PictureCache::new(look),
-        }
+        let (known, pictures) = (ReadCache::default(), PictureCache::new(theme));
+        Source { reader, study, store, life, known, pictures }
     }
 
     /// Reads what is wanted.
-    pub fn load(&mut self, wanted: &Arc<Wanted>) -> Result<Snapshot, StorageError> {
+    pub fn load(&mut self, wanted: &Arc<SnapshotRequest>) -> Result<Snapshot, StorageError> {
         let reader = &*self.reader;
         let summary = reader.summary(self.study)?;
         let life = summary.held.as_ref().map_or(HolderLife::Dead, self.life);
@@ -193,19 +187,13 @@ impl Source {
         if wanted.journal {
             self.known.journal.catch_up(&*self.reader, self.study, summary.spec.step)?;
         }
-        let picture = match &wanted.part {
-            ScreenData::Picture(request) => Some(Arc::new(self.pictures.draw(
-                &*self.reader,
-                self.study,
-                request,
-                super::now(),
-            )?)),
-            _ => None,
-        };
-        self.known.moves = matches!(
-            &wanted.part,
-            ScreenData::Picture(request) if request.subject == Subject::Devices
-        );
+        let (mut picture, mut moves) = (None, false);
+        if let ScreenData::Picture(request) = &wanted.part {
+            let now = super::now();
+            let drawn = self.pictures.draw(&*self.reader, self.study, request, now)?;
+            (picture, moves) = (Some(Arc::new(drawn)), request.subject == Subject::Devices);
+        }
+        self.known.moves = moves;
         self.learn_metrics(&page, detail.as_ref());
         Ok(Snapshot {
             wanted: Arc::clone(wanted),
@@ -227,11 +215,10 @@ impl Source {
 
     /// Whether something else than the store changed: the runner died, the log grew.
     pub fn changed_outside(&self) -> bool {
-        let died =
-            self.known.holder.as_ref().is_some_and(|(held, life)| (self.life)(held) != *life);
-        let grew =
-            self.known.log.as_ref().is_some_and(|log| LogTail::length(&log.path) != log.bytes);
-        died || grew || self.known.moves
+        let ReadCache { holder, log, moves, .. } = &self.known;
+        let died = holder.as_ref().is_some_and(|(held, life)| (self.life)(held) != *life);
+        let grew = log.as_ref().is_some_and(|log| LogTail::length(&log.path) != log.bytes);
+        died || grew || *moves
     }
 
     fn page(&self, query: &TrialQuery, summary: &StudySummary) -> Result<Page, StorageError> {
@@ -241,11 +228,8 @@ impl Source {
             self.reader.count(self.study, &query.filter)?
         };
         // Rows may have gone since they were asked for.
-        let first = if query.offset < matching {
-            query.offset
-        } else {
-            matching.saturating_sub(query.limit)
-        };
+        let last_page = matching.saturating_sub(query.limit);
+        let first = if query.offset < matching { query.offset } else { last_page };
         let trials = self.reader.trials(self.study, &query.clone().page(first, query.limit))?;
         Ok(Page { matching, first, trials })
     }
@@ -253,7 +237,7 @@ impl Source {
     #[expect(clippy::type_complexity, reason = "three parts of one answer, used once")]
     fn part(
         &mut self,
-        wanted: &Wanted,
+        wanted: &SnapshotRequest,
         summary: &StudySummary,
     ) -> Result<(Option<Detail>, Arc<BackgroundCurves>, Option<Arc<LogTail>>), StorageError> {
         let ScreenData::Trial { trial, metric, log } = &wanted.part else {
@@ -268,20 +252,15 @@ impl Source {
         }
         let metric = metric.as_ref().unwrap_or(&summary.spec.objective().metric);
         let field = self.field(metric, summary.counts.total())?;
-        self.known.log =
-            match (log, detail.trial.last_attempt()) {
-                (true, Some(attempt)) => {
-                    let path = summary.files(&self.store).log(*trial, attempt);
-                    let known = self.known.log.take().filter(|known| {
-                        known.path == path && known.bytes == LogTail::length(&path)
-                    });
-                    // A log that cannot be read is shown as none.
-                    Some(known.unwrap_or_else(|| {
-                        Arc::new(LogTail::read(&path, attempt).unwrap_or_default())
-                    }))
-                }
-                _ => None,
-            };
+        let attempt = detail.trial.last_attempt().filter(|_| *log);
+        self.known.log = attempt.map(|attempt| {
+            let path = summary.files(&self.store).log(*trial, attempt);
+            let is_current =
+                |known: &Arc<LogTail>| known.path == path && known.bytes == LogTail::length(&path);
+            let known = self.known.log.take().filter(is_current);
+            // A log that cannot be read is shown as none.
+            known.unwrap_or_else(|| Arc::new(LogTail::read(&path, attempt).unwrap_or_default()))
+        });
         Ok((Some(detail), field, self.known.log.clone()))
     }
 
@@ -291,16 +270,11 @@ impl Source {
         };
         let attempts = self.reader.attempts(self.study, Some(number))?;
         let reports = self.reader.reports(self.study, number)?;
-        let curves = reports.chunk_by(|one, next| one.0 == next.0);
         let curve = |group: &[(String, u64, f64)]| {
             (group[0].0.clone(), group.iter().map(|(_, step, value)| (*step, *value)).collect())
         };
-        Ok(Some(Detail {
-            trial,
-            attempts,
-            metrics: curves.map(curve).collect(),
-            remarks: Vec::new(),
-        }))
+        let metrics = reports.chunk_by(|one, next| one.0 == next.0).map(curve).collect();
+        Ok(Some(Detail { trial, attempts, metrics, remarks: Vec::new() }))
     }
 
     fn remarks(&mut self, number: TrialNumber) -> Result<Vec<Remarked>, StorageError> {
@@ -323,33 +297,28 @@ impl Source {
         let trials: Vec<TrialNumber> =
             (0..count).map(|nth| TrialNumber(nth * total / count)).collect();
         let curves = self.reader.curves(self.study, metric, &trials)?;
-        let curves = curves
-            .into_iter()
-            .map(|(trial, curve)| (trial, thinned(&curve, FIELD_POINTS)))
-            .collect();
+        let thin = |(trial, curve): (_, Curve)| (trial, thinned(&curve, FIELD_POINTS));
+        let curves = curves.into_iter().map(thin).collect();
         let field = Arc::new(BackgroundCurves { metric: metric.to_owned(), curves });
         self.known.field = Some((Arc::clone(&field), Instant::now()));
         Ok(field)
     }
 
     fn learn_metrics(&mut self, page: &Page, detail: Option<&Detail>) {
-        for trial in &page.trials {
-            for (name, _) in trial.last_metrics.iter() {
-                if !self.known.metrics.contains(name) {
-                    self.known.metrics.insert(name.to_owned());
-                }
+        let last = page.trials.iter().flat_map(|trial| trial.last_metrics.iter());
+        let own = detail.iter().flat_map(|detail| &detail.metrics);
+        for name in last.map(|(name, _)| name).chain(own.map(|(name, _)| name.as_str())) {
+            if !self.known.metrics.contains(name) {
+                self.known.metrics.insert(name.to_owned());
             }
         }
-        self.known.metrics.extend(
-            detail.iter().flat_map(|detail| detail.metrics.iter().map(|(name, _)| name.clone())),
-        );
     }
 }
 
-impl Wanted {
+impl SnapshotRequest {
     /// The best trials first, and nothing else.
     pub fn first_page() -> Self {
-        Wanted {
+        SnapshotRequest {
             query: TrialQuery::all(SortKey::Value).page(0, 64),
             part: ScreenData::Nothing,
             journal: false,

@@ -12,7 +12,7 @@ mod tests;
 use jiff::tz::TimeZone;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
-use super::columns::Choices;
+use super::columns::TableSettings;
 use super::form::{Filled, Form};
 use super::journal::JournalView;
 use super::keys::{Action, Screen, action};
@@ -20,14 +20,13 @@ use super::list::List;
 use super::picker::Picker;
 use super::picture::{PictureRequest, Subject};
 use super::search::SearchView;
-use super::snapshot::{ScreenData, Snapshot, Wanted};
+use super::snapshot::{ScreenData, Snapshot, SnapshotRequest};
 use super::{Detach, TuiExit, TuiMode};
 use crate::report::wording::StudyStatus;
 use crate::study::event::Request;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialNumber};
-use moves::scrolled;
 pub use prompt::{Prompt, Purpose};
 
 /// A question that waits for `y` or `n`.
@@ -47,7 +46,7 @@ pub enum Confirmation {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Overlay {
     /// The keys, scrolled down by so many lines.
-    Help(u16),
+    Help(usize),
     /// A question.
     Confirmation(Confirmation),
     /// A line to be typed.
@@ -71,7 +70,7 @@ pub enum Command {
     Ask(Request),
     /// Put a text into the clipboard.
     Copy(String),
-    /// Keep the choices for the next session.
+    /// Keep the settings for the next session.
     Keep,
     /// Back to the shell, for a while.
     Suspend,
@@ -95,7 +94,7 @@ pub enum RunPhase {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrialView {
     /// Lines above the screen.
-    pub scroll: u16,
+    pub scroll: usize,
     /// The metric whose curve is shown; `None`: the study's.
     pub metric: Option<String>,
     /// Whether the log fills the screen.
@@ -108,7 +107,7 @@ pub struct TrialView {
     pub found: usize,
 }
 
-/// The choices of the person at the screens, and what they see.
+/// The settings of the person at the screens, and what they see.
 #[derive(Clone, Debug)]
 pub struct State {
     /// Who runs the study.
@@ -134,7 +133,7 @@ pub struct State {
     /// Whether the order is turned round.
     pub reverse: bool,
     /// Columns and order, as they are kept.
-    pub choices: Choices,
+    pub settings: TableSettings,
     /// Columns scrolled out at the left.
     pub columns_left: usize,
     /// Marked trials, in the order of marking.
@@ -148,7 +147,7 @@ pub struct State {
     /// What of the search is shown.
     pub search: SearchView,
     /// How far the screen that the loader draws is scrolled.
-    pub scroll: u16,
+    pub scroll: usize,
     /// Columns and rows under the header.
     pub body: (u16, u16),
     /// Whether the selected trial is shown below the table, on screens that have room.
@@ -166,9 +165,9 @@ const RECENT: usize = 2_000;
 
 impl State {
     /// Nothing chosen yet but what was kept: best trials first, the first row selected.
-    pub fn new(mode: TuiMode, seen: Snapshot, choices: Choices) -> Self {
+    pub fn new(mode: TuiMode, seen: Snapshot, settings: TableSettings) -> Self {
         let spec = &seen.summary.spec;
-        let (sort, reverse) = choices
+        let (sort, reverse) = settings
             .sort
             .as_ref()
             .and_then(|word| SortKey::parse_with(word, spec, &seen.metrics).ok())
@@ -184,7 +183,7 @@ impl State {
             filter: Filter::all(),
             sort,
             reverse,
-            choices,
+            settings,
             columns_left: 0,
             marked: Vec::new(),
             opened: None,
@@ -210,7 +209,7 @@ impl State {
     }
 
     /// What has to be loaded for what is to be seen.
-    pub fn wanted(&self) -> Wanted {
+    pub fn wanted(&self) -> SnapshotRequest {
         let (offset, limit) = self.list.window();
         let query = TrialQuery {
             filter: self.filter.clone(),
@@ -235,7 +234,11 @@ impl State {
             Screen::Devices => self.picture(Subject::Devices),
             Screen::Events => ScreenData::Nothing,
         };
-        Wanted { query, part, journal: self.screen == Screen::Events || !self.asked.is_empty() }
+        SnapshotRequest {
+            query,
+            part,
+            journal: self.screen == Screen::Events || !self.asked.is_empty(),
+        }
     }
 
     fn picture(&self, subject: Subject) -> ScreenData {
@@ -435,9 +438,9 @@ impl State {
         self.seen.trial(self.subject()?)
     }
 
-    fn press_in_help(&mut self, action: Option<Action>, scroll: u16) -> Command {
-        let page = self.list.page();
-        if let Some(scroll) = action.and_then(|action| scrolled(scroll, page, action)) {
+    fn press_in_help(&mut self, action: Option<Action>, scroll: usize) -> Command {
+        if let Some(Action::Move(movement)) = action {
+            let scroll = movement.applied(scroll, self.list.page(), usize::MAX);
             self.overlay = Some(Overlay::Help(scroll));
         }
         Command::Redraw

@@ -3,18 +3,16 @@
 use std::time::Duration;
 
 use ratatui::Frame;
-use ratatui::crossterm::event::{
-    Event as TerminalEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read,
-};
+use ratatui::crossterm::event::{Event as TerminalEvent, KeyEvent, KeyEventKind, poll, read};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::look::Look;
-use super::terminal::{Alarm, TerminalGuard, Woken};
+use super::keys::{Action, Screen, action};
+use super::terminal::{EventPoll, TerminalGuard, Woken};
+use super::theme::Theme;
 use super::{TuiError, TuiMode};
 use crate::report::table::{Column, Room, write_table};
-use crate::report::wording::shorten;
 use crate::storage::{StorageReader, StudyId, StudySummary};
 
 /// How often the store is asked whether anything changed.
@@ -30,22 +28,26 @@ pub type StudyColumns<'a> = &'a dyn Fn(&[StudySummary]) -> Vec<Column>;
 pub fn choose_study(
     reader: &mut dyn StorageReader,
     columns: StudyColumns<'_>,
-    look: Look,
+    theme: Theme,
 ) -> Result<Option<StudyId>, TuiError> {
     let mut list = StudyList::new(reader.studies()?);
-    let mut alarm = Alarm::new(TuiMode::Watching).map_err(TuiError::Terminal)?;
-    let mut held = TerminalGuard::take().map_err(TuiError::Terminal)?;
+    let mut event_poll = EventPoll::new(TuiMode::Watching)?;
+    let mut held = TerminalGuard::take()?;
     loop {
-        held.draw(|frame| list.draw(frame, columns, look)).map_err(TuiError::Terminal)?;
-        let woken = alarm.wait(Some(TURN));
-        if woken == Woken::Gone || alarm.hung_up() || alarm.told_to_leave() || !held.is_held() {
+        held.draw(|frame| list.draw(frame, columns, theme))?;
+        let woken = event_poll.wait(Some(TURN));
+        if woken == Woken::Gone
+            || event_poll.is_hung_up()
+            || event_poll.is_terminated()
+            || !held.is_held()
+        {
             return Ok(None);
         }
-        if alarm.told_to_suspend() {
-            held.suspend().map_err(TuiError::Terminal)?;
+        if event_poll.takes_suspension() {
+            held.suspend()?;
         }
-        while poll(Duration::ZERO).map_err(TuiError::Terminal)? {
-            let TerminalEvent::Key(key) = read().map_err(TuiError::Terminal)? else { continue };
+        while poll(Duration::ZERO)? {
+            let TerminalEvent::Key(key) = read()? else { continue };
             if key.kind == KeyEventKind::Release {
                 continue;
             }
@@ -99,57 +101,41 @@ impl StudyList {
     }
 
     fn press(&mut self, key: KeyEvent) -> Chosen {
-        let last = self.studies.len().saturating_sub(1);
-        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
-        match key.code {
-            KeyCode::Char('c') if is_control => return Chosen::Left,
-            KeyCode::Char('z') if is_control => return Chosen::Suspended,
-            _ if is_control => {}
-            KeyCode::Char('q') | KeyCode::Esc => return Chosen::Left,
-            KeyCode::Enter => {
-                return self
-                    .studies
-                    .get(self.selected)
-                    .map_or(Chosen::Nothing, |study| Chosen::Study(study.id));
+        match action(key, Screen::Trials) {
+            Some(Action::Quit | Action::Interrupt | Action::Back) => Chosen::Left,
+            Some(Action::Suspend) => Chosen::Suspended,
+            Some(Action::Open) => self
+                .studies
+                .get(self.selected)
+                .map_or(Chosen::Nothing, |study| Chosen::Study(study.id)),
+            Some(Action::Move(movement)) => {
+                let last = self.studies.len().saturating_sub(1);
+                self.selected = movement.applied(self.selected, self.page, last);
+                Chosen::Nothing
             }
-            KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => self.selected = (self.selected + 1).min(last),
-            KeyCode::PageUp => self.selected = self.selected.saturating_sub(self.page),
-            KeyCode::PageDown => self.selected = (self.selected + self.page).min(last),
-            KeyCode::Home | KeyCode::Char('g') => self.selected = 0,
-            KeyCode::End | KeyCode::Char('G') => self.selected = last,
-            _ => {}
+            _ => Chosen::Nothing,
         }
-        Chosen::Nothing
     }
 
-    fn draw(&mut self, frame: &mut Frame<'_>, columns: StudyColumns<'_>, look: Look) {
+    fn draw(&mut self, frame: &mut Frame<'_>, columns: StudyColumns<'_>, theme: Theme) {
         let [title, body, footer] =
             Layout::vertical([Constraint::Length(2), Constraint::Min(0), Constraint::Length(1)])
                 .areas(frame.area());
         let room = usize::from(frame.area().width);
         let says = format!(" {} studies: which one?", self.studies.len());
-        frame.render_widget(
-            Line::styled(shorten(&says, room, look.charset.cut()), look.strong()),
-            title,
-        );
+        frame.render_widget(Line::styled(theme.shorten(&says, room), theme.strong()), title);
+        let (columns, fitting) = (columns(&self.studies), Room::Columns(room.saturating_sub(2)));
         let mut table = Vec::new();
         // A vector takes everything.
-        let _left_out = write_table(
-            &mut table,
-            &columns(&self.studies),
-            Room::Columns(room.saturating_sub(2)),
-            look.charset.cut(),
-        );
+        let _left_out = write_table(&mut table, &columns, fitting, theme.charset.cut());
         let table = String::from_utf8_lossy(&table);
-        let mut rows =
-            table.lines().map(|row| shorten(&format!(" {row}"), room, look.charset.cut()));
-        let mut lines = vec![Line::styled(rows.next().unwrap_or_default(), look.dim())];
+        let mut rows = table.lines().map(|row| theme.shorten(&format!(" {row}"), room));
+        let mut lines = vec![Line::styled(rows.next().unwrap_or_default(), theme.dim())];
         self.page = usize::from(body.height).saturating_sub(1).max(1);
         let first = (self.selected + 1).saturating_sub(self.page);
         for (at, row) in rows.enumerate().skip(first).take(self.page) {
             lines.push(if at == self.selected {
-                Line::styled(format!("{row:<room$}"), look.selected())
+                Line::styled(format!("{row:<room$}"), theme.selected())
             } else {
                 Line::raw(row)
             });
@@ -158,8 +144,8 @@ impl StudyList {
         let keys = [("Enter", "watch"), ("Up Down", "select"), ("q", "leave")];
         let keys = keys.iter().flat_map(|(key, word)| {
             [
-                Span::styled(format!(" {key}"), look.strong()),
-                Span::styled(format!(" {word}  "), look.dim()),
+                Span::styled(format!(" {key}"), theme.strong()),
+                Span::styled(format!(" {word}  "), theme.dim()),
             ]
         });
         frame.render_widget(Line::from(keys.collect::<Vec<_>>()), footer);
@@ -172,7 +158,7 @@ mod tests {
     use crate::storage::Storage as _;
     use crate::storage::memory::MemoryStore;
     use crate::study::time::Timestamp;
-    use crate::tui::tests::spec;
+    use crate::tui::tests::{key_of, spec};
 
     fn studies(names: &[&str]) -> Vec<StudySummary> {
         let mut store = MemoryStore::new();
@@ -184,16 +170,14 @@ mod tests {
         store.studies().unwrap()
     }
 
-    fn press(list: &mut StudyList, code: KeyCode) -> Chosen {
-        list.press(KeyEvent::new(code, KeyModifiers::NONE))
+    fn press(list: &mut StudyList, char: char) -> Chosen {
+        list.press(key_of(char))
     }
 
     #[test]
     fn the_study_that_was_made_last_is_selected_first() {
         let mut list = StudyList::new(studies(&["b", "c", "a"]));
-        let Chosen::Study(chosen) = press(&mut list, KeyCode::Enter) else {
-            panic!("nothing is chosen")
-        };
+        let Chosen::Study(chosen) = press(&mut list, '\n') else { panic!("nothing is chosen") };
         assert_eq!(list.studies.iter().find(|study| study.id == chosen).unwrap().spec.name, "a");
     }
 
@@ -201,9 +185,9 @@ mod tests {
     fn the_selection_stays_on_the_list_and_follows_its_study() {
         let mut list = StudyList::new(studies(&["a", "b"]));
         list.selected = 0;
-        press(&mut list, KeyCode::Up);
+        press(&mut list, '↑');
         assert_eq!(list.selected, 0);
-        for code in [KeyCode::Down, KeyCode::Down, KeyCode::End] {
+        for code in ['↓', '↓', '⇲'] {
             press(&mut list, code);
             assert_eq!(list.selected, 1);
         }
@@ -211,9 +195,9 @@ mod tests {
         let mut now = list.studies.clone();
         now.rotate_right(1);
         list.see(now);
-        assert_eq!(press(&mut list, KeyCode::Enter), Chosen::Study(followed));
+        assert_eq!(press(&mut list, '\n'), Chosen::Study(followed));
         list.see(Vec::new());
-        assert_eq!(press(&mut list, KeyCode::Enter), Chosen::Nothing);
-        assert_eq!(press(&mut list, KeyCode::Esc), Chosen::Left);
+        assert_eq!(press(&mut list, '\n'), Chosen::Nothing);
+        assert_eq!(press(&mut list, '\u{1b}'), Chosen::Left);
     }
 }

@@ -211,7 +211,7 @@ impl Waker {
 }
 
 /// Signals as flags, and one wait for keys, signals and news.
-pub struct Alarm {
+pub struct EventPoll {
     leave: Arc<AtomicBool>,
     hang_up: Arc<AtomicBool>,
     suspend: Arc<AtomicBool>,
@@ -230,14 +230,14 @@ pub enum Woken {
     Gone,
 }
 
-impl Alarm {
+impl EventPoll {
     /// Listens to signals. An embedding runner has its own ears for SIGINT and SIGTERM: it then
     /// ends the study in order.
-    pub fn new(mode: TuiMode) -> io::Result<Alarm> {
+    pub fn new(mode: TuiMode) -> io::Result<EventPoll> {
         let (bell, waker) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         waker.set_nonblocking(true)?;
-        let mut alarm = Alarm {
+        let mut event_poll = EventPoll {
             leave: Arc::default(),
             hang_up: Arc::default(),
             suspend: Arc::default(),
@@ -248,23 +248,24 @@ impl Alarm {
         };
         if mode == TuiMode::Watching {
             for signal in [SIGTERM, SIGINT] {
-                alarm.flag(signal, &alarm.leave.clone())?;
+                event_poll.flag(signal, &event_poll.leave.clone())?;
             }
         }
-        alarm.flag(SIGHUP, &alarm.hang_up.clone())?;
+        event_poll.flag(SIGHUP, &event_poll.hang_up.clone())?;
         // Once the screens are left, Ctrl-Z is the system's again: this is never unregistered, for
         // without it the signal would do nothing at all. SIGHUP stays without effect, since it
         // comes twice when a terminal is closed, and whoever is leaving in order because of the
-        // first shall not die of the second.
+        // first must not die of the second.
         let _for_ever =
-            signal_hook::flag::register_conditional_default(SIGTSTP, Arc::clone(&alarm.over))?;
-        alarm.flag(SIGTSTP, &alarm.suspend.clone())?;
+            signal_hook::flag::register_conditional_default(SIGTSTP, Arc::clone(&event_poll.over))?;
+        event_poll.flag(SIGTSTP, &event_poll.suspend.clone())?;
         for signal in [SIGWINCH, SIGCONT] {
-            alarm
-                .registered
-                .push(signal_hook::low_level::pipe::register(signal, alarm.waker.try_clone()?)?);
+            event_poll.registered.push(signal_hook::low_level::pipe::register(
+                signal,
+                event_poll.waker.try_clone()?,
+            )?);
         }
-        Ok(alarm)
+        Ok(event_poll)
     }
 
     fn flag(&mut self, signal: i32, flag: &Arc<AtomicBool>) -> io::Result<()> {
@@ -280,17 +281,17 @@ impl Alarm {
     }
 
     /// Whether a signal asks to leave.
-    pub fn told_to_leave(&self) -> bool {
+    pub fn is_terminated(&self) -> bool {
         self.leave.load(Ordering::Relaxed)
     }
 
     /// Whether the terminal was closed.
-    pub fn hung_up(&self) -> bool {
+    pub fn is_hung_up(&self) -> bool {
         self.hang_up.load(Ordering::Relaxed)
     }
 
     /// Whether a signal asks to suspend; asked once.
-    pub fn told_to_suspend(&self) -> bool {
+    pub fn takes_suspension(&self) -> bool {
         self.suspend.swap(false, Ordering::Relaxed)
     }
 
@@ -311,7 +312,7 @@ impl Alarm {
     }
 }
 
-impl Drop for Alarm {
+impl Drop for EventPoll {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         for id in self.registered.drain(..) {

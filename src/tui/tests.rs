@@ -2,27 +2,28 @@
 
 mod large;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use super::columns::Choices;
-use super::look::{Look, Palette};
+use super::columns::TableSettings;
 use super::screen;
-use super::snapshot::{Source, Wanted};
+use super::snapshot::{SnapshotRequest, Source};
 use super::state::State;
+use super::theme::{Palette, Theme};
 use super::{HolderLife, TuiMode};
 use crate::report::sparkline::Charset;
 use crate::storage::memory::MemoryStore;
 use crate::storage::{
-    Attempt, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader,
-    StoredStudy, StudyId, StudySummary, Takeover,
+    Attempt, Curve, Holder, Lease, Outcome, OutcomeCursor, Remarked, Storage, StorageError,
+    StorageReader, StoredStudy, StudyId, StudySummary, Takeover,
 };
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::{Decision, Reason};
@@ -38,7 +39,9 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
 use crate::study::usage::Used;
 
-const COLOURS: Look = Look { charset: Charset::Unicode, palette: Palette::Colours };
+pub(super) const COLOURS: Theme = Theme { charset: Charset::Unicode, palette: Palette::Colours };
+pub(super) const PLAIN: Theme = Theme { charset: Charset::Ascii, palette: Palette::Monochrome };
+const SMALL: (u16, u16) = (80, 24);
 
 fn at(second: i64) -> Timestamp {
     Timestamp(1_764_000_000_000_000 + second * 1_000_000)
@@ -71,7 +74,8 @@ pub(super) struct Script {
     pub(super) store: MemoryStore,
     pub(super) study: StudyId,
     pub(super) lease: Lease,
-    clock: i64,
+    /// Seconds since the study was made.
+    pub(super) clock: i64,
 }
 
 impl Script {
@@ -79,17 +83,12 @@ impl Script {
         let mut store = MemoryStore::new();
         let study = store.create_study(at(0), spec).unwrap();
         let lease = store.acquire(study, &holder(), at(0), Takeover::IfFree).unwrap();
-        store
-            .append(
-                &lease,
-                at(0),
-                &[Event::Runner(RunnerEvent::Started {
-                    pid: 7,
-                    host: "here".into(),
-                    slots: vec![slot()],
-                })],
-            )
-            .unwrap();
+        let begun = Event::Runner(RunnerEvent::Started {
+            pid: 7,
+            host: "here".into(),
+            slots: vec![slot()],
+        });
+        store.append(&lease, at(0), &[begun]).unwrap();
         Script { store, study, lease, clock: 0 }
     }
 
@@ -98,17 +97,9 @@ impl Script {
         self.store.append(&self.lease, at(self.clock), events).unwrap();
     }
 
-    pub(super) fn start(&mut self, number: u64, params: &[(&str, Value)]) {
+    fn start(&mut self, number: u64, params: Params) {
         let trial = TrialNumber(number);
-        let params: Params =
-            params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        self.append(&[
-            Event::Trial(
-                trial,
-                TrialEvent::Created { params, origin: Origin::Sampled("tpe-independent".into()) },
-            ),
-            attempt_started(trial, slot()),
-        ]);
+        self.append(&[created(trial, params), attempt_started(trial, slot())]);
     }
 
     fn report(&mut self, number: u64, values: &[f64]) {
@@ -118,28 +109,33 @@ impl Script {
     }
 
     pub(super) fn report_at(&mut self, number: u64, step: u64, value: f64) {
-        let metrics =
-            [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 - value / 4.0)]
-                .into_iter()
-                .collect();
-        self.append(&[Event::Trial(
-            TrialNumber(number),
-            TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
-        )]);
+        let metrics = [("eval_loss", value), ("eval_accuracy", 1.0 - value / 4.0)];
+        self.append(&[reported(TrialNumber(number), step, &metrics)]);
     }
 
     pub(super) fn end(
         &mut self,
         number: u64,
         end: AttemptEnd,
-        state: TrialState,
         value: Option<f64>,
         reason: Option<&str>,
     ) {
-        let trial = TrialNumber(number);
-        let reason = reason.map(str::to_owned);
-        self.append(&ended(trial, end, state, value, reason));
+        self.append(&ended(TrialNumber(number), end, value, reason));
     }
+}
+
+/// A trial is proposed.
+pub(super) fn created(trial: TrialNumber, params: Params) -> Event {
+    Event::Trial(
+        trial,
+        TrialEvent::Created { params, origin: Origin::Sampled("tpe-independent".into()) },
+    )
+}
+
+/// The first attempt of a trial reports.
+pub(super) fn reported(trial: TrialNumber, step: u64, metrics: &[(&str, f64)]) -> Event {
+    let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    Event::Trial(trial, TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics })
 }
 
 /// The first attempt of a trial begins.
@@ -161,10 +157,15 @@ pub(super) fn attempt_started(trial: TrialNumber, slot: Slot) -> Event {
 pub(super) fn ended(
     trial: TrialNumber,
     end: AttemptEnd,
-    state: TrialState,
     value: Option<f64>,
-    reason: Option<String>,
+    reason: Option<&str>,
 ) -> [Event; 2] {
+    let reason = reason.map(str::to_owned);
+    let state = match end {
+        AttemptEnd::Stopped => TrialState::Pruned,
+        AttemptEnd::Failed(_) => TrialState::Failed,
+        _ => TrialState::Complete,
+    };
     [
         Event::Trial(
             trial,
@@ -188,14 +189,13 @@ fn slot() -> Slot {
     Slot { index: 0, device: Device::Cpu }
 }
 
-fn params(rate: f64, layers: i64, optim: &str) -> Vec<(&'static str, Value)> {
-    let mut params = vec![
-        ("learning_rate", rate.into()),
-        ("model.num_layers", layers.into()),
-        ("optim", optim.into()),
-    ];
+pub(super) fn params(rate: f64, layers: i64, optim: &str) -> Params {
+    let mut params = Params::new();
+    params.insert("learning_rate", rate);
+    params.insert("model.num_layers", layers);
+    params.insert("optim", optim);
     if optim == "sgd" {
-        params.push(("momentum", 0.9.into()));
+        params.insert("momentum", 0.9);
     }
     params
 }
@@ -203,7 +203,7 @@ fn params(rate: f64, layers: i64, optim: &str) -> Vec<(&'static str, Value)> {
 /// Trials in all states, a NaN among them.
 pub(super) fn mixed() -> Script {
     let mut script = Script::new(&spec());
-    script.start(0, &params(3.162_277e-4, 2, "adamw"));
+    script.start(0, params(3.162_277e-4, 2, "adamw"));
     script.report(0, &[0.9, 0.5, 0.31, 0.25, 0.22, 0.2, 0.19, 0.184_213]);
     script.append(&[Event::Trial(
         TrialNumber(0),
@@ -214,54 +214,29 @@ pub(super) fn mixed() -> Script {
             system: None,
         },
     )]);
-    script.end(0, AttemptEnd::Completed, TrialState::Complete, Some(0.184_213), None);
-    script.start(1, &params(0.1, 8, "sgd"));
+    script.end(0, AttemptEnd::Completed, Some(0.184_213), None);
+    script.start(1, params(0.1, 8, "sgd"));
     script.report(1, &[2.3, f64::NAN]);
-    script.end(
-        1,
-        AttemptEnd::Diverged,
-        TrialState::Complete,
-        Some(f64::NAN),
-        Some("the loss is NaN at step 2"),
-    );
-    script.start(2, &params(0.05, 1, "sgd"));
+    script.end(1, AttemptEnd::Diverged, Some(f64::NAN), Some("the loss is NaN at step 2"));
+    script.start(2, params(0.05, 1, "sgd"));
     script.report(2, &[1.2, 1.1, 1.05]);
+    let rank = "rank 3 of 3 at step 3; 1 continues";
     script.append(&[Event::Trial(
         TrialNumber(2),
-        TrialEvent::Decided {
-            step: 3,
-            verdict: Decision::Stop(Reason::Recorded("rank 3 of 3 at step 3; 1 continues".into())),
-        },
+        TrialEvent::Decided { step: 3, verdict: Decision::Stop(Reason::Recorded(rank.into())) },
     )]);
-    script.end(
-        2,
-        AttemptEnd::Stopped,
-        TrialState::Pruned,
-        None,
-        Some("rank 3 of 3 at step 3; 1 continues"),
-    );
-    script.start(3, &params(2e-5, 4, "adamw"));
-    script.end(
-        3,
-        AttemptEnd::Failed(FailureCause::Program),
-        TrialState::Failed,
-        None,
-        Some("exit code 1: out of 学習率\nrange"),
-    );
-    script.start(4, &params(1.2e-3, 3, "adamw"));
+    script.end(2, AttemptEnd::Stopped, None, Some(rank));
+    script.start(3, params(2e-5, 4, "adamw"));
+    let failure = AttemptEnd::Failed(FailureCause::Program);
+    script.end(3, failure, None, Some("exit code 1: out of 学習率\nrange"));
+    script.start(4, params(1.2e-3, 3, "adamw"));
     script.report(4, &[0.8, 0.4, 0.3, 0.26]);
-    script.end(4, AttemptEnd::Completed, TrialState::Complete, Some(0.26), None);
-    script.start(5, &params(7.7e-4, 6, "adamw"));
+    script.end(4, AttemptEnd::Completed, Some(0.26), None);
+    script.start(5, params(7.7e-4, 6, "adamw"));
     script.report(5, &[0.85, 0.44]);
     script.append(&[Event::Trial(
         TrialNumber(6),
-        TrialEvent::Created {
-            params: params(1e-3, 5, "adamw")
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
-            origin: Origin::Enqueued(0),
-        },
+        TrialEvent::Created { params: params(1e-3, 5, "adamw"), origin: Origin::Enqueued(0) },
     )]);
     script
 }
@@ -269,7 +244,7 @@ pub(super) fn mixed() -> Script {
 pub(super) struct Shown {
     pub(super) script: Script,
     pub(super) state: State,
-    look: Look,
+    theme: Theme,
     size: (u16, u16),
     files: PathBuf,
 }
@@ -277,11 +252,11 @@ pub(super) struct Shown {
 impl Shown {
     pub(super) fn new(script: Script, size: (u16, u16)) -> Self {
         let files = PathBuf::from("/nowhere/hpsearch.db");
-        let seen = source(&script, &files).load(&Arc::new(Wanted::first_page())).unwrap();
+        let seen = source(&script, &files).load(&Arc::new(SnapshotRequest::first_page())).unwrap();
         Shown {
             script,
-            state: State::new(TuiMode::Watching, seen, Choices::default()),
-            look: COLOURS,
+            state: State::new(TuiMode::Watching, seen, TableSettings::default()),
+            theme: COLOURS,
             size,
             files,
         }
@@ -315,7 +290,7 @@ impl Shown {
         let mut terminal = Terminal::new(TestBackend::new(self.size.0, self.size.1)).unwrap();
         terminal
             .draw(|frame| {
-                screen::draw(frame, &mut self.state, at(self.script.clock + 3), self.look)
+                screen::draw(frame, &mut self.state, at(self.script.clock + 3), self.theme)
             })
             .unwrap();
         terminal
@@ -347,6 +322,7 @@ pub(super) fn key_of(char: char) -> KeyEvent {
         '↑' => KeyCode::Up,
         '→' => KeyCode::Right,
         '←' => KeyCode::Left,
+        '\u{8}' => KeyCode::Backspace,
         '⇱' => KeyCode::Home,
         '⇲' => KeyCode::End,
         char => KeyCode::Char(char),
@@ -369,18 +345,37 @@ fn letter(style: Style) -> char {
     if style.add_modifier.contains(Modifier::BOLD) { letter.to_ascii_uppercase() } else { letter }
 }
 
-fn source(script: &Script, files: &std::path::Path) -> Source {
-    Source::new(
-        Box::new(script.store.clone()),
-        script.study,
-        files.to_owned(),
-        |_| HolderLife::Alive,
-        COLOURS,
-    )
+fn source(script: &Script, files: &Path) -> Source {
+    source_of(Box::new(script.store.clone()), script.study, files.to_owned())
 }
 
-fn frame(script: Script, size: (u16, u16)) -> String {
-    Shown::new(script, size).frame()
+fn source_of(reader: Box<dyn StorageReader>, study: StudyId, files: PathBuf) -> Source {
+    Source::new(reader, study, files, |_| HolderLife::Alive, COLOURS)
+}
+
+/// What is drawn in an area of this size, as text.
+pub(super) fn drawn<T>(
+    (width, height): (u16, u16),
+    draw: impl Fn(&mut Buffer, Rect) -> T,
+) -> String {
+    let area = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(area);
+    draw(&mut buffer, area);
+    let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>();
+    (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
+}
+
+/// Draws in areas of all these sizes: none may panic.
+pub(super) fn at_every_size<T>(
+    widths: impl Iterator<Item = u16>,
+    heights: impl Iterator<Item = u16> + Clone,
+    draw: impl Fn(&mut Buffer, Rect) -> T,
+) {
+    for width in widths {
+        for height in heights.clone() {
+            drawn((width, height), &draw);
+        }
+    }
 }
 
 /// The time that this thread has spent on a processor: it stands still while other programs have
@@ -389,93 +384,71 @@ pub(super) fn processor_time() -> std::time::Duration {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
-/// A trial that is complete, for tests of what is made of one.
-pub(super) fn trial(number: u64, params: Params) -> Trial {
-    let mut script = Script::new(&spec());
-    for before in 0..number {
-        script.start(before, &[]);
+const SIZES: [(u16, u16); 3] = [SMALL, (120, 40), (200, 60)];
+
+#[test]
+fn every_screen_at_the_sizes_of_terminals() {
+    for (name, keys) in [
+        ("trials", ""),
+        ("trial", "\n"),
+        ("events", "6"),
+        ("compare", " ↓ 3"),
+        ("search", "4"),
+        ("search_parameters", "4v"),
+        ("help", "?"),
+    ] {
+        for (width, height) in SIZES {
+            let frame = Shown::new(mixed(), (width, height)).press(keys).frame();
+            insta::assert_snapshot!(format!("{name}_{width}x{height}"), frame);
+        }
     }
-    let params: Vec<(String, Value)> =
-        params.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
-    let params: Vec<(&str, Value)> =
-        params.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    script.start(number, &params);
-    script.end(number, AttemptEnd::Completed, TrialState::Complete, Some(0.5), None);
-    script.store.trial(script.study, TrialNumber(number)).unwrap().unwrap()
 }
 
-const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
-
-/// Every screen at the three sizes that terminals have.
-fn at_all_sizes(name: &str, keys: &str) {
-    for size in SIZES {
-        let mut shown = Shown::new(mixed(), size).press(keys);
-        insta::assert_snapshot!(format!("{name}_{}x{}", size.0, size.1), shown.frame());
+#[test]
+fn what_is_asked_typed_and_chosen_on_small_terminals() {
+    for (name, size, keys) in [
+        ("a_running_study_on_a_tiny_terminal", (40, 10), ""),
+        ("killing_asks_first", SMALL, "↓↓↓x"),
+        ("a_filter_is_typed_and_what_is_wrong_with_it_is_said", SMALL, "/optim=adamw valeu<1"),
+        ("a_filtered_table_says_so", SMALL, "/optim=adamw\n"),
+        ("what_to_sort_by_is_chosen_from_a_list", SMALL, "sa"),
+        (
+            "what_is_sorted_by_stands_beside_the_value_where_columns_do_not_fit",
+            (60, 18),
+            "smomen\n→",
+        ),
+        ("the_form_says_in_place_what_is_wrong", SMALL, "e9↓x"),
+    ] {
+        insta::assert_snapshot!(name, Shown::new(mixed(), size).press(keys).frame());
     }
 }
 
 #[test]
 fn a_study_without_trials_waits_for_the_first() {
-    insta::assert_snapshot!(frame(Script::new(&spec()), (80, 24)));
-}
-
-#[test]
-fn the_trials_of_a_running_study() {
-    at_all_sizes("trials", "");
-}
-
-#[test]
-fn one_trial_with_everything_about_it() {
-    at_all_sizes("trial", "\n");
-}
-
-#[test]
-fn everything_that_happened() {
-    at_all_sizes("events", "6");
-}
-
-#[test]
-fn marked_trials_side_by_side() {
-    at_all_sizes("compare", " ↓ 3");
-}
-
-#[test]
-fn how_the_search_goes() {
-    at_all_sizes("search", "4");
-    at_all_sizes("search_parameters", "4v");
+    insta::assert_snapshot!(Shown::new(Script::new(&spec()), SMALL).frame());
 }
 
 #[test]
 fn the_devices_are_shown_and_keep_moving() {
-    let mut shown = Shown::new(mixed(), (80, 24)).press("5");
+    let mut shown = Shown::new(mixed(), SMALL).press("5");
     let frame = shown.frame();
     assert!(frame.contains(" cpu  ") && frame.contains("trial 5"), "{frame}");
 }
 
 #[test]
-fn the_keys_of_a_screen() {
-    at_all_sizes("help", "?");
-}
-
-#[test]
-fn colours_tell_states_the_best_and_what_is_selected() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("↓ ").styles());
-}
-
-#[test]
-fn colours_of_the_events() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("6").styles());
-}
-
-#[test]
-fn a_running_study_on_a_tiny_terminal() {
-    insta::assert_snapshot!(frame(mixed(), (40, 10)));
+fn colours_tell_states_the_best_what_is_selected_and_events() {
+    for (name, keys) in [
+        ("colours_tell_states_the_best_and_what_is_selected", "↓ "),
+        ("colours_of_the_events", "6"),
+    ] {
+        insta::assert_snapshot!(name, Shown::new(mixed(), SMALL).press(keys).styles());
+    }
 }
 
 #[test]
 fn a_running_study_in_ascii() {
-    let mut shown = Shown::new(mixed(), (80, 24));
-    shown.look = Look { charset: Charset::Ascii, palette: Palette::Monochrome };
+    let mut shown = Shown::new(mixed(), SMALL);
+    shown.theme = PLAIN;
     insta::assert_snapshot!(shown.press(" c").frame());
 }
 
@@ -483,7 +456,7 @@ fn a_running_study_in_ascii() {
 fn without_colours_nothing_is_coloured() {
     for keys in ["", "\n", "6", "e", "s", "?"] {
         let mut shown = Shown::new(mixed(), (120, 40));
-        shown.look = Look { charset: Charset::Unicode, palette: Palette::Monochrome };
+        shown.theme = Theme { palette: Palette::Monochrome, ..COLOURS };
         let styles = shown.press(keys).styles();
         assert!(!styles.contains(['c', 'm', 'g', 'y', 'e']), "{styles}");
     }
@@ -511,18 +484,13 @@ fn names_in_any_script_and_long_values_stay_in_their_columns() {
     );
     spec.budget.time = Some(std::time::Duration::from_secs(60));
     let mut script = Script::new(&spec);
-    for (number, choice) in (0..).zip(choices) {
-        script.start(number, &[("学習率", 0.125.into()), ("model", choice)]);
-        script.report(
-            number,
-            &[
-                0.5,
-                [1e-12, f64::NAN, f64::INFINITY, f64::NEG_INFINITY]
-                    [usize::try_from(number).unwrap()],
-            ],
-        );
+    let odd = [1e-12, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+    for (number, (choice, odd)) in (0..).zip(choices.into_iter().zip(odd)) {
+        let params = [("学習率".to_owned(), 0.125.into()), ("model".to_owned(), choice)];
+        script.start(number, params.into_iter().collect());
+        script.report(number, &[0.5, odd]);
     }
-    let shown = frame(script, (80, 24));
+    let shown = Shown::new(script, SMALL).frame();
     assert!(
         !shown.contains(|char: char| (char.is_control() && char != '\n') || char == '\u{202e}')
     );
@@ -532,7 +500,7 @@ fn names_in_any_script_and_long_values_stay_in_their_columns() {
 #[test]
 fn a_finished_study_stays_and_says_why() {
     let mut script = mixed();
-    script.end(5, AttemptEnd::Completed, TrialState::Complete, Some(0.17), None);
+    script.end(5, AttemptEnd::Completed, Some(0.17), None);
     script.append(&[
         Event::Study(StudyEvent::Finished { reason: "24 trials are done".into() }),
         Event::Runner(RunnerEvent::Stopped {
@@ -543,58 +511,35 @@ fn a_finished_study_stays_and_says_why() {
         }),
     ]);
     script.store.release(&script.lease).unwrap();
-    let mut shown = Shown::new(script, (80, 24));
+    let mut shown = Shown::new(script, SMALL);
     shown.state.over("24 trials are done".into());
     insta::assert_snapshot!(shown.frame());
 }
 
 #[test]
-fn killing_asks_first() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("↓↓↓x").frame());
-}
-
-#[test]
-fn a_filter_is_typed_and_what_is_wrong_with_it_is_said() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("/optim=adamw valeu<1").frame());
-}
-
-#[test]
-fn a_filtered_table_says_so() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("/optim=adamw\n").frame());
-}
-
-#[test]
-fn what_to_sort_by_is_chosen_from_a_list() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("sa").frame());
-}
-
-#[test]
-fn what_is_sorted_by_stands_beside_the_value_where_columns_do_not_fit() {
-    insta::assert_snapshot!(Shown::new(mixed(), (60, 18)).press("smomen\n→").frame());
-}
-
-#[test]
-fn the_form_says_in_place_what_is_wrong() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("e9↓x").frame());
+fn scrolling_ends_where_there_is_nothing_more_to_see() {
+    for keys in ["\n", "3", "4v", "4vv", "5", "6v", "?"] {
+        let mut shown = Shown::new(mixed(), (60, 8)).press(keys).press("⇲");
+        let last = shown.frame();
+        let mut shown = shown.press("↓↓");
+        assert_eq!(shown.frame(), last, "{keys}");
+        if keys != "4vv" {
+            assert_ne!(shown.press("↑").frame(), last, "{keys}");
+        }
+    }
 }
 
 #[test]
 fn the_log_is_searched_and_stands_at_what_was_found() {
     let directory = tempfile::tempdir().unwrap();
-    let mut shown = Shown::new(mixed(), (80, 24));
+    let mut shown = Shown::new(mixed(), SMALL);
     shown.files = directory.path().join("hpsearch.db");
     let log = crate::storage::paths::StudyFiles::of(shown.state.spec(), None, &shown.files)
         .log(TrialNumber(0), AttemptNumber(0));
     std::fs::create_dir_all(log.parent().unwrap()).unwrap();
-    let text: String = (0..200)
-        .map(|line| {
-            format!(
-                "\u{1b}[32mstep {line}\u{1b}[0m{}\n",
-                if line == 70 { "  loss is nan" } else { "" }
-            )
-        })
-        .collect();
-    std::fs::write(&log, text).unwrap();
+    let line = |step: u32| format!("\u{1b}[32mstep {step}\u{1b}[0m\n");
+    let text = (0..200).map(line).collect::<String>();
+    std::fs::write(&log, text.replace("step 70\u{1b}[0m", "step 70  loss is nan")).unwrap();
     let shown = shown.press("\no/NAN\n").frame();
     assert!(
         shown.contains("step 70  loss is nan") && shown.contains("1 of 1 lines with `NAN`"),
@@ -636,29 +581,13 @@ fn what_was_not_taken_of_a_trials_lines_stands_on_its_screen_and_in_the_journal(
 
 #[test]
 fn no_size_and_no_key_makes_drawing_panic() {
-    let screens = [
-        "3⇲",
-        "4→⇲",
-        "4←↓",
-        "",
-        "?⇲",
-        "\n⇲",
-        "\no⇱",
-        "S",
-        "r⇲→→",
-        "6v⇱",
-        "s↓",
-        "c ",
-        "ex",
-        "/x",
-        "a学",
-    ];
+    let screens = "3⇲|4→⇲|4←↓||?⇲|\n⇲|\no⇱|S|r⇲→→|6v⇱|s↓|c |ex|/x|a学";
     let script = mixed();
     // Each screen has a third of the sizes: every width, every height.
     let widths = [1, 2, 5, 10, 20, 33, 40, 60, 79, 97, 300];
     for (column, width) in widths.into_iter().enumerate() {
         for (row, height) in [1, 2, 3, 5, 8, 10, 15, 16, 17, 31, 70].into_iter().enumerate() {
-            for keys in screens.into_iter().skip((column + row) % 3).step_by(3) {
+            for keys in screens.split('|').skip((column + row) % 3).step_by(3) {
                 Shown::new(script.clone(), (width, height)).press(keys);
             }
         }
@@ -691,6 +620,8 @@ macro_rules! refused {
 
 impl StorageReader for Counting {
     answered! {
+        directories(study: StudyId) -> Vec<String>;
+        identity() -> Option<String>;
         studies() -> Vec<StudySummary>;
         study(name: &str) -> Option<StoredStudy>;
         summary(study: StudyId) -> StudySummary;
@@ -701,6 +632,7 @@ impl StorageReader for Counting {
         metrics(study: StudyId) -> Vec<String>;
         trial(study: StudyId, number: TrialNumber) -> Option<Trial>;
         reports(study: StudyId, trial: TrialNumber) -> Vec<(String, u64, f64)>;
+        remarks(study: StudyId, trial: TrialNumber, after: Seq) -> (Vec<Remarked>, Seq);
         used(study: StudyId) -> Used;
         running_since(study: StudyId) -> (i64, Option<Timestamp>);
         runners(study: StudyId) -> Vec<crate::storage::StoredRunner>;
@@ -727,6 +659,9 @@ impl StorageReader for Counting {
         assert!(trial.is_some(), "the leaderboard never reads all attempts");
         self.store.attempts(study, trial)
     }
+    fn lock_file(&self, study: StudyId) -> Option<PathBuf> {
+        self.store.lock_file(study)
+    }
     fn changed(&mut self) -> Result<bool, StorageError> {
         self.store.changed()
     }
@@ -735,33 +670,16 @@ impl StorageReader for Counting {
 #[test]
 fn of_ten_thousand_trials_only_two_pages_are_loaded() {
     let mut script = Script::new(&spec());
-    let created = |number| {
-        Event::Trial(
-            TrialNumber(number),
-            TrialEvent::Created {
-                params: params(1e-3, 1, "adamw")
-                    .into_iter()
-                    .map(|(name, value)| (name.to_owned(), value))
-                    .collect(),
-                origin: Origin::Sampled("random".into()),
-            },
-        )
-    };
+    let created = |number| created(TrialNumber(number), params(1e-3, 1, "adamw"));
     script.append(&(0..10_000).map(created).collect::<Vec<_>>());
     let read = Arc::new(AtomicU64::new(0));
-    let mut shown = Shown::new(script, (80, 24));
+    let mut shown = Shown::new(script, SMALL);
     shown.load();
     let counting = Counting { store: shown.script.store.clone(), read: Arc::clone(&read) };
-    let mut source = Source::new(
-        Box::new(counting),
-        shown.script.study,
-        PathBuf::new(),
-        |_| HolderLife::Alive,
-        COLOURS,
-    );
+    let mut source = source_of(Box::new(counting), shown.script.study, PathBuf::new());
     let seen = source.load(&Arc::new(shown.state.wanted())).unwrap();
     assert_eq!(seen.summary.counts.total(), 10_000);
-    let page = shown.state.list.page();
+    let page = shown.state.list.page() as u64;
     assert_eq!(read.load(Ordering::Relaxed), 2 * page);
     shown.state.see(seen);
     shown.state.press(key_of('⇲'));

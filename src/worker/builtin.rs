@@ -17,9 +17,10 @@ use serde::Serialize;
 use super::{Incoming, say};
 use crate::arguments::{ArgumentProblem, DataArguments, TokenizerSource, TrainerArguments};
 use crate::runner::failure_cause::cause_of;
-use crate::runner::protocol::{Job, JobEnd, MessageToRunner, MessageToTrial, TrainJob, USED_BY};
+use crate::runner::protocol::{Job, MessageToRunner, MessageToTrial, TrainJob, USED_BY};
 use crate::storage::paths;
 use crate::study::decision::Action;
+use crate::study::event::AttemptEnd;
 use crate::study::metric::{Direction, Metrics};
 use crate::study::spec::FailureCause;
 use crate::study::step::StepUnit as StudyStepUnit;
@@ -110,7 +111,7 @@ fn panicked(text: &str, device_panic: Option<&str>) -> Failed {
             TrainerError::DeviceLost { message }.into()
         }
         None => Failed {
-            end: end_by_cause(cause_of(text)),
+            end: AttemptEnd::Failed(cause_of(text).unwrap_or(FailureCause::Program)),
             message: format!("the trainer panicked (please report it): {text}"),
         },
     }
@@ -119,41 +120,34 @@ fn panicked(text: &str, device_panic: Option<&str>) -> Failed {
 /// Why a job was not done.
 #[derive(Debug, PartialEq)]
 struct Failed {
-    end: JobEnd,
+    end: AttemptEnd,
     message: String,
 }
 
 impl From<String> for Failed {
     fn from(message: String) -> Self {
-        Failed { end: JobEnd::Failed, message }
+        Failed { end: AttemptEnd::Failed(FailureCause::Program), message }
     }
 }
 
 impl From<TrainerError> for Failed {
     fn from(error: TrainerError) -> Self {
-        let end = match &error {
-            _ if error.is_refused_by_the_machine() => JobEnd::Refused,
+        let cause = match &error {
+            _ if error.is_refused_by_the_machine() => None,
             // The words of a driver, a library or the system.
             TrainerError::DeviceLost { message } => {
-                end_by_cause(cause_of(message).or(Some(FailureCause::DeviceLost)))
+                Some(cause_of(message).unwrap_or(FailureCause::DeviceLost))
             }
             TrainerError::Checkpoint { message, .. } | TrainerError::Model { message, .. } => {
-                end_by_cause(cause_of(message))
+                Some(cause_of(message).unwrap_or(FailureCause::Program))
             }
             TrainerError::Io { source, .. } if source.kind() == ErrorKind::OutOfMemory => {
-                JobEnd::Oom
+                Some(FailureCause::Oom)
             }
-            _ => JobEnd::Failed,
+            _ => Some(FailureCause::Program),
         };
+        let end = cause.map_or(AttemptEnd::Refused, AttemptEnd::Failed);
         Failed { end, message: chain(&error) }
-    }
-}
-
-fn end_by_cause(cause: Option<FailureCause>) -> JobEnd {
-    match cause {
-        Some(FailureCause::Oom) => JobEnd::Oom,
-        Some(FailureCause::DeviceLost) => JobEnd::DeviceLost,
-        _ => JobEnd::Failed,
     }
 }
 
@@ -170,7 +164,7 @@ fn peak() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-type End = (JobEnd, Option<String>);
+type End = (AttemptEnd, Option<String>);
 
 fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     match job {
@@ -248,7 +242,7 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
 fn answer(body: impl Serialize) -> Result<End, Failed> {
     let body = serde_json::to_value(body).map_err(|error| error.to_string())?;
     say(&MessageToRunner::Answer { body });
-    Ok((JobEnd::Finished, None))
+    Ok((AttemptEnd::Completed, None))
 }
 
 fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
@@ -275,16 +269,15 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
         run.start = Start::Fresh;
         ended = trainer::train(&run, &mut host);
     }
-    match ended {
-        Ok(RunEnd::Finished) => Ok((JobEnd::Finished, None)),
-        Ok(RunEnd::Paused) => Ok((JobEnd::Paused, None)),
-        Ok(RunEnd::Stopped) => Ok((JobEnd::Stopped, None)),
-        Ok(RunEnd::Interrupted) => Ok((JobEnd::Interrupted, None)),
-        Ok(RunEnd::Diverged { step, what }) => {
-            Ok((JobEnd::Diverged, Some(format!("{what} at optimiser step {step}"))))
+    Ok(match ended? {
+        RunEnd::Finished => (AttemptEnd::Completed, None),
+        RunEnd::Paused => (AttemptEnd::Paused, None),
+        RunEnd::Stopped => (AttemptEnd::Stopped, None),
+        RunEnd::Interrupted => (AttemptEnd::Interrupted, None),
+        RunEnd::Diverged { step, what } => {
+            (AttemptEnd::Diverged, Some(format!("{what} at optimiser step {step}")))
         }
-        Err(error) => Err(error.into()),
-    }
+    })
 }
 
 /// A trial's arguments and its data.
@@ -500,22 +493,20 @@ mod tests {
         let own = catch_unwind(|| panic!("receiving on a closed channel"));
         assert!(own.is_err());
         let first = take_device_panic();
+        let failed = panicked("receiving on a closed channel", first.as_deref());
+        assert_eq!(failed.end, AttemptEnd::Failed(FailureCause::DeviceLost));
         assert_eq!(
-            panicked("receiving on a closed channel", first.as_deref()),
-            Failed {
-                end: JobEnd::DeviceLost,
-                message: "the device failed: a thread of it \
-                panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was \
-                encountered"
-                    .to_owned()
-            }
+            failed.message,
+            "the device failed: a thread of it panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal \
+             memory access was encountered"
         );
         assert_eq!(take_device_panic(), None, "reported once");
         let own = "the trainer panicked (please report it): index out of bounds".to_owned();
         assert_eq!(panicked("index out of bounds", None), own.into());
         let starved = "DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")";
-        assert_eq!(panicked("closed", Some(starved)).end, JobEnd::Oom);
-        assert_eq!(panicked(starved, None).end, JobEnd::Oom);
+        let oom = AttemptEnd::Failed(FailureCause::Oom);
+        assert_eq!(panicked("closed", Some(starved)).end, oom);
+        assert_eq!(panicked(starved, None).end, oom);
     }
 
     #[test]

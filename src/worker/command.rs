@@ -15,12 +15,12 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 use super::verdict_queue::VerdictQueue;
 use super::{Incoming, say_aside};
 use crate::runner::processes::{self, Doing};
-use crate::runner::protocol::{CHECKPOINTS, CommandJob, JobEnd, MessageToRunner, MessageToTrial};
+use crate::runner::protocol::{CHECKPOINTS, CommandJob, MessageToRunner, MessageToTrial};
+use crate::runner::threads;
 use crate::study::decision::Action;
+use crate::study::event::AttemptEnd;
 use crate::study::params::variable;
-
-/// The exit status of shells, and of [`exec`](super::exec), for a command that is not found.
-pub(super) const COMMAND_NOT_FOUND: i32 = 127;
+use crate::study::spec::FailureCause;
 
 /// How long killing the processes of a command may take.
 const KILL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -73,11 +73,12 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
 }
 
 fn fail(message: String) {
-    say_aside(&MessageToRunner::End { end: JobEnd::Failed, message: Some(message) });
+    let end = AttemptEnd::Failed(FailureCause::Program);
+    say_aside(&MessageToRunner::End { end, message: Some(message) });
 }
 
 fn refuse(message: String) {
-    say_aside(&MessageToRunner::End { end: JobEnd::Refused, message: Some(message) });
+    say_aside(&MessageToRunner::End { end: AttemptEnd::Refused, message: Some(message) });
 }
 
 /// Whether starting a program failed for lack of a resource of the machine.
@@ -172,9 +173,7 @@ fn supervise(
     let start = |stdin| VerdictQueue::start(stdin, directory.to_owned());
     let mut verdicts = child.stdin.take().map(start).transpose()?;
     let (exited_tx, exited) = bounded(1);
-    std::thread::Builder::new()
-        .name("reaper".to_owned())
-        .spawn(move || exited_tx.send(wait_for(group)))?;
+    threads::spawn("reaper", move || exited_tx.send(wait_for(group)))?;
     let (mut was_killed, mut terminate_at) = (false, None::<Instant>);
     let (mut runner_lives, mut was_asked_to_leave) = (true, false);
     loop {
@@ -274,44 +273,43 @@ fn terminate(group: u32) {
 }
 
 fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool, by: Killer) -> MessageToRunner {
-    let (end, message) = match status {
-        // A program that handles SIGTERM exits with 0, but is not finished.
-        Some(status) if status.success() && was_asked_to_leave => (JobEnd::Interrupted, None),
-        Some(status) if status.success() => (JobEnd::Finished, None),
-        Some(status) => match (status.code(), status.signal()) {
-            // A shell's status for a child killed by signal 9: 128 + 9.
-            (Some(code), _) if code == 128 + Signal::KILL.as_raw() => {
-                killed(&format!("exit status {code}: what it started was killed by signal 9"), by)
-            }
-            (Some(COMMAND_NOT_FOUND), _) => {
-                (JobEnd::NotStarted, format!("exit status {COMMAND_NOT_FOUND}").into())
-            }
-            (Some(code), _) => (JobEnd::Failed, format!("exit status {code}").into()),
-            (None, Some(signal)) if signal == Signal::KILL.as_raw() => {
-                killed("killed by signal 9", by)
-            }
-            (None, Some(signal))
-                if [Signal::TERM.as_raw(), Signal::INT.as_raw()].contains(&signal) =>
-            {
-                (JobEnd::Killed, Some(format!("killed by signal {signal}")))
-            }
-            (None, signal) => {
-                (JobEnd::Failed, Some(format!("crashed with signal {}", signal.unwrap_or(0))))
-            }
-        },
-        None => (JobEnd::Killed, Some("its exit status is unknown".to_owned())),
+    use FailureCause::{Exit, WorkerLost};
+    const KILL: i32 = Signal::KILL.as_raw();
+    const TERM: i32 = Signal::TERM.as_raw();
+    const INT: i32 = Signal::INT.as_raw();
+    let (cause, message) = match status.map(|status| (status.code(), status.signal())) {
+        Some((Some(0), _)) => {
+            // A program that handles SIGTERM exits with 0, but is not finished.
+            let end =
+                if was_asked_to_leave { AttemptEnd::Interrupted } else { AttemptEnd::Completed };
+            return MessageToRunner::End { end, message: None };
+        }
+        // A shell's status for a child killed by signal 9: 128 + 9.
+        Some((Some(code), _)) if code == 128 + KILL => {
+            killed(&format!("exit status {code}: what it started was killed by signal 9"), by)
+        }
+        Some((Some(code), _)) => (Exit(code), format!("exit status {code}")),
+        Some((None, Some(KILL))) => killed("killed by signal 9", by),
+        Some((None, Some(signal @ (TERM | INT)))) => {
+            (WorkerLost, format!("killed by signal {signal}"))
+        }
+        Some((None, signal)) => {
+            let signal = signal.unwrap_or(0);
+            (Exit(128 + signal), format!("crashed with signal {signal}"))
+        }
+        None => (WorkerLost, "its exit status is unknown".to_owned()),
     };
-    MessageToRunner::End { end, message }
+    MessageToRunner::End { end: AttemptEnd::Failed(cause), message: Some(message) }
 }
 
 /// The end of a killed attempt.
-fn killed(how: &str, by: Killer) -> (JobEnd, Option<String>) {
+fn killed(how: &str, by: Killer) -> (FailureCause, String) {
     match by {
-        Killer::Us => (JobEnd::Killed, Some(how.to_owned())),
-        Killer::Memory => (JobEnd::Oom, Some(format!("{how}, by the kernel: memory ran out"))),
+        Killer::Us => (FailureCause::WorkerLost, how.to_owned()),
+        Killer::Memory => (FailureCause::Oom, format!("{how}, by the kernel: memory ran out")),
         Killer::Unknown => (
-            JobEnd::Killed,
-            Some(format!("{how}: by someone, or for want of memory (`dmesg` tells)")),
+            FailureCause::WorkerLost,
+            format!("{how}: by someone, or for want of memory (`dmesg` tells)"),
         ),
     }
 }
@@ -322,23 +320,24 @@ mod tests {
 
     #[test]
     fn the_killer_of_a_command_is_reported_if_known() {
-        let of = |status: i32, by| match end_of(Some(ExitStatus::from_raw(status)), false, by) {
-            MessageToRunner::End { end, message } => (end, message.unwrap_or_default()),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(
-            of(9, Killer::Memory),
-            (JobEnd::Oom, "killed by signal 9, by the kernel: memory ran out".to_owned())
-        );
-        assert_eq!(of(9, Killer::Us), (JobEnd::Killed, "killed by signal 9".to_owned()));
-        let (end, message) = of(9, Killer::Unknown);
-        assert!(end == JobEnd::Killed && message.contains("dmesg"), "{message}");
-        let (end, message) = of(137 << 8, Killer::Memory);
-        assert!(end == JobEnd::Oom && message.starts_with("exit status 137"), "{message}");
-        assert_eq!(of(137 << 8, Killer::Unknown).0, JobEnd::Killed);
-        // A program's own error is not blamed on the OOM killer.
-        assert_eq!(of(1 << 8, Killer::Memory), (JobEnd::Failed, "exit status 1".to_owned()));
-        assert_eq!(of(11, Killer::Memory).0, JobEnd::Failed);
-        assert_eq!(of(0, Killer::Memory).0, JobEnd::Finished);
+        use AttemptEnd::{Completed, Failed};
+        use FailureCause::{Exit, Oom, WorkerLost};
+        let cases = [
+            (9, Killer::Memory, Failed(Oom), "killed by signal 9, by the kernel: memory ran out"),
+            (9, Killer::Us, Failed(WorkerLost), "killed by signal 9"),
+            (9, Killer::Unknown, Failed(WorkerLost), "killed by signal 9: by someone, or for want"),
+            (137 << 8, Killer::Memory, Failed(Oom), "exit status 137: what it started was killed"),
+            (137 << 8, Killer::Unknown, Failed(WorkerLost), "exit status 137"),
+            // A program's own error is not blamed on the OOM killer.
+            (1 << 8, Killer::Memory, Failed(Exit(1)), "exit status 1"),
+            (11, Killer::Memory, Failed(Exit(139)), "crashed with signal 11"),
+            (0, Killer::Memory, Completed, ""),
+        ];
+        for (status, by, expected, words) in cases {
+            let said = end_of(Some(ExitStatus::from_raw(status)), false, by);
+            let MessageToRunner::End { end, message } = said else { panic!("{said:?}") };
+            assert_eq!(end, expected, "{status} {by:?}");
+            assert!(message.unwrap_or_default().starts_with(words), "{status} {by:?}");
+        }
     }
 }

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::runner::threads;
+
 /// Most bytes queued in memory.
 const MEMORY: usize = 64 << 10;
 
@@ -51,9 +53,7 @@ impl VerdictQueue {
         let shared =
             Arc::new(Shared { spool: Mutex::new(Spool::new(directory)), more: Condvar::new() });
         let writer = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .name("verdicts".to_owned())
-            .spawn(move || write_verdicts(stdin, &writer))?;
+        threads::spawn("verdicts", move || write_verdicts(stdin, &writer))?;
         Ok(VerdictQueue { shared })
     }
 

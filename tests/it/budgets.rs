@@ -6,7 +6,7 @@ use std::time::Duration;
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::study::device::Device;
-use hpsearch::study::event::{AttemptEnd, Event, Request};
+use hpsearch::study::event::{AttemptEnd, Event, Request, RunnerEvent, StudyEvent, TrialEvent};
 use hpsearch::study::spec::{AlgorithmSpec, Extension};
 use hpsearch::study::trial::TrialNumber;
 use proptest::prelude::*;
@@ -63,11 +63,11 @@ fn in_use(turns: &[Turn]) -> f64 {
     for turn in turns {
         for event in &turn.events {
             match event {
-                Event::RunnerStopped { heard: Some(last), .. } => heard = last.0,
-                Event::AttemptStarted { trial, slot, .. } => {
+                Event::Runner(RunnerEvent::Stopped { heard: Some(last), .. }) => heard = last.0,
+                Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
                     running.insert(*trial, (slot.device.clone(), turn.at.0));
                 }
-                Event::AttemptEnded { trial, end, .. } => {
+                Event::Trial(trial, TrialEvent::AttemptEnded { end, .. }) => {
                     let (device, since) = running.remove(trial).unwrap();
                     stretches
                         .entry(device)
@@ -163,7 +163,7 @@ proptest! {
             journal = run.turns[..run.turns.len().min(journal.len() + turns)].to_vec();
         }
         let run = simulation.run(&journal).unwrap();
-        let reported = |event: &&Event| matches!(event, Event::Reported { .. });
+        let reported = |event: &&Event| matches!(event, Event::Trial(_, TrialEvent::Reported { .. }));
         steps += run.turns.iter().flat_map(|turn| &turn.events).filter(reported).count() as u64;
         // One that crashes in its step leaves when it does, a step later at most.
         let until_they_left = slots as f64 * (leave as f64 / 1000.0).max(0.1) + 1e-3;
@@ -192,10 +192,10 @@ fn a_paused_study_uses_up_no_time_even_if_its_runner_is_killed_meanwhile() {
     let at = journal.last().unwrap().at.after(day);
     journal.push(Turn {
         at,
-        events: vec![Event::RequestServed {
+        events: vec![Event::Study(StudyEvent::RequestServed {
             id: 9,
             answer: hpsearch::study::event::Answer::Done(String::new()),
-        }],
+        })],
     });
     simulation.requests = vec![(12, Request::PauseStudy), (0, Request::ResumeStudy)];
     let run = simulation.run(&journal).unwrap();

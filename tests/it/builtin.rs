@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hpsearch::storage::StorageReader as _;
 use hpsearch::storage::sqlite::SqliteReader;
-use hpsearch::study::event::{Event, Seq};
+use hpsearch::study::event::{Event, Seq, TrialEvent};
 use serde_json::Value;
 
 use crate::harness::training::{
@@ -146,7 +146,9 @@ fn a_complete_checkpoint_that_a_killed_runner_did_not_store_is_recovered() {
     let study = reader.study("small").unwrap().unwrap().id;
     let resumed = reader.events_after(study, Seq(0), u64::MAX).unwrap().into_iter().find_map(
         |(_, _, event)| match event {
-            Event::AttemptStarted { resume: Some((step, _)), .. } => Some(step),
+            Event::Trial(_, TrialEvent::AttemptStarted { resume: Some((step, _)), .. }) => {
+                Some(step)
+            }
             _ => None,
         },
     );

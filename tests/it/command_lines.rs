@@ -40,6 +40,28 @@ fn seen(site: &Site) -> Vec<String> {
 }
 
 #[test]
+fn a_command_names_its_trial_and_a_parameter_that_no_argument_names_is_noted() {
+    let words = r#""--save={trial_dir}/{trial}", "{seed}", "--optimizer", "{optimizer}""#;
+    let site = Site::new(&optimizers(words, ""), TELL_WORDS);
+    let note = "no argument of `run` names `momentum`, `fast`: the program finds them in the file \
+        HPSEARCH_PARAMS, and in variables such as HPSEARCH_PARAM_MOMENTUM";
+    let checked = site.run(&["check", "study.toml"]);
+    assert!(checked.out.contains(&format!("note      {note}\n")), "{}", checked.out);
+    let (first, again) = (site.run_study(), site.run_study());
+    assert_done(&first);
+    assert!(first.err.contains(&format!("note: {note}\n")), "{}", first.err);
+    assert!(!again.err.contains(note), "{}", again.err);
+    let saved: Vec<String> =
+        site.lines("seen").iter().map(|line| line.split('|').nth(1).unwrap().to_owned()).collect();
+    let places = [0, 1, 2, 3].map(|trial| format!("runs/files/s/trial-{trial}/{trial}"));
+    for (saved, place) in saved.iter().zip(places) {
+        assert!(saved.starts_with("--save=/") && saved.ends_with(&place), "{saved}");
+    }
+    let where_nothing_is = site.run(&["trials", "s", "--where", "adamm"]);
+    assert!(where_nothing_is.err.contains("warning: no trial holds the text `adamm`"));
+}
+
+#[test]
 fn an_inactive_parameter_leaves_no_words_and_booleans_are_what_the_style_says() {
     let site = Site::new(&optimizers(WORDS, ""), TELL_WORDS);
     assert_done(&site.run_study());

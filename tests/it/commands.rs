@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use hpsearch::runner::processes;
-use hpsearch::study::event::Event;
+use hpsearch::study::event::{Event, RunnerEvent};
 use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 
@@ -562,7 +562,7 @@ fn what_a_killed_runner_used_counts_against_the_time_budget() {
         .events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::RunnerStopped { ran_micros, .. } => Some(ran_micros),
+            Event::Runner(RunnerEvent::Stopped { ran_micros, .. }) => Some(ran_micros),
             _ => None,
         })
         .collect();

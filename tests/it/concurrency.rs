@@ -349,7 +349,7 @@ fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_m
     for (cores, threads, most) in [(1, 1, 1), (2, 1, 2), (8, 1, 8), (8, 3, 2), (2, 4, 1)] {
         // A third of the processor time that they would take.
         let (slots, advised) = on_cores(
-            Concurrency::new(Timestamp::default()).of_busy_trials(threads),
+            Concurrency::new(Timestamp::default()).of_trials(None, Some(threads)),
             cores,
             0.3,
             400,
@@ -367,7 +367,7 @@ fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_m
         );
     }
     // What an earlier run found good on another machine does not fit here.
-    let mut concurrency = Concurrency::new(Timestamp::default()).of_busy_trials(1);
+    let mut concurrency = Concurrency::new(Timestamp::default()).of_trials(None, Some(1));
     concurrency.apply(Timestamp(0), 16, ConcurrencyChange::Admitted, GIB);
     let (slots, advised) = on_cores(concurrency, 4, 0.9, 60);
     assert_eq!(

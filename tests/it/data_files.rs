@@ -262,7 +262,7 @@ fn a_model_that_cannot_be_fine_tuned_is_refused_before_a_study_is_written() {
             &["r.csv", "--label", "label", "--model", "gpt2"],
             "the model is a decoder (`gpt2`), which learns texts and no labels",
         ),
-        (&["--model", "bert"], "what shall the model be fine-tuned on?"),
+        (&["--model", "bert"], "there is no data to fine-tune the model on"),
     ] {
         let ran = site.run(&[&["init"], arguments].concat());
         assert!(ran.code == 2 && ran.err.contains(said), "{arguments:?}: {}", ran.err);
@@ -410,6 +410,8 @@ fn a_table_of_trials_has_the_format_that_its_name_says() {
         written("t.jsonl", &[]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(serde_json::from_str::<Vec<Json>>(&written("t.json", &[])).unwrap(), lines);
     assert_eq!(written("none.json", &["--where", "number>99"]), "[]\n");
+    assert_eq!(scene.run(&["export-data", "digits", "-o", "-"]).out, written("t.csv", &[]));
+    assert!(!scene.path("-").exists());
     let reports: Vec<Json> = serde_json::from_str(&written("r.json", &["--reports"])).unwrap();
     assert_eq!(reports.len(), written("r.tsv", &["--reports"]).lines().count() - 1);
     let cells = |text: &str, separator: u8| -> Vec<csv::StringRecord> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use hpsearch::storage::StorageReader;
-use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::event::{AttemptEnd, Event, StudyEvent, TrialEvent};
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 
@@ -70,8 +70,8 @@ fn listed_trials_carry_their_tags_and_notes_behind_what_they_always_had() {
     let mut scene = Scene::digits();
     let trial = Some(TrialNumber(0));
     scene.append(&[
-        Event::Tagged { trial, tag: "keep".into(), present: true },
-        Event::Noted { trial, text: "best so far".into() },
+        Event::tagged(trial, "keep".into(), true),
+        Event::noted(trial, "best so far".into()),
     ]);
     let answer = scene.json(&["trials", "digits", "--json", "--sort", "number", "--limit", "1"]);
     assert_eq!(answer["trials"][0]["tags"], json!(["keep"]));
@@ -216,7 +216,7 @@ fn the_journal_is_followed_until_the_study_is_over() {
             .by_ref()
             .any(|line| line.contains("trial 3 complete with 0.1 at epoch 1 in 2.0 s, new best"))
     );
-    scene.append(&[Event::StudyFinished { reason: "24 trials are done".into() }]);
+    scene.append(&[Event::Study(StudyEvent::Finished { reason: "24 trials are done".into() })]);
     scene.leave();
     assert_eq!(lines.next(), None);
     assert!(following.wait().unwrap().success());
@@ -231,8 +231,8 @@ fn csv_rows(text: &str) -> Vec<Vec<String>> {
 fn trials_are_exported_as_csv_with_nan_and_nothing_told_apart() {
     let mut scene = Scene::digits();
     scene.append(&[
-        Event::Noted { trial: Some(TrialNumber(1)), text: "odd, \"very\"\nodd".into() },
-        Event::Tagged { trial: Some(TrialNumber(1)), tag: "baseline".into(), present: true },
+        Event::Trial(TrialNumber(1), TrialEvent::Noted { text: "odd, \"very\"\nodd".into() }),
+        Event::Trial(TrialNumber(1), TrialEvent::Tagged { tag: "baseline".into(), present: true }),
     ]);
     let rows = csv_rows(&scene.run(&["export-data", "digits"]).out);
     let column = |name: &str| {
@@ -322,13 +322,15 @@ fn sizes_on_the_disk_are_told_by_study_state_and_kind() {
     fill(&files.join("trial-1/step-1/weights"), 50_000);
     fill(&files.join("trial-1/attempt-0.log"), 100);
     fill(&files.join("trial-77/attempt-0.log"), 20_000);
-    scene.append(&[Event::CheckpointSaved {
-        trial: TrialNumber(1),
-        step: 1,
-        path: files.join("trial-1/step-1"),
-        bytes: None,
-        system: None,
-    }]);
+    scene.append(&[Event::Trial(
+        TrialNumber(1),
+        TrialEvent::CheckpointSaved {
+            step: 1,
+            path: files.join("trial-1/step-1"),
+            bytes: None,
+            system: None,
+        },
+    )]);
     let usage = scene.json(&["du", "--json"]);
     let study = &usage["studies"][0];
     let of = |state: &str, part: &str| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::Turn;
 use hpsearch::study::device::Device;
-use hpsearch::study::event::{Answer, Event, Request};
+use hpsearch::study::event::{Answer, DeviceEvent, Event, Request, TrialEvent};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
@@ -35,9 +35,11 @@ fn most_at_a_time(turns: &[Turn]) -> BTreeMap<String, usize> {
         (Vec::new(), BTreeMap::<TrialNumber, Device>::new(), BTreeMap::new());
     for event in turns.iter().flat_map(|turn| &turn.events) {
         match event {
-            Event::DevicePaused { device } => paused.push(device.clone()),
-            Event::DeviceResumed { device } => paused.retain(|other| other != device),
-            Event::AttemptStarted { trial, slot, .. } => {
+            Event::Device(DeviceEvent::Paused { device }) => paused.push(device.clone()),
+            Event::Device(DeviceEvent::Resumed { device }) => {
+                paused.retain(|other| other != device)
+            }
+            Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
                 assert!(
                     !paused.contains(&slot.device),
                     "trial {trial} is started on {} while that is paused",
@@ -48,7 +50,7 @@ fn most_at_a_time(turns: &[Turn]) -> BTreeMap<String, usize> {
                 let most = most.entry(slot.device.to_string()).or_insert(0);
                 *most = there.max(*most);
             }
-            Event::AttemptEnded { trial, .. } => drop(running.remove(trial)),
+            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(running.remove(trial)),
             _ => {}
         }
     }
@@ -64,7 +66,11 @@ fn trials_of_a_paused_device_go_on_elsewhere_from_where_they_saved() {
     assert_eq!(run.view.counts.complete, 8);
     let moved: Vec<String> = events(&run.turns)
         .filter_map(|event| {
-            if let Event::TrialQueued { reason, .. } = event { Some(reason.clone()) } else { None }
+            if let Event::Trial(_, TrialEvent::Queued { reason, .. }) = event {
+                Some(reason.clone())
+            } else {
+                None
+            }
         })
         .collect();
     assert_eq!(moved, ["left sim:1; continues from epoch 2"]);
@@ -113,7 +119,11 @@ fn slots_come_and_go_while_a_study_runs() {
     assert_eq!(run.steps, 30 * 9, "whoever has to move continues from where it saved");
     let now: Vec<usize> = events(&run.turns)
         .filter_map(|event| {
-            if let Event::SlotsChanged { slots } = event { Some(slots.len()) } else { None }
+            if let Event::Device(DeviceEvent::SlotsChanged { slots }) = event {
+                Some(slots.len())
+            } else {
+                None
+            }
         })
         .collect();
     assert_eq!(now, [3, 5, 3, 2, 3]);
@@ -135,7 +145,7 @@ fn requests_that_make_no_sense_are_refused_with_what_to_do() {
         said,
         [
             "the study does not run on sim:5: its slots are on sim:0, sim:1",
-            "the study does not run on sim:5: say how many slots it shall have there with --slots",
+            "the study does not run on sim:5: say how many slots it is to have there with --slots",
             "sim:1 was not paused",
             "no slot is no place to run: `hpsearch pause --device sim:1` pauses it",
         ]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hpsearch::analysis::forecast::{EndedBy, Forecast, Situation, forecast};
 use hpsearch::engine::simulator::{Simulation, Turn};
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::Event;
+use hpsearch::study::event::{Event, TrialEvent};
 use hpsearch::study::params::Params;
 use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
 use hpsearch::study::state::StudyState;
@@ -50,7 +50,9 @@ fn turns_until(turns: &[Turn], ended: usize) -> usize {
     let mut left = BTreeSet::new();
     let reached = turns.iter().position(|turn| {
         left.extend(turn.events.iter().filter_map(|event| match event {
-            Event::TrialFinished { trial, .. } | Event::TrialPaused { trial, .. } => Some(*trial),
+            Event::Trial(trial, TrialEvent::Finished { .. } | TrialEvent::Paused { .. }) => {
+                Some(*trial)
+            }
             _ => None,
         }));
         left.len() >= ended
@@ -160,7 +162,9 @@ fn before_anything_ran_nothing_is_said_and_the_first_trial_is_enough_for_a_wide_
         .turns
         .iter()
         .position(|turn| {
-            turn.events.iter().any(|event| matches!(event, Event::Reported { step: 4, .. }))
+            turn.events
+                .iter()
+                .any(|event| matches!(event, Event::Trial(_, TrialEvent::Reported { step: 4, .. })))
         })
         .unwrap();
     let (early, _) = forecast_after(&spec, Some(9), 1, &run.turns[..=half]);

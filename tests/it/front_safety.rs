@@ -14,7 +14,7 @@ use hpsearch::runner::offline_requests;
 use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Holder, Storage, StorageReader, Takeover};
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{Answer, AttemptEnd, Event, Request, Retried};
+use hpsearch::study::event::{Answer, AttemptEnd, Event, Request, Retried, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
@@ -723,7 +723,7 @@ proptest! {
         spec.budget.trials = Some(1);
         let id = store.create_study(Timestamp(1), &spec).unwrap();
         let lease = store.acquire(id, &Holder { pid: 1, pid_started: 1, host: "h".to_owned(), boot_id: None }, Timestamp(1), Takeover::IfFree).unwrap();
-        let created = Event::TrialCreated { trial: TrialNumber(0), params: Params::new(), origin: hpsearch::study::trial::Origin::Asked };
+        let created = Event::Trial(TrialNumber(0), TrialEvent::Created { params: Params::new(), origin: hpsearch::study::trial::Origin::Asked });
         let doing = |(file, step, spelling, saves): (u64, u64, u8, bool)| {
             let path = match spelling {
                 0 => format!("/files//{file}"),
@@ -731,19 +731,19 @@ proptest! {
                 _ => format!("/files/{file}"),
             };
             let (trial, path) = (TrialNumber(0), path.into());
-            if saves { Event::CheckpointSaved { trial, step, path, bytes: None, system: None } } else { Event::CheckpointDropped { trial, path } }
+            if saves { Event::Trial(trial, TrialEvent::CheckpointSaved { step, path, bytes: None, system: None }) } else { Event::Trial(trial, TrialEvent::CheckpointDropped { path }) }
         };
         let events: Vec<Event> = std::iter::once(created).chain(doings.into_iter().map(doing)).collect();
         let (mut view, mut naive) = (StudyState::new(&spec), Vec::<(u64, std::path::PathBuf)>::new());
         for event in &events {
             view.apply(Timestamp(2), event);
             match event {
-                Event::CheckpointSaved { step, path, .. } => {
+                Event::Trial(_, TrialEvent::CheckpointSaved { step, path, .. }) => {
                     naive.retain(|(_, known)| known != path);
                     let at = naive.partition_point(|(known, _)| known <= step);
                     naive.insert(at, (*step, path.clone()));
                 }
-                Event::CheckpointDropped { path, .. } => naive.retain(|(_, known)| known != path),
+                Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) => naive.retain(|(_, known)| known != path),
                 _ => {}
             }
         }

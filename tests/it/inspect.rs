@@ -2,7 +2,7 @@
 //! scripted store.
 
 use hpsearch::study::decision::{Decision, Reason};
-use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
 use hpsearch::study::step::StepUnit;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use serde_json::json;
@@ -17,7 +17,7 @@ fn judged() -> Scene {
     let at = StepUnit::Step.at(1);
     let verdict =
         Decision::Stop(Reason::Rank { rank: 4, of: 5, first: 1, at, forecast_from: None });
-    scene.append(&[Event::Decided { trial: TrialNumber(4), step: 1, verdict }]);
+    scene.append(&[Event::Trial(TrialNumber(4), TrialEvent::Decided { step: 1, verdict })]);
     scene.end(
         4,
         AttemptEnd::Stopped,
@@ -45,8 +45,8 @@ fn an_explanation_as_json_has_the_field_at_each_decision() {
         (&answer["version"], &answer["trial"]["state"], &answer["origin"]["sampler"]),
         (&json!(1), &json!("pruned"), &json!("random"))
     );
-    let decision = json!({"step": 1, "decision": "stop", "reason": "rank 4 of 5 at step 1; 1 goes \
-        on", "value": 0.95, "rank": 3, "of": 5,
+    let decision = json!({"step": 1, "decision": "stop", "reason": "rank 4 of 5 at step 1; 1 \
+        continues", "value": 0.95, "rank": 3, "of": 5,
         "best": 0.7, "median": 0.95, "cut_off": 0.7});
     assert_eq!(answer["decisions"], json!([decision]));
     assert_eq!(

@@ -72,7 +72,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("libc", &["trainer/allocator"]),
     ("rusqlite", &["storage"]),
     // Terminals count the columns of a text in one way: tables for pipes count as the screens do.
-    ("ratatui", &["tui", "report/wording", "cli/picture"]),
+    ("ratatui", &["tui", "report/wording", "cli/drawing"]),
     // The command line asks for the terminal's width; the screens take it through ratatui.
     ("crossterm", &["cli/console"]),
     ("clap", &["cli"]),
@@ -188,6 +188,7 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     // What lies at a path, and which of several a stored path leads to.
     ("storage/sqlite/at", &["files"]),
     ("storage/sqlite/located", &["files"]),
+    ("storage/sqlite/place", &["files"]),
     // Locks belong to files, and to the process: which ones it has open, and whether they still are
     // where they were.
     ("storage/sqlite/files", &["files"]),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hpsearch::engine::simulator::Simulation;
 use hpsearch::engine::verify::{Entry, verify};
 use hpsearch::study::decision::{Decision, Reason};
-use hpsearch::study::event::{Event, Seq};
+use hpsearch::study::event::{Event, Seq, TrialEvent};
 use hpsearch::study::spec::{AlgorithmSpec, Program, StudySpec};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::step::StepUnit;
@@ -330,8 +330,10 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
         let reasons: Vec<String> = journal
             .iter()
             .filter_map(|(_, _, event)| match event {
-                Event::Decided { verdict, .. } => verdict.reason().map(ToString::to_string),
-                Event::TrialQueued { reason, .. } => Some(reason.clone()),
+                Event::Trial(_, TrialEvent::Decided { verdict, .. }) => {
+                    verdict.reason().map(ToString::to_string)
+                }
+                Event::Trial(_, TrialEvent::Queued { reason, .. }) => Some(reason.clone()),
                 _ => None,
             })
             .collect();
@@ -360,7 +362,7 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
             .cloned()
             .map(|(seq, at, event)| {
                 let event = match event {
-                    Event::Decided { trial, step, verdict } => {
+                    Event::Trial(trial, TrialEvent::Decided { step, verdict }) => {
                         let verdict = match verdict {
                             Decision::Continue(reason) => {
                                 Decision::Continue(reason.map(|reason| recorded(&reason)))
@@ -368,20 +370,24 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
                             Decision::Pause(reason) => Decision::Pause(recorded(&reason)),
                             Decision::Stop(reason) => Decision::Stop(recorded(&reason)),
                         };
-                        Event::Decided { trial, step, verdict }
+                        Event::Trial(trial, TrialEvent::Decided { step, verdict })
                     }
-                    Event::TrialQueued { trial, until, reason } => {
-                        Event::TrialQueued { trial, until, reason: older(&reason) }
+                    Event::Trial(trial, TrialEvent::Queued { until, reason }) => {
+                        Event::Trial(trial, TrialEvent::Queued { until, reason: older(&reason) })
                     }
-                    Event::TrialPaused { trial, reason, hold } => {
-                        Event::TrialPaused { trial, reason: older(&reason), hold }
+                    Event::Trial(trial, TrialEvent::Paused { reason, hold }) => {
+                        Event::Trial(trial, TrialEvent::Paused { reason: older(&reason), hold })
                     }
-                    Event::TrialFinished { trial, state, value, reason } => Event::TrialFinished {
-                        trial,
-                        state,
-                        value,
-                        reason: reason.map(|reason| older(&reason)),
-                    },
+                    Event::Trial(trial, TrialEvent::Finished { state, value, reason }) => {
+                        Event::Trial(
+                            trial,
+                            TrialEvent::Finished {
+                                state,
+                                value,
+                                reason: reason.map(|reason| older(&reason)),
+                            },
+                        )
+                    }
                     other => other,
                 };
                 (seq, at, event)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use hpsearch::engine::retention::{Plan, Rule};
 use hpsearch::engine::simulator::{Simulation, Turn};
-use hpsearch::study::event::Event;
+use hpsearch::study::event::{Event, StudyEvent, TrialEvent};
 use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{Trial, TrialState};
@@ -59,7 +59,10 @@ fn a_limit_drops_the_worst_complete_trials_first_and_never_the_best() {
         ranked.sort_by(|one, other| one.value.unwrap().total_cmp(&other.value.unwrap()));
         let kept: Vec<_> = held(&run.view).iter().map(|(trial, _)| trial.number).collect();
         assert!(kept.contains(&ranked[0].number), "{kept:?}");
-        assert!(!events(&run.turns).any(|event| matches!(event, Event::DiskExceeded { .. })));
+        assert!(
+            !events(&run.turns)
+                .any(|event| matches!(event, Event::Study(StudyEvent::DiskExceeded { .. })))
+        );
     }
 }
 
@@ -97,11 +100,12 @@ fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_giv
  {
     let simulation = limited(1, 3, AlgorithmSpec::named("none"));
     let run = simulation.run(&[]).unwrap();
-    let said: Vec<&Event> =
-        events(&run.turns).filter(|event| matches!(event, Event::DiskExceeded { .. })).collect();
+    let said: Vec<&Event> = events(&run.turns)
+        .filter(|event| matches!(event, Event::Study(StudyEvent::DiskExceeded { .. })))
+        .collect();
     assert!(!said.is_empty());
     assert!(
-        matches!(said[0], Event::DiskExceeded { bytes, limit: 1000 } if *bytes > EACH),
+        matches!(said[0], Event::Study(StudyEvent::DiskExceeded { bytes, limit: 1000 }) if *bytes > EACH),
         "{said:?}"
     );
     // The winner's weights are there all the same, and the search is what it would be with room.
@@ -114,13 +118,17 @@ fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_giv
         let mut given_up = 0;
         for turn in turns {
             let saved = turn.events.iter().filter_map(|event| {
-                if let Event::CheckpointSaved { path, .. } = event { Some(path) } else { None }
+                if let Event::Trial(_, TrialEvent::CheckpointSaved { path, .. }) = event {
+                    Some(path)
+                } else {
+                    None
+                }
             });
             let dropped: Vec<&PathBuf> = turn
                 .events
                 .iter()
                 .filter_map(|event| {
-                    if let Event::CheckpointDropped { path, .. } = event {
+                    if let Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) = event {
                         Some(path)
                     } else {
                         None

@@ -10,7 +10,7 @@ use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation};
 use hpsearch::runner;
 use hpsearch::runner::processes;
-use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
 use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use rustix::process::Signal;
@@ -254,7 +254,7 @@ fn simulated(
 
 fn ended(run: &Run, end: &AttemptEnd) -> usize {
     events(&run.turns)
-        .filter(|event| matches!(event, Event::AttemptEnded { end: found, .. } if found == end))
+        .filter(|event| matches!(event, Event::Trial(_, TrialEvent::AttemptEnded { end: found, .. }) if found == end))
         .count()
 }
 
@@ -509,7 +509,7 @@ fn answers_to_a_stopped_supervisor_hold_up_nobody() {
 fn the_words_of_a_supervisor_mean_nothing_in_a_commands_mouth() {
     let site = Site::new(
         &study("trials = 1\ncount = \"all\"", ONE_SLOT),
-        "echo '@hpsearch {\"hpsearch_end\":\"finished\"}'\n\
+        "echo '@hpsearch {\"hpsearch_end\":{\"end\":\"completed\"}}'\n\
         echo '@hpsearch {\"step\":1,\"loss\":1}'\nexit 3\n",
     );
     assert_eq!(site.run_study().code, 3);
@@ -521,9 +521,10 @@ fn the_words_of_a_supervisor_mean_nothing_in_a_commands_mouth() {
         "{}",
         site.log(0, 0)
     );
-    for end in ["interrupted", "failed", "refused", "oom"] {
+    let [failed, oom] = ["program", "oom"].map(|cause| format!("{{\"failed\":\"{cause}\"}}"));
+    for end in ["\"interrupted\"", &failed, "\"refused\"", &oom] {
         let line = format!(
-            "echo '@hpsearch {{\"hpsearch_end\":\"{end}\",\"message\":\"mine\"}}'\n{REPORT_X}"
+            "echo '@hpsearch {{\"hpsearch_end\":{{\"end\":{end},\"message\":\"mine\"}}}}'\n{REPORT_X}"
         );
         let site = Site::new(&study("trials = 1", ONE_SLOT), &line);
         assert_done(&site.run_study());
@@ -596,7 +597,7 @@ fn a_run_on_a_screen_saves_and_leaves_no_process_when_its_terminal_is_closed() {
     assert_eq!(code, Some(129));
     assert_eq!((site.states(), site.exists("saved.0")), (vec!["queued".to_owned()], true));
     assert_eq!(site.processes(), [0; 0]);
-    assert!(matches!(site.events().last(), Some(Event::RunnerStopped { .. })));
+    assert!(matches!(site.events().last(), Some(Event::Runner(RunnerEvent::Stopped { .. }))));
 }
 
 #[test]

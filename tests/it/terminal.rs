@@ -1,7 +1,7 @@
 //! What verbs print on a real pseudo-terminal of 80 columns: fitting tables, a pager, colours,
 //! questions.
 
-use hpsearch::study::event::Event;
+use hpsearch::study::event::{Event, TrialEvent};
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::trial::{Origin, TrialNumber};
 
@@ -17,10 +17,14 @@ fn of(scene: &Scene, arguments: &[&str], variables: &[(&str, &str)]) -> String {
 fn long() -> Scene {
     let mut scene = Scene::digits();
     let params: Params = [("optim".to_owned(), Value::from("adamw"))].into_iter().collect();
-    let created = |number| Event::TrialCreated {
-        trial: TrialNumber(number),
-        params: params.clone(),
-        origin: Origin::Sampled("random".into()),
+    let created = |number| {
+        Event::Trial(
+            TrialNumber(number),
+            TrialEvent::Created {
+                params: params.clone(),
+                origin: Origin::Sampled("random".into()),
+            },
+        )
     };
     scene.append(&(4..64).map(created).collect::<Vec<_>>());
     scene

@@ -6,7 +6,9 @@ use std::time::Duration;
 use hpsearch::runner::processes;
 use hpsearch::storage::{Storage, StorageReader};
 use hpsearch::study::device::Device;
-use hpsearch::study::event::{Answer, Event, Request};
+use hpsearch::study::event::{
+    Answer, DeviceEvent, Event, Request, RunnerEvent, StudyEvent, TrialEvent,
+};
 use hpsearch::study::spec::Extension;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use rustix::process::Signal;
@@ -20,12 +22,10 @@ fn watch_shows_the_study_follows_it_and_restores_the_terminal() {
     terminal.wait_for_text("digits");
     terminal.wait_for_text("best 0.18421");
     terminal.wait_for(vt100::Screen::alternate_screen);
-    scene.append(&[Event::TrialFinished {
-        trial: TrialNumber(3),
-        state: TrialState::Complete,
-        value: Some(0.125),
-        reason: None,
-    }]);
+    scene.append(&[Event::Trial(
+        TrialNumber(3),
+        TrialEvent::Finished { state: TrialState::Complete, value: Some(0.125), reason: None },
+    )]);
     terminal.wait_for_text("best 0.125");
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
@@ -40,7 +40,7 @@ fn watch_follows_the_size_of_the_terminal_and_stays_after_the_end() {
     terminal.wait_for(|screen| {
         screen.contents().lines().count() <= 12 && screen.contents().contains("Enter open")
     });
-    scene.append(&[Event::StudyFinished { reason: "enough".into() }]);
+    scene.append(&[Event::Study(StudyEvent::Finished { reason: "enough".into() })]);
     terminal.wait_for_text("study finished: enough");
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
@@ -171,12 +171,10 @@ fn a_session_goes_through_screens_filters_orders_and_requests() {
     }
     terminal.press("\u{1b}");
     terminal.wait_for_text("4 trials");
-    scene.append(&[Event::TrialFinished {
-        trial: TrialNumber(3),
-        state: TrialState::Complete,
-        value: Some(0.0625),
-        reason: None,
-    }]);
+    scene.append(&[Event::Trial(
+        TrialNumber(3),
+        TrialEvent::Finished { state: TrialState::Complete, value: Some(0.0625), reason: None },
+    )]);
     terminal.wait_for_text("best 0.0625");
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
@@ -206,8 +204,8 @@ fn a_device_is_paused_and_used_again_and_the_budget_raised_from_the_screens() {
     );
     let answer = Answer::Done("the trial on cpu saves, leaves and waits".to_owned());
     scene.append(&[
-        Event::DevicePaused { device: Device::Cpu },
-        Event::RequestServed { id: asked[0].id, answer },
+        Event::Device(DeviceEvent::Paused { device: Device::Cpu }),
+        Event::Study(StudyEvent::RequestServed { id: asked[0].id, answer }),
     ]);
     terminal.wait_for_text("pausing, 1 trial to leave");
     terminal.press("p");
@@ -241,12 +239,10 @@ fn suspending_gives_the_terminal_back_and_going_on_takes_it_again() {
     terminal.wait_for(|screen| !screen.alternate_screen() && !screen.hide_cursor());
     let pid = terminal.pid();
     wait_until("it stops", || hpsearch::runner::processes::is_stopped(pid));
-    scene.append(&[Event::TrialFinished {
-        trial: TrialNumber(3),
-        state: TrialState::Complete,
-        value: Some(0.125),
-        reason: None,
-    }]);
+    scene.append(&[Event::Trial(
+        TrialNumber(3),
+        TrialEvent::Finished { state: TrialState::Complete, value: Some(0.125), reason: None },
+    )]);
     terminal.resize(30, 100);
     processes::signal(pid, Signal::CONT);
     terminal.wait_for(vt100::Screen::alternate_screen);
@@ -275,13 +271,13 @@ fn what_is_pasted_is_not_taken_for_keys() {
 fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
     let mut scene = Scene::digits();
     scene.append(&[
-        Event::StudyFinished { reason: "enough".into() },
-        Event::RunnerStopped {
+        Event::Study(StudyEvent::Finished { reason: "enough".into() }),
+        Event::Runner(RunnerEvent::Stopped {
             reason: "finished".into(),
             ran_micros: 1,
             heard: None,
             device_micros: 0,
-        },
+        }),
     ]);
     scene.leave();
     let mut terminal = OnTerminal::watch(&scene);
@@ -312,7 +308,11 @@ fn a_run_whose_terminal_is_closed_ends_in_order() {
     terminal.leave();
     assert!(site.exists("saved"));
     let events = site.events();
-    assert!(matches!(events.last(), Some(Event::RunnerStopped { .. })), "{:?}", events.last());
+    assert!(
+        matches!(events.last(), Some(Event::Runner(RunnerEvent::Stopped { .. }))),
+        "{:?}",
+        events.last()
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use hpsearch::storage::{Storage, StorageReader};
-use hpsearch::study::event::{AttemptEnd, Event, Request};
+use hpsearch::study::event::{AttemptEnd, Event, Request, TrialEvent};
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::trial::{Origin, TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
@@ -75,7 +75,7 @@ fn best_prints_a_toml_file() {
 #[test]
 fn best_as_json_has_the_metrics_of_the_best_report_and_its_checkpoint() {
     let expected = json!({"version": 1, "study": "digits", "trial": {
-        "number": 0, "state": "complete", "value": 0.184_213, "last_value": 0.2, "last_step": 3,
+        "number": 0, "state": "complete", "value": 0.184_213, "violation": null, "last_value": 0.2, "last_step": 3,
         "params": {"learning_rate": 3.162_277e-4, "model.num_layers": 2, "optim": "adamw"},
         "device": "cpu", "seconds": 5.0, "attempts": 1, "reason": null,
         "metrics": {"eval_accuracy": 1.0 - 0.184_213, "eval_loss": 0.184_213}, "checkpoint": "/data/trial-0/step-2",
@@ -227,7 +227,7 @@ fn verbs_of_later_steps_are_refused_by_name_and_unknown_ones_with_a_suggestion()
     );
     let unknown = run(directory.path(), &["watsh"]);
     assert_eq!(unknown.code, 2);
-    assert_names(&unknown.err, &["tip: a similar subcommand exists: 'watch'"]);
+    assert_names(&unknown.err, &["help: did you mean `watch`?"]);
 }
 
 #[test]
@@ -235,10 +235,14 @@ fn a_closed_pipe_is_success() {
     let mut scene = Scene::new();
     scene.begin("large");
     let params: Params = [("optim".to_owned(), Value::from("adamw"))].into_iter().collect();
-    let created = |number| Event::TrialCreated {
-        trial: TrialNumber(number),
-        params: params.clone(),
-        origin: Origin::Sampled("random".into()),
+    let created = |number| {
+        Event::Trial(
+            TrialNumber(number),
+            TrialEvent::Created {
+                params: params.clone(),
+                origin: Origin::Sampled("random".into()),
+            },
+        )
     };
     scene.append(&(0..3_000).map(created).collect::<Vec<_>>());
     let mut child = scene

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader;
-use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::json;
@@ -28,11 +28,11 @@ fn holder(site: &Site) -> u32 {
 }
 
 fn is_finished(site: &Site) -> bool {
-    site.events().iter().any(|event| matches!(event, Event::StudyFinished { .. }))
+    site.events().iter().any(|event| matches!(event, Event::Study(StudyEvent::Finished { .. })))
 }
 
 fn last_run_ended_in_order(site: &Site) -> bool {
-    matches!(site.events().last(), Some(Event::RunnerStopped { .. }))
+    matches!(site.events().last(), Some(Event::Runner(RunnerEvent::Stopped { .. })))
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_detached_run_goes_on_when_its_terminal_is_gone_and_loses_nothing() {
         .events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::AttemptEnded { end, .. } => Some(end),
+            Event::Trial(_, TrialEvent::AttemptEnded { end, .. }) => Some(end),
             _ => None,
         })
         .collect();
@@ -103,10 +103,40 @@ fn a_killed_run_leaves_its_terminal_as_it_was() {
         || tcgetattr(&device).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO);
     assert!(!edits_lines());
     processes::signal(holder(&site), Signal::KILL);
-    terminal.wait_for_text("the run was killed (signal 9); `hpsearch run STUDY.toml` continues");
+    terminal.wait_for_text("the run was killed (signal 9); `hpsearch run study.toml` continues");
     terminal.wait_for(|screen| !screen.alternate_screen() && !screen.bracketed_paste());
     assert!(edits_lines(), "keys are raw still");
     assert_ne!(terminal.leave(), 0);
+    let shown = site.run(&["show"]).out;
+    assert!(
+        shown.contains("interrupted: its runner died; `hpsearch run study.toml")
+            && shown.contains("1 interrupted")
+            && !shown.contains("  0 s;"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_choice_that_always_fails_is_named_and_the_best_command_can_be_typed() {
+    let enqueued = ["a", "b", "b"].map(|kind| {
+        format!("[[enqueue]]\nx = 0.{}\nkind = \"{kind}\"\n", if kind == "a" { 5 } else { 25 })
+    });
+    let text = study("trials = 3\ncount = \"all\"", &format!("{ONE_SLOT}{}", enqueued.concat()))
+        .replace("[space]\n", "[space]\nkind = [\"a\", \"b\"]\n")
+        .replace("\"{x}\"", "\"{x}\", \"{kind}\"");
+    let text = text.replacen("0.25", "0.75", 1);
+    let script = "[ $2 = a ] || exit 3\necho \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
+    let site = Site::new(&text, script);
+    let ran = site.run(&["run", "--plain"]);
+    assert!(ran.err.contains("warning: all 2 trials with kind=b failed\n"), "{}", ran.err);
+    let command = "sh trial.sh 0.5 a\n";
+    assert_eq!(site.run(&["best", "--command"]).out, command);
+    assert!(site.run(&["best"]).out.contains(&format!("# command: {command}")));
+    let missing = site.run(&["check", "studdy.toml"]);
+    assert_eq!(
+        (missing.code, missing.err.as_str()),
+        (2, "error: there is no study file `studdy.toml`\nhelp: did you mean `study.toml`?\n")
+    );
 }
 
 #[test]
@@ -120,7 +150,7 @@ fn a_run_on_the_screens_is_known_by_the_command_that_was_typed() {
         .events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::RunnerDescribed { lineage } => Some(lineage.command),
+            Event::Runner(RunnerEvent::Described { lineage }) => Some(lineage.command),
             _ => None,
         })
         .collect();
@@ -145,7 +175,9 @@ fn a_suspended_run_gives_the_terminal_back_before_its_shell_takes_it() {
     // Nothing is being started any more: a process between its fork and a group of its own would be
     // stopped, too.
     wait_until("a step is reported", || {
-        site.events().iter().any(|event| matches!(event, Event::Reported { .. }))
+        site.events()
+            .iter()
+            .any(|event| matches!(event, Event::Trial(_, TrialEvent::Reported { .. })))
     });
     let runner = holder(&site);
     terminal.press("\u{1a}");
@@ -173,15 +205,18 @@ fn the_last_screen_of_a_run_goes_on_with_more_trials() {
     });
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
-    let finished =
-        site.events().iter().filter(|event| matches!(event, Event::StudyFinished { .. })).count();
+    let finished = site
+        .events()
+        .iter()
+        .filter(|event| matches!(event, Event::Study(StudyEvent::Finished { .. })))
+        .count();
     assert_eq!(finished, 2);
 }
 
 #[test]
 fn watching_a_study_that_is_over_says_how_to_go_on() {
     let mut scene = Scene::digits();
-    scene.append(&[Event::StudyFinished { reason: "the budget is used up".into() }]);
+    scene.append(&[Event::Study(StudyEvent::Finished { reason: "the budget is used up".into() })]);
     scene.leave();
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("E raises the budget");
@@ -283,11 +318,7 @@ fn check_says_as_json_what_is_searched_or_everything_that_is_wrong() {
     assert_eq!(bad["problems"][0]["file"], json!("study.toml"), "{bad}");
     let missing = site.command(&["check", "nowhere.toml", "--json"]).output().unwrap();
     let missing: serde_json::Value = serde_json::from_slice(&missing.stdout).unwrap();
-    assert_eq!(
-        missing["problems"][0]["help"],
-        json!(["`hpsearch run` without a file offers to write an example"]),
-        "{missing}"
-    );
+    assert_eq!(missing["problems"][0]["help"], json!(["did you mean `study.toml`?"]), "{missing}");
 }
 
 #[test]

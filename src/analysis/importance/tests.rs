@@ -1,27 +1,13 @@
 //! Figures that can be worked out, and what both evaluators must say of any study.
 
 use super::*;
+use crate::samplers::conformance::{choice, dimension, float, log_int, space, under};
+use crate::study::params::Value;
 use crate::study::seed::SeedTree;
-use crate::study::space::{Condition, Distribution, Scale};
 use proptest::prelude::*;
 
-fn float(name: &str) -> Dimension {
-    Dimension {
-        name: name.into(),
-        distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
-        prior: None,
-        when: None,
-    }
-}
-
-fn choice(name: &str, choices: &[&str]) -> Dimension {
-    let choices = choices.iter().map(|choice| (*choice).into()).collect();
-    Dimension {
-        name: name.into(),
-        distribution: Distribution::choice(choices).unwrap(),
-        prior: None,
-        when: None,
-    }
+fn unit(name: &str) -> Dimension {
+    float(name, 0.0, 1.0)
 }
 
 /// Uniform points, with the values that `value` gives them.
@@ -32,14 +18,13 @@ fn study(
     value: impl Fn(&Params) -> f64,
 ) -> Vec<(Params, f64)> {
     let mut rng = SeedTree::new(seed).stream("points");
-    let mut point = || {
-        space
-            .assemble::<()>(&Params::new(), |dimension, _| {
-                Ok(dimension.distribution.from_unit(rand::RngExt::random(&mut rng)))
-            })
-            .unwrap()
+    let mut point = |_| {
+        let point = space.assemble::<()>(&Params::new(), |dimension, _| {
+            Ok(dimension.distribution.from_unit(rand::RngExt::random(&mut rng)))
+        });
+        point.map(|params| (params.clone(), value(&params))).unwrap()
     };
-    (0..count).map(|_| point()).map(|params| (params.clone(), value(&params))).collect()
+    (0..count).map(&mut point).collect()
 }
 
 fn measured(
@@ -48,9 +33,11 @@ fn measured(
     study: &[(Params, f64)],
     direction: Direction,
 ) -> Vec<(String, f64)> {
-    let rows: Vec<Row<'_>> =
-        study.iter().map(|(params, value)| Row { params, value: *value }).collect();
-    importances(evaluator, space, &rows, direction, 1).unwrap()
+    importances(evaluator, space, &rows_of(study), direction, 1).unwrap()
+}
+
+fn rows_of(study: &[(Params, f64)]) -> Vec<Row<'_>> {
+    study.iter().map(|(params, value)| Row { params, value: *value }).collect()
 }
 
 fn of(named: &[(String, f64)], name: &str) -> f64 {
@@ -58,35 +45,30 @@ fn of(named: &[(String, f64)], name: &str) -> f64 {
 }
 
 fn number(params: &Params, name: &str) -> f64 {
-    params.get(name).and_then(crate::study::params::Value::as_number).unwrap()
+    params.get(name).and_then(Value::as_number).unwrap()
 }
 
 #[test]
 fn fanova_of_a_sum_gives_each_parameter_its_share_of_the_variance() {
     // The variance of 2x + y over the unit square is 4/12 + 1/12.
-    let space = Space::new(vec![float("x"), float("y"), float("idle")]).unwrap();
+    let space = space(["x", "y", "idle"].map(unit));
     let study = study(&space, 400, 3, |params| 2.0 * number(params, "x") + number(params, "y"));
     let named = measured(Evaluator::Fanova, &space, &study, Direction::Minimize);
-    assert!(
-        (of(&named, "x") - 0.8).abs() < 0.04
-            && (of(&named, "y") - 0.2).abs() < 0.04
-            && of(&named, "idle") < 0.01,
-        "{named:?}"
-    );
+    for (name, share, error) in [("x", 0.8, 0.04), ("y", 0.2, 0.04), ("idle", 0.0, 0.01)] {
+        assert!((of(&named, name) - share).abs() < error, "{named:?}");
+    }
 }
 
 #[test]
 fn ped_anova_asks_what_separates_the_best_whatever_the_direction() {
-    let space = Space::new(vec![float("x"), float("y"), choice("kind", &["a", "b"])]).unwrap();
-    let falling = |params: &Params| -10.0 * number(params, "x") - number(params, "y");
-    let best_is_large =
-        measured(Evaluator::PedAnova, &space, &study(&space, 300, 5, falling), Direction::Minimize);
-    let turned = measured(
-        Evaluator::PedAnova,
-        &space,
-        &study(&space, 300, 5, |params| -falling(params)),
-        Direction::Maximize,
-    );
+    let space = space([unit("x"), unit("y"), choice("kind", ["a", "b"])]);
+    let measured = |sign: f64, direction| {
+        let rising = |params: &Params| 10.0 * number(params, "x") + number(params, "y");
+        let study = study(&space, 300, 5, |params| sign * rising(params));
+        measured(Evaluator::PedAnova, &space, &study, direction)
+    };
+    let best_is_large = measured(-1.0, Direction::Minimize);
+    let turned = measured(1.0, Direction::Maximize);
     assert_eq!(best_is_large, turned);
     assert_eq!(best_is_large[0].0, "x");
     assert!(best_is_large[0].1 > 0.9, "{best_is_large:?}");
@@ -94,9 +76,8 @@ fn ped_anova_asks_what_separates_the_best_whatever_the_direction() {
 
 #[test]
 fn a_conditional_parameter_counts_as_much_as_its_trials_do() {
-    let mut child = float("momentum");
-    child.when = Some(Condition(vec![("optim".into(), vec!["sgd".into()])]));
-    let space = Space::new(vec![choice("optim", &["sgd", "adam"]), child, float("lr")]).unwrap();
+    let optim = choice("optim", ["sgd", "adam"]);
+    let space = space([optim, under("optim", "sgd", unit("momentum")), unit("lr")]);
     let value = |params: &Params| {
         number(params, "lr") * 0.2
             + params.get("momentum").map_or(0.5, |_| number(params, "momentum"))
@@ -111,12 +92,8 @@ fn a_conditional_parameter_counts_as_much_as_its_trials_do() {
 
 #[test]
 fn parameters_that_were_never_active_or_cannot_vary_have_no_share() {
-    let mut never = float("never");
-    never.when = Some(Condition(vec![("optim".into(), vec!["adam".into()])]));
-    let mut constant = float("constant");
-    constant.distribution = Distribution::float(0.5, 0.5, Scale::Linear, None).unwrap();
-    let space =
-        Space::new(vec![choice("optim", &["sgd", "adam"]), never, constant, float("x")]).unwrap();
+    let (optim, never) = (choice("optim", ["sgd", "adam"]), under("optim", "adam", unit("never")));
+    let space = space([optim, never, float("constant", 0.5, 0.5), unit("x")]);
     let mut study = study(&space, 60, 2, |params| number(params, "x"));
     for (params, _) in &mut study {
         params.insert("optim", "sgd");
@@ -131,14 +108,11 @@ fn parameters_that_were_never_active_or_cannot_vary_have_no_share() {
 
 #[test]
 fn without_two_different_finite_values_there_is_nothing_to_say() {
-    let space = Space::new(vec![float("x")]).unwrap();
+    let space = space([unit("x")]);
     let study = study(&space, 12, 1, |_| 1.0);
     let ask = |values: &[f64]| {
-        let rows: Vec<Row<'_>> = study
-            .iter()
-            .zip(values)
-            .map(|((params, _), value)| Row { params, value: *value })
-            .collect();
+        let rows = rows_of(&study).into_iter().zip(values);
+        let rows: Vec<Row<'_>> = rows.map(|(row, value)| Row { value: *value, ..row }).collect();
         importances(Evaluator::Fanova, &space, &rows, Direction::Minimize, 0)
     };
     assert_eq!(ask(&[]), Err(ImportanceError::TooFew { found: 0 }));
@@ -156,31 +130,18 @@ fn without_two_different_finite_values_there_is_nothing_to_say() {
 
 #[test]
 fn stopped_trials_come_behind_complete_ones_and_who_came_further_before_the_others() {
-    let points: Vec<Params> = study(&Space::new(vec![float("x")]).unwrap(), 6, 1, |_| 0.0)
-        .into_iter()
-        .map(|(params, _)| params)
-        .collect();
+    let study = study(&space([unit("x")]), 6, 1, |_| 0.0);
     for direction in [Direction::Minimize, Direction::Maximize] {
         let sign = if direction == Direction::Minimize { 1.0 } else { -1.0 };
-        let rows = vec![
-            Row { params: &points[0], value: sign * 5.0 },
-            Row { params: &points[1], value: sign * 3.0 },
-            Row { params: &points[2], value: f64::NAN },
-        ];
-        let stopped = |at: usize, step, value: f64| Stopped {
-            params: &points[at],
-            step,
-            value: sign * value,
-        };
-        let stopped = [stopped(3, 1, 0.1), stopped(4, 4, 9.0), stopped(5, 4, 8.0)];
+        let row = |at: usize, value: f64| Row { params: &study[at].0, value: sign * value };
+        let rows = vec![row(0, 5.0), row(1, 3.0), row(2, f64::NAN)];
+        let stopped = [(1, row(3, 0.1)), (4, row(4, 9.0)), (4, row(5, 8.0))];
         let (counted, pruned) =
             with_stopped(Evaluator::PedAnova, rows.clone(), &stopped, direction);
-        let order: Vec<(f64, usize)> = counted
-            .iter()
-            .map(|row| {
-                (sign * row.value, points.iter().position(|point| point == row.params).unwrap())
-            })
-            .collect();
+        let index =
+            |row: &Row<'_>| study.iter().position(|(point, _)| point == row.params).unwrap();
+        let order: Vec<(f64, usize)> =
+            counted.iter().map(|row| (sign * row.value, index(row))).collect();
         assert_eq!((order, pruned), (vec![(0.0, 1), (1.0, 0), (2.0, 5), (3.0, 4), (4.0, 3)], 3));
         // A variance needs values.
         let (counted, pruned) = with_stopped(Evaluator::Fanova, rows, &stopped, direction);
@@ -190,17 +151,15 @@ fn stopped_trials_come_behind_complete_ones_and_who_came_further_before_the_othe
 
 #[test]
 fn ranks_say_of_complete_trials_what_their_values_do() {
-    let space = Space::new(vec![float("x"), float("y")]).unwrap();
+    let space = space(["x", "y"].map(unit));
     let study = study(&space, 80, 4, |params| (4.0 * number(params, "x")).round());
-    let rows: Vec<Row<'_>> =
-        study.iter().map(|(params, value)| Row { params, value: *value }).collect();
-    let one = Stopped { params: &study[0].0, step: 1, value: 0.0 };
+    let rows = rows_of(&study);
+    let one = (1, Row { value: 0.0, ..rows[0] });
     let (ranked, _) = with_stopped(Evaluator::PedAnova, rows.clone(), &[one], Direction::Minimize);
     let of = |rows: &[Row<'_>]| {
         importances(Evaluator::PedAnova, &space, rows, Direction::Minimize, 1).unwrap()
     };
-    let by_rank: Vec<Row<'_>> = ranked[..80].to_vec();
-    for (one, other) in of(&rows).iter().zip(of(&by_rank)) {
+    for (one, other) in of(&rows).iter().zip(of(&ranked[..80])) {
         assert!(one.0 == other.0 && (one.1 - other.1).abs() < 1e-9, "{one:?} {other:?}");
     }
 }
@@ -210,10 +169,8 @@ proptest! {
 
     #[test]
     fn importances_are_shares_and_the_same_for_the_same_seed(seed in any::<u64>(), count in 10u64..40, spread in -300i32..300) {
-        let mut child = float("child");
-        child.when = Some(Condition(vec![("kind".into(), vec!["a".into(), "c".into()])]));
-        let log = Dimension { distribution: Distribution::int(1, 1 << 40, Scale::Log, 1).unwrap(), ..float("log") };
-        let space = Space::new(vec![choice("kind", &["a", "b", "c", "d"]), child, log, float("x")]).unwrap();
+        let child = dimension("child", unit("child").distribution, &[("kind", vec!["a".into(), "c".into()])]);
+        let space = space([choice("kind", ["a", "b", "c", "d"]), child, log_int("log", 1, 1 << 40), unit("x")]);
         let scale = 10f64.powi(spread / 2);
         let study = study(&space, count, seed, |params| scale * (number(params, "x") + number(params, "log").ln()));
         for evaluator in Evaluator::ALL {

@@ -1,6 +1,6 @@
 //! A point of the space as columns of a regression.
 
-use crate::study::params::Params;
+use crate::study::params::{Params, Value};
 use crate::study::space::{Distribution, Space};
 
 /// Most columns: what a regression costs grows with the cube.
@@ -43,13 +43,10 @@ impl<'a> Columns<'a> {
                 .collect(),
             Distribution::Float { .. } | Distribution::Int { .. } => vec![(index, Column::Place)],
         });
-        let is_number =
-            |dimension: &Distribution| !matches!(dimension, Distribution::Choice { .. });
         let squares = dimensions()
-            .filter(|(_, dimension)| is_number(&dimension.distribution))
+            .filter(|(_, dimension)| !matches!(dimension.distribution, Distribution::Choice { .. }))
             .map(|(index, _)| (index, Column::Square));
-        let columns = first.chain(squares).take(MOST).collect();
-        Columns { space, columns }
+        Columns { space, columns: first.chain(squares).take(MOST).collect() }
     }
 
     /// Around 0, and 0 where a parameter is inactive.
@@ -68,13 +65,10 @@ impl<'a> Columns<'a> {
 }
 
 /// On `[0, 1]`, or which choice.
-#[expect(clippy::cast_precision_loss, reason = "an index of a list")]
-fn place(distribution: &Distribution, value: &crate::study::params::Value) -> Option<f64> {
+fn place(distribution: &Distribution, value: &Value) -> Option<f64> {
     match distribution {
-        Distribution::Choice { choices } => {
-            choices.iter().position(|choice| choice.same(value)).map(|index| index as f64)
-        }
-        number => number.to_unit(value),
+        Distribution::Choice { .. } => distribution.to_internal(value),
+        _ => distribution.to_unit(value),
     }
 }
 

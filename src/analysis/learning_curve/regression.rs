@@ -145,18 +145,25 @@ mod tests {
         (index as f64 * by).fract() - 0.5
     }
 
+    /// So many rows of a column for each factor.
+    fn rows(count: usize, factors: &[f64]) -> Vec<Vec<f64>> {
+        let row = |row| factors.iter().map(|by| number(row, *by)).collect();
+        (1..=count).map(row).collect()
+    }
+
+    fn learned(rows: &[Vec<f64>], targets: &[f64]) -> Regression {
+        let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
+        Regression::learned(&rows, targets).unwrap()
+    }
+
     #[test]
     fn weights_of_a_line_are_found_and_idle_columns_shrink() {
-        let rows: Vec<Vec<f64>> = (0..60)
-            .map(|row| [0.618, 0.755, 0.569, 0.347].iter().map(|by| number(row + 1, *by)).collect())
-            .collect();
-        let targets: Vec<f64> = rows
-            .iter()
-            .enumerate()
-            .map(|(index, row)| 3.0 + 2.0 * row[0] - row[1] + 0.02 * number(index + 1, 0.414))
-            .collect();
-        let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
-        let regression = Regression::learned(&rows, &targets).unwrap();
+        let rows = rows(60, &[0.618, 0.755, 0.569, 0.347]);
+        let target = |(index, row): (usize, &Vec<f64>)| {
+            3.0 + 2.0 * row[0] - row[1] + 0.02 * number(index, 0.414)
+        };
+        let targets: Vec<f64> = (1..).zip(&rows).map(target).collect();
+        let regression = learned(&rows, &targets);
         for (weight, expected) in regression.weights.iter().zip([2.0, -1.0, 0.0, 0.0]) {
             assert!((weight - expected).abs() < 0.02, "{:?}", regression.weights);
         }
@@ -167,42 +174,27 @@ mod tests {
     /// Each row really left out, at the same shrinkage and noise.
     #[test]
     fn what_is_missed_without_a_row_is_what_a_regression_without_it_misses() {
-        let rows: Vec<Vec<f64>> =
-            (0..30).map(|row| vec![number(row + 1, 0.618), number(row + 1, 0.755)]).collect();
+        let rows = rows(30, &[0.618, 0.755]);
         let targets: Vec<f64> =
-            (0..30).map(|row| number(row + 1, 0.618) + number(row + 1, 0.414)).collect();
-        let slices: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
-        let all = Regression::learned(&slices, &targets).unwrap();
+            (1..=30).map(|row| number(row, 0.618) + number(row, 0.414)).collect();
+        let all = learned(&rows, &targets);
         for left in [0, 7, 29] {
-            let others: Vec<&[f64]> = slices
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| *index != left)
-                .map(|(_, row)| *row)
-                .collect();
-            let kept: Vec<f64> = targets
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| *index != left)
-                .map(|(_, target)| *target)
-                .collect();
-            let missed =
-                targets[left] - Regression::learned(&others, &kept).unwrap().expect(slices[left]).0;
+            let (mut others, mut kept) = (rows.clone(), targets.clone());
+            let (row, target) = (others.remove(left), kept.remove(left));
+            let missed = target - learned(&others, &kept).expect(&row).0;
             assert!((missed - all.left_out[left]).abs() < 0.02, "{missed} {}", all.left_out[left]);
         }
     }
 
     #[test]
     fn noise_and_equal_rows_leave_the_mean() {
-        let rows: Vec<Vec<f64>> = (0..40)
+        let noise: Vec<Vec<f64>> = (0..40)
             .map(|row| (1..20).map(|column| number(row * 20 + column, 0.618)).collect())
             .collect();
         let targets: Vec<f64> = (0..40).map(|row| number(row + 3, 0.414)).collect();
-        let slices: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
-        let regression = Regression::learned(&slices, &targets).unwrap();
+        let regression = learned(&noise, &targets);
         assert!(mean_square(&regression.left_out) < 1.5 * mean_square(&targets));
-        let equal = vec![[1.0, 2.0].as_slice(); 9];
-        let same = Regression::learned(&equal, &[4.0; 9]).unwrap();
+        let same = learned(&vec![vec![1.0, 2.0]; 9], &[4.0; 9]);
         assert!((same.expect(&[1.0, 2.0]).0 - 4.0).abs() < 1e-9);
         assert!(Regression::learned(&[], &[]).is_none());
     }

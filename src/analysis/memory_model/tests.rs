@@ -1,16 +1,9 @@
 //! What is learned of memory, and what is not.
 
 use super::*;
+use crate::samplers::conformance::{int, log_float, space};
 use crate::study::metric::Direction;
-use crate::study::space::{Dimension, Scale, Space};
-
-fn dimension(name: &str, distribution: Distribution) -> Dimension {
-    Dimension { name: name.to_owned(), distribution, prior: None, when: None }
-}
-
-fn whole(low: i64, high: i64) -> Distribution {
-    Distribution::int(low, high, Scale::Linear, 1).unwrap()
-}
+use serde_json::json;
 
 fn params(values: &[(&str, i64)]) -> Params {
     values.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()
@@ -18,13 +11,7 @@ fn params(values: &[(&str, i64)]) -> Params {
 
 /// A command whose program takes rows times width, and 300 MiB; the rate is no matter.
 fn command() -> StudySpec {
-    let rate = Distribution::float(1e-4, 1.0, Scale::Log, None).unwrap();
-    let space = Space::new(vec![
-        dimension("rows", whole(1, 64)),
-        dimension("width", whole(16, 512)),
-        dimension("rate", rate),
-    ])
-    .unwrap();
+    let space = space([int("rows", 1, 64), int("width", 16, 512), log_float("rate", 1e-4, 1.0)]);
     let program = Program::Command {
         run: vec!["true".to_owned()],
         cwd: "/".into(),
@@ -35,17 +22,18 @@ fn command() -> StudySpec {
     StudySpec::new("c", "loss", Direction::Minimize, space, program)
 }
 
-fn trainer(arguments: serde_json::Value, data: serde_json::Value) -> StudySpec {
-    let space = Space::new(vec![
-        dimension("per_device_train_batch_size", whole(1, 64)),
-        dimension("model.num_layers", whole(1, 12)),
-    ])
-    .unwrap();
+fn trainer(arguments: serde_json::Value, max_length: u64) -> StudySpec {
+    let space = space([int("per_device_train_batch_size", 1, 64), int("model.num_layers", 1, 12)]);
     let program = Program::Trainer {
         arguments: serde_json::from_value(arguments).unwrap(),
-        data: serde_json::from_value(data).unwrap(),
+        data: [("max_length".to_owned(), max_length.into())].into(),
     };
     StudySpec::new("t", "eval_loss", Direction::Minimize, space, program)
+}
+
+/// A configuration of the trainer.
+fn of(batch: i64, layers: i64) -> Params {
+    params(&[("per_device_train_batch_size", batch), ("model.num_layers", layers)])
 }
 
 /// A number from -1 to 1 that looks drawn by chance.
@@ -82,17 +70,13 @@ fn expect(memory_model: &MemoryModel, spec: &StudySpec, rows: i64, width: i64) -
 fn what_a_command_takes_is_told_of_configurations_that_were_not_tried() {
     let spec = command();
     for (trials, off) in [(8, 0.0), (12, 0.03), (40, 0.05)] {
-        let memory_model = MemoryModel::learn(&seen(&spec, trials, off))
-            .unwrap_or_else(|| panic!("{trials} {off}"));
+        let memory_model = MemoryModel::learn(&seen(&spec, trials, off)).unwrap();
         for (rows, width) in [(3, 100), (64, 16), (64, 512), (200, 512)] {
             let (truth, expected) =
                 (of_rows_and_width(rows, width), expect(&memory_model, &spec, rows, width));
+            let (least, most) = (expected.least as f64, expected.most as f64);
             assert!(
-                expected.least as f64 <= truth * 1.03 && truth <= expected.most as f64 * 1.03,
-                "{trials} {off} {rows} {width}: {expected:?} {truth}"
-            );
-            assert!(
-                expected.most as f64 <= 1.35 * truth,
+                least <= truth * 1.03 && truth <= most * 1.03 && most <= 1.35 * truth,
                 "{trials} {off} {rows} {width}: {expected:?} {truth}"
             );
         }
@@ -113,12 +97,7 @@ fn more_of_a_size_never_needs_less() {
         .collect();
     assert_eq!(MemoryModel::learn(&odd), None);
     let memory_model = MemoryModel::learn(&seen(&spec, 30, 0.05)).unwrap();
-    let mut last = 0;
-    for rows in 1..100 {
-        let most = expect(&memory_model, &spec, rows, 100).most;
-        assert!(most >= last);
-        last = most;
-    }
+    assert!((1..100).map(|rows| expect(&memory_model, &spec, rows, 100).most).is_sorted());
 }
 
 #[test]
@@ -159,13 +138,7 @@ fn what_is_learned_does_not_depend_on_the_order_of_trials() {
 
 #[test]
 fn the_trainers_sizes_follow_its_arguments_and_rows_at_once() {
-    let spec = trainer(
-        serde_json::json!({"model.hidden_size": 64, "per_device_eval_batch_size": 8}),
-        serde_json::json!({"max_length": 100}),
-    );
-    let of = |batch: i64, layers: i64| {
-        params(&[("per_device_train_batch_size", batch), ("model.num_layers", layers)])
-    };
+    let spec = trainer(json!({"model.hidden_size": 64, "per_device_eval_batch_size": 8}), 100);
     let (small, large) = (sizes(&spec, &of(4, 2), None), sizes(&spec, &of(16, 2), None));
     assert!((large["activations"] / small["activations"] - 4.0).abs() < 1e-9);
     assert!((small["weights"] - 2.0 * 64.0 * (4.0 * 64.0 + 2.0 * 256.0)).abs() < 1e-9, "{small:?}");
@@ -173,36 +146,19 @@ fn the_trainers_sizes_follow_its_arguments_and_rows_at_once() {
     assert_eq!(sizes(&spec, &of(16, 2), Some(RowsAtOnce { train: 4, eval: 8 })), small);
     assert!((smallest_sizes(&spec, &of(16, 2))["tokens at once"] - 100.0).abs() < 1e-9);
     // Where rows are not halved, all of them have to fit.
-    let whole = trainer(
-        serde_json::json!({"auto_find_batch_size": false}),
-        serde_json::json!({"max_length": 100}),
-    );
+    let whole = trainer(json!({"auto_find_batch_size": false}), 100);
     assert!((smallest_sizes(&whole, &of(16, 2))["tokens at once"] - 1600.0).abs() < 1e-9);
     // A pretrained model's shape is its own.
-    let tuned = trainer(
-        serde_json::json!({"model": "/models/mini"}),
-        serde_json::json!({"max_length": 100}),
-    );
+    let tuned = trainer(json!({"model": "/models/mini"}), 100);
     let sizes = sizes(&tuned, &params(&[("per_device_train_batch_size", 8)]), None);
-    assert_eq!(
-        sizes.keys().map(String::as_str).collect::<Vec<_>>(),
-        [
-            "model /models/mini",
-            "tokens at once, /models/mini",
-            "tokens evaluated at once, /models/mini"
-        ]
-    );
+    let own = ["model ", "tokens at once, ", "tokens evaluated at once, "]
+        .map(|what| format!("{what}/models/mini"));
+    assert!(sizes.into_keys().eq(own));
 }
 
 #[test]
 fn a_trainers_memory_is_learned_from_weights_and_activations_together() {
-    let spec = trainer(
-        serde_json::json!({"model.hidden_size": 64}),
-        serde_json::json!({"max_length": 64}),
-    );
-    let of = |batch: i64, layers: i64| {
-        params(&[("per_device_train_batch_size", batch), ("model.num_layers", layers)])
-    };
+    let spec = trainer(json!({"model.hidden_size": 64}), 64);
     let truth = |batch: i64, layers: i64| {
         let sizes = sizes(&spec, &of(batch, layers), None);
         80.0 * MIB + 64.0 * sizes["weights"] + 40.0 * sizes["activations"]

@@ -7,13 +7,12 @@ use serde::Serialize;
 
 use super::{Ahead, Found};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::trial_json::{ForecastJson, VERSION};
+use crate::cli::trial_json::ForecastJson;
 use crate::config::{Diagnostic, Diagnostics, Severity};
 
 /// The answer.
 #[derive(Serialize)]
 pub struct Answer {
-    version: u32,
     /// Whether the study can be run.
     valid: bool,
     problems: Vec<Problem>,
@@ -22,7 +21,7 @@ pub struct Answer {
 }
 
 /// One thing that is wrong, or should be looked at.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Problem {
     severity: &'static str,
     message: String,
@@ -85,7 +84,7 @@ impl Answer {
                 plain("warning", missing.message.clone(), Some(missing.help.clone()))
             }),
         );
-        Answer { version: VERSION, valid: true, problems, study: Some(study) }
+        Answer { valid: true, problems, study: Some(study) }
     }
 
     /// That about what is wrong with a study; a failure that is none of the study's stays one.
@@ -98,20 +97,13 @@ impl Answer {
             }
             other => return Err(other),
         };
-        Ok(Answer { version: VERSION, valid: false, problems, study: None })
+        Ok(Answer { valid: false, problems, study: None })
     }
 }
 
 /// A problem of no place in the file.
 fn plain(severity: &'static str, message: String, help: Option<String>) -> Problem {
-    Problem {
-        severity,
-        message,
-        file: None,
-        line: None,
-        column: None,
-        help: help.into_iter().collect(),
-    }
+    Problem { severity, message, help: help.into_iter().collect(), ..Problem::default() }
 }
 
 fn problems(diagnostics: &Diagnostics) -> Vec<Problem> {

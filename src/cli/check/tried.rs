@@ -2,9 +2,8 @@
 
 use std::io::Write;
 
-use super::super::console::Console;
-use super::super::exit::{Exit, Failure};
 use super::CheckArguments;
+use crate::cli::{Console, Exit, Failure};
 use crate::config;
 use crate::config::shown::one_line;
 use crate::study::metric::significant;

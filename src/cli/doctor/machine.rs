@@ -8,7 +8,7 @@ use super::Finding;
 use crate::app::devices;
 use crate::cli::console::{Console, shown};
 use crate::report::sparkline::Charset;
-use crate::report::wording::count;
+use crate::report::wording::bytes;
 use crate::storage::sqlite::sqlite_version;
 
 /// Below this a disk is nearly full: a checkpoint may need as much.
@@ -162,7 +162,7 @@ pub(super) fn room(directory: &Path) -> Finding {
 }
 
 fn judged(directory: &Path, free: u64, files: u64) -> Finding {
-    let said = format!("{} free for `{}`", size(free), directory.display());
+    let said = format!("{} free for `{}`", bytes(free), directory.display());
     let next = "free some space, for example checkpoints and logs of old studies";
     match (free, files) {
         (..NOTHING, _) => Finding::broken("disk", said, next),
@@ -176,16 +176,6 @@ fn judged(directory: &Path, free: u64, files: u64) -> Finding {
         ),
         (..LITTLE, _) => Finding::warning("disk", said, next),
         _ => Finding::ok("disk", said),
-    }
-}
-
-/// Bytes in the unit that fits: `3.2 GiB`.
-#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
-pub(super) fn size(bytes: u64) -> String {
-    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    match units.into_iter().find(|(_, shift)| bytes >= 1 << shift) {
-        Some((unit, shift)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
-        None => count(bytes, "byte"),
     }
 }
 
@@ -214,13 +204,5 @@ mod tests {
         assert_eq!(finding.state, State::Broken);
         assert!(finding.next.unwrap().contains("--store PATH"));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn sizes_are_said_in_the_unit_that_fits() {
-        assert_eq!(
-            (size(1), size(1536), size(3 << 30)),
-            ("1 byte".to_owned(), "1.5 KiB".to_owned(), "3.0 GiB".to_owned())
-        );
     }
 }

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use super::Finding;
-use super::machine::{room, size};
+use super::machine::room;
 use crate::app::study_state::has_runner;
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
+use crate::cli::lineage;
 use crate::cli::waiting::Waiting;
-use crate::report::wording::one_line;
+use crate::report::wording::{bytes as size, one_line};
 use crate::runner::processes;
 use crate::runner::{Liveness, liveness};
 use crate::storage::paths::files_directory;
@@ -60,7 +61,7 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
 
 /// An error of the store, as a finding: its sentence says what to do.
 fn unusable(error: &StorageError) -> Finding {
-    Finding::broken("store", error.to_string(), "`hpsearch doctor` then looks again")
+    Finding::broken("store", error.with_remedy(), "`hpsearch doctor` then looks again")
 }
 
 /// What is said while it is read from end to end.
@@ -104,12 +105,13 @@ fn of_study(
     let mut found = Vec::new();
     let name = one_line(&study.spec.name);
     let is_run = has_runner(study);
+    let run = lineage::run(&reader.runners(study.id)?);
     if let (Some(held), false) = (&study.held, is_run) {
         let what = format!("`{name}` was left by process {}, which is gone", held.holder.pid);
         found.push(Finding::warning(
             "runner",
             what,
-            format!("nothing is lost: {} continues", console.next("run STUDY.toml")),
+            format!("nothing is lost: {} continues", console.next(&run)),
         ));
     }
     if let Some(held) = study.held.as_ref().filter(|held| liveness(held) == Liveness::Unknown) {
@@ -117,7 +119,7 @@ fn of_study(
             "`{name}` is run on `{}`, where nobody can look from here",
             one_line(&held.holder.host)
         );
-        let run = console.next("run STUDY.toml --take-over");
+        let run = console.next(&format!("{run} --take-over"));
         found.push(Finding::warning(
             "runner",
             what,

@@ -3,13 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
+use crate::cli::trial_json::{BestJson, as_instant};
 use crate::report::journal::said;
+use crate::report::wording::shown_value;
 use crate::study::decision::{CutOff, Decision, Reason};
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event};
-use crate::study::metric::{Score, median};
+use crate::study::event::{AttemptEnd, DeviceEvent, Event, TrialEvent};
+use crate::study::metric::{Number, Score, median};
 use crate::study::params::Params;
-use crate::study::space::Space;
+use crate::study::space::{Distribution, Space};
 use crate::study::spec::StudySpec;
 use crate::study::state::{Counts, StudyState};
 use crate::study::time::Timestamp;
@@ -29,27 +33,29 @@ pub struct Story {
 }
 
 /// What a sampler could know when it proposed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Proposal {
     /// When.
+    #[serde(serialize_with = "as_instant")]
     pub at: Timestamp,
     /// The other trials by state.
     pub others: Counts,
     /// The best complete trial and its value.
-    pub best: Option<(TrialNumber, f64)>,
+    pub best: Option<BestJson>,
     /// The earlier trial whose parameters are closest.
     pub nearest: Option<Neighbour>,
 }
 
 /// An earlier trial close to this one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Neighbour {
-    /// Which.
+    /// Its number.
+    #[serde(rename = "number")]
     pub trial: TrialNumber,
     /// The mean distance of the parameters, as shares of their ranges.
     pub distance: f64,
     /// What its value was then, or its last report.
-    pub value: Option<f64>,
+    pub value: Option<Number>,
 }
 
 /// A decision, and where the trial stood among those that had reported at the same step.
@@ -96,9 +102,10 @@ pub struct AttemptStory {
 }
 
 /// A turn in a trial's life between its attempts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Turn {
     /// When.
+    #[serde(serialize_with = "as_instant")]
     pub at: Timestamp,
     /// `paused`, `queued again`, `continued`, `shares`, `drawn again`, `remarked` or `noted`.
     pub what: &'static str,
@@ -130,10 +137,12 @@ impl<'a> Teller<'a> {
 
     /// Takes one event in.
     pub fn hear(&mut self, at: Timestamp, event: &Event) {
-        if let Event::ConcurrencyChanged { device, .. } = event {
+        if let Event::Device(DeviceEvent::ConcurrencyChanged { device, .. }) = event {
             self.packed.insert(device.clone(), said(event, self.spec.step, None, false));
         }
-        if event.trial() == Some(self.number) {
+        if let Event::Trial(trial, event) = event
+            && *trial == self.number
+        {
             self.tell(at, event);
         }
         self.view.apply(at, event);
@@ -144,12 +153,12 @@ impl<'a> Teller<'a> {
         self.story
     }
 
-    fn tell(&mut self, at: Timestamp, event: &Event) {
+    fn tell(&mut self, at: Timestamp, event: &TrialEvent) {
         match event {
-            Event::TrialCreated { params, .. } => {
+            TrialEvent::Created { params, .. } => {
                 self.story.proposal = Some(self.proposal(at, params))
             }
-            Event::Decided { step, verdict, .. } => {
+            TrialEvent::Decided { step, verdict, .. } => {
                 let value =
                     self.view.trial(self.number).and_then(|trial| at_step(&trial.curve, *step));
                 let field = value.map(|value| self.field(*step, value, verdict));
@@ -160,7 +169,7 @@ impl<'a> Teller<'a> {
                     field,
                 });
             }
-            Event::AttemptStarted { attempt, slot, resume, .. } => {
+            TrialEvent::AttemptStarted { attempt, slot, resume, .. } => {
                 if let Some(shared) = self.packed.get(&slot.device) {
                     self.story.turns.push(Turn { at, what: "shares", reason: shared.clone() });
                 }
@@ -172,20 +181,20 @@ impl<'a> Teller<'a> {
                     end: None,
                 });
             }
-            Event::AttemptEnded { attempt, end, reason, .. } => {
+            TrialEvent::AttemptEnded { attempt, end, reason, .. } => {
                 if let Some(story) =
                     self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt)
                 {
                     story.end = Some((at, end.clone(), reason.clone()));
                 }
             }
-            Event::TrialPaused { reason, .. } => {
+            TrialEvent::Paused { reason, .. } => {
                 self.story.turns.push(Turn { at, what: "paused", reason: reason.clone() })
             }
-            Event::TrialQueued { reason, .. } => {
+            TrialEvent::Queued { reason, .. } => {
                 self.story.turns.push(Turn { at, what: "queued again", reason: reason.clone() })
             }
-            Event::TrialContinued { until, from, .. } => {
+            TrialEvent::Continued { until, from, .. } => {
                 let reason = format!(
                     "it had ended as {}; runs up to {} {until}",
                     from.as_str(),
@@ -193,13 +202,14 @@ impl<'a> Teller<'a> {
                 );
                 self.story.turns.push(Turn { at, what: "continued", reason });
             }
-            Event::ConfigurationsSkipped { .. } | Event::Remarked { .. } => {
-                let is_remark = matches!(event, Event::Remarked { .. });
+            TrialEvent::ConfigurationsSkipped { .. } | TrialEvent::Remarked { .. } => {
+                let is_remark = matches!(event, TrialEvent::Remarked { .. });
                 let what = if is_remark { "remarked" } else { "drawn again" };
-                let reason = said(event, self.spec.step, None, false);
+                let event = Event::Trial(self.number, event.clone());
+                let reason = said(&event, self.spec.step, None, false);
                 self.story.turns.push(Turn { at, what, reason });
             }
-            Event::Noted { text, .. } => {
+            TrialEvent::Noted { text } => {
                 self.story.turns.push(Turn { at, what: "noted", reason: text.clone() })
             }
             _ => {}
@@ -207,7 +217,7 @@ impl<'a> Teller<'a> {
     }
 
     fn proposal(&self, at: Timestamp, params: &Params) -> Proposal {
-        let best = self.view.best().and_then(|best| Some((best.number, best.value?)));
+        let best = self.view.best().and_then(|best| Some((best.number, best.value?).into()));
         Proposal { at, others: self.view.counts, best, nearest: self.nearest(params) }
     }
 
@@ -220,11 +230,7 @@ impl<'a> Teller<'a> {
         let (distance, trial) = near.min_by(|(mine, one), (theirs, other)| {
             mine.total_cmp(theirs).then(other.number.cmp(&one.number))
         })?;
-        Some(Neighbour {
-            trial: trial.number,
-            distance,
-            value: trial.value.or_else(|| trial.last().map(|(_, value)| value)),
-        })
+        Some(Neighbour { trial: trial.number, distance, value: shown_value(trial).map(Number) })
     }
 
     /// Where `value` stands among all reports at `step`.
@@ -263,23 +269,17 @@ fn distance(space: &Space, one: &Params, other: &Params) -> Option<f64> {
     let mut sum = 0.0;
     let mut dimensions = 0_u32;
     for dimension in space.dimensions() {
+        let place = |value| match &dimension.distribution {
+            Distribution::Choice { .. } => None,
+            range => range.to_unit(value),
+        };
         sum += match (one.get(&dimension.name), other.get(&dimension.name)) {
             (None, None) => continue,
             (Some(mine), Some(theirs)) if mine.same(theirs) => 0.0,
-            (Some(mine), Some(theirs)) => {
-                match (dimension.distribution.to_unit(mine), dimension.distribution.to_unit(theirs))
-                {
-                    (Some(mine), Some(theirs))
-                        if !matches!(
-                            dimension.distribution,
-                            crate::study::space::Distribution::Choice { .. }
-                        ) =>
-                    {
-                        (mine - theirs).abs()
-                    }
-                    _ => 1.0,
-                }
-            }
+            (Some(mine), Some(theirs)) => match (place(mine), place(theirs)) {
+                (Some(mine), Some(theirs)) => (mine - theirs).abs(),
+                _ => 1.0,
+            },
             _ => 1.0,
         };
         dimensions += 1;
@@ -291,9 +291,9 @@ fn distance(space: &Space, one: &Params, other: &Params) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::study::decision::Bound;
-    use crate::study::device::{Device, Slot};
-    use crate::study::metric::{Direction, Number};
-    use crate::study::space::{Dimension, Distribution, Scale};
+    use crate::study::device::Slot;
+    use crate::study::metric::Direction;
+    use crate::study::space::{Dimension, Scale};
     use crate::study::spec::Program;
     use crate::study::step::StepUnit;
     use crate::study::trial::{Origin, TrialState};
@@ -316,18 +316,35 @@ mod tests {
         params.insert("rate", rate);
         let metrics = [("loss".to_owned(), value)].into_iter().collect();
         vec![
-            Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe".into()) },
-            Event::AttemptStarted {
+            Event::Trial(
                 trial,
-                attempt,
-                slot: Slot { index: 0, device: Device::Cpu },
-                resume: Some((2, "x".into())),
-                until: None,
-                rows_at_once: None,
-                device_micros: 0,
-            },
-            Event::Reported { trial, attempt, step: 3, metrics },
+                TrialEvent::Created { params, origin: Origin::Sampled("tpe".into()) },
+            ),
+            Event::Trial(
+                trial,
+                TrialEvent::AttemptStarted {
+                    attempt,
+                    slot: Slot { index: 0, device: Device::Cpu },
+                    resume: Some((2, "x".into())),
+                    until: None,
+                    rows_at_once: None,
+                    device_micros: 0,
+                },
+            ),
+            Event::Trial(trial, TrialEvent::Reported { attempt, step: 3, metrics }),
         ]
+    }
+
+    fn finished(number: u64, value: f64) -> Event {
+        Event::Trial(
+            TrialNumber(number),
+            TrialEvent::Finished { state: TrialState::Complete, value: Some(value), reason: None },
+        )
+    }
+
+    /// Trials from 0 on that report these values.
+    fn reported(values: &[f64]) -> Vec<Event> {
+        values.iter().zip(0..).flat_map(|(value, number)| events(number, 0.1, *value)).collect()
     }
 
     fn told(number: u64, journal: &[Event]) -> Story {
@@ -343,41 +360,27 @@ mod tests {
     #[test]
     fn what_was_known_is_what_came_before_and_nothing_later() {
         let mut journal = events(0, 0.01, 0.5);
-        journal.push(Event::TrialFinished {
-            trial: TrialNumber(0),
-            state: TrialState::Complete,
-            value: Some(0.5),
-            reason: None,
-        });
+        journal.push(finished(0, 0.5));
         journal.extend(events(1, 1.0, 0.9));
         journal.extend(events(2, 0.02, 0.4));
-        journal.push(Event::TrialFinished {
-            trial: TrialNumber(1),
-            state: TrialState::Complete,
-            value: Some(0.1),
-            reason: None,
-        });
+        journal.push(finished(1, 0.1));
         let proposal = told(2, &journal).proposal.unwrap();
         assert_eq!(
             (proposal.others.complete, proposal.others.running, proposal.best),
-            (1, 1, Some((TrialNumber(0), 0.5)))
+            (1, 1, Some((TrialNumber(0), 0.5).into()))
         );
         let nearest = proposal.nearest.unwrap();
-        assert_eq!((nearest.trial, nearest.value), (TrialNumber(0), Some(0.5)));
+        assert_eq!((nearest.trial, nearest.value), (TrialNumber(0), Some(Number(0.5))));
         assert!((nearest.distance - 2_f64.log10() / 4.0).abs() < 1e-9, "{}", nearest.distance);
     }
 
     #[test]
     fn a_decision_is_told_with_the_field_at_that_moment_and_its_cut_off() {
-        let mut journal: Vec<Event> = [0.5, 0.2, f64::NAN, 0.3]
-            .iter()
-            .zip(0..)
-            .flat_map(|(value, number)| events(number, 0.1, *value))
-            .collect();
+        let mut journal = reported(&[0.5, 0.2, f64::NAN, 0.3]);
         let at = StepUnit::Step.at(3);
         let rank = Reason::Rank { rank: 2, of: 4, first: 1, at, forecast_from: None };
         let verdict = Decision::Stop(rank);
-        journal.push(Event::Decided { trial: TrialNumber(3), step: 3, verdict });
+        journal.push(Event::Trial(TrialNumber(3), TrialEvent::Decided { step: 3, verdict }));
         journal.extend(events(4, 0.1, 0.1));
         let judgement = told(3, &journal).judgements.remove(0);
         let field = judgement.field.unwrap();
@@ -391,16 +394,9 @@ mod tests {
     fn a_cut_off_among_others_than_the_field_is_not_told_and_one_that_is_a_value_is() {
         let at = StepUnit::Step.at(3);
         let cut_off = |reason: Reason| {
-            let mut journal: Vec<Event> = [0.5, 0.2, 0.3]
-                .iter()
-                .zip(0..)
-                .flat_map(|(value, number)| events(number, 0.1, *value))
-                .collect();
-            journal.push(Event::Decided {
-                trial: TrialNumber(2),
-                step: 3,
-                verdict: Decision::Stop(reason),
-            });
+            let mut journal = reported(&[0.5, 0.2, 0.3]);
+            let verdict = Decision::Stop(reason);
+            journal.push(Event::Trial(TrialNumber(2), TrialEvent::Decided { step: 3, verdict }));
             told(2, &journal).judgements.remove(0).field.unwrap().cut_off
         };
         let rank = Reason::Rank { rank: 2, of: 2, first: 1, at, forecast_from: None };
@@ -413,19 +409,20 @@ mod tests {
     fn attempts_end_as_the_journal_says() {
         let mut journal = events(0, 0.1, 0.5);
         let reason = Some("exit code 1".to_owned());
-        journal.push(Event::AttemptEnded {
-            trial: TrialNumber(0),
-            attempt: AttemptNumber(0),
-            end: AttemptEnd::Lost,
-            reason: reason.clone(),
-            device_micros: None,
-            memory: None,
-        });
-        journal.push(Event::TrialQueued {
-            trial: TrialNumber(0),
-            until: None,
-            reason: "lost".into(),
-        });
+        journal.push(Event::Trial(
+            TrialNumber(0),
+            TrialEvent::AttemptEnded {
+                attempt: AttemptNumber(0),
+                end: AttemptEnd::Lost,
+                reason: reason.clone(),
+                device_micros: None,
+                memory: None,
+            },
+        ));
+        journal.push(Event::Trial(
+            TrialNumber(0),
+            TrialEvent::Queued { until: None, reason: "lost".into() },
+        ));
         let story = told(0, &journal);
         assert_eq!(story.attempts[0].resumed_from, Some(2));
         assert_eq!(story.attempts[0].end, Some((Timestamp(3_000_000), AttemptEnd::Lost, reason)));

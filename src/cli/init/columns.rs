@@ -166,34 +166,10 @@ impl Table {
 }
 
 /// Names that columns of texts and labels often have, the likeliest first.
-const TEXTS: &[&str] = &[
-    "text",
-    "sentence",
-    "content",
-    "message",
-    "review",
-    "body",
-    "comment",
-    "document",
-    "utterance",
-    "question",
-    "tweet",
-    "title",
-];
-const LABELS: &[&str] = &[
-    "label",
-    "labels",
-    "class",
-    "category",
-    "target",
-    "sentiment",
-    "intent",
-    "topic",
-    "department",
-    "rating",
-    "stars",
-    "y",
-];
+const TEXTS: &str = "\
+    text sentence content message review body comment document utterance question tweet title";
+const LABELS: &str = "\
+    label labels class category target sentiment intent topic department rating stars y";
 
 /// A column that may be the one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -229,8 +205,8 @@ impl Why {
 /// The columns of texts and labels, by their names and by what is in them; each `None` where
 /// nothing fits.
 pub fn guess(table: &Table) -> (Option<Guess<'_>>, Option<Guess<'_>>) {
-    let named = |names: &[&str]| {
-        names.iter().find_map(|name| {
+    let named = |names: &str| {
+        names.split(' ').find_map(|name| {
             table.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name))
         })
     };
@@ -380,14 +356,12 @@ fn json_lines(path: &Path, input: impl BufRead) -> Result<Table, DataProblem> {
             })?;
         for (name, value) in row {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            match table.columns.iter_mut().find(|column| column.name == name) {
-                Some(column) => column.add(&text),
-                None => {
-                    let mut column = Column::new(&name);
-                    column.add(&text);
-                    table.columns.push(column);
-                }
-            }
+            let at = table.columns.iter().position(|column| column.name == name);
+            let at = at.unwrap_or_else(|| {
+                table.columns.push(Column::new(&name));
+                table.columns.len() - 1
+            });
+            table.columns[at].add(&text);
         }
         table.rows += 1;
     }
@@ -398,55 +372,32 @@ fn json_lines(path: &Path, input: impl BufRead) -> Result<Table, DataProblem> {
 mod tests {
     use super::*;
 
-    fn guessed(name: &str, content: &str) -> (Option<String>, Option<String>) {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(name);
-        std::fs::write(&path, content).unwrap();
-        let table = read(&path).unwrap();
-        let (text, label) = guess(&table);
-        (text.map(|guess| guess.column.name.clone()), label.map(|guess| guess.column.name.clone()))
-    }
-
     fn rows(row: impl Fn(usize) -> String) -> String {
         (0..40).map(|index| row(index) + "\n").collect()
     }
 
     #[test]
-    fn columns_are_known_by_their_names() {
-        let content = format!(
-            "id,Text,Label,source\n{}",
-            rows(|index| format!(
-                "{index},\"a text, number {index}\",{},web",
-                ["good", "bad"][index % 2]
-            ))
-        );
-        assert_eq!(guessed("reviews.csv", &content), (Some("Text".into()), Some("Label".into())));
-    }
-
-    #[test]
-    fn columns_without_telling_names_are_known_by_their_contents() {
-        let content = format!(
-            "a\tb\tc\n{}",
-            rows(|index| format!("{index}\tthis is \"message\" number {index}\t{}", index % 3))
-        );
-        assert_eq!(guessed("messages.tsv", &content), (Some("b".into()), Some("c".into())));
-    }
-
-    #[test]
-    fn json_lines_have_columns_too_and_numbers_may_be_labels() {
-        let content = rows(|index| {
+    fn columns_are_guessed_by_their_names_else_by_their_contents() {
+        let reviews = rows(|index| {
+            format!("{index},\"a text, number {index}\",{},web", ["good", "bad"][index % 2])
+        });
+        let messages =
+            rows(|index| format!("{index}\tthis is \"message\" number {index}\t{}", index % 3));
+        let json = rows(|index| {
             format!("{{\"review\": \"number {index} of them\", \"stars\": {}}}", index % 5)
         });
-        assert_eq!(
-            guessed("reviews.jsonl", &content),
-            (Some("review".into()), Some("stars".into()))
-        );
-    }
-
-    #[test]
-    fn a_file_without_labels_has_texts_only() {
-        let content = format!("text\n{}", rows(|index| format!("only text {index}")));
-        assert_eq!(guessed("plain.csv", &content), (Some("text".into()), None));
+        let plain = rows(|index| format!("only text {index}"));
+        for (name, content, text, label) in [
+            ("reviews.csv", format!("id,Text,Label,source\n{reviews}"), "Text", Some("Label")),
+            ("messages.tsv", format!("a\tb\tc\n{messages}"), "b", Some("c")),
+            ("reviews.jsonl", json, "review", Some("stars")),
+            ("plain.csv", format!("text\n{plain}"), "text", None),
+        ] {
+            let table = table(name, content.as_bytes()).unwrap();
+            let guessed = guess(&table);
+            assert_eq!(guessed.0.map(|guess| guess.column.name.as_str()), Some(text), "{name}");
+            assert_eq!(guessed.1.map(|guess| guess.column.name.as_str()), label, "{name}");
+        }
     }
 
     fn table(name: &str, content: &[u8]) -> Result<Table, String> {
@@ -464,26 +415,17 @@ mod tests {
 
     #[test]
     fn a_csv_may_be_separated_by_anything_that_gives_all_rows_the_same_cells() {
-        for (mark, content) in [
-            (';', "text;label\na film, and a good one;pos\n"),
-            ('\t', "text\tlabel\na film; so, so\tpos\n"),
-            (',', "text,label\na,b\n"),
+        for (separator, content, columns) in [
+            (';', "text;label\na film, and a good one;pos\n", &["text", "label"][..]),
+            ('\t', "text\tlabel\na film; so, so\tpos\n", &["text", "label"]),
+            (',', "text,label\na,b\n", &["text", "label"]),
+            (',', "text\nonly one column; of texts\n", &["text"]),
+            (',', "\u{feff}\"text\",label\r\na,b\r\n", &["text", "label"]),
         ] {
             let table = table("reviews.csv", content.as_bytes()).unwrap();
-            assert_eq!(
-                (names(&table), table.separator.map(char::from)),
-                (vec!["text", "label"], Some(mark)),
-                "{content}"
-            );
+            assert_eq!(names(&table), columns, "{content}");
+            assert_eq!(table.separator.map(char::from), Some(separator), "{content}");
         }
-        assert_eq!(
-            names(&table("reviews.csv", "text\nonly one column; of texts\n".as_bytes()).unwrap()),
-            ["text"]
-        );
-        assert_eq!(
-            names(&table("reviews.csv", "\u{feff}\"text\",label\r\na,b\r\n".as_bytes()).unwrap()),
-            ["text", "label"]
-        );
     }
 
     #[test]
@@ -499,59 +441,49 @@ mod tests {
         );
         assert_eq!(found.columns[0].values.as_ref().unwrap()["ham"], 20);
         let (text, label) = guess(&found);
-        assert_eq!(
-            (text.unwrap().column.name.as_str(), label.unwrap().column.name.as_str()),
-            ("column2", "column1")
-        );
+        assert_eq!(text.unwrap().column.name, "column2");
+        assert_eq!(label.unwrap().column.name, "column1");
         let numbers = rows(|index| format!("{index},message number {index}"));
-        assert_eq!(
-            table("a.csv", numbers.as_bytes()).unwrap().doubt(),
-            Some(Doubt { cell: "0".into(), column: 1, same: 0 })
-        );
-        for good in [
-            "id,text,label\n1,a,pos\n2,b,neg\n",
-            "text,urgent,topic,state\nx,urgent,a,open\ny,no,b,closed\nz,no,a,open\n",
+        for (content, doubt) in [
+            (numbers.as_str(), Some(Doubt { cell: "0".into(), column: 1, same: 0 })),
+            ("id,text,label\n1,a,pos\n2,b,neg\n", None),
+            ("text,urgent,topic,state\nx,urgent,a,open\ny,no,b,closed\nz,no,a,open\n", None),
         ] {
-            assert_eq!(table("a.csv", good.as_bytes()).unwrap().doubt(), None, "{good}");
+            assert_eq!(table("a.csv", content.as_bytes()).unwrap().doubt(), doubt, "{content}");
         }
     }
 
     #[test]
-    fn what_is_no_utf_8_is_told_with_its_line_and_the_way_out() {
-        for (name, content) in [
-            ("a.csv", &b"text,label\nx,1\ncaf\xe9,2\n"[..]),
-            ("a.jsonl", b"{\"a\": 1}\n\n{\"a\": \"caf\xe9\"}\n"),
+    fn what_cannot_be_read_is_said_with_its_line_and_the_way_out() {
+        for (name, content, said) in [
+            (
+                "a.csv",
+                &b"text,label\nx,1\ncaf\xe9,2\n"[..],
+                "error: a.csv:3: not UTF-8\nhelp: convert",
+            ),
+            (
+                "a.jsonl",
+                b"{\"a\": 1}\n\n{\"a\": \"caf\xe9\"}\n",
+                "a.jsonl:3: not UTF-8\nhelp: convert",
+            ),
+            ("a.csv", b"\xff\xfet\0e\0", "it is UTF-16"),
+            (
+                "a.csv",
+                b"text,label\nx,1\ny,2,3\n",
+                "error: a.csv:3: 3 fields where the first line has 2\nhelp: a text",
+            ),
+            (
+                "SMSSpamCollection",
+                b"ham\tGo on\nspam\tWin\n",
+                "its rows look separated by tabs: call it SMSSpamCollection.tsv",
+            ),
+            ("a.data", b"x;1\ny;2\n", "separated by `;`: call it a.csv"),
+            ("a.json", b"[{}]", "jq -c '.[]' a.json > a.jsonl"),
+            ("a.parquet", b"PAR1", "read_parquet"),
         ] {
-            let said = table(name, content).unwrap_err();
-            assert!(
-                said.starts_with(&format!(
-                    "error: {name}:3: not UTF-8\nhelp: convert it, for example with `iconv"
-                )),
-                "{said}"
-            );
+            let failure = table(name, content).unwrap_err();
+            assert!(failure.contains(said), "{name}: {failure}");
         }
-        assert!(table("a.csv", b"\xff\xfet\0e\0").unwrap_err().contains("it is UTF-16"));
-        assert!(
-            table("a.csv", b"text,label\nx,1\ny,2,3\n")
-                .unwrap_err()
-                .starts_with("error: a.csv:3: 3 fields where the first line has 2\nhelp: a text")
-        );
-    }
-
-    #[test]
-    fn a_file_of_another_format_is_told_how_it_becomes_one() {
-        let said = |name: &str, content: &str| table(name, content.as_bytes()).unwrap_err();
-        assert!(
-            said("SMSSpamCollection", "ham\tGo on\nspam\tWin\n")
-                .contains("its rows look separated by tabs: call it SMSSpamCollection.tsv")
-        );
-        assert!(said("a.data", "x;1\ny;2\n").contains("separated by `;`: call it a.csv"));
-        assert!(said("a.json", "[{}]").contains("jq -c '.[]' a.json > a.jsonl"));
-        assert!(said("a.parquet", "PAR1").contains("read_parquet"));
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_said_with_what_can() {
         let failure = read(Path::new("/nowhere/data.csv")).unwrap_err().to_string();
         assert!(
             failure.contains("/nowhere/data.csv") && failure.contains("help: give the path"),

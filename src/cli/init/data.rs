@@ -9,11 +9,11 @@ use super::columns::{self, Table, Why};
 use super::model::{self, Family, Pretrained};
 use super::study_file::{Task, TrainerStudy};
 use super::{InitArguments, Questions, as_named, asked_trials, name, parsed};
-use crate::arguments::TRAINER_TASKS;
 use crate::arguments::data_file::{shown_separator, usual_separator};
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
 use crate::report::wording::{count, one_line};
+use crate::study::suggestion::quoted;
 
 /// The endings of files that are read.
 const ENDINGS: [&str; 4] = ["csv", "tsv", "jsonl", "txt"];
@@ -72,7 +72,6 @@ pub fn of_data(
     if let Some(model) = &model {
         study.take_model(model)?;
     }
-    known(&study.task)?;
     for finding in &study.findings {
         console.say(finding);
     }
@@ -94,7 +93,7 @@ fn size(data: &Path) -> Result<u64, Failure> {
 }
 
 /// The file in a directory that is called after the training split, or the only one.
-fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
+pub fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
     let place = directory.display();
     if model::is_one(directory) {
         return Err(Failure::usage(format!("`{place}` holds a model, not data")).help(format!(
@@ -107,15 +106,12 @@ fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
     };
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(unread)? {
-        let path = entry.map_err(unread)?.path();
-        let is_data = path
-            .extension()
-            .and_then(|extension| extension.to_str())
-            .is_some_and(|extension| ENDINGS.contains(&extension));
-        if is_data && path.is_file() {
-            files.push(path);
-        }
+        files.push(entry.map_err(unread)?.path());
     }
+    files.retain(|path| {
+        let ending = path.extension().and_then(|extension| extension.to_str());
+        ending.is_some_and(|ending| ENDINGS.contains(&ending)) && path.is_file()
+    });
     files.sort();
     let stem = |path: &PathBuf| {
         path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_lowercase()
@@ -222,18 +218,12 @@ fn look(
     study: &mut TrainerStudy,
 ) -> Result<(), Failure> {
     let (text, label) = columns::guess(table);
-    let names = || {
-        table
-            .columns
-            .iter()
-            .map(|column| format!("`{}`", one_line(&column.name)))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let columns = || table.columns.iter().map(|column| column.name.as_str());
+    let names = || one_line(&quoted(columns()));
     let found = |named: &str| {
         table.column(named).ok_or_else(|| {
             Failure::usage(format!("`{}` has no column `{}`", data.display(), one_line(named)))
-                .help(format!("it has {}", names()))
+                .known(named, "it has", columns())
         })
     };
     // Why a column was taken, where nobody was asked.
@@ -310,25 +300,6 @@ fn look(
     study.findings.push(format!("task text-classification: one label per text{metric}"));
     study.task = Task::Classification { label: label.name.clone(), unbalanced };
     Ok(())
-}
-
-/// Whether the trainer of this version knows the task.
-fn known(task: &Task) -> Result<(), Failure> {
-    let name = match task {
-        Task::Classification { .. } => "text-classification",
-        Task::LanguageModeling => "language-modeling",
-    };
-    if TRAINER_TASKS.iter().any(|known| known.name == name) {
-        return Ok(());
-    }
-    Err(Failure::usage(format!(
-        "this data is for the task {name}, which the built-in trainer does \
-        not have yet"
-    ))
-    .help(
-        "`hpsearch list tasks` shows what it has; `--text` and `--label` name columns for \
-            text-classification",
-    ))
 }
 
 /// A file beside the training data that holds another split: `valid.csv`, or `reviews-test.csv`

@@ -34,6 +34,9 @@ pub struct Pretrained {
     longest: Option<u32>,
 }
 
+const IS_A_DIRECTORY: &str =
+    "a pretrained model is a directory with config.json, model.safetensors and tokenizer.json";
+
 /// Whether a directory holds a model.
 pub fn is_one(directory: &Path) -> bool {
     directory.join("config.json").is_file() || holds_weights(directory)
@@ -60,9 +63,7 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
         let help = if config::is_of_hub(model) && !directory.exists() {
             config::of_hub(model)
         } else {
-            "a pretrained model is a directory with config.json, model.safetensors and \
-             tokenizer.json"
-                .to_owned()
+            IS_A_DIRECTORY.to_owned()
         };
         return Err(Failure::usage(format!("`{}` {what}", one_line(model))).help(help));
     }
@@ -70,15 +71,8 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
         Failure::usage(format!("`{}` has no {what}", directory.display())).help(help)
     };
     let text = config::file::read_to_string(&directory.join("config.json")).map_err(|error| {
-        Failure::usage(format!(
-            "`{}` cannot be read: \
-            {error}",
-            directory.join("config.json").display()
-        ))
-        .help(
-            "a pretrained model is a directory with config.json, model.safetensors and \
-                tokenizer.json",
-        )
+        let file = directory.join("config.json");
+        Failure::usage(format!("`{}` cannot be read: {error}", file.display())).help(IS_A_DIRECTORY)
     })?;
     let described: Map<String, Value> = serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!(

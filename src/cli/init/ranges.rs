@@ -1,101 +1,14 @@
 //! Which options of a program are hyperparameters, and a range to search around what they are now.
 
 /// Parts of names that say where, how much or how fast, and not how well.
-const NOT_SEARCHED: [&str; 93] = [
-    "epoch",
-    "epochs",
-    "steps",
-    "iter",
-    "iters",
-    "iteration",
-    "iterations",
-    "seed",
-    "worker",
-    "workers",
-    "thread",
-    "threads",
-    "proc",
-    "procs",
-    "jobs",
-    "device",
-    "devices",
-    "gpu",
-    "gpus",
-    "cuda",
-    "cpu",
-    "cpus",
-    "port",
-    "host",
-    "rank",
-    "world",
-    "node",
-    "nodes",
-    "master",
-    "backend",
-    "log",
-    "logs",
-    "logging",
-    "eval",
-    "evaluation",
-    "save",
-    "saving",
-    "print",
-    "verbose",
-    "verbosity",
-    "debug",
-    "profile",
-    "path",
-    "paths",
-    "dir",
-    "directory",
-    "folder",
-    "file",
-    "files",
-    "filename",
-    "root",
-    "url",
-    "out",
-    "output",
-    "input",
-    "data",
-    "dataset",
-    "datasets",
-    "ckpt",
-    "checkpoint",
-    "checkpoints",
-    "resume",
-    "config",
-    "name",
-    "names",
-    "tag",
-    "tags",
-    "project",
-    "run",
-    "runs",
-    "id",
-    "version",
-    "interval",
-    "freq",
-    "frequency",
-    "every",
-    "cache",
-    "download",
-    "prefetch",
-    "timeout",
-    "patience",
-    "budget",
-    "trials",
-    "fold",
-    "folds",
-    "split",
-    "test",
-    "val",
-    "validation",
-    "classes",
-    "vocab",
-    "mode",
-    "task",
-];
+const NOT_SEARCHED: &str = "\
+    epoch epochs steps iter iters iteration iterations seed worker workers thread threads proc \
+    procs jobs device devices gpu gpus cuda cpu cpus port host rank world node nodes master \
+    backend log logs logging eval evaluation save saving print verbose verbosity debug profile \
+    path paths dir directory folder file files filename root url out output input data dataset \
+    datasets ckpt checkpoint checkpoints resume config name names tag tags project run runs id \
+    version interval freq frequency every cache download prefetch timeout patience budget trials \
+    fold folds split test val validation classes vocab mode task";
 /// Ends of names that are written as one word: `numworkers`, `outdir`.
 const ENDS: [&str; 8] = ["epochs", "epoch", "workers", "threads", "seed", "dir", "path", "file"];
 
@@ -112,10 +25,10 @@ fn parts(name: &str) -> Vec<String> {
 /// run, nor the machine.
 pub fn is_hyperparameter(option: &str) -> bool {
     let parts = parts(option);
-    let is = |words: &[&str]| parts.iter().any(|part| words.contains(&part.as_str()));
+    let is = |words: &str| parts.iter().any(|part| words.split(' ').any(|word| part == word));
     // How long the learning rate grows is one, though it is counted in steps.
-    is(&["warmup"])
-        || !(is(&NOT_SEARCHED)
+    is("warmup")
+        || !(is(NOT_SEARCHED)
             || parts.last().is_some_and(|last| ENDS.iter().any(|end| last.ends_with(end))))
 }
 
@@ -135,30 +48,21 @@ enum Meaning {
 }
 
 fn meaning(name: &str) -> Meaning {
-    let parts = parts(name);
-    let is = |words: &[&str]| {
-        parts.iter().any(|part| {
-            words
-                .iter()
-                .any(|word| part.trim_end_matches(|char: char| char.is_ascii_digit()) == *word)
-        })
-    };
+    let bare = |part: String| part.trim_end_matches(|char: char| char.is_ascii_digit()).to_owned();
+    let parts: Vec<String> = parts(name).into_iter().map(bare).collect();
+    let is = |words: &str| parts.iter().any(|part| words.split(' ').any(|word| part == word));
     let has = |part: &str| name.to_ascii_lowercase().contains(part);
-    if has("dropout")
-        || is(&["drop", "smoothing", "prob", "probability", "p", "ratio", "frac", "fraction"])
-    {
+    if has("dropout") || is("drop smoothing prob probability p ratio frac fraction") {
         Meaning::Share
-    } else if is(&["lr"]) || (is(&["learning"]) && is(&["rate"])) {
+    } else if is("lr") || (is("learning") && is("rate")) {
         Meaning::LearningRate
-    } else if is(&["momentum", "beta", "betas", "gamma", "discount", "ema", "rho"])
-        || has("momentum")
-    {
+    } else if is("beta betas gamma discount ema rho") || has("momentum") {
         Meaning::NearOne
-    } else if is(&["wd", "decay", "l", "reg", "regularization", "penalty"]) {
+    } else if is("wd decay l reg regularization penalty") {
         Meaning::Penalty
-    } else if is(&["batch", "hidden", "dim", "size", "unit", "units", "width", "channels", "bs"]) {
+    } else if is("batch hidden dim size unit units width channels bs") {
         Meaning::Size
-    } else if is(&["rate"]) {
+    } else if is("rate") {
         Meaning::Share
     } else {
         Meaning::Unknown
@@ -188,13 +92,10 @@ pub fn around(option: &str, value: &str, kind: Option<&str>) -> Option<String> {
         _ if float == 0.0 => "{ float = [0.0, 0.5] }".to_owned(),
         // Ten times as much, or as little, would be no number any more.
         _ if !(1e-300..1e300).contains(&float) => return None,
-        Meaning::LearningRate | Meaning::Penalty => {
-            logarithmic(float, if float < 1.0 { 1.0 } else { f64::INFINITY })
-        }
+        Meaning::LearningRate | Meaning::Penalty => logarithmic(float),
         _ if (0.99..1.0).contains(&float) => "{ float = [0.9, 0.9999] }".to_owned(),
         _ if (0.5..1.0).contains(&float) => "{ float = [0.5, 0.999] }".to_owned(),
-        // What is below one may be a share of something, of which there is no more than all.
-        _ => logarithmic(float, if float < 1.0 { 1.0 } else { f64::INFINITY }),
+        _ => logarithmic(float),
     })
 }
 
@@ -216,13 +117,11 @@ pub fn of_kind(option: &str, kind: &str) -> Option<String> {
     Some(range.to_owned())
 }
 
-/// From a tenth to ten times as much, at most `most`.
-fn logarithmic(float: f64, most: f64) -> String {
-    format!(
-        "{{ float = [{}, {}], log = true }}",
-        short(float / 10.0),
-        short((float * 10.0).min(most))
-    )
+/// From a tenth to ten times as much. What is below one may be a share of something, of which there
+/// is no more than all.
+fn logarithmic(float: f64) -> String {
+    let high = if float < 1.0 { (float * 10.0).min(1.0) } else { float * 10.0 };
+    format!("{{ float = [{}, {}], log = true }}", short(float / 10.0), short(high))
 }
 
 /// With three digits: a range around a guess has no more.
@@ -238,40 +137,15 @@ mod tests {
 
     #[test]
     fn paths_seeds_lengths_and_machines_are_no_hyperparameters() {
-        for option in [
-            "--epochs",
-            "--num-epochs",
-            "--n_epochs",
-            "--nepochs",
-            "--max_steps",
-            "--seed",
-            "--manualSeed",
-            "--num-workers",
-            "--numworkers",
-            "--data",
-            "--data-dir",
-            "--outdir",
-            "--output_path",
-            "--log-interval",
-            "--save-every",
-            "--gpu",
-            "--local_rank",
-            "--run-name",
-            "--val-split",
-        ] {
+        let not_searched = "--epochs --num-epochs --n_epochs --nepochs --max_steps --seed \
+            --manualSeed --num-workers --numworkers --data --data-dir --outdir --output_path \
+            --log-interval --save-every --gpu --local_rank --run-name --val-split";
+        for option in not_searched.split_whitespace() {
             assert!(!is_hyperparameter(option), "{option}");
         }
-        for option in [
-            "--lr",
-            "--dropout",
-            "--batch-size",
-            "--hidden-dim",
-            "--warmup-steps",
-            "--criterion",
-            "--logit-scale",
-            "--step-size",
-            "--optimizer",
-        ] {
+        let searched = "--lr --dropout --batch-size --hidden-dim --warmup-steps --criterion \
+            --logit-scale --step-size --optimizer";
+        for option in searched.split_whitespace() {
             assert!(is_hyperparameter(option), "{option}");
         }
     }

@@ -106,25 +106,10 @@ pub fn look(words: &[String], directory: &Path) -> Script {
 
 /// Which way a metric of this name gets better; most losses have a telling name.
 pub fn direction(metric: &str) -> Direction {
-    const UP: &[&str] = &[
-        "acc",
-        "f1",
-        "auc",
-        "score",
-        "reward",
-        "bleu",
-        "rouge",
-        "precision",
-        "recall",
-        "r2",
-        "map",
-        "ndcg",
-        "return",
-        "psnr",
-        "iou",
-    ];
+    const UP: &str = "\
+    acc f1 auc score reward bleu rouge precision recall r2 map ndcg return psnr iou";
     let metric = metric.to_ascii_lowercase();
-    if UP.iter().any(|word| metric.contains(word)) {
+    if UP.split(' ').any(|word| metric.contains(word)) {
         Direction::Maximize
     } else {
         Direction::Minimize
@@ -151,28 +136,20 @@ fn given(words: &[String], declared: &[Declared]) -> (Vec<String>, Vec<Searched>
     let (mut run, mut space) = (Vec::new(), Vec::new());
     let mut before: Option<&str> = None;
     for word in words {
-        if let Some((option, range)) =
-            before.take().and_then(|option| Some((option, range(option, word)?)))
-        {
+        let behind = before.take().map(|option| (option, word.as_str(), String::new()));
+        let within = word.split_once('=').filter(|(option, _)| is_searched(option));
+        let within = within.map(|(option, value)| (option, value, format!("{option}=")));
+        let found = [behind, within]
+            .into_iter()
+            .flatten()
+            .find_map(|(option, value, begin)| Some((option, value, begin, range(option, value)?)));
+        if let Some((option, value, begin, range)) = found {
             let name = another(name_of(option), &space);
-            run.push(format!("{{{name}}}"));
-            space.push(Searched { name, range, default: Some(word.clone()) });
-            continue;
-        }
-        match word
-            .split_once('=')
-            .filter(|(option, _)| is_searched(option))
-            .map(|(option, value)| (option, value, range(option, value)))
-        {
-            Some((option, value, Some(range))) => {
-                let name = another(name_of(option), &space);
-                run.push(format!("{option}={{{name}}}"));
-                space.push(Searched { name, range, default: Some(value.to_owned()) });
-            }
-            _ => {
-                run.push(as_it_is(word));
-                before = Some(word.as_str()).filter(|word| is_searched(word));
-            }
+            run.push(format!("{begin}{{{name}}}"));
+            space.push(Searched { name, range, default: Some(value.to_owned()) });
+        } else {
+            run.push(as_it_is(word));
+            before = Some(word.as_str()).filter(|word| is_searched(word));
         }
     }
     (run, space)
@@ -337,11 +314,8 @@ mod tests {
     }
 
     fn ranges(script: &Script) -> Vec<(&str, &str)> {
-        script
-            .space
-            .iter()
-            .map(|searched| (searched.name.as_str(), searched.range.as_str()))
-            .collect()
+        let searched = script.space.iter();
+        searched.map(|searched| (searched.name.as_str(), searched.range.as_str())).collect()
     }
 
     #[test]
@@ -355,25 +329,12 @@ mod tests {
 
     #[test]
     fn numbers_on_the_command_line_become_parameters() {
-        let script = looked(
-            "python train.py --lr 0.01 --num-layers=2 --epochs 9 --name x --dropout 0.0",
-            "",
-        );
+        let command = "python train.py --lr 0.01 --num-layers=2 --epochs 9 --name x --dropout 0.0";
+        let script = looked(command, "");
         assert_eq!(
-            script.run,
-            [
-                "python",
-                "train.py",
-                "--lr",
-                "{lr}",
-                "--num-layers={num_layers}",
-                "--epochs",
-                "9",
-                "--name",
-                "x",
-                "--dropout",
-                "{dropout}"
-            ]
+            script.run.join(" "),
+            "python train.py --lr {lr} --num-layers={num_layers} --epochs 9 --name x --dropout \
+             {dropout}"
         );
         let expected = [
             ("lr", "{ float = [1e-3, 1e-1], log = true }"),
@@ -407,10 +368,8 @@ print(f'@hpsearch {{"step": {step}, "val_acc": {acc}}}')
             ]
         );
         assert_eq!(script.run[2..4], ["--learning-rate", "{learning_rate}"]);
-        assert_eq!(
-            (script.metric.as_deref(), direction("val_acc")),
-            (Some("val_acc"), Direction::Maximize)
-        );
+        assert_eq!(script.metric.as_deref(), Some("val_acc"));
+        assert_eq!(direction("val_acc"), Direction::Maximize);
     }
 
     #[test]
@@ -424,29 +383,13 @@ parser.add_argument("--batch-size", type=int, choices=[16, 32])
 parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--data-dir", default="data")
 "#;
-        let script = looked(
-            "python3 train.py -l 0.01 --optimizer sgd --momentum 0.8 --batch-size=32 --epochs 5 \
-             --data-dir d",
-            source,
-        );
+        let command = "python3 train.py -l 0.01 --optimizer sgd --momentum 0.8 --batch-size=32 \
+            --epochs 5 --data-dir d";
+        let script = looked(command, source);
         assert_eq!(
-            script.run[2..],
-            [
-                "-l",
-                "{l}",
-                "--optimizer",
-                "{optimizer}",
-                "--momentum",
-                "{momentum}",
-                "--batch-size={batch_size}",
-                "--epochs",
-                "5",
-                "--data-dir",
-                "d"
-            ]
-            .into_iter()
-            .chain(["--dropout", "{dropout}"])
-            .collect::<Vec<_>>()
+            script.run[2..].join(" "),
+            "-l {l} --optimizer {optimizer} --momentum {momentum} --batch-size={batch_size} \
+             --epochs 5 --data-dir d --dropout {dropout}"
         );
         let expected = [
             ("l", "{ float = [1e-3, 1e-1], log = true }"),
@@ -465,25 +408,20 @@ parser.add_argument("--data-dir", default="data")
 
     #[test]
     fn the_metric_is_the_first_key_that_is_no_step() {
-        let metric = |line: &str| metric(line);
-        assert_eq!(
-            metric("print('@hpsearch', json.dumps({'step': n, 'loss': loss}))").as_deref(),
-            Some("loss")
-        );
-        assert_eq!(
-            metric("echo \"@hpsearch {\\\"step\\\": 1, \\\"score\\\": $s}\"").as_deref(),
-            Some("score")
-        );
-        assert_eq!(metric("print('step:', 1)"), None);
+        for (line, found) in [
+            ("print('@hpsearch', json.dumps({'step': n, 'loss': loss}))", Some("loss")),
+            ("echo \"@hpsearch {\\\"step\\\": 1, \\\"score\\\": $s}\"", Some("score")),
+            ("print('step:', 1)", None),
+        ] {
+            assert_eq!(metric(line).as_deref(), found, "{line}");
+        }
     }
 
     #[test]
     fn a_script_that_says_nothing_leaves_everything_open() {
         let script = looked("python3 train.py", "print('hello')");
-        assert_eq!(
-            (script.space.len(), script.metric, script.run),
-            (0, None, vec!["python3".to_owned(), "train.py".to_owned()])
-        );
+        assert!(script.space.is_empty() && script.metric.is_none());
+        assert_eq!(script.run, ["python3", "train.py"]);
         assert_eq!(direction("eval_loss"), Direction::Minimize);
     }
 }

@@ -2,7 +2,7 @@
 //! there.
 
 use super::script::Script;
-use crate::report::wording::{one_line, toml_key, toml_text, width};
+use crate::report::wording::{one_line, toml_key, toml_text as quoted, width};
 use crate::study::metric::Direction;
 
 /// A study of the built-in trainer.
@@ -84,10 +84,6 @@ fn aligned(text: &str) -> String {
     text.split("\n\n").map(paragraph).collect::<Vec<_>>().join("\n")
 }
 
-fn quoted(text: &str) -> String {
-    toml_text(text)
-}
-
 impl TrainerStudy {
     /// The study file.
     pub fn text(&self) -> String {
@@ -100,6 +96,15 @@ impl TrainerStudy {
             }
             Task::LanguageModeling => ("eval_loss", "minimize", "\u{1}or eval_perplexity"),
         };
+        let (step, first) = match self.task {
+            Task::LanguageModeling => (
+                "step = \"step\"\u{1}reports are counted in optimiser steps\n",
+                "min_resource = 100\u{1}steps before the first judgement\n",
+            ),
+            Task::Classification { .. } => {
+                ("", "min_resource = 1\u{1}epochs before the first judgement\n")
+            }
+        };
         let findings: String =
             self.findings.iter().map(|finding| format!("# {}\n", one_line(finding))).collect();
         aligned(&format!(
@@ -111,26 +116,18 @@ impl TrainerStudy {
              [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"auto\"\n\n\
              [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"asha\"\n{}reduction_factor = 3\u{1}the best third continues\n\
              rung_factor = 2\u{1}and is judged again after twice as long\n\
-             rank_by = \"end\"\u{1}by the end to expect, once other trials tell it\n\n\
+             rank_by = \"forecast\"\u{1}by a forecast of the final value, once there is one\n\n\
              # [devices]\n# use = [\"cpu\"]\u{1}default: the GPUs if there are any, else the \
              CPU\n\n\
              # [export]\u{1}the best model, written when the study ends\n# dir = \"model\"\n# \
              on_finish = true\n",
             quoted(&self.name),
-            if self.task == Task::LanguageModeling {
-                "step = \"step\"\u{1}reports are counted in optimiser steps\n"
-            } else {
-                ""
-            },
+            step,
             self.trials,
             self.data(),
             self.trainer(),
             self.space(),
-            if self.task == Task::LanguageModeling {
-                "min_resource = 100\u{1}steps before the first judgement\n"
-            } else {
-                "min_resource = 1\u{1}epochs before the first judgement\n"
-            },
+            first,
         ))
     }
 
@@ -193,14 +190,16 @@ impl TrainerStudy {
         }
         match self.task {
             Task::Classification { .. } => format!(
-                "[trainer]\u{1}fixed arguments, by Hugging Face's names\ntask = \"text-classification\"\nnum_train_epochs = {}\nlr_scheduler_type = \"linear\"\n",
+                "{TITLE}task = \"text-classification\"\nnum_train_epochs = {}\n\
+                 lr_scheduler_type = \"linear\"\n",
                 if self.rows > 20_000 { 3 } else { 9 }
             ),
-            Task::LanguageModeling => "[trainer]\u{1}fixed arguments, by Hugging Face's \
-                names\ntask = \"language-modeling\"\n\
-                 model.tokenizer = \"chars\"\nmax_steps = 1000\neval_strategy = \"steps\"\neval_steps = 100\nlogging_steps = 100\n\
-                 per_device_train_batch_size = 12\nmodel.hidden_size = 128\nmodel.num_heads = 4\n"
-                .to_owned(),
+            Task::LanguageModeling => format!(
+                "{TITLE}task = \"language-modeling\"\nmodel.tokenizer = \"chars\"\n\
+                 max_steps = 1000\neval_strategy = \"steps\"\neval_steps = 100\n\
+                 logging_steps = 100\nper_device_train_batch_size = 12\n\
+                 model.hidden_size = 128\nmodel.num_heads = 4\n"
+            ),
         }
     }
 

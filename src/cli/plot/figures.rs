@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::report::table::{Align, Column};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::{one_line, param};
 use crate::storage::{Curve, Outcome};
 use crate::study::metric::Score;
@@ -49,14 +49,12 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Chart<'static> {
     let pruned = outcomes.iter().filter(|outcome| outcome.state == TrialState::Pruned);
     let pruned: Vec<(f64, f64)> =
         pruned.filter_map(|outcome| Some((whole(outcome.number.0), outcome.last_value?))).collect();
+    let score = |value: f64| Score::new(spec.direction(), value);
     let mut best: Vec<(f64, f64)> = Vec::new();
     for (number, value) in points.iter().filter(|(_, value)| !value.is_nan()) {
-        let score = |value: f64| Score::new(spec.direction(), value);
-        let better = best.last().is_none_or(|(_, before)| score(*value) < score(*before));
-        best.push((
-            *number,
-            if better { *value } else { best.last().map_or(*value, |(_, before)| *before) },
-        ));
+        let before = best.last().map(|(_, before)| *before);
+        let so_far = before.filter(|before| score(*before) <= score(*value)).unwrap_or(*value);
+        best.push((*number, so_far));
     }
     let lowest = best.last().map(|(_, value)| *value);
     let metric = &spec.objective().metric;
@@ -239,46 +237,36 @@ pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Chart<'s
 
 /// The ends of the axes of [`parallel`], as a table.
 pub fn parallel_axes(spec: &StudySpec) -> Vec<Column> {
-    let dimensions = spec.space.dimensions();
-    let cells = |cell: &dyn Fn(&Dimension) -> String, last: &str| {
-        dimensions.iter().map(cell).chain([last.to_owned()]).collect::<Vec<_>>()
+    let choice = |value: Option<&Value>| value.map_or_else(String::new, param);
+    let axis = |dimension: &Dimension| {
+        let (low, high, scale) = match &dimension.distribution {
+            Distribution::Float { low, high, scale, .. } => {
+                (param(&(*low).into()), param(&(*high).into()), Some(*scale))
+            }
+            Distribution::Int { low, high, scale, .. } => {
+                (low.to_string(), high.to_string(), Some(*scale))
+            }
+            Distribution::Choice { choices } => {
+                (choice(choices.first()), choice(choices.last()), None)
+            }
+        };
+        let scale = match (scale, &dimension.distribution) {
+            (Some(Scale::Log), _) => "log".to_owned(),
+            (None, Distribution::Choice { choices }) => {
+                choices.iter().map(param).collect::<Vec<_>>().join(", ")
+            }
+            _ => "linear".to_owned(),
+        };
+        [dimension.name.clone(), low, high, scale]
     };
-    let ends = |dimension: &Dimension| match &dimension.distribution {
-        Distribution::Float { low, high, .. } => {
-            (param(&Value::Float(*low)), param(&Value::Float(*high)))
-        }
-        Distribution::Int { low, high, .. } => (low.to_string(), high.to_string()),
-        Distribution::Choice { choices } => (
-            choices.first().map_or_else(String::new, param),
-            choices.last().map_or_else(String::new, param),
-        ),
-    };
-    let scale = |dimension: &Dimension| match &dimension.distribution {
-        Distribution::Float { scale: Scale::Log, .. }
-        | Distribution::Int { scale: Scale::Log, .. } => "log".to_owned(),
-        Distribution::Choice { choices } => {
-            choices.iter().map(param).collect::<Vec<_>>().join(", ")
-        }
-        _ => "linear".to_owned(),
-    };
-    vec![
-        Column::new(
-            "axis",
-            Align::Left,
-            cells(&|dimension| one_line(&dimension.name), &one_line(&spec.objective().metric)),
-        ),
-        Column::new(
-            "low",
-            Align::Left,
-            cells(&|dimension| one_line(&ends(dimension).0), "worst shown"),
-        ),
-        Column::new("high", Align::Left, cells(&|dimension| one_line(&ends(dimension).1), "best")),
-        Column::new(
-            "scale",
-            Align::Left,
-            cells(&|dimension| one_line(&scale(dimension)), "linear"),
-        ),
-    ]
+    let value = [&spec.objective().metric, "worst shown", "best", "linear"].map(str::to_owned);
+    let rows: Vec<[String; 4]> = spec.space.dimensions().iter().map(axis).chain([value]).collect();
+    Columns::of(&rows)
+        .left("axis", |row| one_line(&row[0]))
+        .left("low", |row| one_line(&row[1]))
+        .left("high", |row| one_line(&row[2]))
+        .left("scale", |row| one_line(&row[3]))
+        .end()
 }
 
 #[cfg(test)]

@@ -5,26 +5,23 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::super::OutputForm;
-use super::super::console::Console;
-use super::super::exit::{Exit, Failure};
-use super::super::lineage::{self, Made, MadeJson};
-use super::super::trial_json::{TrialJson, VERSION};
 use crate::app::find;
 use crate::arguments::RowsAtOnce;
+use crate::cli::lineage::{self, Made, MadeJson};
+use crate::cli::trial_json::TrialJson;
+use crate::cli::{Console, Exit, Failure};
 use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
 use crate::report::wording::{count, duration, micros, number, one_line, param, remarked};
 use crate::storage::{Remarked, StorageReader, StudySummary};
 use crate::study::event::Seq;
+use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
 use crate::study::statistics::Sample;
 use crate::study::trial::{Origin, Trial, TrialNumber};
 
 #[derive(Serialize)]
-struct Answer<'a> {
-    version: u32,
-    study: &'a str,
+struct Answer {
     trial: TrialJson,
     configuration: u64,
     seed: u64,
@@ -38,7 +35,7 @@ struct Answer<'a> {
 #[derive(Serialize)]
 struct RemarkJson {
     attempt: u32,
-    kind: &'static str,
+    kind: RemarkKind,
     count: u64,
     text: String,
 }
@@ -50,8 +47,7 @@ struct MemoryJson {
     by_its_arguments: RowsAtOnce,
 }
 
-/// Prints a trial of `study`; with `changes` only what was changed in the code since its commit, as
-/// `git apply` takes it.
+/// Prints a trial of `study`.
 pub fn show(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -64,20 +60,21 @@ pub fn show(
     let remarks = Remarked::taken_together(reader.remarks(study.id, number, Seq::default())?.0);
     match form {
         Form::Changes => changes(reader, study, number, &made, console)?,
-        Form::Whole(OutputForm::Json) => console.json(&Answer {
-            version: VERSION,
-            study: &study.spec.name,
-            trial: TrialJson::from(&trial),
-            configuration: trial.origin.configuration().unwrap_or(number).0,
-            seed: seed_of(SeedTree::new(study.spec.seed), &trial),
-            memory: memory(study, &trial, &made).map(|memory| MemoryJson {
-                rows_at_once: memory.rows(),
-                by_its_arguments: memory.usual,
-            }),
-            attempts: made.iter().map(MadeJson::from).collect(),
-            remarks: remarks.into_iter().map(RemarkJson::from).collect(),
-        })?,
-        Form::Whole(OutputForm::Text) => print(reader, study, &trial, &made, &remarks, console)?,
+        Form::Json => {
+            let answer = Answer {
+                trial: TrialJson::from(&trial),
+                configuration: trial.origin.configuration().unwrap_or(number).0,
+                seed: seed_of(SeedTree::new(study.spec.seed), &trial),
+                memory: memory(study, &trial, &made).map(|memory| MemoryJson {
+                    rows_at_once: memory.rows(),
+                    by_its_arguments: memory.usual,
+                }),
+                attempts: made.iter().map(MadeJson::from).collect(),
+                remarks: remarks.into_iter().map(RemarkJson::from).collect(),
+            };
+            return console.json(Some(&study.spec.name), &answer);
+        }
+        Form::Text => print(reader, study, &trial, &made, &remarks, console)?,
     }
     Ok(Exit::Done)
 }
@@ -85,9 +82,11 @@ pub fn show(
 /// What of a trial is shown.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
-    /// The trial.
-    Whole(OutputForm),
-    /// What was changed in the code.
+    /// The trial, for people.
+    Text,
+    /// The trial, as JSON.
+    Json,
+    /// What was changed in the code since its commit, as `git apply` takes it.
     Changes,
 }
 
@@ -125,7 +124,7 @@ impl From<Remarked> for RemarkJson {
     fn from(remark: Remarked) -> Self {
         RemarkJson {
             attempt: remark.attempt.0,
-            kind: remark.kind.as_str(),
+            kind: remark.kind,
             count: remark.count,
             text: remark.text,
         }

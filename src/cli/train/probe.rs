@@ -8,10 +8,9 @@ use serde_json::Value as Json;
 
 use crate::app::train_once::look;
 use crate::arguments::Probe;
-use crate::cli::console::Console;
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::picture::{self, Size};
+use crate::cli::drawing::{self, Size};
 use crate::cli::waiting::listener;
+use crate::cli::{Console, Exit, Failure};
 use crate::export::Recipe;
 use crate::report::wording::number;
 use crate::runner::protocol::{Job, TrainJob};
@@ -143,8 +142,8 @@ fn draw(
         series: lines.into_iter().map(series).collect(),
         empty: "no step was made",
     };
-    let size = Size { width: u16::try_from(console.columns()).unwrap_or(u16::MAX), height: 16 };
-    picture::print(&mut console.out, &chart, size, console.look)?;
+    let size = Size { width: console.columns(), height: 16 };
+    drawing::print(&mut console.out, &chart, size, console.look)?;
     Ok(())
 }
 

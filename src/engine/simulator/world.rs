@@ -9,7 +9,7 @@ use crate::engine::concurrency::{Load, TrialLoad};
 use crate::engine::{Assignment, Effect, Engine, Input, Outcome};
 use crate::study::decision::Decision;
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event, Request};
+use crate::study::event::{AttemptEnd, Event, Request, StudyEvent};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::spec::{FailureCause, Program};
@@ -115,7 +115,7 @@ impl<'a> World<'a> {
             let deadline =
                 self.engine.deadline().map(|deadline| moved(deadline, -self.clock_error()));
             match (next, deadline) {
-                (None, None) => match self.next_request() {
+                (None, None) => match self.requests_after(u64::MAX).next() {
                     Some((id, request)) => inputs = vec![Input::Request { id, request }],
                     None => {
                         return Outcome::Broken("nothing is due, and it is not over".to_owned());
@@ -139,21 +139,20 @@ impl<'a> World<'a> {
     fn requests_due(&mut self) -> Vec<(i64, Request)> {
         let trials = &self.engine.view().trials;
         let points: u64 = trials.iter().map(|trial| trial.curve.len() as u64).sum();
-        let all = (0..).zip(&self.simulation.requests);
-        let due = all.filter(|(id, (after, _))| *after <= points && self.asked.insert(*id));
-        due.map(|(id, (_, request))| (id, request.clone())).collect()
+        self.requests_after(points).collect()
     }
 
-    fn next_request(&mut self) -> Option<(i64, Request)> {
-        let waiting = (0..).zip(&self.simulation.requests).find(|(id, _)| !self.asked.contains(id));
-        let (id, request) = waiting.map(|(id, (_, request))| (id, request.clone()))?;
-        self.asked.insert(id);
-        Some((id, request))
+    /// Those that nobody has heard, and that may be asked once there are so many points.
+    fn requests_after(&mut self, points: u64) -> impl Iterator<Item = (i64, Request)> {
+        let simulation = self.simulation;
+        let all = (0..).zip(&simulation.requests);
+        let due = all.filter(move |(id, (after, _))| *after <= points && self.asked.insert(*id));
+        due.map(|(id, (_, request))| (id, request.clone()))
     }
 
     fn note_served(&mut self, events: &[Event]) {
         self.asked.extend(events.iter().filter_map(|event| match event {
-            Event::RequestServed { id, .. } => Some(*id),
+            Event::Study(StudyEvent::RequestServed { id, .. }) => Some(*id),
             _ => None,
         }));
     }

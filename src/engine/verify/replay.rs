@@ -7,7 +7,7 @@ use crate::engine::{Engine, EngineError};
 use crate::pruners::Promotion;
 use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, FinalistsEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::params::Params;
 use crate::study::spec::{Program, StudySpec};
 use crate::study::state::StudyState;
@@ -35,7 +35,7 @@ impl Replay {
         // The budget of a specification has what was added before it, and nothing of what was added
         // later.
         for (seq, _, event) in journal {
-            if let Event::BudgetExtended { by } = event
+            if let Event::Study(StudyEvent::BudgetExtended { by }) = event
                 && *seq <= *since
                 && journal.get(index).is_some_and(|entry| entry.0 <= *seq)
             {
@@ -68,8 +68,10 @@ impl Replay {
             let is_judged = self.is_judged(event);
             self.engine.apply(event);
             match event {
-                Event::BudgetExtended { by } => self.engine.spec.budget.extend(*by),
-                Event::Reported { trial, step, .. } if is_judged => {
+                Event::Study(StudyEvent::BudgetExtended { by }) => {
+                    self.engine.spec.budget.extend(*by)
+                }
+                Event::Trial(trial, TrialEvent::Reported { step, .. }) if is_judged => {
                     verified.verdicts += 1;
                     let stored = stored_verdict(next, *trial, *step);
                     let now = self.engine.judge(*trial, *step);
@@ -94,19 +96,22 @@ impl Replay {
     ) -> Option<Found> {
         let view = &self.engine.view;
         let found = match event {
-            Event::TrialCreated { params, origin, .. } => {
+            Event::Trial(_, TrialEvent::Created { params, origin, .. }) => {
                 let now = self.proposal(params, origin)?;
                 verified.proposals += u64::from(now.is_ok());
                 return now.err().map(|now| ("proposal", proposal_in_words(params, origin), now));
             }
-            Event::TrialQueued { trial, until, reason } if self.is_promotion(*trial, next) => {
+            Event::Trial(trial, TrialEvent::Queued { until, reason })
+                if self.is_promotion(*trial, next) =>
+            {
                 verified.promotions += 1;
                 let now = promotion(&self.engine, *trial, *until).err()?;
                 ("promotion", promotion_in_words(*until, reason), now)
             }
-            Event::TrialFinished { trial, state: TrialState::Complete, value, .. }
-                if self.engine.spec.program != Program::Inline =>
-            {
+            Event::Trial(
+                trial,
+                TrialEvent::Finished { state: TrialState::Complete, value, .. },
+            ) if self.engine.spec.program != Program::Inline => {
                 let reported = view.trial(*trial).and_then(|trial| view.value_of(trial));
                 verified.values += 1;
                 // NaN is a value, and zero is zero whatever its sign.
@@ -120,17 +125,17 @@ impl Replay {
                 return (!is_same).then(|| ("value", words(*value), words(reported)));
             }
             // Of stores that did not keep it there is nothing to compare.
-            Event::AttemptStarted { trial, rows_at_once: Some(stored), .. } => {
+            Event::Trial(trial, TrialEvent::AttemptStarted { rows_at_once: Some(stored), .. }) => {
                 let halving = view.trial(*trial).and_then(|trial| self.engine.halving_of(trial));
                 let now = halving.map(|halving| halving.rows().train as u64);
                 ("rows", rows_in_words(Some(*stored)), rows_in_words(now))
             }
-            Event::FinalistsChosen { finalists } => {
+            Event::Finalists(FinalistsEvent::Chosen { finalists }) => {
                 verified.race_steps += 1;
                 let best = best_configurations(&self.engine.spec, view);
                 ("race", finalists_in_words(finalists), finalists_in_words(&best))
             }
-            Event::FinalistDropped { .. } | Event::FinalistWon { .. } => {
+            Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Won { .. }) => {
                 verified.race_steps += 1;
                 let now = match standing(view) {
                     Standing::Events(events) if events.contains(event) => return None,
@@ -182,13 +187,15 @@ impl Replay {
     fn is_promotion(&self, number: TrialNumber, next: Option<&Entry>) -> bool {
         let trial = self.engine.view.trial(number);
         trial.is_some_and(Trial::waits_for_its_pruner)
-            && !matches!(next, Some((_, _, Event::RequestServed { .. })))
+            && !matches!(next, Some((_, _, Event::Study(StudyEvent::RequestServed { .. }))))
     }
 
     /// Whether a pruner has a say at this report: not at a step that was reported before, nor past
     /// the trial's end.
     fn is_judged(&self, event: &Event) -> bool {
-        let Event::Reported { trial, step, metrics, .. } = event else { return false };
+        let Event::Trial(trial, TrialEvent::Reported { step, metrics, .. }) = event else {
+            return false;
+        };
         let Some(trial) = self.engine.view.trial(*trial) else { return false };
         let counts = metrics.get(&self.engine.spec.objective().metric).is_some();
         counts && Judged::of(trial, *step) == Judged::Now
@@ -198,7 +205,7 @@ impl Replay {
 /// The verdict that the journal has about a report: the event after it.
 fn stored_verdict(next: Option<&Entry>, trial: TrialNumber, step: u64) -> Decision {
     match next {
-        Some((_, _, Event::Decided { trial: about, step: at, verdict }))
+        Some((_, _, Event::Trial(about, TrialEvent::Decided { step: at, verdict })))
             if (*about, *at) == (trial, step) =>
         {
             verdict.clone()
@@ -209,18 +216,19 @@ fn stored_verdict(next: Option<&Entry>, trial: TrialNumber, step: u64) -> Decisi
 
 /// Whether a pruner promotes the trial to that step; otherwise what it does.
 fn promotion(engine: &Engine, number: TrialNumber, stored: Option<u64>) -> Result<(), String> {
-    let promoted = engine.promotion(|pruner, ask, rng| pruner.promote(ask, rng));
-    let concluded = || engine.promotion(|pruner, ask, _| pruner.conclude(ask));
-    let is_same = |found: &Option<Promotion>| matches!(found, Some(Promotion::Resume { trial, until, .. }) if (*trial, *until) == (number, stored));
+    let promoted = engine.promotion(|pruner, history| pruner.promote(history));
+    let concluded = || engine.promotion(|pruner, history| pruner.conclude(history));
+    let is_same = |found: &Option<Promotion>| {
+        found.as_ref().is_some_and(|found| (found.trial, found.until) == (number, stored))
+    };
     if is_same(&promoted) || is_same(&concluded()) {
         return Ok(());
     }
     Err(match promoted.or_else(concluded) {
         None => "nothing continues".to_owned(),
-        Some(Promotion::Resume { trial, until, reason }) => {
+        Some(Promotion { trial, until, reason }) => {
             format!("trial {trial}, {}", promotion_in_words(until, &reason.to_string()))
         }
-        Some(Promotion::Clone { from, reason, .. }) => format!("trial {from}, {reason}"),
     })
 }
 
@@ -253,8 +261,10 @@ fn finalists_in_words(finalists: &[TrialNumber]) -> String {
 
 fn race_in_words(events: &[Event]) -> String {
     let words = |event: &Event| match event {
-        Event::FinalistDropped { trial, reason } => format!("trial {trial} leaves: {reason}"),
-        Event::FinalistWon { trial, reason, sample } => {
+        Event::Finalists(FinalistsEvent::Dropped { trial, reason }) => {
+            format!("trial {trial} leaves: {reason}")
+        }
+        Event::Finalists(FinalistsEvent::Won { trial, reason, sample }) => {
             format!("trial {trial} wins with a mean of {}: {reason}", sample.mean)
         }
         other => serde_json::to_string(other).unwrap_or_default(),

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Difference, Entry};
 use crate::config;
-use crate::storage::memory::{attempts_of, runners_of};
+use crate::storage::journal::{attempts_of, runners_of};
 use crate::storage::{Attempt, OutcomeCursor, StorageError, StorageReader, StoredRunner, StudyId};
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, Seq, StudyEvent, TrialEvent};
 use crate::study::spec::StudySpec;
 use crate::study::state::{StudyState, continues};
 use crate::study::step::StepUnit;
@@ -266,14 +266,14 @@ pub fn hold_tables(
             return Ok(found(seq, None, empty, told));
         }
     }
-    if let Some(difference) = super::misplaced(journal) {
-        return Ok(Some(difference));
-    }
-    if let Some(difference) = specification(seq, &stored.spec, objectives, revisions, journal) {
-        return Ok(Some(difference));
+    let before = super::misplaced(journal)
+        .or_else(|| specification(seq, &stored.spec, objectives, revisions, journal));
+    if before.is_some() {
+        return Ok(before);
     }
     let mut folded = StudyState::new(&stored.spec);
     journal.iter().for_each(|(_, at, event)| folded.apply(*at, event));
+    let mut comparison = Comparison { seq, first: None };
     for outcome in reader.outcomes(study, OutcomeCursor::default())?.0 {
         let last = |last: Option<(u64, f64)>| {
             let mut facts = Facts::default();
@@ -283,9 +283,7 @@ pub fn hold_tables(
         };
         let stored = outcome.last_step.map(|step| (step, outcome.last_value.unwrap_or(f64::NAN)));
         let told = folded.trial(outcome.number).and_then(Trial::last);
-        if let Some(difference) = found(seq, Some(outcome.number), last(stored), last(told)) {
-            return Ok(Some(difference));
-        }
+        comparison.hold(Some(outcome.number), last(stored), last(told));
     }
     let mut told = reports_of(journal);
     for trial in &folded.trials {
@@ -296,9 +294,7 @@ pub fn hold_tables(
         for ((metric, step), value) in told.remove(&trial.number).unwrap_or_default() {
             own.add("report", format!("{metric} at step {step}"), "value", number(value));
         }
-        if let Some(difference) = found(seq, Some(trial.number), stored, own) {
-            return Ok(Some(difference));
-        }
+        comparison.hold(Some(trial.number), stored, own);
     }
     let mut told = attempts_of(journal);
     let mut stored: BTreeMap<_, Attempt> =
@@ -311,19 +307,31 @@ pub fn hold_tables(
             let runner = |attempt: &Attempt| attempt.runner.filter(|_| keeps_runner);
             attempt.map_or_else(Facts::default, |attempt| of_attempt(&attempt, runner(&attempt)))
         };
-        if let Some(difference) = found(seq, Some(key.0), facts(stored), facts(told)) {
-            return Ok(Some(difference));
-        }
+        comparison.hold(Some(key.0), facts(stored), facts(told));
     }
     let by_seq = |runners: Vec<StoredRunner>| -> BTreeMap<Seq, StoredRunner> {
         runners.into_iter().map(|runner| (runner.seq, runner)).collect()
     };
     let (told, stored) = (by_seq(runners_of(journal)), by_seq(runners));
-    let keys: BTreeSet<&Seq> = told.keys().chain(stored.keys()).collect();
-    Ok(keys.into_iter().find_map(|key| {
+    for key in told.keys().chain(stored.keys()).collect::<BTreeSet<_>>() {
         let facts = |side: &BTreeMap<_, _>| side.get(key).map_or_else(Facts::default, of_runner);
-        found(seq, None, facts(&stored), facts(&told))
-    }))
+        comparison.hold(None, facts(&stored), facts(&told));
+    }
+    Ok(comparison.first)
+}
+
+/// The first difference of all that is compared.
+struct Comparison {
+    seq: Seq,
+    first: Option<Difference>,
+}
+
+impl Comparison {
+    fn hold(&mut self, trial: Option<TrialNumber>, stored: Facts, journal: Facts) {
+        if self.first.is_none() {
+            self.first = found(self.seq, trial, stored, journal);
+        }
+    }
 }
 
 /// The study is what its last version was, with what was added to its budget since.
@@ -337,7 +345,7 @@ fn specification(
     if let Some((since, spec)) = revisions.last() {
         let mut told = spec.clone();
         for (at, _, event) in journal {
-            if let Event::BudgetExtended { by } = event
+            if let Event::Study(StudyEvent::BudgetExtended { by }) = event
                 && at > since
             {
                 told.budget.extend(*by);
@@ -350,12 +358,8 @@ fn specification(
                 .for_each(|change| facts.maybe("study", "spec", &change.path, text(change)));
             facts
         };
-        let difference = found(
-            seq,
-            None,
-            side(&|change| change.old.clone()),
-            side(&|change| change.new.clone()),
-        );
+        let (old, new) = (side(&|change| change.old.clone()), side(&|change| change.new.clone()));
+        let difference = found(seq, None, old, new);
         if difference.is_some() {
             return difference;
         }
@@ -368,27 +372,18 @@ fn specification(
         }
         facts
     };
-    let told = side(
-        &mut stored
-            .objectives
-            .iter()
-            .map(|objective| (objective.metric.as_str(), objective.direction.as_str())),
-    );
-    found(
-        seq,
-        None,
-        side(
-            &mut objectives.iter().map(|(metric, direction)| (metric.as_str(), direction.as_str())),
-        ),
-        told,
-    )
+    let told = stored.objectives.iter();
+    let mut told = told.map(|objective| (objective.metric.as_str(), objective.direction.as_str()));
+    let mut stored =
+        objectives.iter().map(|(metric, direction)| (metric.as_str(), direction.as_str()));
+    found(seq, None, side(&mut stored), side(&mut told))
 }
 
 /// All reports of each trial: a rerun's replaces the same step's.
 fn reports_of(journal: &[Entry]) -> BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> {
     let mut reports: BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> = BTreeMap::new();
     for (_, _, event) in journal {
-        if let Event::Reported { trial, step, metrics, .. } = event {
+        if let Event::Trial(trial, TrialEvent::Reported { step, metrics, .. }) = event {
             let own = reports.entry(*trial).or_default();
             own.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
         }

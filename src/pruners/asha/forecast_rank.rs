@@ -7,13 +7,13 @@ use crate::study::trial::TrialNumber;
 
 /// A trial among those at its rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ForecastRank {
+pub(super) struct RankAtRung {
     /// How many are compared.
     pub population: usize,
-    /// One, and one more for each that is expected to end better.
+    /// One, and one more for each that is better.
     pub rank: u64,
-    /// How many of them continued and tell of the others' ends.
-    pub went_on: usize,
+    /// How many of them continued and tell of the others' ends, if it is by these.
+    pub forecast_from: Option<u64>,
 }
 
 /// The trial's place at one of the `rungs`, among those of its bracket; nothing where values tell
@@ -24,7 +24,7 @@ pub(super) fn place(
     rung: usize,
     middle: Middle,
     is_of_bracket: impl Fn(TrialNumber) -> bool,
-) -> Option<ForecastRank> {
+) -> Option<RankAtRung> {
     let trials = case.history.trials();
     // What was known below this rung tells nothing more.
     let forecast_curves = forecast_curves(&case.history, case.space, rungs.get(rung..)?, middle);
@@ -38,9 +38,9 @@ pub(super) fn place(
     };
     let (_, own) = of_bracket().find(|(number, _)| *number == case.trial.number)?;
     let better = of_bracket().filter(|(_, end)| *end < own).count();
-    Some(ForecastRank {
+    Some(RankAtRung {
         population: of_bracket().count(),
         rank: better as u64 + 1,
-        went_on: here.went_on,
+        forecast_from: Some(here.went_on as u64),
     })
 }

@@ -5,10 +5,9 @@ use proptest::prelude::*;
 
 use super::rungs::{value_at, waits_at};
 use super::*;
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::{Direction, Metrics, Score};
 use crate::study::params::Params;
-use crate::study::seed::SeedTree;
 use crate::study::space::Space;
 use crate::study::spec::{Program, StudySpec};
 use crate::study::state::StudyState;
@@ -74,10 +73,7 @@ fn concluded(asha: &Asha, history: History<'_>) -> Option<TrialNumber> {
 }
 
 fn resumed(promotion: Option<Promotion>) -> Option<(TrialNumber, Option<u64>)> {
-    promotion.map(|promotion| match promotion {
-        Promotion::Resume { trial, until, .. } => (trial, until),
-        Promotion::Clone { .. } => panic!("asha clones nothing"),
-    })
+    promotion.map(|promotion| (promotion.trial, promotion.until))
 }
 
 /// One event about a trial of the study, or a new trial.
@@ -104,26 +100,29 @@ fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
     prop::collection::vec((0..30_u64, happening), 1..160)
 }
 
+fn created(number: u64) -> Event {
+    let (trial, params) = (TrialNumber(number), Params::new());
+    Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Asked })
+}
+
 fn event(view: &StudyState, about: u64, happening: Happening) -> Event {
     let count = view.trials.len() as u64;
     let trial = TrialNumber(about % count.max(1));
     match happening {
-        _ if count == 0 => {
-            Event::TrialCreated { trial, params: Params::new(), origin: Origin::Asked }
-        }
-        Happening::Begins => Event::TrialCreated {
-            trial: TrialNumber(count),
-            params: Params::new(),
-            origin: Origin::Asked,
-        },
+        _ if count == 0 => created(0),
+        Happening::Begins => created(count),
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
-            Event::Reported { trial, attempt: AttemptNumber(0), step, metrics }
+            Event::Trial(trial, TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics })
         }
-        Happening::Pauses => Event::TrialPaused { trial, reason: String::new(), hold: None },
-        Happening::Queued(until) => Event::TrialQueued { trial, until, reason: String::new() },
+        Happening::Pauses => {
+            Event::Trial(trial, TrialEvent::Paused { reason: String::new(), hold: None })
+        }
+        Happening::Queued(until) => {
+            Event::Trial(trial, TrialEvent::Queued { until, reason: String::new() })
+        }
         Happening::Ends(state) => {
-            Event::TrialFinished { trial, state, value: Some(1.0), reason: None }
+            Event::Trial(trial, TrialEvent::Finished { state, value: Some(1.0), reason: None })
         }
     }
 }
@@ -148,8 +147,7 @@ proptest! {
                 view = view.clone();
             }
             let history = History::new(&view);
-            let ask = PromotionAsk { history };
-            if let Event::Reported { trial, step, .. } = event {
+            if let Event::Trial(trial, TrialEvent::Reported { step, .. }) = event {
                 let trial = &view.trials[trial.index()];
                 let verdict = asha.judge(&Case { space: &Space::default(), history, trial, step });
                 let own = history.score_at(trial, step).unwrap();
@@ -159,9 +157,8 @@ proptest! {
                     prop_assert!(verdict.reason().is_some_and(|reason| reason.to_string().contains(&said)), "{verdict:?}, {said}");
                 }
             }
-            let mut rng = SeedTree::new(0).stream("pruner");
             let expected = if mode == "promote" { (promoted(&asha, history), concluded(&asha, history)) } else { (None, None) };
-            let found = (resumed(asha.promote(&ask, &mut rng)), resumed(asha.conclude(&ask)).map(|(trial, _)| trial));
+            let found = (resumed(asha.promote(history)), resumed(asha.conclude(history)).map(|(trial, _)| trial));
             prop_assert_eq!(found, expected);
         }
     }

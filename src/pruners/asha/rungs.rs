@@ -55,12 +55,11 @@ impl Rungs {
         match changed {
             Some(changed) => {
                 let changed: Vec<usize> = changed.map(TrialNumber::index).collect();
-                changed
-                    .into_iter()
-                    .filter_map(|index| trials.get(index).map(|trial| (index, trial)))
-                    .for_each(|(index, trial)| {
+                for index in changed {
+                    if let Some(trial) = trials.get(index) {
                         self.update(history, index, trial, ladder_of(trial.number));
-                    });
+                    }
+                }
             }
             None => self.begin(history, ladder_of),
         }

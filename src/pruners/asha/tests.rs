@@ -3,21 +3,22 @@
 
 use super::*;
 use crate::pruners::conformance::{self, judge_at, trial};
-use crate::samplers::conformance::trial_of;
-use crate::study::metric::Direction;
+use crate::samplers::conformance::{float, space, trial_of};
+use crate::study::metric::Direction::Minimize;
 use crate::study::params::Params;
 use crate::study::seed::SeedTree;
-use crate::study::space::Space;
 use rand::RngExt as _;
 
-fn asha(options: &[(&str, serde_json::Value)], budget: u64) -> Asha {
-    let spec =
-        options.iter().fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, value.clone()));
+fn asha(spec: AlgorithmSpec, budget: u64) -> Asha {
     Asha::new(&spec, Some(budget)).unwrap()
 }
 
 fn promoting(budget: u64) -> Asha {
-    asha(&[("mode", "promote".into())], budget)
+    asha(ENTRY.defaults().with("mode", "promote"), budget)
+}
+
+fn promote(asha: &Asha, trials: &[Trial]) -> Option<Promotion> {
+    asha.promote(History::of(trials, Minimize))
 }
 
 /// Runs trials on one slot as the engine would, until `count` are begun and nothing waits for
@@ -26,19 +27,14 @@ fn run(asha: &Asha, count: u64, budget: u64, loss: impl Fn(u64, u64) -> f64) -> 
     let mut trials: Vec<Trial> = Vec::new();
     let mut steps = 0;
     loop {
-        let history = History::of(&trials, Direction::Minimize);
-        let promotion =
-            asha.promote(&PromotionAsk { history }, &mut SeedTree::new(0).stream("pruner"));
-        let full = trials.len() as u64 == count;
-        let index = match promotion
-            .or_else(|| full.then(|| asha.conclude(&PromotionAsk { history })).flatten())
-        {
-            Some(Promotion::Resume { trial, until, .. }) => {
+        let is_full = trials.len() as u64 == count;
+        let conclude = || is_full.then(|| asha.conclude(History::of(&trials, Minimize))).flatten();
+        let index = match promote(asha, &trials).or_else(conclude) {
+            Some(Promotion { trial, until, .. }) => {
                 trials[trial.index()].until = until;
                 trial.index()
             }
-            Some(Promotion::Clone { .. }) => panic!("asha clones nothing"),
-            None if (trials.len() as u64) < count => {
+            None if !is_full => {
                 let number = trials.len() as u64;
                 let trial = trial_of(number, Params::new(), TrialState::Running, None);
                 trials.push(Trial { until: asha.first_rung(TrialNumber(number)), ..trial });
@@ -62,7 +58,7 @@ fn run_one(
     for step in begin..=budget {
         let value = loss(index as u64, step);
         trials[index].curve.push((step, value));
-        let verdict = judge_at(asha, trials, index, step, Direction::Minimize);
+        let verdict = judge_at(asha, trials, index, step, Minimize);
         let state = match verdict {
             Decision::Continue(_) if step < budget => continue,
             Decision::Continue(_) => TrialState::Complete,
@@ -82,13 +78,14 @@ fn that_reached(trials: &[Trial], step: u64) -> usize {
 
 #[test]
 fn every_mode_holds_the_contract() {
+    let spec = || ENTRY.defaults();
     for spec in [
-        ENTRY.defaults().with("mode", "promote"),
-        ENTRY.defaults().with("brackets", 3),
-        ENTRY.defaults().with("brackets", 2).with("mode", "promote").with("reduction_factor", 2),
-        ENTRY.defaults().with("rank_by", "end"),
-        ENTRY.defaults().with("rank_by", "end").with("brackets", 2),
-        ENTRY.defaults().with("rung_factor", 2).with("reduction_factor", 4),
+        spec().with("mode", "promote"),
+        spec().with("brackets", 3),
+        spec().with("brackets", 2).with("mode", "promote").with("reduction_factor", 2),
+        spec().with("rank_by", "end"),
+        spec().with("rank_by", "forecast").with("brackets", 2),
+        spec().with("rung_factor", 2).with("reduction_factor", 4),
     ] {
         assert_eq!(conformance::check(&ENTRY, &spec), Ok(()));
     }
@@ -99,13 +96,13 @@ fn every_mode_holds_the_contract() {
 #[test]
 fn stopping_follows_the_ranks_of_arrival() {
     let losses = [5.0, 6.0, 4.0, 7.0, 3.0, 8.0, 2.0, 9.0, 1.0, 2.5];
-    let asha = asha(&[], 9);
+    let asha = asha(ENTRY.defaults(), 9);
     let mut trials: Vec<Trial> = Vec::new();
     let mut words = Vec::new();
     for (number, loss) in (0..).zip(losses) {
         trials.push(trial(number, TrialState::Running, &[(1, loss)]));
         let last = trials.len() - 1;
-        words.push(judge_at(&asha, &trials, last, 1, Direction::Minimize));
+        words.push(judge_at(&asha, &trials, last, 1, Minimize));
     }
     let expected = [
         "continue", "continue", "continue", "stop", "continue", "stop", "continue", "stop",
@@ -118,38 +115,32 @@ fn stopping_follows_the_ranks_of_arrival() {
 
 #[test]
 fn rungs_may_lie_closer_than_the_reduction() {
-    let asha = asha(&[("min_resource", 2.into()), ("rung_factor", 2.into())], 30);
+    let asha = asha(ENTRY.defaults().with("min_resource", 2).with("rung_factor", 2), 30);
     assert_eq!(asha.milestones(Some(30)).at, [2, 4, 8, 16]);
     let (trials, _) = run(&asha, 81, 30, |trial, _| trial as f64);
-    assert_eq!(
-        that_reached(&trials, 30),
-        2,
-        "the first two continue at every rung, and nobody after them is better"
-    );
+    // The first two continue at every rung, and nobody after them is better.
+    assert_eq!(that_reached(&trials, 30), 2);
     let (trials, _) = run(&asha, 81, 30, |trial, _| -(trial as f64));
     assert_eq!(that_reached(&trials, 30), 81);
 }
 
 #[test]
 fn reports_between_rungs_and_past_the_last_decide_nothing() {
-    let asha = asha(&[], 9);
+    let asha = asha(ENTRY.defaults(), 9);
     let curve: Vec<(u64, f64)> = (1..=9).map(|step| (step, 1.0)).collect();
     let trials = [trial(0, TrialState::Running, &curve)];
-    let judged: Vec<u64> = (1..=9)
-        .filter(|step| {
-            judge_at(&asha, &trials, 0, *step, Direction::Minimize) != Decision::CONTINUE
-        })
-        .collect();
+    let judges = |step: &u64| judge_at(&asha, &trials, 0, *step, Minimize) != Decision::CONTINUE;
+    let judged: Vec<u64> = (1..=9).filter(judges).collect();
     assert_eq!(judged, [1, 3]);
 }
 
 #[test]
 fn a_report_that_skips_rungs_counts_at_each_and_is_judged_at_the_highest() {
-    let asha = asha(&[], 81);
+    let asha = asha(ENTRY.defaults(), 81);
     let mut trials: Vec<Trial> =
         (0..6).map(|number| trial(number, TrialState::Failed, &[(1, 0.0), (3, 0.5)])).collect();
     trials.push(trial(6, TrialState::Running, &[(4, 0.4)]));
-    let judge = |trials: &[Trial]| judge_at(&asha, trials, 6, 4, Direction::Minimize);
+    let judge = |trials: &[Trial]| judge_at(&asha, trials, 6, 4, Minimize);
     assert_eq!(judge(&trials).in_words(), "continue: rank 1 of 7 at step 4; 2 continue");
     trials[6].curve = vec![(4, 0.6)];
     assert_eq!(judge(&trials).word(), "stop");
@@ -164,7 +155,7 @@ fn a_rung_that_was_judged_is_not_judged_again_at_another_step() {
     };
     let reported = trial(0, TrialState::Running, &[(4, 0.1), (5, 0.1)]);
     let trials = [Trial { decisions: vec![decision], ..reported }];
-    assert_eq!(judge_at(&asha, &trials, 0, 4, Direction::Minimize), Decision::CONTINUE);
+    assert_eq!(judge_at(&asha, &trials, 0, 4, Minimize), Decision::CONTINUE);
 }
 
 /// The paper's bracket s = 0 of eta 3, r 1, R 9: 9 trials for 1 step, 3 for 3, 1 for 9.
@@ -177,27 +168,15 @@ fn promotion_from_full_rungs_gives_the_counts_of_successive_halving() {
         .map(|(number, loss)| trial(number, TrialState::Paused, &[(1, loss)]))
         .collect();
     let mut promoted = Vec::new();
-    loop {
-        let ask = PromotionAsk { history: History::of(&trials, Direction::Minimize) };
-        let Some(Promotion::Resume { trial, until, .. }) =
-            asha.promote(&ask, &mut SeedTree::new(0).stream("pruner"))
-        else {
-            break;
-        };
+    while let Some(Promotion { trial, until, .. }) = promote(&asha, &trials) {
         promoted.push((trial.0, until));
         let trial = &mut trials[trial.index()];
-        trial.state = TrialState::Paused;
+        trial.state = if until.is_some() { TrialState::Paused } else { TrialState::Complete };
         trial.until = until;
         trial.curve.push((until.unwrap_or(9), quality[trial.number.index()]));
-        if until.is_none() {
-            trial.state = TrialState::Complete;
-        }
     }
     assert_eq!(promoted, [(2, Some(3)), (4, Some(3)), (6, Some(3)), (2, None)]);
-    assert_eq!(
-        [that_reached(&trials, 1), that_reached(&trials, 3), that_reached(&trials, 9)],
-        [9, 3, 1]
-    );
+    assert_eq!([1, 3, 9].map(|step| that_reached(&trials, step)), [9, 3, 1]);
 }
 
 #[test]
@@ -211,7 +190,7 @@ fn one_slot_with_the_best_trials_first_promotes_a_third_of_each_rung() {
 fn nan_is_stopped_and_never_promoted() {
     let (trials, _) = run(&promoting(9), 30, 9, |_, _| f64::NAN);
     assert!(trials.iter().all(|trial| trial.state == TrialState::Pruned && trial.curve.len() == 1));
-    let (trials, _) = run(&asha(&[], 9), 1, 9, |_, _| f64::NAN);
+    let (trials, _) = run(&asha(ENTRY.defaults(), 9), 1, 9, |_, _| f64::NAN);
     assert_eq!(trials[0].state, TrialState::Pruned);
 }
 
@@ -219,12 +198,8 @@ fn nan_is_stopped_and_never_promoted() {
 fn too_few_trials_for_the_ladder_conclude_with_the_best_at_the_highest_rung() {
     let (trials, _) = run(&promoting(81), 12, 81, |trial, _| trial as f64);
     assert_eq!([1, 3, 9].map(|rung| that_reached(&trials, rung)), [12, 4, 1]);
-    let complete: Vec<u64> = trials
-        .iter()
-        .filter(|trial| trial.state == TrialState::Complete)
-        .map(|trial| trial.number.0)
-        .collect();
-    assert_eq!(complete, [0]);
+    let complete = |number: &usize| trials[*number].state == TrialState::Complete;
+    assert_eq!((0..12).filter(complete).collect::<Vec<_>>(), [0]);
 }
 
 #[test]
@@ -240,18 +215,10 @@ fn a_trial_paused_on_its_way_to_a_rung_is_left_to_the_user() {
         paused(1, &[(1, 0.2)], Some(1)),
         paused(2, &[(1, 0.3)], Some(1)),
     ];
-    let ask = |trials: &[Trial]| {
-        asha.promote(
-            &PromotionAsk { history: History::of(trials, Direction::Minimize) },
-            &mut SeedTree::new(0).stream("pruner"),
-        )
-    };
-    assert_eq!(ask(&trials), None);
+    assert_eq!(promote(&asha, &trials), None);
     trials[0].until = Some(1);
-    assert!(matches!(
-        ask(&trials),
-        Some(Promotion::Resume { trial: TrialNumber(0), until: Some(3), .. })
-    ));
+    let resumed = promote(&asha, &trials).map(|promotion| (promotion.trial, promotion.until));
+    assert_eq!(resumed, Some((TrialNumber(0), Some(3))));
 }
 
 /// Learning curves that start alike, end differently and cross now and then.
@@ -271,30 +238,21 @@ fn best(trials: &[Trial]) -> f64 {
 #[test]
 fn less_than_half_of_the_steps_find_nearly_the_same_winner() {
     for seed in 0..5 {
-        let everything = best(
-            &run(
-                &asha(&[("min_resource", 100.into()), ("max_resource", 101.into())], 1000),
-                60,
-                81,
-                curve(seed),
-            )
-            .0,
-        );
+        let never = ENTRY.defaults().with("min_resource", 100).with("max_resource", 101);
+        let everything = best(&run(&asha(never, 1000), 60, 81, curve(seed)).0);
         for mode in ["stop", "promote"] {
-            let (trials, steps) = run(&asha(&[("mode", mode.into())], 81), 60, 81, curve(seed));
+            let (trials, steps) =
+                run(&asha(ENTRY.defaults().with("mode", mode), 81), 60, 81, curve(seed));
             assert!(steps * 2 < 60 * 81, "{mode}, seed {seed}: {steps} steps");
-            assert!(
-                best(&trials) <= everything + 0.05,
-                "{mode}, seed {seed}: {} instead of {everything}",
-                best(&trials)
-            );
+            let found = best(&trials);
+            assert!(found <= everything + 0.05, "{mode}, seed {seed}: {found}, not {everything}");
         }
     }
 }
 
 #[test]
 fn brackets_share_trials_as_hyperband_does_and_begin_at_later_rungs() {
-    let asha = asha(&[("brackets", 3.into()), ("mode", "promote".into())], 27);
+    let asha = asha(ENTRY.defaults().with("brackets", 3).with("mode", "promote"), 27);
     let mut counts = [0u64; 3];
     for number in 0..1000 {
         let bracket = asha.bracket(TrialNumber(number));
@@ -319,14 +277,7 @@ fn numbers_that_leave_no_rung_are_refused_if_they_are_the_users_own() {
 /// Values at the first rung are noise; ends follow the parameter.
 #[test]
 fn trials_are_ranked_by_the_ends_that_others_foretell() {
-    use crate::samplers::conformance::dimension;
-    use crate::study::space::{Distribution, Scale};
-    let space = Space::new(vec![dimension(
-        "x",
-        Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
-        &[],
-    )])
-    .unwrap();
+    let space = space([float("x", 0.0, 1.0)]);
     let trial = |number: u64, place: f64, curve: Vec<(u64, f64)>, state: TrialState| {
         let mut params = Params::new();
         params.insert("x", place);
@@ -348,15 +299,11 @@ fn trials_are_ranked_by_the_ends_that_others_foretell() {
     let mut word = |rule: &Asha, place: f64, value: f64| {
         trials.truncate(40);
         trials.push(trial(40, place, vec![(1, value)], TrialState::Running));
-        let case = Case {
-            space: &space,
-            history: History::of(&trials, Direction::Minimize),
-            trial: &trials[40],
-            step: 1,
-        };
-        rule.judge(&case).to_owned()
+        let history = History::of(&trials, Minimize);
+        rule.judge(&Case { space: &space, history, trial: &trials[40], step: 1 })
     };
-    let (by_end, by_value) = (asha(&[("rank_by", "end".into())], 9), asha(&[], 9));
+    let (by_end, by_value) =
+        (asha(ENTRY.defaults().with("rank_by", "forecast"), 9), asha(ENTRY.defaults(), 9));
     assert_eq!(
         [word(&by_value, 0.05, 2.7).word(), word(&by_value, 0.95, 2.1).word()],
         ["stop", "continue"]
@@ -366,22 +313,15 @@ fn trials_are_ranked_by_the_ends_that_others_foretell() {
         ["continue", "stop"]
     );
     let reason = word(&by_end, 0.05, 2.7).in_words();
-    assert!(
-        reason.ends_with(
-            "of 41 at step 1, by final values forecast from 20 that continued; 13 continue"
-        ),
-        "{reason}"
-    );
-    assert!(
-        matches!(word(&by_end, 0.05, f64::INFINITY).word(), "stop"),
-        "a loss that is no number is ranked by itself"
-    );
+    let forecast = "of 41 at step 1, by final values forecast from 20 that continued; 13 continue";
+    assert!(reason.ends_with(forecast), "{reason}");
+    // A loss that is no number is ranked by itself.
+    assert_eq!(word(&by_end, 0.05, f64::INFINITY).word(), "stop");
 }
 
 #[test]
 fn ends_cannot_be_foretold_where_all_trials_wait() {
-    let problem =
-        Asha::new(&ENTRY.defaults().with("rank_by", "end").with("mode", "promote"), Some(9))
-            .unwrap_err();
+    let spec = ENTRY.defaults().with("rank_by", "end").with("mode", "promote");
+    let problem = Asha::new(&spec, Some(9)).unwrap_err();
     assert!(problem.to_string().contains("leave out one of both"), "{problem}");
 }

@@ -66,21 +66,15 @@ impl<'a> Forecast<'a> {
             history.trials().iter().rev().filter(|trial| trial.number != except).take(MOST);
         let mut curves: Vec<Vec<f64>> =
             others.map(|trial| losses(history, trial, ladder)).collect();
-        let mut rungs: Vec<Rung> = (0..ladder.len())
-            .map(|index| {
-                Rung::of(
-                    curves.iter().filter_map(|curve| curve.get(index).copied()).collect(),
-                    middle,
-                )
-            })
-            .collect();
+        let at = |index: usize| curves.iter().filter_map(move |curve| curve.get(index).copied());
+        let mut rungs: Vec<Rung> =
+            (0..ladder.len()).map(|index| Rung::of(at(index).collect(), middle)).collect();
         curves.iter_mut().for_each(|curve| clip(curve, &rungs));
         for (index, rung) in rungs.iter_mut().enumerate() {
-            rung.learn(
-                curves
-                    .iter()
-                    .filter_map(|curve| Some((curve.get(..=index)?, *curve.get(index + 1)?))),
-            );
+            let gains = curves
+                .iter()
+                .filter_map(|curve| Some((curve.get(..=index)?, *curve.get(index + 1)?)));
+            rung.learn(gains);
         }
         Forecast { ladder, rungs }
     }
@@ -218,88 +212,63 @@ fn clip(curve: &mut [f64], rungs: &[Rung]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::trial_of;
+    use crate::pruners::conformance::trial;
     use crate::study::metric::Direction;
-    use crate::study::params::Params;
 
     const LADDER: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
     fn power_law(number: u64, end: f64, height: f64, rate: f64, upto: u64) -> Trial {
-        let curve = LADDER
-            .iter()
-            .filter(|step| **step <= upto)
-            .map(|step| (*step, end + height * (*step as f64).powf(-rate)))
-            .collect();
+        let steps = LADDER.into_iter().filter(|step| *step <= upto);
+        let curve: Vec<(u64, f64)> =
+            steps.map(|step| (step, end + height * (step as f64).powf(-rate))).collect();
         let state = if upto == 128 { TrialState::Complete } else { TrialState::Pruned };
-        Trial { curve, ..trial_of(number, Params::new(), state, None) }
+        Trial { value: None, ..trial(number, state, &curve) }
     }
 
-    /// Ends and heights of the others cross: what ends best is not what begins best.
-    fn others(rate: f64) -> Vec<Trial> {
-        let number = |index: u64, by: f64| (index as f64 * by).fract();
-        (0..30)
-            .map(|index| {
-                power_law(
-                    index,
-                    number(index, 0.618),
-                    1.0 + number(index, 0.755),
-                    rate,
-                    if index % 3 == 0 { 128 } else { 16 },
-                )
-            })
-            .collect()
+    /// Ends and heights of the others cross: what ends best is not what begins best. The last runs.
+    fn study(rate: f64) -> Vec<Trial> {
+        let part = |index: u64, by: f64| (index as f64 * by).fract();
+        let other = |index| {
+            let upto = if index % 3 == 0 { 128 } else { 16 };
+            power_law(index, part(index, 0.618), 1.0 + part(index, 0.755), rate, upto)
+        };
+        (0..30).map(other).chain([power_law(30, 0.4, 1.5, rate, 16)]).collect()
+    }
+
+    /// What is expected of the end of a trial by its reports up to a step.
+    fn expected(trials: &[Trial], index: usize, step: u64) -> Option<Expected> {
+        let (history, trial) = (History::of(trials, Direction::Minimize), &trials[index]);
+        let forecast = Forecast::new(history, trial.number, &LADDER, Middle::Median);
+        forecast.expected(history, trial, step)
     }
 
     #[test]
-    fn the_end_of_a_power_law_is_foreseen_whatever_its_rate() {
+    fn the_end_of_a_power_law_is_forecast_whatever_its_rate() {
         for rate in [0.3, 0.7, 1.2] {
-            let mut trials = others(rate);
-            trials.push(power_law(30, 0.4, 1.5, rate, 16));
-            let history = History::of(&trials, Direction::Minimize);
-            let forecast = Forecast::new(history, TrialNumber(30), &LADDER, Middle::Median);
-            let expected = forecast.expected(history, &trials[30], 16).unwrap();
-            let truth = 0.4 + 1.5 * 128f64.powf(-rate);
-            assert!((expected.mean - truth).abs() < 0.05, "{rate}: {expected:?}, {truth}");
-            assert!(
-                (expected.mean - truth).abs() < 3.0 * expected.deviation,
-                "{rate}: {expected:?}, {truth}"
-            );
-            let early = forecast.expected(history, &trials[30], 2).unwrap();
-            assert!(early.deviation > expected.deviation, "{early:?}, {expected:?}");
+            let trials = study(rate);
+            let (late, early) =
+                (expected(&trials, 30, 16).unwrap(), expected(&trials, 30, 2).unwrap());
+            let error = (late.mean - 0.4 - 1.5 * 128f64.powf(-rate)).abs();
+            assert!(error < 0.05 && error < 3.0 * late.deviation, "{rate}: {late:?}, {error}");
+            assert!(early.deviation > late.deviation, "{early:?}, {late:?}");
         }
     }
 
     #[test]
     fn diverged_trials_and_infinities_leave_the_others_as_they_are() {
-        let mut trials = others(0.7);
-        trials.push(power_law(30, 0.4, 1.5, 0.7, 16));
-        let clean = Forecast::new(
-            History::of(&trials, Direction::Minimize),
-            TrialNumber(30),
-            &LADDER,
-            Middle::Median,
-        );
-        let clean =
-            clean.expected(History::of(&trials, Direction::Minimize), &trials[30], 16).unwrap();
-        for number in 31..36 {
-            let curve = vec![(1, 1e30), (2, f64::INFINITY), (4, f64::NAN)];
-            trials
-                .push(Trial { curve, ..trial_of(number, Params::new(), TrialState::Pruned, None) });
-        }
-        let history = History::of(&trials, Direction::Minimize);
-        let expected = Forecast::new(history, TrialNumber(30), &LADDER, Middle::Median)
-            .expected(history, &trials[30], 16)
-            .unwrap();
+        let mut trials = study(0.7);
+        let clean = expected(&trials, 30, 16).unwrap();
+        let diverged = [(1, 1e30), (2, f64::INFINITY), (4, f64::NAN)];
+        trials.extend((31..36).map(|number| trial(number, TrialState::Pruned, &diverged)));
+        let expected = expected(&trials, 30, 16).unwrap();
         assert!((clean.mean - expected.mean).abs() < 0.01, "{clean:?}, {expected:?}");
     }
 
     #[test]
     fn without_other_trials_nothing_is_known() {
         let trials = [power_law(0, 0.4, 1.5, 0.7, 16)];
-        let history = History::of(&trials, Direction::Minimize);
-        let forecast = Forecast::new(history, TrialNumber(0), &LADDER, Middle::Median);
-        let expected = forecast.expected(history, &trials[0], 16).unwrap();
-        assert!(expected.mean.is_finite() && expected.deviation > 0.3, "{expected:?}");
-        assert_eq!(forecast.expected(history, &trials[0], 0), None);
+        let only = expected(&trials, 0, 16).unwrap();
+        assert!(only.mean.is_finite() && only.deviation > 0.3, "{only:?}");
+        assert_eq!(expected(&trials, 0, 0), None);
     }
 }

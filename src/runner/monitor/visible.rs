@@ -83,6 +83,13 @@ mod tests {
         vec![gpu("GPU-aa11", &[]), gpu("GPU-ab22", &[]), gpu("GPU-cc33", &["MIG-1111", "MIG-2222"])]
     }
 
+    #[track_caller]
+    fn assert_visible(variable: Option<&str>, expected: &[usize]) {
+        let places = visible(&three(), variable);
+        let gpus: Vec<usize> = places.iter().map(|place| place.gpu).collect();
+        assert_eq!(gpus, expected, "{variable:?}");
+    }
+
     #[test]
     fn cuda_numbers_what_the_variable_lists_in_its_order() {
         let cases: &[(Option<&str>, &[usize])] = &[
@@ -94,11 +101,7 @@ mod tests {
             (Some("MIG-2222"), &[2]),
             (Some("MIG-1111,MIG-2222"), &[2, 2]),
         ];
-        for (variable, expected) in cases {
-            let gpus: Vec<usize> =
-                visible(&three(), *variable).iter().map(|place| place.gpu).collect();
-            assert_eq!(gpus, *expected, "{variable:?}");
-        }
+        cases.iter().for_each(|(variable, expected)| assert_visible(*variable, expected));
         let parts: Vec<Option<usize>> =
             visible(&three(), Some("MIG-2222,1,MIG-1111")).iter().map(|place| place.part).collect();
         assert_eq!(parts, [Some(1), None, Some(0)]);
@@ -106,37 +109,16 @@ mod tests {
 
     #[test]
     fn what_names_no_gpu_hides_the_rest_and_an_empty_value_hides_all() {
-        let cases: &[(&str, &[usize])] = &[
-            ("", &[]),
-            (" ", &[]),
-            (",0", &[]),
-            ("-1", &[]),
-            ("NoDevFiles", &[]),
-            ("none", &[]),
-            ("1,7,0", &[1]),
-            ("0,-1,1", &[0]),
-            ("1,,0", &[1]),
-            ("3", &[]),
-            ("99999999999999999999", &[]),
-            ("+1", &[]),
-            ("0x1", &[]),
-            ("1;2", &[]),
-            // Beginnings that fit two, none, or are too short.
-            ("GPU-a", &[]),
-            ("GPU-", &[]),
-            ("0,GPU-zz,1", &[0]),
-            ("MIG-", &[]),
-            ("MIG-3333", &[]),
-            // Named twice, by whatever name.
-            ("0,0", &[]),
-            ("0,GPU-aa11", &[]),
-            ("MIG-1111,MIG-1111", &[]),
-            ("2,MIG-1111", &[]),
-        ];
-        for (variable, expected) in cases {
-            let gpus: Vec<usize> =
-                visible(&three(), Some(variable)).iter().map(|place| place.gpu).collect();
-            assert_eq!(gpus, *expected, "{variable:?}");
+        let cases: &[(&str, &[usize])] =
+            &[("1,7,0", &[1]), ("0,-1,1", &[0]), ("1,,0", &[1]), ("0,GPU-zz,1", &[0])];
+        cases.iter().for_each(|(variable, expected)| assert_visible(Some(variable), expected));
+        let numbers = ["", " ", ",0", "-1", "3", "99999999999999999999", "+1", "0x1", "1;2"];
+        // Beginnings that fit two, none, or are too short.
+        let names = ["NoDevFiles", "none", "GPU-a", "GPU-", "MIG-", "MIG-3333"];
+        // Named twice, by whatever name.
+        let twice = ["0,0", "0,GPU-aa11", "MIG-1111,MIG-1111", "2,MIG-1111"];
+        for variable in numbers.into_iter().chain(names).chain(twice) {
+            assert_visible(Some(variable), &[]);
         }
     }
 }

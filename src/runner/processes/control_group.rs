@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::start_time;
+use super::is_alive;
 
 /// How long a group may take to be empty once all in it were killed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -70,16 +70,11 @@ impl ControlGroup {
 fn sweep(own: &Path) {
     for entry in fs::read_dir(own).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let run = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(PREFIX))
-            .and_then(|run| run.split_once('.'));
-        let Some((Ok(pid), Ok(started))) =
-            run.map(|(pid, started)| (pid.parse::<u32>(), started.parse::<u64>()))
-        else {
-            continue;
+        let is_over = || {
+            let (pid, started) = name.to_str()?.strip_prefix(PREFIX)?.split_once('.')?;
+            Some(!is_alive(pid.parse().ok()?, started.parse().ok()?))
         };
-        if start_time(pid) != Some(started) {
+        if is_over() == Some(true) {
             let _not_empty = fs::remove_dir(entry.path());
         }
     }
@@ -110,10 +105,8 @@ mod tests {
     #[test]
     fn the_directory_of_a_group_is_found_in_either_hierarchy() {
         let unified = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n";
-        assert_eq!(
-            directory_in(unified, "/user.slice/a").unwrap(),
-            Path::new("/sys/fs/cgroup/user.slice/a")
-        );
+        let found = directory_in(unified, "/user.slice/a").unwrap();
+        assert_eq!(found, Path::new("/sys/fs/cgroup/user.slice/a"));
         let hybrid = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\ncgroup2 /sys/fs/cgroup/unified \
             cgroup2 rw 0 0\n";
         assert_eq!(directory_in(hybrid, "/").unwrap(), Path::new("/sys/fs/cgroup/unified/"));

@@ -55,26 +55,22 @@ impl Spoken {
         if !begins || text.is_empty() {
             return Spoken::Log;
         }
-        let refused = |remark| Spoken::Message(Vec::new(), vec![remark]);
+        let refused = |kind, why| Spoken::Message(Vec::new(), vec![Remark::new(kind, why)]);
         let object: Map<String, Value> = match serde_json::from_str(&quote_non_finite(text)) {
             Ok(Value::Object(object)) => object,
             Ok(other) => {
-                return refused(Remark::new(
-                    RemarkKind::NotJson,
-                    format!("`{}` is not an object", cut(&other.to_string())),
-                ));
+                let why = format!("`{}` is not an object", cut(&other.to_string()));
+                return refused(RemarkKind::NotJson, why);
             }
             Err(error) => {
-                return refused(Remark::new(
-                    RemarkKind::NotJson,
-                    format!("`{}` is not JSON: {error}", cut(text)),
-                ));
+                let why = format!("`{}` is not JSON: {error}", cut(text));
+                return refused(RemarkKind::NotJson, why);
             }
         };
-        if object.keys().any(|key| key.starts_with("hpsearch_")) {
+        if object.keys().any(|key| key.starts_with(super::OWN)) {
             return match MessageToRunner::of(object) {
                 Ok(up) => Spoken::Message(vec![up], Vec::new()),
-                Err(error) => refused(Remark::new(RemarkKind::Reserved, error.to_string())),
+                Err(error) => refused(RemarkKind::Reserved, error.to_string()),
             };
         }
         let mut remarks = Vec::new();
@@ -84,15 +80,12 @@ impl Spoken {
 
     /// What a line says that is longer than a message may be, by its first piece.
     pub fn of_long(piece: &[u8]) -> Spoken {
-        match piece
-            .strip_prefix(TAG)
-            .is_some_and(|rest| matches!(rest.first(), Some(b' ' | b'\t' | b'{')))
-        {
-            true => Spoken::Missed(Remark::new(
+        match piece.strip_prefix(TAG).and_then(<[u8]>::first) {
+            Some(b' ' | b'\t' | b'{') => Spoken::Missed(Remark::new(
                 RemarkKind::TooLong,
                 format!("a line of more than {} bytes is no message", super::LONGEST_LINE),
             )),
-            false => Spoken::Log,
+            _ => Spoken::Log,
         }
     }
 
@@ -119,53 +112,37 @@ fn take(
     let names = ["step", clock.unit.as_str()];
     let name =
         names.into_iter().find(|name| object.get(*name).is_some_and(|value| !value.is_null()));
-    let said = match name.and_then(|name| Some((name, object.remove(name)?))) {
-        None => None,
-        Some((name, value)) => match whole(&value) {
-            Some(step) => Some(step),
-            None => {
-                let is_large = value.as_f64().is_some_and(|float| float > 9e15);
-                let range = if is_large {
-                    format!("from 0 to {LARGEST_STEP}")
-                } else {
-                    "of at least 0".to_owned()
-                };
-                let why = format!(
-                    "`{name}` must be an integer {range}, not `{}`",
-                    cut(&value.to_string())
-                );
-                remarks.push(Remark::new(RemarkKind::Step, why));
-                return Vec::new();
-            }
-        },
-    };
-    for name in names {
-        if object.get(name).is_some_and(Value::is_null) {
-            object.remove(name);
-        }
+    let mut remark = |kind, why: String| remarks.push(Remark::new(kind, why));
+    let value = name.and_then(|name| object.remove(name));
+    let said = value.as_ref().and_then(whole);
+    if let (Some(value), Some(name), None) = (value, name, said) {
+        let is_large = value.as_f64().is_some_and(|float| float > 9e15);
+        let range =
+            if is_large { format!("from 0 to {LARGEST_STEP}") } else { "of at least 0".to_owned() };
+        let value = cut(&value.to_string());
+        remark(RemarkKind::Step, format!("`{name}` must be an integer {range}, not `{value}`"));
+        return Vec::new();
     }
+    object.retain(|name, value| !(value.is_null() && names.contains(&name.as_str())));
     let checkpoint = object.remove("checkpoint");
-    let mut metrics = Metrics::default();
+    let (mut metrics, mut is_odd) = (Metrics::default(), false);
     for (name, value) in object {
-        match Number::from_json(&value) {
-            Some(Number(number)) => drop(metrics.0.insert(name, number)),
-            None => {
-                let why =
-                    format!("`{}` must be a number, not `{}`", cut(&name), cut(&value.to_string()));
-                remarks.push(Remark::new(RemarkKind::Value, why));
-            }
+        if let Some(Number(number)) = Number::from_json(&value) {
+            metrics.0.insert(name, number);
+            continue;
         }
+        let (name, value) = (cut(&name), cut(&value.to_string()));
+        remark(RemarkKind::Value, format!("`{name}` must be a number, not `{value}`"));
+        is_odd = true;
     }
     let mut taken = Vec::new();
     if !metrics.0.is_empty() {
         let step = said.unwrap_or(clock.last.saturating_add(1)).min(LARGEST_STEP);
         clock.last = step;
         taken.push(MessageToRunner::Report { step, metrics });
-    } else if checkpoint.is_none() && remarks.is_empty() {
-        remarks.push(Remark::new(
-            RemarkKind::Empty,
-            format!("a report needs at least one metric beside `{}`", name.unwrap_or("step")),
-        ));
+    } else if checkpoint.is_none() && !is_odd {
+        let name = name.unwrap_or("step");
+        remark(RemarkKind::Empty, format!("a report needs at least one metric beside `{name}`"));
     }
     match (checkpoint, said) {
         (None, _) => {}
@@ -178,13 +155,11 @@ fn take(
                  checkpoints",
                 cut(&path)
             );
-            remarks.push(Remark::new(RemarkKind::Checkpoint, why));
+            remark(RemarkKind::Checkpoint, why);
         }
         (Some(other), _) => {
-            remarks.push(Remark::new(
-                RemarkKind::Checkpoint,
-                format!("`checkpoint` must be a path, not `{}`", cut(&other.to_string())),
-            ));
+            let why = format!("`checkpoint` must be a path, not `{}`", cut(&other.to_string()));
+            remark(RemarkKind::Checkpoint, why);
         }
     }
     taken
@@ -246,69 +221,35 @@ mod tests {
             Spoken::Message(taken, remarks) => (taken, remarks),
         };
         let words = |up: MessageToRunner| match up {
-            MessageToRunner::Report { step, metrics } => (
-                step,
-                metrics
-                    .iter()
-                    .map(|(name, value)| format!("{name}={value}"))
-                    .collect::<Vec<_>>()
-                    .join(" "),
-            ),
+            MessageToRunner::Report { step, metrics } => {
+                let metrics = metrics.iter().map(|(name, value)| format!("{name}={value}"));
+                (step, metrics.collect::<Vec<_>>().join(" "))
+            }
             MessageToRunner::Checkpoint { path, step } => (step, path.display().to_string()),
             other => (0, format!("{other:?}")),
         };
-        (
-            taken.into_iter().map(words).collect(),
-            remarks.into_iter().map(|remark| remark.why).collect(),
-        )
-    }
-
-    fn taken(line: &str, unit: StepUnit) -> Vec<(u64, String)> {
-        let (taken, remarks) = read(line, unit, 6);
-        assert!(remarks.is_empty(), "{line}: {remarks:?}");
-        taken
-    }
-
-    fn refused(line: &str) -> String {
-        let (taken, remarks) = read(line, StepUnit::Step, 6);
-        assert!(taken.is_empty() && remarks.len() == 1, "{line}: {taken:?} {remarks:?}");
-        remarks[0].clone()
+        let remarks = remarks.into_iter().map(|remark| remark.why).collect();
+        (taken.into_iter().map(words).collect(), remarks)
     }
 
     #[test]
     fn the_clock_is_step_or_else_what_has_its_units_name_or_else_counted() {
-        let one = |step: u64, metrics: &str| vec![(step, metrics.to_owned())];
-        assert_eq!(
-            taken(r#"@hpsearch {"step":2,"loss":0.5}"#, StepUnit::Epoch),
-            one(2, "loss=0.5")
-        );
-        assert_eq!(
-            taken(r#"@hpsearch {"epoch":2,"loss":0.5}"#, StepUnit::Epoch),
-            one(2, "loss=0.5")
-        );
-        assert_eq!(
-            taken(r#"@hpsearch {"samples":512,"loss":0.5}"#, StepUnit::Samples),
-            one(512, "loss=0.5")
-        );
-        assert_eq!(
-            taken(r#"@hpsearch {"epoch":1.5,"step":30,"loss":0.5}"#, StepUnit::Step),
-            one(30, "epoch=1.5 loss=0.5")
-        );
-        assert_eq!(
-            taken(r#"@hpsearch {"epoch":1.5,"step":30,"loss":0.5}"#, StepUnit::Epoch),
-            one(30, "epoch=1.5 loss=0.5")
-        );
-        assert_eq!(
-            taken(r#"@hpsearch {"epoch":2,"loss":0.5}"#, StepUnit::Step),
-            one(7, "epoch=2 loss=0.5")
-        );
-        assert_eq!(taken(r#"@hpsearch {"loss":0.5}"#, StepUnit::Epoch), one(7, "loss=0.5"));
-        assert_eq!(
-            taken(r#"@hpsearch {"step":null,"loss":NaN}"#, StepUnit::Epoch),
-            one(7, "loss=NaN")
-        );
-        assert_eq!(taken(r#"@hpsearch {"step":2.0,"loss":1}"#, StepUnit::Step), one(2, "loss=1"));
-        assert_eq!(taken(r#"@hpsearch {"step":"3","loss":1}"#, StepUnit::Step), one(3, "loss=1"));
+        use StepUnit::{Epoch, Samples, Step};
+        for (line, unit, step, metrics) in [
+            (r#"{"step":2,"loss":0.5}"#, Epoch, 2, "loss=0.5"),
+            (r#"{"epoch":2,"loss":0.5}"#, Epoch, 2, "loss=0.5"),
+            (r#"{"samples":512,"loss":0.5}"#, Samples, 512, "loss=0.5"),
+            (r#"{"epoch":1.5,"step":30,"loss":0.5}"#, Step, 30, "epoch=1.5 loss=0.5"),
+            (r#"{"epoch":1.5,"step":30,"loss":0.5}"#, Epoch, 30, "epoch=1.5 loss=0.5"),
+            (r#"{"epoch":2,"loss":0.5}"#, Step, 7, "epoch=2 loss=0.5"),
+            (r#"{"loss":0.5}"#, Epoch, 7, "loss=0.5"),
+            (r#"{"step":null,"loss":NaN}"#, Epoch, 7, "loss=NaN"),
+            (r#"{"step":2.0,"loss":1}"#, Step, 2, "loss=1"),
+            (r#"{"step":"3","loss":1}"#, Step, 3, "loss=1"),
+        ] {
+            let said = read(&format!("@hpsearch {line}"), unit, 6);
+            assert_eq!(said, (vec![(step, metrics.to_owned())], vec![]), "{line} in {unit:?}");
+        }
     }
 
     #[test]
@@ -334,58 +275,48 @@ mod tests {
 
     #[test]
     fn what_can_be_taken_of_a_line_is_taken() {
-        let (taken, remarks) =
-            read(r#"@hpsearch {"step":1,"loss":0.5,"lr":"low","ok":true}"#, StepUnit::Step, 0);
-        assert_eq!(taken, [(1, "loss=0.5".to_owned())]);
-        assert_eq!(
-            remarks,
-            ["`lr` must be a number, not `\"low\"`", "`ok` must be a number, not `true`"]
-        );
-        let (taken, remarks) =
-            read("@hpsearch {\"step\":3,\"checkpoint\":\"a\",\"loss\":2}\r\n", StepUnit::Step, 0);
-        assert_eq!((taken, remarks), (vec![(3, "loss=2".to_owned()), (3, "a".to_owned())], vec![]));
-        let (taken, remarks) =
-            read("\t @hpsearch {\"step\":3,\"loss\":nan,\"a\":-inf}", StepUnit::Step, 0);
-        assert_eq!((taken.len(), remarks), (1, vec![]), "spaces stand before nothing");
-        let (taken, _) = read(r#"@hpsearch{"step":3,"loss":2}"#, StepUnit::Step, 0);
-        assert_eq!(taken.len(), 1, "the space may be missing");
+        let words = ["`lr` must be a number, not `\"low\"`", "`ok` must be a number, not `true`"];
+        for (line, taken, remarks) in [
+            (r#"@hpsearch {"step":3,"loss":2,"lr":"low","ok":true}"#, &["loss=2"][..], &words[..]),
+            ("@hpsearch {\"step\":3,\"checkpoint\":\"a\",\"loss\":2}\r\n", &["loss=2", "a"], &[]),
+            ("\t @hpsearch {\"step\":3,\"loss\":nan,\"a\":-inf}", &["a=-inf loss=NaN"], &[]),
+            // The space may be missing.
+            (r#"@hpsearch{"step":3,"loss":2}"#, &["loss=2"], &[]),
+        ] {
+            let said = read(line, StepUnit::Step, 0);
+            let taken: Vec<_> = taken.iter().map(|words| (3, (*words).to_owned())).collect();
+            assert_eq!(said, (taken, remarks.iter().map(ToString::to_string).collect()), "{line}");
+        }
     }
 
     #[test]
     fn what_is_not_taken_says_why() {
-        assert_eq!(
-            refused(r#"@hpsearch {"step":1.5,"loss":2}"#),
-            "`step` must be an integer of at least 0, not `1.5`"
-        );
-        assert!(
-            refused(r#"@hpsearch {"step":9223372036854775808,"loss":2}"#)
-                .contains(&format!("from 0 to {LARGEST_STEP}"))
-        );
-        for line in [
-            r#"{"step":-1,"a":1}"#,
-            r#"{"step":"one","a":1}"#,
-            r#"{"step":true,"a":1}"#,
-            r#"{"step":1e300,"a":1}"#,
+        let beyond = format!("`step` must be an integer from 0 to {LARGEST_STEP}, not `9");
+        let long = format!("@hpsearch {}", "x".repeat(1000));
+        let nothing = "a report needs at least one metric beside `step`";
+        for (line, why) in [
+            (
+                r#"@hpsearch {"step":1.5,"loss":2}"#,
+                "`step` must be an integer of at least 0, not `1.5`",
+            ),
+            (r#"@hpsearch {"step":9223372036854775808,"loss":2}"#, &beyond),
+            (r#"@hpsearch {"step":-1,"a":1}"#, "`step` must be an integer"),
+            (r#"@hpsearch {"step":"one","a":1}"#, "`step` must be an integer"),
+            (r#"@hpsearch {"step":true,"a":1}"#, "`step` must be an integer"),
+            (r#"@hpsearch {"step":1e300,"a":1}"#, "`step` must be an integer"),
+            (r#"@hpsearch {"step":1}"#, nothing),
+            ("@hpsearch {}", nothing),
+            ("@hpsearch 5", "`5` is not an object"),
+            ("@hpsearch nonsense", "`nonsense` is not JSON: "),
+            (&long, "`xxx"),
+            (r#"@hpsearch {"step":1,"checkpoint":7}"#, "`checkpoint` must be a path, not `7`"),
+            (r#"@hpsearch {"checkpoint":"a"}"#, "the checkpoint `a` comes without its `step`"),
+            (r#"10%|## | 1/10@hpsearch {"loss":NaN}"#, "`@hpsearch` stands behind other text"),
         ] {
-            assert!(
-                refused(&format!("@hpsearch {line}")).contains("`step` must be an integer"),
-                "{line}"
-            );
+            let (taken, remarks) = read(line, StepUnit::Step, 6);
+            assert!(taken.is_empty() && remarks.len() == 1, "{line}: {taken:?} {remarks:?}");
+            assert!(remarks[0].starts_with(why) && remarks[0].len() < 200, "{line}: {remarks:?}");
         }
-        assert_eq!(
-            refused(r#"@hpsearch {"step":1}"#),
-            "a report needs at least one metric beside `step`"
-        );
-        assert_eq!(refused("@hpsearch {}"), "a report needs at least one metric beside `step`");
-        assert_eq!(refused("@hpsearch 5"), "`5` is not an object");
-        assert!(refused("@hpsearch nonsense").starts_with("`nonsense` is not JSON: "));
-        assert!(refused(&format!("@hpsearch {}", "x".repeat(1000))).len() < 200);
-        assert_eq!(
-            refused(r#"@hpsearch {"step":1,"checkpoint":7}"#),
-            "`checkpoint` must be a path, not `7`"
-        );
-        assert!(refused(r#"@hpsearch {"checkpoint":"a"}"#).contains("without its `step`"));
-        assert!(refused(r#"10%|## | 1/10@hpsearch {"loss":NaN}"#).contains("behind other text"));
     }
 
     #[test]
@@ -399,11 +330,7 @@ mod tests {
             "+ echo '@hpsearch {\"step\":1}'",
             "@hpsearc {}",
         ] {
-            assert_eq!(
-                Spoken::read(line.as_bytes(), &mut Clock { unit: StepUnit::Step, last: 0 }),
-                Spoken::Log,
-                "{line}"
-            );
+            assert_eq!(read(line, StepUnit::Step, 0), (vec![], vec!["log".to_owned()]), "{line}");
         }
     }
 }

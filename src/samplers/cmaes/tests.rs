@@ -1,12 +1,10 @@
 //! CMA-ES against the package `cmaes`, and what it must do on its own.
 
 use super::*;
-use crate::samplers::conformance::{dimension, trial_of};
-use crate::study::history::History;
-use crate::study::metric::Direction;
-use crate::study::seed::SeedTree;
-use crate::study::space::{Distribution, Scale};
-use crate::study::trial::{Trial, TrialNumber, TrialState};
+use crate::samplers::conformance::{choice, float, int, space, under};
+use crate::samplers::fixtures::{number, run_trial, search, suggest, unit_cube};
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialState;
 
 fn floats(value: &serde_json::Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
@@ -42,50 +40,21 @@ fn generations_change_the_distribution_as_those_of_the_package_cmaes() {
     }
 }
 
-fn floats_of(axes: usize) -> Space {
-    let axis = || Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
-    Space::new((0..axes).map(|index| dimension(&format!("x{index}"), axis(), &[])).collect())
-        .unwrap()
-}
-
 fn built(space: &Space) -> CmaEs {
     CmaEs::new(&ENTRY.defaults(), space).unwrap()
 }
 
-fn suggest(sampler: &CmaEs, space: &Space, trials: &[Trial], number: u64, seed: u64) -> Params {
-    let (seeds, fixed) = (SeedTree::new(seed), Params::new());
-    let history = History::of(trials, Direction::Minimize);
-    let ask = Ask {
-        room: None,
-        space,
-        history,
-        number: TrialNumber(number),
-        fixed: &fixed,
-        budget: None,
-        constraints: &[],
-        earlier: &[],
-        seeds,
-    };
-    sampler.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap()
-}
-
-fn number(params: &Params, name: &str) -> f64 {
-    params.get(name).unwrap().as_number().unwrap()
+/// The values of `x0`, `x1`, ...
+fn numbers(params: &Params) -> Vec<f64> {
+    (0..params.len()).map(|axis| number(params, &format!("x{axis}"))).collect()
 }
 
 /// Trials until a loss is below 1e-3, or `most`.
-fn trials_needed(space: &Space, loss: &dyn Fn(&Params) -> f64, most: u64, seed: u64) -> usize {
-    let sampler = built(space);
-    let mut trials: Vec<Trial> = Vec::new();
-    for number in 0..most {
-        let point = suggest(&sampler, space, &trials, number, seed);
-        let value = loss(&point);
-        trials.push(trial_of(number, point, TrialState::Complete, Some(value)));
-        if value < 1e-3 {
-            break;
-        }
-    }
-    trials.len()
+fn trials_needed(space: &Space, loss: impl Fn(&[f64]) -> f64, most: usize, seed: u64) -> usize {
+    let (sampler, mut trials) = (built(space), Vec::new());
+    let mut next =
+        || run_trial(&sampler, space, &mut trials, seed, |params| loss(&numbers(params)));
+    (1..most).find(|_| next() < 1e-3).unwrap_or(most)
 }
 
 fn median(mut counts: Vec<usize>) -> usize {
@@ -97,100 +66,77 @@ fn median(mut counts: Vec<usize>) -> usize {
 fn it_takes_as_many_trials_as_the_package_on_a_sphere_and_on_a_bent_valley() {
     // `tests/peers/cmaes_golden.py figures`: medians 319 (279 to 361 of the middle three quarters)
     // and 917 (816 to 1206).
-    let sphere = |params: &Params| {
-        (0..5)
-            .map(|index| 100.0 * (number(params, &format!("x{index}")) - 0.3).powi(2))
-            .sum::<f64>()
-    };
+    let sphere = |x: &[f64]| x.iter().map(|x| 100.0 * (x - 0.3).powi(2)).sum::<f64>();
     let needed =
-        median((0..5).map(|seed| trials_needed(&floats_of(5), &sphere, 800, seed)).collect());
+        median((0..5).map(|seed| trials_needed(&unit_cube(5), sphere, 800, seed)).collect());
     assert!((240..400).contains(&needed), "{needed}");
-    let valley = |params: &Params| {
-        let z: Vec<f64> =
-            (0..4).map(|index| 4.0 * number(params, &format!("x{index}")) - 1.5).collect();
+    let valley = |x: &[f64]| {
+        let z: Vec<f64> = x.iter().map(|x| 4.0 * x - 1.5).collect();
         z.windows(2)
             .map(|pair| 100.0 * (pair[1] - pair[0] * pair[0]).powi(2) + (1.0 - pair[0]).powi(2))
             .sum::<f64>()
     };
     let needed =
-        median((0..3).map(|seed| trials_needed(&floats_of(4), &valley, 2000, seed)).collect());
+        median((0..3).map(|seed| trials_needed(&unit_cube(4), valley, 2000, seed)).collect());
     assert!((600..1400).contains(&needed), "{needed}");
 }
 
 #[test]
-fn whole_numbers_do_not_freeze_before_the_best_is_found() {
-    let axis = || Distribution::int(0, 12, Scale::Linear, 1).unwrap();
-    let space =
-        Space::new((0..4).map(|index| dimension(&format!("x{index}"), axis(), &[])).collect())
-            .unwrap();
+fn integers_do_not_freeze_before_the_best_is_found() {
+    let space = space((0..4).map(|index| int(&format!("x{index}"), 0, 12)));
     // A slope on each number that the others hide: the best is 1, 11, 4, 7.
-    let loss = |params: &Params| {
-        let off: Vec<f64> = [1.0, 11.0, 4.0, 7.0]
-            .iter()
-            .enumerate()
-            .map(|(index, best)| number(params, &format!("x{index}")) - best)
-            .collect();
+    let loss = |x: &[f64]| {
+        let off: Vec<f64> = x.iter().zip([1.0, 11.0, 4.0, 7.0]).map(|(x, best)| x - best).collect();
         off.iter().map(|off| off * off).sum::<f64>() + off[0] * off[1] * 0.5
     };
     for seed in 0..4 {
-        assert!(trials_needed(&space, &loss, 500, seed) < 500, "seed {seed}");
+        assert!(trials_needed(&space, loss, 500, seed) < 500, "seed {seed}");
     }
 }
 
 #[test]
 fn the_same_history_gives_the_same_point_with_and_without_memory_and_late_trials_change_nothing_before_them()
  {
-    let space = floats_of(3);
+    let space = unit_cube(3);
     let sampler = built(&space);
+    let both = |trials: &[Trial]| {
+        [&sampler, &built(&space)].map(|sampler| suggest(sampler, &space, trials, 4))
+    };
     let mut trials: Vec<Trial> = Vec::new();
-    for index in 0..60u64 {
-        let point = suggest(&sampler, &space, &trials, index, 4);
-        assert_eq!(suggest(&built(&space), &space, &trials, index, 4), point, "trial {index}");
-        let loss = (0..3).map(|axis| (number(&point, &format!("x{axis}")) - 0.4).abs()).sum();
+    for index in 0..60 {
+        let [followed, anew] = both(&trials);
+        assert_eq!(followed, anew, "trial {index}");
+        run_trial(&sampler, &space, &mut trials, 4, |params| {
+            numbers(params).iter().map(|x| (x - 0.4).abs()).sum()
+        });
+        trials[index].finished = Some(Timestamp(index as i64));
         // Every fifth runs on and ends much later.
-        let state = if index % 5 == 2 { TrialState::Running } else { TrialState::Complete };
-        let mut trial =
-            trial_of(index, point, state, (state == TrialState::Complete).then_some(loss));
-        trial.finished = (state == TrialState::Complete)
-            .then_some(crate::study::time::Timestamp(index.cast_signed()));
-        trials.push(trial);
+        if index % 5 == 2 {
+            let trial = &mut trials[index];
+            (trial.state, trial.value, trial.finished) = (TrialState::Running, None, None);
+        }
     }
     for index in [2usize, 7, 12] {
         (trials[index].state, trials[index].value, trials[index].finished) =
-            (TrialState::Complete, Some(0.1), Some(crate::study::time::Timestamp(900)));
+            (TrialState::Complete, Some(0.1), Some(Timestamp(900)));
     }
-    assert_eq!(
-        suggest(&built(&space), &space, &trials, 60, 4),
-        suggest(&sampler, &space, &trials, 60, 4)
-    );
+    let [followed, anew] = both(&trials);
+    assert_eq!(followed, anew);
 }
 
 #[test]
 fn it_starts_elsewhere_where_all_losses_are_equal() {
-    let space = floats_of(2);
+    let space = unit_cube(2);
     let sampler = built(&space);
-    let mut trials = Vec::new();
-    for index in 0..400 {
-        let point = suggest(&sampler, &space, &trials, index, 1);
-        trials.push(trial_of(index, point, TrialState::Complete, Some(1.0)));
-    }
+    search(&sampler, &space, 400, 1, |_| 1.0);
     let replay = sampler.replayed.borrow().clone().unwrap();
-    assert!(
-        replay.restarts >= 1 && replay.evolution.population() > 6,
-        "{} restarts",
-        replay.restarts
-    );
+    let (restarts, population) = (replay.restarts, replay.evolution.population());
+    assert!(restarts >= 1 && population > 6, "{restarts} restarts, {population}");
 }
 
 #[test]
 fn a_space_without_numbers_is_refused_with_what_to_take_instead() {
-    let words = Distribution::choice(vec!["a".into(), "b".into()]).unwrap();
-    let number = Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
-    let space = Space::new(vec![
-        dimension("word", words, &[]),
-        dimension("x", number, &[("word", vec!["a".into()])]),
-    ])
-    .unwrap();
+    let space = space([choice("word", ["a", "b"]), under("word", "a", float("x", 0.0, 1.0))]);
     let error = CmaEs::new(&ENTRY.defaults(), &space).unwrap_err().to_string();
     assert!(error.contains("no number that is always active; take `tpe`"), "{error}");
 }

@@ -133,41 +133,17 @@ fn selected(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::{dimension, trial_of};
-    use crate::study::history::History;
-    use crate::study::metric::Direction;
-    use crate::study::params::Params;
-    use crate::study::seed::SeedTree;
-    use crate::study::space::{Distribution, Scale, Space};
-    use crate::study::trial::TrialNumber;
+    use crate::samplers::conformance::{float, space, trial_of};
+    use crate::samplers::fixtures::{ask, params};
 
     fn trial(number: u64, state: TrialState, value: Option<f64>, curve: &[(u64, f64)]) -> Trial {
-        let mut params = Params::new();
-        params.insert("x", number as f64 / 1000.0);
+        let params = params([("x", (number as f64 / 1000.0).into())]);
         Trial { curve: curve.to_vec(), ..trial_of(number, params, state, value) }
     }
 
     fn data(trials: &[Trial]) -> Data {
-        let space = Space::new(vec![dimension(
-            "x",
-            Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
-            &[],
-        )])
-        .unwrap();
-        let history = History::of(trials, Direction::Minimize);
-        let (fixed, seeds) = (Params::new(), SeedTree::new(0));
-        let ask = Ask {
-            room: None,
-            constraints: &[],
-            earlier: &[],
-            space: &space,
-            history,
-            number: TrialNumber(trials.len() as u64),
-            fixed: &fixed,
-            budget: None,
-            seeds,
-        };
-        Data::new(&Cube::new(&space), &ask, Middle::Median)
+        let space = space([float("x", 0.0, 1.0)]);
+        Data::new(&Cube::new(&space), &ask(&space, trials, 0), Middle::Median)
     }
 
     #[test]
@@ -185,7 +161,8 @@ mod tests {
         let data = data(&trials);
         assert_eq!(data.losses, [1.0, 5.0, 5.0, 5.0, 4.0, 1.0, 5.0]);
         assert_eq!((data.points.len(), data.pending.len()), (7, 1));
-        assert!(super::tests::data(&[trial(0, TrialState::Failed, None, &[])]).losses.is_empty());
+        let failed = [trial(0, TrialState::Failed, None, &[])];
+        assert!(super::tests::data(&failed).losses.is_empty());
     }
 
     #[test]

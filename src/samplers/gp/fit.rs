@@ -205,35 +205,21 @@ fn limits(index: usize, count: usize) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::dimension;
-    use crate::study::space::{Distribution, Scale, Space};
-
-    fn cube(axes: usize) -> Cube {
-        let axis = || Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
-        Cube::new(
-            &Space::new(
-                (0..axes).map(|index| dimension(&format!("x{index}"), axis(), &[])).collect(),
-            )
-            .unwrap(),
-        )
-    }
+    use crate::samplers::cube::slices;
+    use crate::samplers::fixtures::unit_cube;
 
     fn points(count: u32) -> Vec<Vec<f64>> {
-        (0..count)
-            .map(|index| {
-                vec![(f64::from(index) * 0.618_034).fract(), (f64::from(index) * 0.754_878).fract()]
-            })
-            .collect()
+        let part = |index: u32, by: f64| (f64::from(index) * by).fract();
+        (0..count).map(|index| vec![part(index, 0.618_034), part(index, 0.754_878)]).collect()
     }
 
     #[test]
     fn slopes_are_those_of_the_value() {
-        let (cube, points) = (cube(2), points(12));
+        let (cube, points) = (Cube::new(&unit_cube(2)), points(12));
         let targets: Vec<f64> =
             points.iter().map(|point| (5.0 * point[0]).sin() + point[1]).collect();
         let doubts: Vec<f64> = (0..12).map(|index| f64::from(index % 3) / 10.0).collect();
-        let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
-        let posterior = Posterior::new(&cube, &slices, &targets, &doubts);
+        let posterior = Posterior::new(&cube, &slices(&points), &targets, &doubts);
         let at = [-0.4, 0.3, 0.2, -3.0];
         let (_, slopes) = posterior.value_and_slopes(&at).unwrap();
         for index in 0..at.len() {
@@ -253,10 +239,9 @@ mod tests {
 
     #[test]
     fn an_axis_that_does_not_matter_gets_a_long_length() {
-        let (cube, points) = (cube(2), points(40));
+        let (cube, points) = (Cube::new(&unit_cube(2)), points(40));
         let targets: Vec<f64> = points.iter().map(|point| (6.0 * point[0]).sin()).collect();
-        let found =
-            fit(&cube, &points.iter().map(Vec::as_slice).collect::<Vec<_>>(), &targets, &[0.0; 40]);
+        let found = fit(&cube, &slices(&points), &targets, &[0.0; 40]);
         assert!(found.inverse_squares[0] > 10.0 * found.inverse_squares[1], "{found:?}");
         assert!(found.noise < 1e-3, "{found:?}");
     }

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 
 use super::kernel::Lengths;
 use super::process::Process;
-use super::{Fitted, lengths, selection, slices};
+use super::{Fitted, lengths, selection};
 use crate::samplers::Ask;
-use crate::samplers::cube::{Cube, Point};
+use crate::samplers::cube::{Cube, Point, slices};
 use crate::study::condition::Expression;
 use crate::study::constraint::Constraint;
 use crate::study::metric::Middle;
@@ -23,7 +23,8 @@ pub(super) struct Limit {
     points: Vec<Point>,
     /// On a scale with mean 0 and deviation 1; the limit is kept below [`Limit::bound`].
     margins: Vec<f64>,
-    bound: f64,
+    /// What the margin must not exceed.
+    pub bound: f64,
 }
 
 impl Limit {
@@ -74,11 +75,6 @@ impl Limit {
             margins: margins.into_iter().map(|margin| (margin - mean) / deviation).collect(),
             bound: -mean / deviation,
         }
-    }
-
-    /// What the margin must not exceed.
-    pub fn bound(&self) -> f64 {
-        self.bound
     }
 
     /// The lengths of its process.

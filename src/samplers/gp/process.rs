@@ -18,9 +18,14 @@ pub(super) struct Process<'a> {
     doubts: Vec<f64>,
 }
 
-/// What a point is worth, given the mean and the variance there: the value, and its derivatives by
-/// the two.
-type Worth<'a> = &'a dyn Fn(f64, f64) -> (f64, f64, f64);
+/// What a point is worth by the mean and the variance there.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Worth {
+    /// Logarithm of the expected improvement on this.
+    Improvement(f64),
+    /// Logarithm of the probability of being at most this.
+    AtMost(f64),
+}
 
 impl<'a> Process<'a> {
     /// The process of warped losses `targets` at `points`, each less sure than the noise makes it
@@ -66,57 +71,35 @@ impl<'a> Process<'a> {
         )
     }
 
-    /// Logarithm of the expected improvement on `incumbent` at `point`.
-    pub fn promise(&self, point: &[f64], incumbent: f64) -> f64 {
-        self.value(point, &|mean, variance| improvement(mean, variance, incumbent))
-    }
-
-    /// The mean at `point`, and a variance that the process' own does not exceed: that with the
-    /// most telling point of the data as its only one. At a tenth of the cost of the variance
-    /// itself.
-    fn mean_and_most_variance(&self, point: &[f64]) -> (f64, f64) {
+    /// Logarithm of an expected improvement that the one at `point` does not exceed: that of the
+    /// mean there and a variance above the process' own, with the most telling point of the data
+    /// as its only one. At a tenth of the cost of the variance itself.
+    pub fn most_improvement(&self, point: &[f64], incumbent: f64) -> f64 {
         let (covariances, _) = self.covariances(point);
         let own = own_variance(self.lengths);
         let explained = covariances
             .iter()
             .zip(&self.doubts)
-            .map(|(covariance, doubt)| covariance * covariance / (own + doubt));
-        (dot(&covariances, &self.weights), self.variance(explained.fold(0.0, f64::max)))
+            .map(|(covariance, doubt)| covariance * covariance / (own + doubt))
+            .fold(0.0, f64::max);
+        let mean = dot(&covariances, &self.weights);
+        Worth::Improvement(incumbent).of(mean, self.variance(explained)).0
     }
 
-    /// Logarithm of an expected improvement that the one at `point` does not exceed.
-    pub fn most_promise(&self, point: &[f64], incumbent: f64) -> f64 {
-        let (mean, variance) = self.mean_and_most_variance(point);
-        improvement(mean, variance, incumbent).0
-    }
-
-    /// The promise, and its slopes along the axes of numbers (0 along others).
-    pub fn promise_and_slopes(&self, point: &[f64], incumbent: f64) -> (f64, Vec<f64>) {
-        self.value_and_slopes(point, &|mean, variance| improvement(mean, variance, incumbent))
-    }
-
-    /// Logarithm of the probability that the process is at most `bound` at `point`.
-    pub fn log_probability(&self, point: &[f64], bound: f64) -> f64 {
-        self.value(point, &|mean, variance| below(mean, variance, bound))
-    }
-
-    /// The same with its slopes.
-    pub fn log_probability_and_slopes(&self, point: &[f64], bound: f64) -> (f64, Vec<f64>) {
-        self.value_and_slopes(point, &|mean, variance| below(mean, variance, bound))
-    }
-
-    fn value(&self, point: &[f64], worth: Worth<'_>) -> f64 {
+    /// What `point` is worth.
+    pub fn value(&self, point: &[f64], worth: Worth) -> f64 {
         let (covariances, _) = self.covariances(point);
         let explained = self.half.square_of_product(&covariances);
-        worth(dot(&covariances, &self.weights), self.variance(explained)).0
+        worth.of(dot(&covariances, &self.weights), self.variance(explained)).0
     }
 
-    fn value_and_slopes(&self, point: &[f64], worth: Worth<'_>) -> (f64, Vec<f64>) {
+    /// The same, and its slopes along the axes of numbers (0 along others).
+    pub fn value_and_slopes(&self, point: &[f64], worth: Worth) -> (f64, Vec<f64>) {
         let (covariances, distances) = self.covariances(point);
         let whitened = self.half.times(&covariances);
         let solved = self.half.transposed_times(&whitened);
         let (value, by_mean, by_variance) =
-            worth(dot(&covariances, &self.weights), self.variance(dot(&whitened, &whitened)));
+            worth.of(dot(&covariances, &self.weights), self.variance(dot(&whitened, &whitened)));
         // The covariance's slope along an axis is the negative pull times the scaled difference of
         // the positions.
         let pulls: Vec<f64> = distances
@@ -152,22 +135,25 @@ fn own_variance(lengths: &Lengths) -> f64 {
     lengths.variance * (1.0 + 1e-8) + lengths.noise
 }
 
-/// Logarithm of the expected improvement.
-fn improvement(mean: f64, variance: f64, incumbent: f64) -> (f64, f64, f64) {
-    let deviation = variance.sqrt();
-    let z = (incumbent - mean) / deviation;
-    let height = log_expected_improvement(z);
-    let rate = (log_cdf(z) - height).exp();
-    (deviation.ln() + height, -rate / deviation, (1.0 - rate * z) / (2.0 * variance))
-}
-
-/// Logarithm of the probability of being at most `bound`.
-fn below(mean: f64, variance: f64, bound: f64) -> (f64, f64, f64) {
-    let deviation = variance.sqrt();
-    let z = (bound - mean) / deviation;
-    let height = log_cdf(z);
-    let rate = (-0.5 * z * z - LN_ROOT_TWO_PI - height).exp();
-    (height, -rate / deviation, -rate * z / (2.0 * variance))
+impl Worth {
+    /// The value, and its derivatives by mean and variance.
+    fn of(self, mean: f64, variance: f64) -> (f64, f64, f64) {
+        let deviation = variance.sqrt();
+        let (Worth::Improvement(border) | Worth::AtMost(border)) = self;
+        let z = (border - mean) / deviation;
+        match self {
+            Worth::Improvement(_) => {
+                let height = log_expected_improvement(z);
+                let rate = (log_cdf(z) - height).exp();
+                (deviation.ln() + height, -rate / deviation, (1.0 - rate * z) / (2.0 * variance))
+            }
+            Worth::AtMost(_) => {
+                let height = log_cdf(z);
+                let rate = (-0.5 * z * z - LN_ROOT_TWO_PI - height).exp();
+                (height, -rate / deviation, -rate * z / (2.0 * variance))
+            }
+        }
+    }
 }
 
 /// The data's positions axis by axis, so that distances are sums over plain columns.
@@ -244,90 +230,61 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::dimension;
-    use crate::study::space::{Distribution, Scale, Space};
+    use crate::samplers::conformance::{choice, float, space};
+    use crate::samplers::cube::slices;
 
     fn cube() -> Cube {
-        let axis = || Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
-        let choice = Distribution::choice(vec!["a".into(), "b".into()]).unwrap();
-        Cube::new(
-            &Space::new(vec![
-                dimension("x", axis(), &[]),
-                dimension("y", axis(), &[]),
-                dimension("c", choice, &[]),
-            ])
-            .unwrap(),
-        )
+        Cube::new(&space([float("x", 0.0, 1.0), float("y", 0.0, 1.0), choice("c", ["a", "b"])]))
     }
 
     #[test]
     fn the_mean_passes_through_data_without_noise_and_slopes_are_those_of_the_promise() {
-        let cube = cube();
+        let part = |index: u32, by: f64| (f64::from(index) * by).fract();
         let points: Vec<Vec<f64>> = (0..15)
-            .map(|index| {
-                vec![
-                    (f64::from(index) * 0.618).fract(),
-                    (f64::from(index) * 0.755).fract(),
-                    f64::from(index % 2),
-                ]
-            })
+            .map(|index| vec![part(index, 0.618), part(index, 0.755), f64::from(index % 2)])
             .collect();
         let targets: Vec<f64> = points
             .iter()
             .map(|point| (4.0 * point[0]).sin() + point[1] * point[1] + 0.3 * point[2])
             .collect();
         let lengths = Lengths { inverse_squares: vec![4.0, 2.0, 1.0], variance: 1.3, noise: 1e-6 };
-        let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
-        let process = Process::new(&cube, &lengths, &slices, &targets, &[0.0; 15]).unwrap();
+        let process =
+            Process::new(&cube(), &lengths, &slices(&points), &targets, &[0.0; 15]).unwrap();
         for (point, target) in points.iter().zip(&targets) {
             assert!((process.mean(point) - target).abs() < 1e-3);
         }
         let own: Vec<f64> = process.means_of_data(&targets).collect();
         assert!((own[3] - process.mean(&points[3])).abs() < 1e-6);
         for at in [[0.3, 0.6, 1.0], [0.91, 0.05, 0.0]] {
-            let (promise, slopes) = process.promise_and_slopes(&at, -0.5);
-            assert!((promise - process.promise(&at, -0.5)).abs() < 1e-12);
-            for axis in 0..2 {
-                let value = |by: f64| {
-                    let mut moved = at;
-                    moved[axis] += by;
-                    process.promise(&moved, -0.5)
-                };
-                let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
-                assert!(
-                    (slopes[axis] - numeric).abs() < 1e-4 * numeric.abs().max(1.0),
-                    "{axis}: {} {numeric}",
-                    slopes[axis]
-                );
+            for worth in [Worth::Improvement(-0.5), Worth::AtMost(0.4)] {
+                let (value, slopes) = process.value_and_slopes(&at, worth);
+                assert!((value - process.value(&at, worth)).abs() < 1e-12);
+                for axis in 0..2 {
+                    let value = |by: f64| {
+                        let mut moved = at;
+                        moved[axis] += by;
+                        process.value(&moved, worth)
+                    };
+                    let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
+                    assert!(
+                        (slopes[axis] - numeric).abs() < 1e-4 * numeric.abs().max(1.0),
+                        "{worth:?}, {axis}: {} {numeric}",
+                        slopes[axis]
+                    );
+                }
+                assert_eq!(slopes[2], 0.0);
             }
-            assert_eq!(slopes[2], 0.0);
-            assert!(process.most_promise(&at, -0.5) >= promise);
-            let (likely, slopes) = process.log_probability_and_slopes(&at, 0.4);
-            assert!((likely - process.log_probability(&at, 0.4)).abs() < 1e-12);
-            for axis in 0..2 {
-                let value = |by: f64| {
-                    let mut moved = at;
-                    moved[axis] += by;
-                    process.log_probability(&moved, 0.4)
-                };
-                let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
-                assert!(
-                    (slopes[axis] - numeric).abs() < 1e-4 * numeric.abs().max(1.0),
-                    "{axis}: {} {numeric}",
-                    slopes[axis]
-                );
-            }
+            let improvement = process.value(&at, Worth::Improvement(-0.5));
+            assert!(process.most_improvement(&at, -0.5) >= improvement);
         }
     }
 
     #[test]
     fn what_is_doubted_pulls_less() {
-        let cube = cube();
         let points = [vec![0.2, 0.5, 0.0], vec![0.8, 0.5, 0.0]];
-        let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
         let lengths = Lengths { inverse_squares: vec![9.0, 2.0, 1.0], variance: 1.0, noise: 1e-4 };
         let mean = |doubt: f64| {
-            Process::new(&cube, &lengths, &slices, &[0.0, 1.0], &[0.0, doubt])
+            Process::new(&cube(), &lengths, &slices(&points), &[0.0, 1.0], &[0.0, doubt])
                 .unwrap()
                 .mean(&points[1])
         };

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use rand::RngExt as _;
 
-use super::process::Process;
+use super::process::{Process, Worth};
 use crate::samplers::Ask;
 use crate::samplers::cube::{AxisKind, Cube, Point};
 use crate::samplers::guess::Guess;
@@ -30,12 +30,9 @@ pub(super) struct Search<'a> {
     pub cube: &'a Cube,
     /// What is asked for.
     pub ask: &'a Ask<'a>,
-    /// The model, pending trials believed.
-    pub process: &'a Process<'a>,
-    /// The mean to be improved on; nothing before a point that keeps all limits is known.
-    pub incumbent: Option<f64>,
-    /// Models of the limits, and what each must not exceed.
-    pub limits: Vec<(Process<'a>, f64)>,
+    /// The models whose worths add up: that of the losses, pending trials believed (none before a
+    /// point that keeps all limits is known), and those of the limits.
+    pub models: Vec<(&'a Process<'a>, Worth)>,
     /// What the user expects.
     pub guess: Option<Guess>,
     /// Trials so far.
@@ -97,13 +94,13 @@ impl Search<'_> {
     /// The points with their promises, but for those that cannot be among the best `CLIMBS`: a
     /// bound costs a tenth of a promise.
     fn judged(&self, drawn: Vec<Point>) -> Vec<(f64, Point)> {
-        let (Some(incumbent), true, None) = (self.incumbent, self.limits.is_empty(), &self.guess)
+        let ([(process, Worth::Improvement(incumbent))], None) = (&self.models[..], &self.guess)
         else {
             return drawn.into_iter().map(|point| (self.promise(&point), point)).collect();
         };
         let mut bounded: Vec<(f64, Point)> = drawn
             .into_iter()
-            .map(|point| (self.process.most_promise(&point, incumbent), point))
+            .map(|point| (process.most_improvement(&point, *incumbent), point))
             .collect();
         sort(&mut bounded);
         let mut judged: Vec<(f64, Point)> = Vec::new();
@@ -125,31 +122,21 @@ impl Search<'_> {
     }
 
     fn promise(&self, point: &[f64]) -> f64 {
-        let mut total =
-            self.incumbent.map_or(0.0, |incumbent| self.process.promise(point, incumbent));
-        for (process, bound) in &self.limits {
-            total += process.log_probability(point, *bound);
-        }
-        if let Some(guess) = &self.guess {
-            total += guess.log_weight(self.cube, point, self.finished).0;
-        }
-        total
+        let worths = self.models.iter().map(|(process, worth)| process.value(point, *worth));
+        let guess = self.guess.as_ref();
+        let weight = guess.map(|guess| guess.log_weight(self.cube, point, self.finished).0);
+        worths.chain(weight).fold(0.0, |total, part| total + part)
     }
 
     fn promise_and_slopes(&self, point: &[f64]) -> (f64, Vec<f64>) {
-        let mut total = self.incumbent.map_or_else(
-            || (0.0, vec![0.0; point.len()]),
-            |incumbent| self.process.promise_and_slopes(point, incumbent),
-        );
-        let mut add = |(value, slopes): (f64, Vec<f64>)| {
+        let worths =
+            self.models.iter().map(|(process, worth)| process.value_and_slopes(point, *worth));
+        let guess = self.guess.as_ref();
+        let weight = guess.map(|guess| guess.log_weight(self.cube, point, self.finished));
+        let mut total = (0.0, vec![0.0; point.len()]);
+        for (value, slopes) in worths.chain(weight) {
             total.0 += value;
             total.1.iter_mut().zip(slopes).for_each(|(all, slope)| *all += slope);
-        };
-        for (process, bound) in &self.limits {
-            add(process.log_probability_and_slopes(point, *bound));
-        }
-        if let Some(guess) = &self.guess {
-            add(guess.log_weight(self.cube, point, self.finished));
         }
         total
     }

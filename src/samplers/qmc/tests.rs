@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::samplers::conformance::{dimension, trial_of};
+use crate::samplers::conformance::{choice, float, int, space, trial_of, under};
+use crate::samplers::fixtures::{answer, ask, unit_cube};
 use crate::samplers::random::Random;
-use crate::study::history::History;
-use crate::study::metric::Direction;
-use crate::study::space::{Distribution, Scale, Space};
+use crate::study::space::Space;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 fn sequence(seed: u64) -> Sequence {
@@ -21,25 +20,8 @@ fn suggest(
     number: u64,
     seed: u64,
 ) -> Params {
-    let (seeds, number) = (SeedTree::new(seed), TrialNumber(number));
-    let ask = Ask {
-        room: None,
-        constraints: &[],
-        earlier: &[],
-        space,
-        history: History::of(trials, Direction::Minimize),
-        number,
-        fixed: &Params::new(),
-        budget: None,
-        seeds,
-    };
-    sampler.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap()
-}
-
-fn cube(axes: usize) -> Space {
-    let axis = || Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
-    Space::new((0..axes).map(|index| dimension(&format!("x{index:03}"), axis(), &[])).collect())
-        .unwrap()
+    let number = TrialNumber(number);
+    answer(sampler, &Ask { number, ..ask(space, trials, seed) }).unwrap()
 }
 
 /// Made with scipy 1.17's `qmc.Sobol(128, scramble=False, bits=32)`, whose point i is point
@@ -66,22 +48,9 @@ fn the_table_has_every_coordinate_with_its_own_polynomial() {
         DIRECTIONS.iter().map(|(polynomial, initial)| (initial.len(), *polynomial)).collect();
     assert_eq!(polynomials.len(), DIRECTIONS.len());
     for (_, initial) in DIRECTIONS {
-        assert!(
-            initial
-                .iter()
-                .enumerate()
-                .all(|(index, number)| number % 2 == 1 && *number < 2 << index)
-        );
+        let mut numbers = initial.iter().enumerate();
+        assert!(numbers.all(|(index, number)| number % 2 == 1 && *number < 2 << index));
     }
-}
-
-/// Cells of a grid that points fall into.
-fn cells(
-    points: impl Iterator<Item = (f64, f64)>,
-    columns: f64,
-    rows: f64,
-) -> BTreeSet<(u64, u64)> {
-    points.map(|(x, y)| ((x * columns) as u64, (y * rows) as u64)).collect()
 }
 
 #[test]
@@ -91,10 +60,12 @@ fn two_to_the_m_points_are_one_in_each_cell_however_the_square_is_halved_m_times
         for m in 0..=8 {
             for start in [0u64, 1 << m, 5 << m] {
                 for halvings in 0..=m {
-                    let points = (start..start + (1 << m))
-                        .map(|index| (sequence.unit(index, 0), sequence.unit(index, 1)));
-                    let found =
-                        cells(points, f64::from(1 << halvings), f64::from(1 << (m - halvings)));
+                    let (columns, rows) =
+                        (f64::from(1 << halvings), f64::from(1 << (m - halvings)));
+                    let unit = |index, axis| sequence.unit(index, axis);
+                    let cell =
+                        |index| ((unit(index, 0) * columns) as u64, (unit(index, 1) * rows) as u64);
+                    let found: BTreeSet<(u64, u64)> = (start..start + (1 << m)).map(cell).collect();
                     assert_eq!(
                         found.len(),
                         1 << m,
@@ -131,7 +102,7 @@ fn coordinates_beyond_the_table_do_not_repeat_those_of_it() {
 
 #[test]
 fn seeds_give_different_points_and_the_same_seed_the_same() {
-    let first = |seed| suggest(&Qmc, &cube(3), &[], 0, seed).fingerprint();
+    let first = |seed| suggest(&Qmc, &unit_cube(3), &[], 0, seed).fingerprint();
     assert_eq!(first(1), first(1));
     let different: BTreeSet<String> = (0..50).map(|seed| first(seed).to_string()).collect();
     assert_eq!(different.len(), 50);
@@ -150,19 +121,14 @@ fn discrepancy(points: &[Vec<f64>]) -> f64 {
 
 #[test]
 fn points_are_spread_more_evenly_than_random_ones() {
-    let space = cube(5);
+    let space = unit_cube(5);
     let mean_of = |sampler: &dyn Sampler| {
-        let of_seed = |seed| {
-            let points: Vec<Vec<f64>> = (0..128)
-                .map(|number| {
-                    suggest(sampler, &space, &[], number, seed)
-                        .iter()
-                        .map(|(_, value)| value.as_number().unwrap())
-                        .collect()
-                })
-                .collect();
-            discrepancy(&points)
+        let point = |number, seed| -> Vec<f64> {
+            let params = suggest(sampler, &space, &[], number, seed);
+            params.iter().filter_map(|(_, value)| value.as_number()).collect()
         };
+        let of_seed =
+            |seed| discrepancy(&(0..128).map(|number| point(number, seed)).collect::<Vec<_>>());
         (0..10).map(of_seed).sum::<f64>() / 10.0
     };
     let (even, random) = (mean_of(&Qmc), mean_of(&Random));
@@ -171,12 +137,7 @@ fn points_are_spread_more_evenly_than_random_ones() {
 
 #[test]
 fn choices_and_integers_get_equal_parts() {
-    let words = Distribution::choice(vec!["a".into(), "b".into(), "c".into(), "d".into()]).unwrap();
-    let space = Space::new(vec![
-        dimension("word", words, &[]),
-        dimension("n", Distribution::int(1, 8, Scale::Linear, 1).unwrap(), &[]),
-    ])
-    .unwrap();
+    let space = space([choice("word", ["a", "b", "c", "d"]), int("n", 1, 8)]);
     let mut points: Vec<String> =
         (0..32).map(|number| suggest(&Qmc, &space, &[], number, 3).to_string()).collect();
     points.sort();
@@ -186,22 +147,11 @@ fn choices_and_integers_get_equal_parts() {
 
 #[test]
 fn a_conditional_parameter_has_its_own_coordinate() {
-    let words = || Distribution::choice(vec!["a".into(), "b".into()]).unwrap();
-    let unit = || Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
-    let conditional = Space::new(vec![
-        dimension("word", words(), &[]),
-        dimension("only_a", unit(), &[("word", vec!["a".into()])]),
-        dimension("only_b", unit(), &[("word", vec!["b".into()])]),
-        dimension("always", unit(), &[]),
-    ])
-    .unwrap();
-    let flat = Space::new(vec![
-        dimension("word", words(), &[]),
-        dimension("only_a", unit(), &[]),
-        dimension("only_b", unit(), &[]),
-        dimension("always", unit(), &[]),
-    ])
-    .unwrap();
+    let word = || choice("word", ["a", "b"]);
+    let unit = |name| float(name, 0.0, 1.0);
+    let only = |kind, name| under("word", kind, unit(name));
+    let conditional = space([word(), only("a", "only_a"), only("b", "only_b"), unit("always")]);
+    let flat = space([word(), unit("only_a"), unit("only_b"), unit("always")]);
     for number in 0..16 {
         let (point, whole) =
             (suggest(&Qmc, &conditional, &[], number, 5), suggest(&Qmc, &flat, &[], number, 5));
@@ -212,15 +162,13 @@ fn a_conditional_parameter_has_its_own_coordinate() {
 
 #[test]
 fn a_resumed_study_gets_the_points_an_uninterrupted_one_would() {
-    let space = cube(2);
+    let space = unit_cube(2);
     let trial = |number| {
         trial_of(number, suggest(&Random, &space, &[], number, 9), TrialState::Failed, None)
     };
     let history: Vec<Trial> = (0..7).map(trial).collect();
     for number in 7..20 {
-        assert_eq!(
-            suggest(&Qmc, &space, &history, number, 9),
-            suggest(&Qmc, &space, &[], number, 9)
-        );
+        let after = |trials: &[Trial]| suggest(&Qmc, &space, trials, number, 9);
+        assert_eq!(after(&history), after(&[]));
     }
 }

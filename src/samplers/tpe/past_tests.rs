@@ -4,9 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::samplers::conformance::spaces;
-use crate::study::event::Event;
+use crate::samplers::fixtures::ask;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::history::History;
 use crate::study::metric::{Direction, Metrics};
+use crate::study::params::Value;
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
 use crate::study::spec::{Program, StudySpec};
@@ -40,14 +42,10 @@ fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
 }
 
 fn created(space: &Space, number: u64) -> Event {
-    let nothing = Params::new();
     let trial = TrialNumber(number);
     // Every other point is that of the trial before it: kernels with equal middles.
-    let params = crate::samplers::random::point(
-        &ask_of(space, History::of(&[], Direction::Minimize), trial, &nothing),
-        &mut stream(number / 2),
-    );
-    Event::TrialCreated { trial, params, origin: Origin::Asked }
+    let params = crate::samplers::random::point(&ask(space, &[], 0), &mut stream(number / 2));
+    Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Asked })
 }
 
 fn events(space: &Space, view: &StudyState, about: u64, happening: Happening) -> Vec<Event> {
@@ -60,36 +58,24 @@ fn events(space: &Space, view: &StudyState, about: u64, happening: Happening) ->
         _ if count == 0 => vec![created(space, 0)],
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
-            vec![Event::Reported { trial, attempt: AttemptNumber(0), step, metrics }]
+            vec![Event::Trial(
+                trial,
+                TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+            )]
         }
-        Happening::Pauses => vec![Event::TrialPaused { trial, reason: String::new(), hold: None }],
-        Happening::GoesOn => vec![Event::TrialQueued { trial, until: None, reason: String::new() }],
+        Happening::Pauses => {
+            vec![Event::Trial(trial, TrialEvent::Paused { reason: String::new(), hold: None })]
+        }
+        Happening::GoesOn => {
+            vec![Event::Trial(trial, TrialEvent::Queued { until: None, reason: String::new() })]
+        }
         Happening::Ends(state, value) => {
             let value = (state == TrialState::Complete).then_some(value);
-            vec![Event::TrialFinished { trial, state, value, reason: None }]
+            vec![Event::Trial(trial, TrialEvent::Finished { state, value, reason: None })]
         }
         Happening::BreaksLimits(violation) => {
-            vec![Event::LimitsBroken { trial, violation, reason: String::new() }]
+            vec![Event::Trial(trial, TrialEvent::LimitsBroken { violation, reason: String::new() })]
         }
-    }
-}
-
-fn ask_of<'a>(
-    space: &'a Space,
-    history: History<'a>,
-    number: TrialNumber,
-    fixed: &'a Params,
-) -> Ask<'a> {
-    Ask {
-        room: None,
-        constraints: &[],
-        earlier: &[],
-        space,
-        history,
-        number,
-        fixed,
-        budget: None,
-        seeds: SeedTree::new(0),
     }
 }
 
@@ -99,8 +85,8 @@ fn stream(number: u64) -> StreamRng {
 
 /// A point to the last bit, which equality of floats is not.
 fn bits(point: &Params) -> Vec<(String, String)> {
-    let bits = |value: &crate::study::params::Value| match value {
-        crate::study::params::Value::Float(float) => format!("{:x}", float.to_bits()),
+    let bits = |value: &Value| match value {
+        Value::Float(float) => format!("{:x}", float.to_bits()),
         other => other.to_string(),
     };
     point.iter().map(|(name, value)| (name.to_owned(), bits(value))).collect()
@@ -117,7 +103,7 @@ proptest! {
         let direction = if maximize { Direction::Maximize } else { Direction::Minimize };
         let study = StudySpec::new("s", "loss", direction, space.clone(), Program::Inline);
         let spec = ENTRY.defaults().with("rules", if with_optunas_rules { "optuna" } else { "own" });
-        let (follower, mut view, nothing) = (Tpe::new(&spec), StudyState::new(&study), Params::new());
+        let (follower, mut view) = (Tpe::new(&spec), StudyState::new(&study));
         for (turn, (about, happening)) in story.into_iter().enumerate() {
             events(&space, &view, about, happening).iter().for_each(|event| view.apply(Timestamp(0), event));
             if turn % every != 0 {
@@ -128,7 +114,7 @@ proptest! {
                 view = view.clone();
             }
             let number = TrialNumber(view.trials.len() as u64);
-            let suggest = |sampler: &Tpe, history| sampler.suggest(&ask_of(&space, history, number, &nothing), &mut stream(number.0)).unwrap().unwrap();
+            let suggest = |sampler: &Tpe, history| sampler.suggest(&Ask::new(&space, history, number, SeedTree::new(0)), &mut stream(number.0)).unwrap().unwrap();
             let followed = suggest(&follower, History::new(&view));
             let anew = suggest(&Tpe::new(&spec), History::of(&view.trials, direction));
             prop_assert_eq!(bits(&followed), bits(&anew));
@@ -140,27 +126,23 @@ proptest! {
 fn a_sampler_that_followed_one_space_suggests_points_of_the_next() {
     let spaces = spaces();
     let (first, second) = (&spaces[2].1, &spaces[4].1);
-    let mut view = StudyState::new(&StudySpec::new(
-        "s",
-        "loss",
-        Direction::Minimize,
-        first.clone(),
-        Program::Inline,
-    ));
+    let spec = StudySpec::new("s", "loss", Direction::Minimize, first.clone(), Program::Inline);
+    let mut view = StudyState::new(&spec);
     for number in 0..30 {
         view.apply(Timestamp(0), &created(first, number));
         let (trial, state, value) =
             (TrialNumber(number), TrialState::Complete, Some(1.0 / (number + 1) as f64));
-        view.apply(Timestamp(0), &Event::TrialFinished { trial, state, value, reason: None });
-    }
-    let (sampler, nothing) = (Tpe::new(&ENTRY.defaults()), Params::new());
-    for space in [first, second, first] {
-        let ask = ask_of(space, History::new(&view), TrialNumber(30), &nothing);
-        let point = sampler.suggest(&ask, &mut stream(30)).unwrap().unwrap();
-        assert_eq!(space.check(&point), Ok(()));
-        assert_eq!(
-            Some(point),
-            Tpe::new(&ENTRY.defaults()).suggest(&ask, &mut stream(30)).unwrap()
+        view.apply(
+            Timestamp(0),
+            &Event::Trial(trial, TrialEvent::Finished { state, value, reason: None }),
         );
+    }
+    let sampler = Tpe::new(&ENTRY.defaults());
+    for space in [first, second, first] {
+        let ask = Ask::new(space, History::new(&view), TrialNumber(30), SeedTree::new(0));
+        let suggest = |sampler: &Tpe| sampler.suggest(&ask, &mut stream(30)).unwrap().unwrap();
+        let point = suggest(&sampler);
+        assert_eq!(space.check(&point), Ok(()));
+        assert_eq!(point, suggest(&Tpe::new(&ENTRY.defaults())));
     }
 }

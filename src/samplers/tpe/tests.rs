@@ -1,37 +1,39 @@
 //! The joint estimator against Optuna's own figures, and what it must do on its own.
 
 use super::*;
-use crate::samplers::conformance::{dimension, trial_of};
+use crate::samplers::conformance::{
+    choice, every, float, int, log_float, log_int, space, stepped, trial_of, under,
+};
+use crate::samplers::fixtures::{ask, best, number, pending, search, suggest};
 use crate::samplers::random::Random;
-use crate::study::history::History;
-use crate::study::metric::Direction;
-use crate::study::params::Value;
-use crate::study::seed::SeedTree;
-use crate::study::space::{Distribution, Scale, Space};
-use crate::study::trial::{Trial, TrialNumber, TrialState};
+use crate::samplers::tpe_independent::TpeIndependent;
+use crate::study::space::Space;
+use crate::study::trial::{Trial, TrialState};
 
 fn defaults() -> Tpe {
     Tpe::new(&ENTRY.defaults())
 }
 
-fn words(words: &[&str]) -> Distribution {
-    Distribution::choice(words.iter().map(|word| Value::from(*word)).collect()).unwrap()
-}
-
 /// The space of `tests/peers/tpe_golden.py`.
 fn golden_space() -> Space {
-    let float = |low, high, scale, step| Distribution::float(low, high, scale, step).unwrap();
-    let int = |low, high, scale, step| Distribution::int(low, high, scale, step).unwrap();
-    Space::new(vec![
-        dimension("rate", float(1e-6, 1.0, Scale::Log, None), &[]),
-        dimension("x", float(-5.0, 5.0, Scale::Linear, None), &[]),
-        dimension("drop", float(0.0, 0.5, Scale::Linear, Some(0.05)), &[]),
-        dimension("layers", int(1, 12, Scale::Linear, 1), &[]),
-        dimension("even", int(2, 64, Scale::Linear, 2), &[]),
-        dimension("width", int(4, 2048, Scale::Log, 1), &[]),
-        dimension("optim", words(&["sgd", "adamw", "lion", "adagrad"]), &[]),
+    space([
+        log_float("rate", 1e-6, 1.0),
+        float("x", -5.0, 5.0),
+        stepped("drop", 0.0, 0.5, 0.05),
+        int("layers", 1, 12),
+        every("even", 2, 64, 2),
+        log_int("width", 4, 2048),
+        choice("optim", ["sgd", "adamw", "lion", "adagrad"]),
     ])
-    .unwrap()
+}
+
+fn plane() -> Space {
+    space([float("x", -1.0, 1.0), float("y", -1.0, 1.0)])
+}
+
+/// How far `x` is from a place.
+fn off(params: &Params) -> f64 {
+    (number(params, "x") - 1.7).powi(2)
 }
 
 fn params_of(json: &serde_json::Value) -> Params {
@@ -42,16 +44,9 @@ fn golden_trials(case: &serde_json::Value) -> Vec<Trial> {
     let trial = |(number, told): (u64, &serde_json::Value)| {
         let state = TrialState::from_word(told["state"].as_str().unwrap()).unwrap();
         let value = told["value"].as_f64().unwrap();
-        let mut trial = trial_of(
-            number,
-            params_of(&told["params"]),
-            state,
-            (state == TrialState::Complete).then_some(value),
-        );
-        if let Some(step) = told["step"].as_u64() {
-            trial.curve = vec![(step, value)];
-        }
-        trial
+        let curve = told["step"].as_u64().map(|step| (step, value)).into_iter().collect();
+        let value = (state == TrialState::Complete).then_some(value);
+        Trial { curve, ..trial_of(number, params_of(&told["params"]), state, value) }
     };
     (0..).zip(case["trials"].as_array().unwrap()).map(trial).collect()
 }
@@ -63,20 +58,8 @@ fn with_optunas_rules_the_split_and_the_ratio_of_densities_are_optunas() {
     let space = golden_space();
     for case in golden["cases"].as_array().unwrap() {
         let trials = golden_trials(case);
-        let nothing = Params::new();
-        let history = History::of(&trials, Direction::Minimize);
-        let ask = Ask {
-            room: None,
-            constraints: &[],
-            earlier: &[],
-            space: &space,
-            history,
-            number: TrialNumber(trials.len() as u64),
-            fixed: &nothing,
-            budget: None,
-            seeds: SeedTree::new(0),
-        };
-        let mut past = Past::after(None, &space, history);
+        let ask = ask(&space, &trials, 0);
+        let mut past = Past::after(None, &space, ask.history);
         let split = sampler.split(&past, &ask);
         assert_eq!(serde_json::json!(split.good), case["good"]);
         let slots = split.slots(&mut past, &ask);
@@ -100,74 +83,13 @@ fn with_optunas_rules_the_split_and_the_ratio_of_densities_are_optunas() {
     }
 }
 
-fn suggest(sampler: &dyn Sampler, space: &Space, trials: &[Trial], seed: u64) -> Params {
-    let number = TrialNumber(trials.len() as u64);
-    let ask = Ask {
-        room: None,
-        constraints: &[],
-        earlier: &[],
-        space,
-        history: History::of(trials, Direction::Minimize),
-        number,
-        fixed: &Params::new(),
-        budget: None,
-        seeds: SeedTree::new(seed),
-    };
-    sampler
-        .suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}")))
-        .unwrap()
-        .unwrap()
-}
-
-fn search(
-    sampler: &dyn Sampler,
-    space: &Space,
-    loss: impl Fn(&Params) -> f64,
-    budget: u64,
-    seed: u64,
-) -> Vec<Trial> {
-    let mut trials = Vec::new();
-    for number in 0..budget {
-        let point = suggest(sampler, space, &trials, seed);
-        let value = loss(&point);
-        let (state, value) = if value.is_nan() {
-            (TrialState::Failed, None)
-        } else {
-            (TrialState::Complete, Some(value))
-        };
-        trials.push(trial_of(number, point, state, value));
-    }
-    trials
-}
-
-fn best(trials: &[Trial]) -> f64 {
-    trials.iter().filter_map(|trial| trial.value).fold(f64::INFINITY, f64::min)
-}
-
-fn number(params: &Params, name: &str) -> f64 {
-    params.get(name).unwrap().as_number().unwrap()
-}
-
 fn branches() -> Space {
-    Space::new(vec![
-        dimension("family", words(&["tree", "net"]), &[]),
-        dimension(
-            "depth",
-            Distribution::int(1, 16, Scale::Linear, 1).unwrap(),
-            &[("family", vec!["tree".into()])],
-        ),
-        dimension(
-            "rate",
-            Distribution::float(1e-6, 1.0, Scale::Log, None).unwrap(),
-            &[("family", vec!["net".into()])],
-        ),
-        dimension(
-            "width",
-            Distribution::int(8, 1024, Scale::Log, 1).unwrap(),
-            &[("family", vec!["net".into()])],
-        ),
+    space([
+        choice("family", ["tree", "net"]),
+        under("family", "tree", int("depth", 1, 16)),
+        under("family", "net", log_float("rate", 1e-6, 1.0)),
+        under("family", "net", log_int("width", 8, 1024)),
     ])
-    .unwrap()
 }
 
 /// The better family is the worse one unless it is tuned, and its two parameters depend on each
@@ -182,52 +104,41 @@ fn tuned_or_not(params: &Params) -> f64 {
 
 #[test]
 fn conditional_parameters_are_learned_in_their_branch() {
-    let wins = (0..8)
-        .filter(|seed| {
-            best(&search(&defaults(), &branches(), tuned_or_not, 60, *seed))
-                < best(&search(&Random, &branches(), tuned_or_not, 60, *seed))
-        })
-        .count();
+    let found =
+        |sampler: &dyn Sampler, seed| best(&search(sampler, &branches(), 60, seed, tuned_or_not));
+    let wins = (0..8).filter(|seed| found(&defaults(), *seed) < found(&Random, *seed)).count();
     assert!(wins >= 7, "{wins} of 8");
 }
 
 #[test]
 fn interactions_that_no_parameter_shows_alone_are_learned() {
-    let axis = || Distribution::float(-1.0, 1.0, Scale::Linear, None).unwrap();
-    let space = Space::new(vec![dimension("x", axis(), &[]), dimension("y", axis(), &[])]).unwrap();
     let valley = |params: &Params| {
         (number(params, "x") - number(params, "y")).abs() + 0.1 * number(params, "x").abs()
     };
-    let independent = crate::samplers::tpe_independent::TpeIndependent::new(&ENTRY.defaults());
     let mean = |sampler: &dyn Sampler| {
-        (0..12).map(|seed| best(&search(sampler, &space, valley, 60, seed))).sum::<f64>() / 12.0
+        (0..12).map(|seed| best(&search(sampler, &plane(), 60, seed, valley))).sum::<f64>() / 12.0
     };
-    let (joint, alone) = (mean(&defaults()), mean(&independent));
+    let (joint, alone) = (mean(&defaults()), mean(&TpeIndependent::new(&ENTRY.defaults())));
     assert!(joint < 0.8 * alone, "{joint} against {alone}");
 }
 
 #[test]
 fn every_fourth_trial_is_drawn_by_optunas_rules_unless_ours_are_asked_for() {
     let space = golden_space();
-    let trials = search(&defaults(), &space, |params| (number(params, "x") - 1.7).powi(2), 40, 3);
-    let drawn = |rules: &str, count: usize| {
-        suggest(&Tpe::new(&ENTRY.defaults().with("rules", rules)), &space, &trials[..count], 3)
-    };
+    let trials = search(&defaults(), &space, 40, 3, off);
     for count in 33..40 {
-        let (own, optuna) = (drawn("own", count), drawn("optuna", count));
+        let drawn = |rules: &str| {
+            suggest(&Tpe::new(&ENTRY.defaults().with("rules", rules)), &space, &trials[..count], 3)
+        };
+        let (own, optuna) = (drawn("own"), drawn("optuna"));
         assert_ne!(own, optuna);
-        assert_eq!(
-            drawn("mixed", count),
-            if count % 4 == 3 { optuna } else { own },
-            "trial {count}"
-        );
+        let expected = if count % 4 == 3 { optuna } else { own };
+        assert_eq!(drawn("mixed"), expected, "trial {count}");
     }
 }
 
 #[test]
 fn regions_where_trials_fail_are_left() {
-    let axis = || Distribution::float(-1.0, 1.0, Scale::Linear, None).unwrap();
-    let space = Space::new(vec![dimension("x", axis(), &[]), dimension("y", axis(), &[])]).unwrap();
     let loss = |params: &Params| {
         if number(params, "x") > 0.0 {
             f64::NAN
@@ -235,24 +146,16 @@ fn regions_where_trials_fail_are_left() {
             number(params, "y").powi(2) + (number(params, "x") + 0.2).abs()
         }
     };
-    let trials = search(&defaults(), &space, loss, 80, 1);
-    let failed =
-        |trials: &[Trial]| trials.iter().filter(|trial| trial.state == TrialState::Failed).count();
+    let trials = search(&defaults(), &plane(), 80, 1, loss);
+    let failed = trials[50..].iter().filter(|trial| trial.state == TrialState::Failed).count();
     // Of points drawn evenly every second one would.
-    assert!(failed(&trials[50..]) <= 9, "{} of the last 30 failed", failed(&trials[50..]));
+    assert!(failed <= 9, "{failed} of the last 30 failed");
 }
 
 #[test]
 fn eight_pending_trials_spread_out() {
-    let space = golden_space();
-    let mut trials =
-        search(&defaults(), &space, |params| (number(params, "x") - 1.7).powi(2), 30, 3);
-    for next in 30..38 {
-        let point = suggest(&defaults(), &space, &trials, 3);
-        trials.push(trial_of(next, point, TrialState::Running, None));
-    }
-    let mut pending: Vec<f64> =
-        trials[30..].iter().map(|trial| number(&trial.params, "x")).collect();
+    let trials = search(&defaults(), &golden_space(), 30, 3, off);
+    let mut pending = pending(&defaults(), &golden_space(), trials, 8, 3, "x");
     pending.sort_by(f64::total_cmp);
     pending.dedup_by(|a, b| (*a - *b).abs() < 1e-3);
     assert!(pending.len() >= 7, "{pending:?}");

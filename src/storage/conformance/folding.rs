@@ -7,7 +7,7 @@ use rand::RngExt as _;
 use super::journal::{OTHER_METRIC, holder, random_journal, small_study};
 use super::{Case, Opener};
 use crate::storage::{Lease, Storage, StorageError, StudyId, Takeover};
-use crate::study::event::{Event, Seq};
+use crate::study::event::{DeviceEvent, Event, RunnerEvent, Seq, TrialEvent};
 use crate::study::metric::{Direction, Score};
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::seed::SeedTree;
@@ -95,14 +95,14 @@ fn assert_whole(
         ranked.iter().map(|trial| trial.number.0).collect::<Vec<_>>()
     );
     let since = journal.iter().rev().find_map(|(at, event)| match event {
-        Event::RunnerStarted { .. } => Some(Some(*at)),
-        Event::RunnerStopped { .. } => Some(None),
+        Event::Runner(RunnerEvent::Started { .. }) => Some(Some(*at)),
+        Event::Runner(RunnerEvent::Stopped { .. }) => Some(None),
         _ => None,
     });
     assert_eq!(reader.running_since(study)?, (view.ran_micros, since.flatten()));
     let slots = journal.iter().fold(None, |now, (_, event)| match event {
-        Event::RunnerStarted { slots, .. } => Some(slots),
-        Event::SlotsChanged { slots } => now.map(|_| slots),
+        Event::Runner(RunnerEvent::Started { slots, .. }) => Some(slots),
+        Event::Device(DeviceEvent::SlotsChanged { slots }) => now.map(|_| slots),
         _ => now,
     });
     assert_eq!(reader.used(study)?, Used::of(view, slots.map_or(&[], Vec::as_slice)));
@@ -143,8 +143,8 @@ fn assert_reports(
     let mut expected = BTreeMap::new();
     let mut exists = false;
     for (_, event) in journal.iter().filter(|(_, event)| event.trial() == Some(trial)) {
-        exists |= matches!(event, Event::TrialCreated { .. });
-        if let Event::Reported { step, metrics, .. } = event
+        exists |= matches!(event, Event::Trial(_, TrialEvent::Created { .. }));
+        if let Event::Trial(_, TrialEvent::Reported { step, metrics, .. }) = event
             && exists
         {
             expected.extend(

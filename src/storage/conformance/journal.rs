@@ -8,7 +8,9 @@ use rand::RngExt as _;
 use crate::storage::Holder;
 use crate::study::decision::{Bound, Decision, Reason};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, MemoryUse};
+use crate::study::event::{
+    AttemptEnd, DeviceEvent, Event, FinalistsEvent, MemoryUse, RunnerEvent, StudyEvent, TrialEvent,
+};
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
 use crate::study::remark::RemarkKind;
@@ -59,36 +61,40 @@ pub(super) fn holder(pid: u32) -> Holder {
 
 /// A trial without parameters.
 pub(super) fn created(trial: u64) -> Event {
-    Event::TrialCreated {
-        trial: TrialNumber(trial),
-        params: Params::new(),
-        origin: Origin::Sampled("random".to_owned()),
-    }
+    Event::Trial(
+        TrialNumber(trial),
+        TrialEvent::Created { params: Params::new(), origin: Origin::Sampled("random".to_owned()) },
+    )
 }
 
 /// A report of the study's metric.
 pub(super) fn reported(trial: u64, attempt: u32, step: u64, value: f64) -> Event {
     let metrics = std::iter::once((METRIC.to_owned(), value)).collect();
-    Event::Reported { trial: TrialNumber(trial), attempt: AttemptNumber(attempt), step, metrics }
+    Event::Trial(
+        TrialNumber(trial),
+        TrialEvent::Reported { attempt: AttemptNumber(attempt), step, metrics },
+    )
 }
 
 /// The end of a trial.
 pub(super) fn finished(trial: u64, state: TrialState, value: Option<f64>) -> Event {
-    Event::TrialFinished { trial: TrialNumber(trial), state, value, reason: None }
+    Event::Trial(TrialNumber(trial), TrialEvent::Finished { state, value, reason: None })
 }
 
 /// The start of an attempt on the processor.
 pub(super) fn started(trial: u64, attempt: u32) -> Event {
     let slot = Slot { index: 0, device: Device::Cpu };
-    Event::AttemptStarted {
-        trial: TrialNumber(trial),
-        attempt: AttemptNumber(attempt),
-        slot,
-        resume: None,
-        until: None,
-        rows_at_once: None,
-        device_micros: 0,
-    }
+    Event::Trial(
+        TrialNumber(trial),
+        TrialEvent::AttemptStarted {
+            attempt: AttemptNumber(attempt),
+            slot,
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        },
+    )
 }
 
 /// `length` events in any order that a fold takes: also such as no engine would write, about trials
@@ -114,23 +120,23 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         ["/runs/0/a", "/runs//0/a", "/runs/0/b", "/läufe/ü b"][rng.random_range(0..4)],
     );
     match rng.random_range(0..37) {
-        0 => Event::RunnerStarted {
+        0 => Event::Runner(RunnerEvent::Started {
             pid: 7,
             host: "höst".to_owned(),
             slots: vec![Slot { index: 0, device: Device::Cpu }],
-        },
+        }),
         1 => {
             let heard = rng.random_bool(0.5).then(|| {
                 crate::study::time::Timestamp(
                     1_700_000_000_000_000 + rng.random_range(0..9_000_000),
                 )
             });
-            Event::RunnerStopped {
+            Event::Runner(RunnerEvent::Stopped {
                 reason,
                 ran_micros: rng.random_range(0..1_000_000),
                 heard,
                 device_micros: rng.random_range(0..1_000),
-            }
+            })
         }
         2..6 => {
             *trials += 1;
@@ -142,78 +148,96 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                     [rng.random_range(0..5)]
                 .clone();
             let resume = rng.random_bool(0.5).then_some((step, path));
-            Event::AttemptStarted {
+            Event::Trial(
                 trial,
-                attempt,
-                slot: Slot { index: rng.random_range(0..4), device },
-                resume,
-                until,
-                rows_at_once: rng.random_bool(0.3).then_some(4),
-                device_micros: rng.random_range(0..1_000),
-            }
+                TrialEvent::AttemptStarted {
+                    attempt,
+                    slot: Slot { index: rng.random_range(0..4), device },
+                    resume,
+                    until,
+                    rows_at_once: rng.random_bool(0.3).then_some(4),
+                    device_micros: rng.random_range(0..1_000),
+                },
+            )
         }
-        8 => Event::AttemptLaunched {
+        8 => Event::Trial(
             trial,
-            attempt,
-            pid: rng.random_range(1..99),
-            pid_started: rng.random_range(0..1 << 50),
-        },
-        9..14 => Event::Reported { trial, attempt, step, metrics: random_metrics(rng) },
-        14 => Event::Decided { trial, step, verdict: random_verdict(reason, rng) },
-        15..17 => Event::CheckpointSaved {
+            TrialEvent::AttemptLaunched {
+                attempt,
+                pid: rng.random_range(1..99),
+                pid_started: rng.random_range(0..1 << 50),
+            },
+        ),
+        9..14 => Event::Trial(
             trial,
-            step,
-            path,
-            bytes: rng.random_bool(0.5).then(|| rng.random_range(0..1 << 40)),
-            system: rng.random_bool(0.5).then_some(crate::study::time::Timestamp(7)),
-        },
-        17 => Event::CheckpointDropped { trial, path },
-        18 => Event::AttemptEnded {
+            TrialEvent::Reported { attempt, step, metrics: random_metrics(rng) },
+        ),
+        14 => {
+            Event::Trial(trial, TrialEvent::Decided { step, verdict: random_verdict(reason, rng) })
+        }
+        15..17 => Event::Trial(
             trial,
-            attempt,
-            end: random_end(rng),
-            reason: rng.random_bool(0.5).then_some(reason),
-            device_micros: rng.random_bool(0.7).then(|| rng.random_range(0..1_000)),
-            memory: rng.random_bool(0.5).then(|| MemoryUse {
-                peak: rng.random_range(0..1 << 40),
-                room: rng.random_range(0..1 << 40),
-            }),
-        },
-        19 => Event::TrialQueued { trial, until, reason },
-        20 => Event::TrialPaused {
+            TrialEvent::CheckpointSaved {
+                step,
+                path,
+                bytes: rng.random_bool(0.5).then(|| rng.random_range(0..1 << 40)),
+                system: rng.random_bool(0.5).then_some(crate::study::time::Timestamp(7)),
+            },
+        ),
+        17 => Event::Trial(trial, TrialEvent::CheckpointDropped { path }),
+        18 => Event::Trial(
             trial,
-            reason,
-            hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)],
-        },
+            TrialEvent::AttemptEnded {
+                attempt,
+                end: random_end(rng),
+                reason: rng.random_bool(0.5).then_some(reason),
+                device_micros: rng.random_bool(0.7).then(|| rng.random_range(0..1_000)),
+                memory: rng.random_bool(0.5).then(|| MemoryUse {
+                    peak: rng.random_range(0..1 << 40),
+                    room: rng.random_range(0..1 << 40),
+                }),
+            },
+        ),
+        19 => Event::Trial(trial, TrialEvent::Queued { until, reason }),
+        20 => Event::Trial(
+            trial,
+            TrialEvent::Paused {
+                reason,
+                hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)],
+            },
+        ),
         21 => {
             let state = [TrialState::Complete, TrialState::Pruned, TrialState::Failed]
                 [rng.random_range(0..3)];
             let value = (state == TrialState::Complete).then(|| random_number(rng));
-            Event::TrialFinished {
+            Event::Trial(
                 trial,
-                state,
-                value,
-                reason: rng.random_bool(0.5).then_some(reason),
-            }
+                TrialEvent::Finished {
+                    state,
+                    value,
+                    reason: rng.random_bool(0.5).then_some(reason),
+                },
+            )
         }
-        22 if rng.random_bool(0.5) => {
-            Event::ConfigurationsSkipped { trial, points: rng.random_range(1..99), reason }
-        }
-        22 => Event::StudyFinished { reason },
+        22 if rng.random_bool(0.5) => Event::Trial(
+            trial,
+            TrialEvent::ConfigurationsSkipped { points: rng.random_range(1..99), reason },
+        ),
+        22 => Event::Study(StudyEvent::Finished { reason }),
         23 if rng.random_bool(0.5) => {
             let device = [Device::Cpu, Device::Cuda(3)][rng.random_range(0..2)].clone();
             match rng.random_range(0..3) {
-                0 => Event::DevicePaused { device },
-                1 => Event::DeviceResumed { device },
-                _ => Event::SlotsChanged {
+                0 => Event::Device(DeviceEvent::Paused { device }),
+                1 => Event::Device(DeviceEvent::Resumed { device }),
+                _ => Event::Device(DeviceEvent::SlotsChanged {
                     slots: (0..rng.random_range(1..4))
                         .map(|index| Slot { index, device: device.clone() })
                         .collect(),
-                },
+                }),
             }
         }
-        23 => Event::StudyPaused { reason },
-        24 => Event::StudyResumed { reason },
+        23 => Event::Study(StudyEvent::Paused { reason }),
+        24 => Event::Study(StudyEvent::Resumed { reason }),
         25 => {
             let by = Extension {
                 trials: rng.random_range(0..100),
@@ -221,47 +245,54 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 device_hours: rng.random_range(0.0..9.0),
                 cost: rng.random_range(0.0..9.0),
             };
-            Event::BudgetExtended { by }
+            Event::Study(StudyEvent::BudgetExtended { by })
         }
-        26 => Event::Noted { trial: rng.random_bool(0.7).then_some(trial), text: reason },
+        26 => Event::noted(rng.random_bool(0.7).then_some(trial), reason),
         27 | 28 => {
             let tag =
                 ["keep", "zwölf", "'; DROP TABLE trial_tag; --"][rng.random_range(0..3)].to_owned();
-            Event::Tagged {
-                trial: rng.random_bool(0.7).then_some(trial),
-                tag,
-                present: rng.random_bool(0.6),
-            }
+            Event::tagged(rng.random_bool(0.7).then_some(trial), tag, rng.random_bool(0.6))
         }
-        31 => Event::LimitsBroken {
+        31 => Event::Trial(
             trial,
-            violation: f64::from(rng.random_range(1..9)),
-            reason: "latency is broken".to_owned(),
-        },
-        32 => Event::FinalistsChosen { finalists: vec![trial, TrialNumber(0)] },
-        33 => Event::FinalistDropped { trial, reason },
+            TrialEvent::LimitsBroken {
+                violation: f64::from(rng.random_range(1..9)),
+                reason: "latency is broken".to_owned(),
+            },
+        ),
+        32 => Event::Finalists(FinalistsEvent::Chosen { finalists: vec![trial, TrialNumber(0)] }),
+        33 => Event::Finalists(FinalistsEvent::Dropped { trial, reason }),
         34 => {
             let sample = Sample { runs: 3, mean: rng.random_range(-1.0..1.0), deviation: 0.1 };
-            Event::FinalistWon { trial: TrialNumber(rng.random_range(0..3)), sample, reason }
+            Event::Finalists(FinalistsEvent::Won {
+                trial: TrialNumber(rng.random_range(0..3)),
+                sample,
+                reason,
+            })
         }
         36 => {
             let kind = [RemarkKind::Step, RemarkKind::Value][rng.random_range(0..2)];
-            Event::Remarked { trial, attempt, kind, text: reason, count: rng.random_range(1..9) }
+            Event::Trial(
+                trial,
+                TrialEvent::Remarked { attempt, kind, text: reason, count: rng.random_range(1..9) },
+            )
         }
-        35 => Event::WinnerTested {
+        35 => Event::Finalists(FinalistsEvent::Tested {
             trial: TrialNumber(rng.random_range(0..3)),
             metrics: random_metrics(rng),
-        },
-        30 => Event::TrialHeld {
+        }),
+        30 => Event::Trial(
             trial,
-            hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)],
-        },
+            TrialEvent::Held {
+                hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)],
+            },
+        ),
         29 => {
             let from = [TrialState::Complete, TrialState::Pruned, TrialState::Failed]
                 [rng.random_range(0..3)];
-            Event::TrialContinued { trial, until: step, from }
+            Event::Trial(trial, TrialEvent::Continued { until: step, from })
         }
-        _ => Event::StudyReopened { reason },
+        _ => Event::Study(StudyEvent::Reopened { reason }),
     }
 }
 
@@ -279,7 +310,7 @@ fn random_trial(spec: &StudySpec, number: u64, rng: &mut StreamRng) -> Event {
         6 => Origin::Race { of, race: 0, round: rng.random_range(0..3) },
         _ => Origin::Sampled("tpe-independent".to_owned()),
     };
-    Event::TrialCreated { trial: TrialNumber(number), params, origin }
+    Event::Trial(TrialNumber(number), TrialEvent::Created { params, origin })
 }
 
 fn random_metrics(rng: &mut StreamRng) -> Metrics {

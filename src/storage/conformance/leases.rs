@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::journal::{created, holder, small_study};
 use super::{Case, Opener, refused};
 use crate::storage::{HeldLease, Holder, Lease, Storage, StorageError, StudyId, Takeover};
-use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::event::{Answer, Event, Request, Seq, StudyEvent};
 use crate::study::metric::Direction;
 use crate::study::spec::Extension;
 use crate::study::time::Timestamp;
@@ -155,7 +155,9 @@ fn requests(open: &mut Opener) -> Result<(), StorageError> {
     assert_eq!(pending(&*runner)?, [(first, kill), (second, Request::Stop)]);
     assert_eq!(watcher.answer(study, first)?, None);
     let (done, late) = (Answer::Done("killed".to_owned()), Answer::Refused("too late".to_owned()));
-    let served = |id, answer: &Answer| Event::RequestServed { id, answer: answer.clone() };
+    let served = |id, answer: &Answer| {
+        Event::Study(StudyEvent::RequestServed { id, answer: answer.clone() })
+    };
     runner.append(
         &lease,
         Timestamp(4),
@@ -234,7 +236,7 @@ fn extensions(open: &mut Opener) -> Result<(), StorageError> {
     let study = store.create_study(Timestamp(1), &spec)?;
     let lease = store.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)?;
     let by = Extension { trials: 5, time: Duration::from_secs(60), device_hours: 0.5, cost: 0.25 };
-    store.append(&lease, Timestamp(2), &[Event::BudgetExtended { by }])?;
+    store.append(&lease, Timestamp(2), &[Event::Study(StudyEvent::BudgetExtended { by })])?;
     let summary = open().summary(study)?;
     assert_eq!(
         (summary.spec.budget.trials, summary.spec.budget.time, summary.extension),

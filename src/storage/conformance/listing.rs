@@ -66,11 +66,10 @@ fn counts(open: &mut Opener) -> Result<(), StorageError> {
         finished(4, TrialState::Complete, Some(1.0)),
     ]);
     events.extend([finished(5, TrialState::Pruned, None), finished(6, TrialState::Failed, None)]);
-    events.push(crate::study::event::Event::TrialPaused {
-        trial: TrialNumber(3),
-        reason: "rung 1".to_owned(),
-        hold: None,
-    });
+    events.push(crate::study::event::Event::Trial(
+        TrialNumber(3),
+        crate::study::event::TrialEvent::Paused { reason: "rung 1".to_owned(), hold: None },
+    ));
     store.append(&lease, Timestamp(2), &events)?;
     let expected = Counts { queued: 1, running: 2, paused: 1, complete: 1, pruned: 1, failed: 1 };
     assert_eq!(open().summary(lease.study)?.counts, expected);

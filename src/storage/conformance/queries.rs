@@ -12,7 +12,7 @@ use super::journal::{
 use super::records::held_study;
 use super::{Case, Opener};
 use crate::storage::{Outcome, OutcomeCursor, Storage, StorageError, StudyId, Takeover};
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::query::{Filter, Place, SortKey, TrialQuery};
 use crate::study::seed::{SeedTree, StreamRng};
@@ -235,12 +235,14 @@ fn outcomes(open: &mut Opener) -> Result<(), StorageError> {
 fn outcomes_without_clocks(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
-    let other = Event::Reported {
-        trial: TrialNumber(0),
-        attempt: crate::study::trial::AttemptNumber(0),
-        step: 4,
-        metrics: std::iter::once((OTHER_METRIC.to_owned(), 9.0)).collect(),
-    };
+    let other = Event::Trial(
+        TrialNumber(0),
+        TrialEvent::Reported {
+            attempt: crate::study::trial::AttemptNumber(0),
+            step: 4,
+            metrics: std::iter::once((OTHER_METRIC.to_owned(), 9.0)).collect(),
+        },
+    );
     store.append(
         &lease,
         Timestamp(1000),

@@ -6,7 +6,7 @@ use super::journal::{METRIC, STRANGE, created, finished, holder, reported, small
 use super::{Case, Opener, refused};
 use crate::storage::{Attempt, Lease, Remarked, Storage, StorageError, StudyId, Takeover};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, Seq};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::remark::RemarkKind;
@@ -119,7 +119,10 @@ fn one_step(open: &mut Opener) -> Result<(), StorageError> {
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let report = |attempt, metrics: &[(&str, f64)]| {
         let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        Event::Reported { trial: TrialNumber(0), attempt: AttemptNumber(attempt), step: 1, metrics }
+        Event::Trial(
+            TrialNumber(0),
+            TrialEvent::Reported { attempt: AttemptNumber(attempt), step: 1, metrics },
+        )
     };
     let events = [
         created(0),
@@ -157,7 +160,7 @@ fn remarks(open: &mut Opener) -> Result<(), StorageError> {
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let remark = |trial, text: &str, count| {
         let (attempt, kind, text) = (AttemptNumber(0), RemarkKind::Value, text.to_owned());
-        Event::Remarked { trial: TrialNumber(trial), attempt, kind, text, count }
+        Event::Trial(TrialNumber(trial), TrialEvent::Remarked { attempt, kind, text, count })
     };
     let events = [
         created(0),
@@ -218,32 +221,41 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
     let resume = Some((4, PathBuf::from("/runs/ü")));
     let end = AttemptEnd::Failed(FailureCause::Oom);
     store.append(&lease, Timestamp(2), &[created(0), created(1), started(0, 0)])?;
-    let start = |attempt, resume| Event::AttemptStarted {
-        trial,
-        attempt,
-        slot: slot.clone(),
-        resume,
-        until: Some(9),
-        rows_at_once: None,
-        device_micros: 0,
+    let start = |attempt, resume| {
+        Event::Trial(
+            trial,
+            TrialEvent::AttemptStarted {
+                attempt,
+                slot: slot.clone(),
+                resume,
+                until: Some(9),
+                rows_at_once: None,
+                device_micros: 0,
+            },
+        )
     };
     store.append(&lease, Timestamp(3), &[start(first, None)])?;
     store.append(
         &lease,
         Timestamp(4),
-        &[Event::AttemptLaunched { trial, attempt: first, pid: 77, pid_started: 1 << 40 }],
+        &[Event::Trial(
+            trial,
+            TrialEvent::AttemptLaunched { attempt: first, pid: 77, pid_started: 1 << 40 },
+        )],
     )?;
     store.append(
         &lease,
         Timestamp(8),
-        &[Event::AttemptEnded {
+        &[Event::Trial(
             trial,
-            attempt: first,
-            end: end.clone(),
-            reason: Some("no memory".to_owned()),
-            device_micros: None,
-            memory: None,
-        }],
+            TrialEvent::AttemptEnded {
+                attempt: first,
+                end: end.clone(),
+                reason: Some("no memory".to_owned()),
+                device_micros: None,
+                memory: None,
+            },
+        )],
     )?;
     store.append(&lease, Timestamp(9), &[start(second, resume.clone())])?;
     let stored = open().attempts(lease.study, Some(trial))?;
@@ -289,12 +301,16 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
 fn checkpoints(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
-    let save = |step, path: &str| Event::CheckpointSaved {
-        trial: TrialNumber(0),
-        step,
-        path: PathBuf::from(path),
-        bytes: None,
-        system: None,
+    let save = |step, path: &str| {
+        Event::Trial(
+            TrialNumber(0),
+            TrialEvent::CheckpointSaved {
+                step,
+                path: PathBuf::from(path),
+                bytes: None,
+                system: None,
+            },
+        )
     };
     store.append(
         &lease,
@@ -316,7 +332,10 @@ fn checkpoints(open: &mut Opener) -> Result<(), StorageError> {
     store.append(
         &lease,
         Timestamp(3),
-        &[Event::CheckpointDropped { trial: TrialNumber(0), path: PathBuf::from("/b") }],
+        &[Event::Trial(
+            TrialNumber(0),
+            TrialEvent::CheckpointDropped { path: PathBuf::from("/b") },
+        )],
     )?;
     assert_eq!(paths(&*open())?, kept(&[(2, "/c"), (3, "/a")]));
     Ok(())
@@ -365,8 +384,9 @@ fn changed_specification(open: &mut Opener) -> Result<(), StorageError> {
         let params = [("optim".to_owned(), optim.into())].into_iter().collect();
         (params, crate::study::trial::Origin::Enqueued(0))
     };
-    let create =
-        |trial, (params, origin)| Event::TrialCreated { trial: TrialNumber(trial), params, origin };
+    let create = |trial, (params, origin)| {
+        Event::Trial(TrialNumber(trial), TrialEvent::Created { params, origin })
+    };
     store.append(&lease, Timestamp(2), &[create(0, point("sgd"))])?;
     let mut dimensions = spec.space.dimensions().to_vec();
     for dimension in &mut dimensions {
@@ -397,12 +417,15 @@ fn changed_specification(open: &mut Opener) -> Result<(), StorageError> {
 fn runners_time(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
-    let start = || Event::RunnerStarted { pid: 1, host: "h".to_owned(), slots: Vec::new() };
-    let stop = |ran_micros| Event::RunnerStopped {
-        reason: "done".to_owned(),
-        ran_micros,
-        heard: None,
-        device_micros: 0,
+    let start =
+        || Event::Runner(RunnerEvent::Started { pid: 1, host: "h".to_owned(), slots: Vec::new() });
+    let stop = |ran_micros| {
+        Event::Runner(RunnerEvent::Stopped {
+            reason: "done".to_owned(),
+            ran_micros,
+            heard: None,
+            device_micros: 0,
+        })
     };
     assert_eq!(store.running_since(lease.study)?, (0, None));
     store.append(&lease, Timestamp(10), &[start()])?;
@@ -416,14 +439,14 @@ fn runners_time(open: &mut Opener) -> Result<(), StorageError> {
     store.append(
         &lease,
         Timestamp(65),
-        &[stop(5), Event::StudyFinished { reason: "all trials done".to_owned() }],
+        &[stop(5), Event::Study(StudyEvent::Finished { reason: "all trials done".to_owned() })],
     )?;
     assert_eq!(open().running_since(lease.study)?, (25, None));
     assert_eq!(open().summary(lease.study)?.finished.as_deref(), Some("all trials done"));
     store.append(
         &lease,
         Timestamp(70),
-        &[Event::StudyReopened { reason: "more trials".to_owned() }],
+        &[Event::Study(StudyEvent::Reopened { reason: "more trials".to_owned() })],
     )?;
     assert_eq!(open().summary(lease.study)?.finished, None);
     Ok(())

@@ -4,17 +4,19 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 use serde::Serialize;
 
-use super::column::{number_of, to_integer, to_real, trial_id};
+use super::column::{number_of, rows, to_integer, to_real, trial_id, value, values};
 use super::fault::Fault;
 use super::located::{Roots, has_path};
 use super::read::{race, study_row};
 use crate::storage::StudyId;
 use crate::study::decision::Decision;
 use crate::study::device::Slot;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{
+    AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
+};
 use crate::study::finalists::Race;
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
@@ -64,18 +66,15 @@ impl CheckpointRows {
         Ok(match self.of.entry(trial) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
-                let mut statement = connection
-                    .prepare_cached("SELECT seq, path FROM checkpoint WHERE trial_id = ?1")?;
-                let mut rows = Rows::new();
-                for row in statement
-                    .query_map([trial], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?
-                {
-                    let (seq, path) = row?;
-                    rows.entry(roots.found(Some(number_of(trial)), Path::new(&path)))
-                        .or_default()
-                        .push((seq, path));
+                let sql = "SELECT seq, path FROM checkpoint WHERE trial_id = ?1";
+                let mut known = Rows::new();
+                for (seq, path) in rows(connection, sql, [trial], |row| {
+                    Ok((row.get(0)?, row.get::<_, String>(1)?))
+                })? {
+                    let found = roots.found(Some(number_of(trial)), Path::new(&path));
+                    known.entry(found).or_default().push((seq, path));
                 }
-                unknown.insert(rows)
+                unknown.insert(known)
             }
         })
     }
@@ -95,11 +94,9 @@ pub(super) fn present_dimensions(
     connection: &Connection,
     study: StudyId,
 ) -> Result<BTreeMap<String, i64>, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT name, max(idx) FROM dimension WHERE study_id = ?1 GROUP BY name")?;
-    Ok(statement
-        .query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Result<_, _>>()?)
+    let sql = "SELECT name, max(idx) FROM dimension WHERE study_id = ?1 GROUP BY name";
+    let present = rows(connection, sql, [study.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(present.into_iter().collect())
 }
 
 /// Writes a new version of a parameter and gives its index.
@@ -109,12 +106,10 @@ pub(super) fn add_dimension(
     name: &str,
     optuna_json: Option<&str>,
 ) -> Result<i64, Fault> {
-    let mut statement = connection.prepare_cached(
-        "INSERT INTO dimension (study_id, idx, name, optuna_json)
-         VALUES (?1, (SELECT coalesce(max(idx) + 1, 0) FROM dimension WHERE study_id = ?1), ?2, \
-         ?3) RETURNING idx",
-    )?;
-    Ok(statement.query_row(params![study.0, name, optuna_json], |row| row.get(0))?)
+    let sql = "INSERT INTO dimension (study_id, idx, name, optuna_json)
+        VALUES (?1, (SELECT coalesce(max(idx) + 1, 0) FROM dimension WHERE study_id = ?1), ?2, ?3) \
+        RETURNING idx";
+    value(connection, sql, params![study.0, name, optuna_json])
 }
 
 /// JSON for a column.
@@ -154,8 +149,7 @@ impl<'a> Append<'a> {
         }
         let Cache { metrics, studies, checkpoints } = cache;
         let cache = studies.get_mut(&study).expect("inserted above if it was not there");
-        let version =
-            connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let version = value(connection, "PRAGMA data_version", [])?;
         if checkpoints.version != version {
             *checkpoints = CheckpointRows { version, of: HashMap::new() };
         }
@@ -172,72 +166,79 @@ impl<'a> Append<'a> {
         )?;
         let seq = self.connection.last_insert_rowid();
         match event {
-            Event::RunnerStarted { pid, host, slots } => {
-                self.runner_started(seq, *pid, host, slots)?
+            Event::Runner(RunnerEvent::Started { pid, host, slots }) => self.execute(
+                "INSERT INTO runner (seq, study_id, pid, host, slots, started_at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![seq, self.study.0, pid, host, to_json(slots)?, self.now.0],
+            )?,
+            Event::Runner(RunnerEvent::Described { lineage }) => {
+                let sql = "UPDATE runner SET lineage = ?2 WHERE seq = (SELECT max(seq) FROM runner \
+                    WHERE study_id = ?1)";
+                self.execute(sql, params![self.study.0, to_json(lineage)?])?;
             }
-            Event::RunnerDescribed { lineage } => {
-                let sql = "UPDATE runner SET lineage = ?2 WHERE seq = (SELECT seq FROM runner \
-                    WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1)";
-                self.execute(sql, params![self.study.0, to_json(lineage)?]).map(drop)?;
-            }
-            Event::FinalistsChosen { .. }
-            | Event::FinalistDropped { .. }
-            | Event::FinalistWon { .. }
-            | Event::WinnerTested { .. } => self.race(event)?,
-            Event::RunnerStopped { reason, ran_micros, heard, device_micros } => {
+            Event::Finalists(event) => self.race(event)?,
+            Event::Runner(RunnerEvent::Stopped { reason, ran_micros, heard, device_micros }) => {
                 self.use_devices(*device_micros)?;
                 self.runner_stopped(reason, *ran_micros, *heard)?;
             }
-            Event::StudyFinished { reason } => self.finish_study(Some(reason))?,
-            Event::StudyReopened { .. } => self.finish_study(None)?,
-            Event::StudyPaused { reason } => self.pause_study(Some(reason))?,
-            Event::StudyResumed { .. } => self.pause_study(None)?,
-            Event::BudgetExtended { by } => self.extend(*by)?,
-            Event::DevicePaused { device } => {
-                let sql = "INSERT OR IGNORE INTO paused_device (study_id, device) VALUES (?1, ?2)";
-                self.execute(sql, params![self.study.0, device.to_string()]).map(drop)?;
+            Event::Study(StudyEvent::Finished { reason }) => {
+                self.set("finished_reason", Some(reason))?
             }
-            Event::DeviceResumed { device } => {
+            Event::Study(StudyEvent::Reopened { .. }) => {
+                self.set("finished_reason", None::<String>)?
+            }
+            Event::Study(StudyEvent::Paused { reason }) => {
+                self.set("paused_reason", Some(reason))?
+            }
+            Event::Study(StudyEvent::Resumed { .. }) => {
+                self.set("paused_reason", None::<String>)?
+            }
+            Event::Study(StudyEvent::BudgetExtended { by }) => self.extend(*by)?,
+            Event::Device(DeviceEvent::Paused { device }) => {
+                let sql = "INSERT OR IGNORE INTO paused_device (study_id, device) VALUES (?1, ?2)";
+                self.execute(sql, params![self.study.0, device.to_string()])?;
+            }
+            Event::Device(DeviceEvent::Resumed { device }) => {
                 let sql = "DELETE FROM paused_device WHERE study_id = ?1 AND device = ?2";
-                self.execute(sql, params![self.study.0, device.to_string()]).map(drop)?;
+                self.execute(sql, params![self.study.0, device.to_string()])?;
             }
             // Its engine reads it in the journal.
-            Event::ConcurrencyChanged { .. } | Event::ConfigurationsSkipped { .. } => {}
-            Event::SlotsChanged { slots } => {
+            Event::Device(DeviceEvent::ConcurrencyChanged { .. })
+            | Event::Study(StudyEvent::DiskExceeded { .. }) => {}
+            Event::Device(DeviceEvent::SlotsChanged { slots }) => {
                 let sql = "UPDATE runner SET slots = ?2 WHERE seq = (SELECT max(seq) FROM runner \
                     WHERE study_id = ?1)";
-                self.execute(sql, params![self.study.0, to_json(slots)?]).map(drop)?;
+                self.execute(sql, params![self.study.0, to_json(slots)?])?;
             }
-            Event::Noted { trial: None, text } => {
+            Event::Study(StudyEvent::Noted { text }) => {
                 let sql =
                     "INSERT INTO study_note (study_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
-                self.execute(sql, params![self.study.0, seq, self.now.0, text]).map(drop)?;
+                self.execute(sql, params![self.study.0, seq, self.now.0, text])?;
             }
-            Event::Tagged { trial: None, tag, present } => {
+            Event::Study(StudyEvent::Tagged { tag, present }) => {
                 let sql = match present {
                     true => "INSERT OR IGNORE INTO study_tag (study_id, tag) VALUES (?1, ?2)",
                     false => "DELETE FROM study_tag WHERE study_id = ?1 AND tag = ?2",
                 };
-                self.execute(sql, params![self.study.0, tag]).map(drop)?;
+                self.execute(sql, params![self.study.0, tag])?;
             }
-            Event::RequestServed { id, answer } => {
+            Event::Study(StudyEvent::RequestServed { id, answer }) => {
                 let sql = "UPDATE request SET served_at = ?3, answer = ?4 WHERE study_id = ?1 AND \
                     id = ?2 AND served_at IS NULL";
-                self.execute(sql, params![self.study.0, id, self.now.0, to_json(answer)?])
-                    .map(drop)?;
+                self.execute(sql, params![self.study.0, id, self.now.0, to_json(answer)?])?;
             }
-            Event::TrialCreated { trial, params, origin } => {
+            Event::Trial(trial, TrialEvent::Created { params, origin }) => {
                 self.create(trial_id(self.study, *trial)?, *trial, params, origin)?;
                 self.trials += 1;
             }
-            _ => self.write_to_trial(seq, event)?,
+            Event::Trial(trial, event) => self.write_to_trial(seq, *trial, event)?,
         }
         Ok(seq)
     }
 
     /// An event as it is stored. What is dropped is called as it was when it was saved.
     fn with_stored_path(&mut self, event: &Event) -> Result<Option<Event>, Fault> {
-        if let Event::CheckpointDropped { trial, path } = event
+        if let Event::Trial(trial, TrialEvent::CheckpointDropped { path }) = event
             && trial.0 < self.trials
         {
             let rows = self.checkpoints.of(
@@ -247,21 +248,24 @@ impl<'a> Append<'a> {
             )?;
             let saved = rows.get(path).and_then(|saved| saved.first());
             if let Some((_, stored)) = saved.filter(|(_, stored)| Path::new(stored) != path) {
-                return Ok(Some(Event::CheckpointDropped { trial: *trial, path: stored.into() }));
+                return Ok(Some(Event::Trial(
+                    *trial,
+                    TrialEvent::CheckpointDropped { path: stored.into() },
+                )));
             }
         }
         Ok(self.cache.roots.stored_event(event))
     }
 
-    fn execute(&self, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<usize, Fault> {
-        Ok(self.connection.prepare_cached(sql)?.execute(params)?)
+    fn execute(&self, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<(), Fault> {
+        self.connection.prepare_cached(sql)?.execute(params)?;
+        Ok(())
     }
 
-    fn runner_started(&self, seq: i64, pid: u32, host: &str, slots: &[Slot]) -> Result<(), Fault> {
-        let sql = "INSERT INTO runner (seq, study_id, pid, host, slots, started_at) VALUES (?1, \
-            ?2, ?3, ?4, ?5, ?6)";
-        self.execute(sql, params![seq, self.study.0, pid, host, to_json(&slots)?, self.now.0])?;
-        Ok(())
+    /// Sets a column of the study.
+    fn set(&self, column: &str, value: impl rusqlite::ToSql) -> Result<(), Fault> {
+        let sql = format!("UPDATE study SET {column} = ?2 WHERE id = ?1");
+        self.execute(&sql, params![self.study.0, value])
     }
 
     fn runner_stopped(
@@ -271,48 +275,26 @@ impl<'a> Append<'a> {
         heard: Option<Timestamp>,
     ) -> Result<(), Fault> {
         self.execute(
-            "UPDATE runner SET stopped_at = ?2, ran_micros = ?3, reason = ?4
-             WHERE seq = (SELECT seq FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1) \
-             AND stopped_at IS NULL",
+            "UPDATE runner SET stopped_at = ?2, ran_micros = ?3, reason = ?4 WHERE seq = \
+             (SELECT max(seq) FROM runner WHERE study_id = ?1) AND stopped_at IS NULL",
             params![self.study.0, self.now.0, ran_micros, reason],
         )?;
         let sql = "UPDATE study SET ran_micros = ran_micros + ?2, killed_at = ?3 WHERE id = ?1";
-        self.execute(sql, params![self.study.0, ran_micros, heard.map(|heard| heard.0)])?;
-        Ok(())
+        self.execute(sql, params![self.study.0, ran_micros, heard.map(|heard| heard.0)])
     }
 
     fn use_devices(&self, micros: i64) -> Result<(), Fault> {
-        if micros != 0 {
-            self.execute(
-                "UPDATE study SET busy_micros = busy_micros + ?2 WHERE id = ?1",
-                params![self.study.0, micros],
-            )?;
+        if micros == 0 {
+            return Ok(());
         }
-        Ok(())
+        let sql = "UPDATE study SET busy_micros = busy_micros + ?2 WHERE id = ?1";
+        self.execute(sql, params![self.study.0, micros])
     }
 
-    fn finish_study(&self, reason: Option<&str>) -> Result<(), Fault> {
-        self.execute(
-            "UPDATE study SET finished_reason = ?2 WHERE id = ?1",
-            params![self.study.0, reason],
-        )?;
-        Ok(())
-    }
-
-    fn pause_study(&self, reason: Option<&str>) -> Result<(), Fault> {
-        self.execute(
-            "UPDATE study SET paused_reason = ?2 WHERE id = ?1",
-            params![self.study.0, reason],
-        )?;
-        Ok(())
-    }
-
-    fn race(&self, event: &Event) -> Result<(), Fault> {
+    fn race(&self, event: &FinalistsEvent) -> Result<(), Fault> {
         let mut race = race(self.connection, self.study)?;
         Race::apply(&mut race, event);
-        let race = race.as_ref().map(to_json).transpose()?;
-        self.execute("UPDATE study SET race = ?2 WHERE id = ?1", params![self.study.0, race])
-            .map(drop)
+        self.set("race", race.as_ref().map(to_json).transpose()?)
     }
 
     /// The specification has the budget as it is now; the columns say what of it the study file
@@ -329,8 +311,7 @@ impl<'a> Append<'a> {
             "UPDATE study SET spec = ?2, extra_trials = ?3, extra_micros = ?4, extra_device_hours \
              = ?5, extra_cost = ?6 WHERE id = ?1",
             params![self.study.0, to_json(&spec)?, trials, micros, all.device_hours, all.cost],
-        )?;
-        Ok(())
+        )
     }
 
     fn create(
@@ -372,17 +353,18 @@ impl<'a> Append<'a> {
     }
 
     /// As in the fold, events about trials that do not exist change nothing.
-    fn write_to_trial(&mut self, seq: i64, event: &Event) -> Result<(), Fault> {
-        let Some(id) = event
-            .trial()
-            .filter(|number| number.0 < self.trials)
-            .map(|number| trial_id(self.study, number))
-            .transpose()?
-        else {
+    fn write_to_trial(
+        &mut self,
+        seq: i64,
+        trial: TrialNumber,
+        event: &TrialEvent,
+    ) -> Result<(), Fault> {
+        if trial.0 >= self.trials {
             return Ok(());
-        };
+        }
+        let id = trial_id(self.study, trial)?;
         match event {
-            Event::AttemptStarted { attempt, slot, resume, until, device_micros, .. } => {
+            TrialEvent::AttemptStarted { attempt, slot, resume, until, device_micros, .. } => {
                 self.use_devices(*device_micros)?;
                 let resume = resume
                     .as_ref()
@@ -390,16 +372,18 @@ impl<'a> Append<'a> {
                     .transpose()?;
                 self.start(id, *attempt, slot, resume, until.map(to_integer).transpose()?)
             }
-            Event::AttemptLaunched { attempt, pid, pid_started, .. } => {
+            TrialEvent::AttemptLaunched { attempt, pid, pid_started, .. } => {
                 let sql = "UPDATE attempt SET pid = ?3, pid_started = ?4 WHERE trial_id = ?1 AND \
                     attempt = ?2";
-                self.execute(sql, params![id, attempt.0, pid, to_integer(*pid_started)?]).map(drop)
+                self.execute(sql, params![id, attempt.0, pid, to_integer(*pid_started)?])
             }
-            Event::Reported { attempt, step, metrics, .. } => {
+            TrialEvent::Reported { attempt, step, metrics, .. } => {
                 self.report(id, *attempt, to_integer(*step)?, metrics)
             }
-            Event::Decided { step, verdict, .. } => self.decide(id, to_integer(*step)?, verdict),
-            Event::CheckpointSaved { step, path, bytes, .. } => {
+            TrialEvent::Decided { step, verdict, .. } => {
+                self.decide(id, to_integer(*step)?, verdict)
+            }
+            TrialEvent::CheckpointSaved { step, path, bytes, .. } => {
                 self.drop_checkpoint(id, path)?;
                 let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at, bytes) VALUES \
                     (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -419,32 +403,29 @@ impl<'a> Append<'a> {
                 rows.entry(found).or_default().push((seq, text(path)?.to_owned()));
                 Ok(())
             }
-            Event::CheckpointDropped { path, .. } => self.drop_checkpoint(id, path),
-            Event::AttemptEnded { attempt, end, reason, device_micros, .. } => {
+            TrialEvent::CheckpointDropped { path, .. } => self.drop_checkpoint(id, path),
+            TrialEvent::AttemptEnded { attempt, end, reason, device_micros, .. } => {
                 let spent = self.end(id, *attempt, end, reason.as_deref())?;
                 self.use_devices(device_micros.unwrap_or(spent))
             }
-            Event::TrialQueued { until, reason, .. } => {
+            TrialEvent::Queued { until, reason, .. } => {
                 let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, reason = \
                     ?3 WHERE id = ?1";
                 self.execute(sql, params![id, until.map(to_integer).transpose()?, reason])?;
                 self.unfinish(id)
             }
-            Event::TrialPaused { reason, hold, .. } => {
+            TrialEvent::Paused { reason, hold, .. } => {
                 let sql = "UPDATE trial SET state = 'paused', hold = ?2, reason = ?3 WHERE id = ?1";
                 self.execute(sql, params![id, hold.map(Hold::as_str), reason])?;
                 self.unfinish(id)
             }
-            Event::LimitsBroken { violation, .. } => self
-                .execute("UPDATE trial SET violation = ?2 WHERE id = ?1", params![id, violation])
-                .map(drop),
-            Event::TrialHeld { hold, .. } => self
-                .execute(
-                    "UPDATE trial SET hold = ?2 WHERE id = ?1",
-                    params![id, hold.map(Hold::as_str)],
-                )
-                .map(drop),
-            Event::TrialContinued { until, from, .. } => {
+            TrialEvent::LimitsBroken { violation, .. } => self
+                .execute("UPDATE trial SET violation = ?2 WHERE id = ?1", params![id, violation]),
+            TrialEvent::Held { hold, .. } => self.execute(
+                "UPDATE trial SET hold = ?2 WHERE id = ?1",
+                params![id, hold.map(Hold::as_str)],
+            ),
+            TrialEvent::Continued { until, from, .. } => {
                 let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, continued \
                     = ?3, reason = ?4 WHERE id = ?1";
                 self.execute(
@@ -458,22 +439,25 @@ impl<'a> Append<'a> {
                 )?;
                 self.unfinish(id)
             }
-            Event::Noted { text, .. } => {
+            TrialEvent::Noted { text } => {
                 let sql =
                     "INSERT INTO trial_note (trial_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
-                self.execute(sql, params![id, seq, self.now.0, text]).map(drop)
+                self.execute(sql, params![id, seq, self.now.0, text])
             }
-            Event::Tagged { tag, present, .. } => {
+            TrialEvent::Tagged { tag, present } => {
                 let sql = match present {
                     true => "INSERT OR IGNORE INTO trial_tag (trial_id, tag) VALUES (?1, ?2)",
                     false => "DELETE FROM trial_tag WHERE trial_id = ?1 AND tag = ?2",
                 };
-                self.execute(sql, params![id, tag]).map(drop)
+                self.execute(sql, params![id, tag])
             }
-            Event::TrialFinished { state, value, reason, .. } => {
+            TrialEvent::Finished { state, value, reason, .. } => {
                 self.finish(id, *state, *value, reason.as_deref())
             }
-            _ => Ok(()),
+            TrialEvent::Created { .. }
+            | TrialEvent::Remarked { .. }
+            | TrialEvent::ResultsKnown
+            | TrialEvent::ConfigurationsSkipped { .. } => Ok(()),
         }
     }
 
@@ -490,8 +474,8 @@ impl<'a> Append<'a> {
         self.execute(
             "INSERT OR REPLACE INTO attempt (trial_id, attempt, slot, device, resume_step, \
              resume_path, until, started_at, runner)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT seq FROM runner WHERE study_id = ?9 \
-             ORDER BY seq DESC LIMIT 1))",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(seq) FROM runner WHERE study_id = \
+             ?9))",
             params![
                 id,
                 attempt.0,
@@ -539,32 +523,25 @@ impl<'a> Append<'a> {
         }
         let all = to_json(metrics)?;
         match metrics.get(&self.cache.objective) {
-            None => self.execute(
-                "UPDATE trial SET last_metrics = ?2 WHERE id = \
-                ?1",
-                params![id, all],
-            )?,
+            None => {
+                self.execute("UPDATE trial SET last_metrics = ?2 WHERE id = ?1", params![id, all])
+            }
             Some(value) => self.execute(
                 "UPDATE trial SET last_metrics = ?2, last_value = iif(last_step > ?3, last_value, \
                  ?4), last_step = max(coalesce(last_step, ?3), ?3)
                  WHERE id = ?1",
                 params![id, all, step, to_real(value)],
-            )?,
-        };
-        Ok(())
+            ),
+        }
     }
 
     fn metric(&mut self, name: &str) -> Result<i64, Fault> {
         if let Some(id) = self.metrics.get(name) {
             return Ok(*id);
         }
-        let known = self
-            .connection
-            .prepare_cached("SELECT id FROM metric WHERE name = ?1")?
-            .query_row([name], |row| row.get(0))
-            .optional()?;
-        let id = match known {
-            Some(id) => id,
+        let known = values(self.connection, "SELECT id FROM metric WHERE name = ?1", [name])?;
+        let id = match known.first() {
+            Some(id) => *id,
             None => {
                 self.execute("INSERT INTO metric (name) VALUES (?1)", params![name])?;
                 self.connection.last_insert_rowid()
@@ -578,22 +555,15 @@ impl<'a> Append<'a> {
         let sql = "INSERT OR REPLACE INTO decision (trial_id, step, verdict, reason, at) VALUES \
             (?1, ?2, ?3, ?4, ?5)";
         let reason = verdict.reason().map(to_json).transpose()?;
-        self.execute(sql, params![id, step, verdict.word(), reason, self.now.0])?;
-        Ok(())
+        self.execute(sql, params![id, step, verdict.word(), reason, self.now.0])
     }
 
     fn drop_checkpoint(&mut self, id: i64, path: &Path) -> Result<(), Fault> {
         let path = self.cache.roots.found(Some(number_of(id)), path);
-        for (seq, _) in self
-            .checkpoints
-            .of(self.connection, &self.cache.roots, id)?
-            .remove(&path)
-            .unwrap_or_default()
-        {
-            self.execute(
-                "DELETE FROM checkpoint WHERE trial_id = ?1 AND seq = ?2",
-                params![id, seq],
-            )?;
+        let known = self.checkpoints.of(self.connection, &self.cache.roots, id)?;
+        for (seq, _) in known.remove(&path).unwrap_or_default() {
+            let sql = "DELETE FROM checkpoint WHERE trial_id = ?1 AND seq = ?2";
+            self.execute(sql, params![id, seq])?;
         }
         Ok(())
     }
@@ -614,18 +584,14 @@ impl<'a> Append<'a> {
         // An attempt lost with its runner ended when that was last heard.
         let ended: Option<i64> = match end {
             AttemptEnd::Lost => {
-                let mut statement = self
-                    .connection
-                    .prepare_cached("SELECT min(killed_at, ?2) FROM study WHERE id = ?1")?;
-                statement.query_row(params![self.study.0, self.now.0], |row| row.get(0))?
+                let killed = "SELECT min(killed_at, ?2) FROM study WHERE id = ?1";
+                value(self.connection, killed, [self.study.0, self.now.0])?
             }
             _ => Some(self.now.0),
         };
         let Some(ended) = ended else { return Ok(0) };
-        let mut statement = self.connection.prepare_cached(
-            "SELECT max(?2 - coalesce(started_at, ?2), 0) FROM trial WHERE id = ?1",
-        )?;
-        let spent: i64 = statement.query_row(params![id, ended], |row| row.get(0))?;
+        let spent = "SELECT max(?2 - coalesce(started_at, ?2), 0) FROM trial WHERE id = ?1";
+        let spent: i64 = value(self.connection, spent, [id, ended])?;
         self.execute(
             "UPDATE trial SET busy_micros = busy_micros + ?2 WHERE id = ?1",
             params![id, spent],
@@ -635,12 +601,10 @@ impl<'a> Append<'a> {
 
     /// A trial that continues has neither a value nor an end.
     fn unfinish(&self, id: i64) -> Result<(), Fault> {
-        if self.execute(
-            "UPDATE trial SET finished_at = NULL, violation = NULL WHERE id = ?1 AND (finished_at \
-             IS NOT NULL OR violation IS NOT NULL)",
-            params![id],
-        )? > 0
-        {
+        let sql = "UPDATE trial SET finished_at = NULL, violation = NULL WHERE id = ?1 AND \
+            (finished_at IS NOT NULL OR violation IS NOT NULL)";
+        self.execute(sql, params![id])?;
+        if self.connection.changes() > 0 {
             self.execute("DELETE FROM trial_value WHERE trial_id = ?1", params![id])?;
         }
         Ok(())
@@ -657,15 +621,14 @@ impl<'a> Append<'a> {
             continued = NULL WHERE id = ?1";
         self.execute(sql, params![id, state.as_str(), reason, self.now.0])?;
         match value {
-            Some(value) => {
-                let sql =
-                    "INSERT OR REPLACE INTO trial_value (trial_id, idx, value) VALUES (?1, 0, ?2)";
-                self.execute(sql, params![id, to_real(value)])?
+            Some(value) => self.execute(
+                "INSERT OR REPLACE INTO trial_value (trial_id, idx, value) VALUES (?1, 0, ?2)",
+                params![id, to_real(value)],
+            ),
+            None => {
+                self.execute("DELETE FROM trial_value WHERE trial_id = ?1 AND idx = 0", params![id])
             }
-            None => self
-                .execute("DELETE FROM trial_value WHERE trial_id = ?1 AND idx = 0", params![id])?,
-        };
-        Ok(())
+        }
     }
 }
 

@@ -3,13 +3,14 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::ErrorCode;
 
-use super::column::json;
+use super::column::{json, rows};
+use super::connect_to_read;
 use super::fault::Fault;
 use super::migrate::APPLICATION_ID;
+use crate::storage::StorageError;
 use crate::storage::paths::component;
-use crate::storage::{BUSY_TIMEOUT, StorageError};
 
 /// What lies at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,9 +35,7 @@ pub fn store_at(path: &Path) -> StoreAt {
         Err(_) => return StoreAt::Unreadable,
     }
     let look = || {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(BUSY_TIMEOUT)?;
+        let connection = connect_to_read(path)?;
         let application: i64 =
             connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
         if application != APPLICATION_ID {
@@ -68,19 +67,11 @@ pub fn studies_at(path: &Path) -> Result<Option<(String, Vec<String>)>, StorageE
         }
     };
     let read = || {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(BUSY_TIMEOUT)?;
-        let sql = if id.is_empty() {
-            "SELECT name, NULL FROM study"
-        } else {
-            "SELECT name, files FROM study"
-        };
-        let mut statement = connection.prepare(sql)?;
-        let rows = statement.query_map([], |row| {
+        let files = if id.is_empty() { "NULL" } else { "files" };
+        let sql = format!("SELECT name, {files} FROM study");
+        rows(&connect_to_read(path)?, &sql, [], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
-        })?;
-        Ok(rows.collect::<Result<Vec<_>, rusqlite::Error>>()?)
+        })
     };
     let named = read().map_err(|fault: Fault| fault.at(path, "reading its studies"))?;
     let mut directories = Vec::new();
@@ -97,6 +88,8 @@ pub fn studies_at(path: &Path) -> Result<Option<(String, Vec<String>)>, StorageE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rusqlite::Connection;
+
     use crate::storage::StorageReader as _;
     use crate::storage::sqlite::SqliteStore;
 

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags};
-
+use super::connect_to_read;
 use super::fault::Fault;
 use crate::storage::StorageError;
 
@@ -31,10 +30,7 @@ pub(super) fn keep_copy(path: &Path, version: i64) -> Result<(), Fault> {
     // What a process left that was killed while copying.
     let _usually_absent = fs::remove_file(&part);
     let vacuum = || {
-        let reader = Connection::open_with_flags(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        )?;
+        let reader = connect_to_read(path)?;
         reader.execute("VACUUM INTO ?1", [part.display().to_string()])
     };
     vacuum().map_err(|error| refused(error.into()))?;

@@ -1,12 +1,15 @@
 //! Values as columns of the store hold them: NaN is NULL, unsigned integers are signed, the rest is
 //! JSON.
 
+use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
+use rusqlite::{Connection, Params, Row};
 use serde::de::DeserializeOwned;
-
-use crate::study::trial::TrialNumber;
 
 use super::fault::Fault;
 use crate::storage::StudyId;
+use crate::study::event::Seq;
+use crate::study::time::Timestamp;
+use crate::study::trial::{TrialNumber, TrialState};
 
 /// Distance between the first trial ids of neighbouring studies: more trials than a study in memory
 /// can have.
@@ -30,13 +33,9 @@ pub(super) fn to_integer(value: u64) -> Result<i64, Fault> {
     })
 }
 
-/// An INTEGER column that holds something unsigned.
-pub(super) fn from_integer<T: TryFrom<i64>>(
-    column: i64,
-    place: impl FnOnce() -> String,
-) -> Result<T, Fault> {
-    T::try_from(column)
-        .map_err(|_| Fault::corrupt(place(), format!("{column} is outside its range")))
+/// How many rows a query gives at most, or skips.
+pub(super) fn to_limit(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// A JSON column's content.
@@ -45,6 +44,165 @@ pub(super) fn json<T: DeserializeOwned>(
     place: impl FnOnce() -> String,
 ) -> Result<T, Fault> {
     serde_json::from_str(text).map_err(|error| Fault::corrupt(place(), error))
+}
+
+/// What `read` makes of each row of a query.
+pub(super) fn rows<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    connection.prepare_cached(sql)?.query_and_then(params, read)?.collect()
+}
+
+/// What `read` makes of the first row of a query, if there is one.
+pub(super) fn first<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Option<T>, Fault> {
+    connection.prepare_cached(sql)?.query_and_then(params, read)?.next().transpose()
+}
+
+/// The first column of each row of a query.
+pub(super) fn values<T: FromSql>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Result<Vec<T>, Fault> {
+    rows(connection, sql, params, |row| Ok(row.get(0)?))
+}
+
+/// The first column of the one row of a query.
+pub(super) fn value<T: FromSql>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Result<T, Fault> {
+    Ok(connection.prepare_cached(sql)?.query_row(params, |row| row.get(0))?)
+}
+
+/// The columns of a row, with a name for the row (table and key) in errors about them.
+pub(super) struct Cells<'a, N> {
+    row: &'a Row<'a>,
+    name: N,
+}
+
+impl<'a, N: Fn() -> String> Cells<'a, N> {
+    pub(super) fn of(row: &'a Row<'a>, name: N) -> Self {
+        Cells { row, name }
+    }
+
+    pub(super) fn corrupt(&self, column: usize, why: impl ToString) -> Fault {
+        let column = self.row.as_ref().column_name(column).unwrap_or_default();
+        Fault::corrupt(format!("{}, column `{column}`", (self.name)()), why)
+    }
+
+    /// A column that SQLite reads as it is.
+    pub(super) fn get<T: FromSql>(&self, column: usize) -> Result<T, Fault> {
+        Ok(self.row.get(column)?)
+    }
+
+    /// Text or NULL, not copied.
+    pub(super) fn text(&self, column: usize) -> Result<Option<&'a str>, Fault> {
+        Ok(self.row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from)?)
+    }
+
+    /// A REAL column of a table that is joined by the column before it: `None` without a row there.
+    pub(super) fn value(&self, joined: usize) -> Result<Option<f64>, Fault> {
+        let is_there = self.get::<Option<i64>>(joined)?.is_some();
+        Ok(if is_there { Some(from_real(self.get(joined + 1)?)) } else { None })
+    }
+
+    /// An INTEGER column that holds something of another range, or NULL.
+    pub(super) fn optional_integer<T: TryFrom<i64>>(
+        &self,
+        column: usize,
+    ) -> Result<Option<T>, Fault> {
+        let Some(stored) = self.get::<Option<i64>>(column)? else { return Ok(None) };
+        let outside = |_| self.corrupt(column, format!("{stored} is outside its range"));
+        T::try_from(stored).map(Some).map_err(outside)
+    }
+
+    /// What a column holds that is never NULL.
+    pub(super) fn given<T>(&self, column: usize, found: Option<T>) -> Result<T, Fault> {
+        found.ok_or_else(|| self.corrupt(column, "it is NULL"))
+    }
+
+    /// An INTEGER column that holds something of another range.
+    pub(super) fn integer<T: TryFrom<i64>>(&self, column: usize) -> Result<T, Fault> {
+        self.given(column, self.optional_integer(column)?)
+    }
+
+    /// Text that `parse` understands, or NULL.
+    pub(super) fn optional<T, E: ToString>(
+        &self,
+        column: usize,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, Fault> {
+        let parsed = self.text(column)?.map(parse).transpose();
+        parsed.map_err(|why| self.corrupt(column, why))
+    }
+
+    /// JSON or NULL.
+    pub(super) fn optional_json<T: DeserializeOwned>(
+        &self,
+        column: usize,
+    ) -> Result<Option<T>, Fault> {
+        self.optional(column, |text| serde_json::from_str(text))
+    }
+
+    /// JSON.
+    pub(super) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, Fault> {
+        self.given(column, self.optional_json(column)?)
+    }
+
+    /// One word of a few, or NULL.
+    pub(super) fn word<T>(
+        &self,
+        column: usize,
+        known: fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, Fault> {
+        self.optional(column, |word| {
+            known(word).ok_or_else(|| format!("`{word}` means nothing here"))
+        })
+    }
+
+    /// A trial's state.
+    pub(super) fn state(&self, column: usize) -> Result<TrialState, Fault> {
+        self.given(column, self.word(column, TrialState::from_word)?)
+    }
+}
+
+/// The step and value in two columns of table `report`.
+pub(super) fn point(
+    row: &Row<'_>,
+    column: usize,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<(u64, f64), Fault> {
+    let cells = Cells::of(row, || format!("table `report`, study {}, trial {trial}", study.0));
+    Ok((cells.integer(column)?, from_real(cells.get(column + 1)?)))
+}
+
+impl FromSql for Timestamp {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        value.as_i64().map(Timestamp)
+    }
+}
+
+impl FromSql for Seq {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        value.as_i64().map(Seq)
+    }
+}
+
+impl FromSql for StudyId {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        value.as_i64().map(StudyId)
+    }
 }
 
 /// The first id that a trial of `study` can have, and the last.

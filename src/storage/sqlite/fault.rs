@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::ErrorCode;
 
-use crate::storage::{BUSY_TIMEOUT, StorageError};
+use crate::storage::{SqliteFailure, StorageError};
 
 /// A failure inside the store, before it is known in which file and during what.
 #[derive(Debug)]
@@ -45,23 +45,23 @@ impl Fault {
             Fault::Sql(source) => source,
         };
         let path = path.display().to_string();
-        match source.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => StorageError::DiskFull { path, doing, source },
+        let failure = match source.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => SqliteFailure::DiskFull,
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                StorageError::NotUsable { path, doing, source }
+                SqliteFailure::NotUsable
             }
-            Some(ErrorCode::DatabaseCorrupt) => StorageError::Damaged { path, doing, source },
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                StorageError::Locked { path, doing, seconds: BUSY_TIMEOUT.as_secs(), source }
-            }
+            Some(ErrorCode::DatabaseCorrupt) => SqliteFailure::Damaged,
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SqliteFailure::Locked,
             Some(ErrorCode::SystemIoFailure) if is_refused_write(&source) => {
-                StorageError::WriteFailed { path, doing, source }
+                SqliteFailure::WriteFailed
             }
             Some(ErrorCode::NotADatabase) => {
-                StorageError::NotAStore { path, why: "it is not an SQLite database".to_owned() }
+                let why = "it is not an SQLite database".to_owned();
+                return StorageError::NotAStore { path, why };
             }
-            _ => StorageError::Sqlite { path, doing, source },
-        }
+            _ => SqliteFailure::Other,
+        };
+        StorageError::Sqlite { path, doing, failure, source }
     }
 }
 

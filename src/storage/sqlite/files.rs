@@ -28,8 +28,9 @@ const LOOKS: u32 = 200;
 /// Device and inode.
 pub(super) type Identity = (u64, u64);
 
-/// The files of one store, as they were when it was opened.
-#[derive(Debug)]
+/// The files of one store, as they were when it was opened; the default are those of a store in
+/// memory, which has none.
+#[derive(Debug, Default)]
 pub(super) struct Files {
     path: PathBuf,
     /// Links followed: SQLite names the log and the index after this.
@@ -107,7 +108,8 @@ impl Files {
     /// holds them from then on.
     pub(super) fn learn(&self) {
         for (known, ending) in [(&self.wal, "-wal"), (&self.shm, "-shm")] {
-            if known.get().is_none()
+            if self.main.is_some()
+                && known.get().is_none()
                 && let Some(identity) = identity(&self.beside(ending))
             {
                 known.get_or_init(|| identity);

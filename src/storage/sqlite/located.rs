@@ -5,14 +5,16 @@ use std::path::{Component, Path, PathBuf};
 
 use rusqlite::Connection;
 
+use super::column::{value, values};
 use super::fault::Fault;
 use crate::storage::StudyId;
 use crate::storage::paths::component;
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::trial::TrialNumber;
 
-/// Where the relative paths of a study lead.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where the relative paths of a study lead; the default are those of a store in memory, which
+/// keeps paths as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Roots {
     /// The directory of files now, then those of earlier revisions of the specification; all
     /// absolute.
@@ -24,24 +26,20 @@ pub(super) struct Roots {
 impl Roots {
     /// Those of a study whose store lies at `store`.
     pub(super) fn of(connection: &Connection, study: StudyId, store: &Path) -> Result<Self, Fault> {
-        let mut statement = connection.prepare_cached(
-            "SELECT spec ->> '$.checkpoints.dir' FROM study WHERE id = ?1
-             UNION ALL
-             SELECT * FROM (SELECT spec ->> '$.checkpoints.dir' FROM study_revision WHERE \
-             study_id = ?1 ORDER BY revision DESC)",
-        )?;
-        let given = statement.query_map([study.0], |row| row.get::<_, Option<String>>(0))?;
+        let Some(beside) = store.parent() else { return Ok(Roots::default()) };
+        let sql = "SELECT spec ->> '$.checkpoints.dir' FROM study WHERE id = ?1
+            UNION ALL
+            SELECT * FROM (SELECT spec ->> '$.checkpoints.dir' FROM study_revision \
+            WHERE study_id = ?1 ORDER BY revision DESC)";
+        let given: Vec<Option<String>> = values(connection, sql, [study.0])?;
         let mut roots = Vec::new();
         for directory in given {
-            let beside = || store.parent().unwrap_or(Path::new("")).join("files");
-            let root = absolute(&directory?.map_or_else(beside, PathBuf::from));
+            let root = absolute(&directory.map_or_else(|| beside.join("files"), PathBuf::from));
             if !roots.contains(&root) {
                 roots.push(root);
             }
         }
-        let name: String = connection
-            .prepare_cached("SELECT name FROM study WHERE id = ?1")?
-            .query_row([study.0], |row| row.get(0))?;
+        let name: String = value(connection, "SELECT name FROM study WHERE id = ?1", [study.0])?;
         Ok(Roots { roots, component: component(&name) })
     }
 
@@ -100,9 +98,11 @@ impl Roots {
     fn mapped(&self, event: &Event, lead: impl Fn(TrialNumber, &Path) -> PathBuf) -> Option<Event> {
         let mut mapped = event.clone();
         match &mut mapped {
-            Event::CheckpointSaved { trial, path, .. }
-            | Event::CheckpointDropped { trial, path } => *path = lead(*trial, path),
-            Event::AttemptStarted { trial, resume: Some((_, path)), .. } => {
+            Event::Trial(
+                trial,
+                TrialEvent::CheckpointSaved { path, .. } | TrialEvent::CheckpointDropped { path },
+            ) => *path = lead(*trial, path),
+            Event::Trial(trial, TrialEvent::AttemptStarted { resume: Some((_, path)), .. }) => {
                 *path = lead(*trial, path)
             }
             _ => return None,
@@ -115,9 +115,12 @@ impl Roots {
 pub(super) fn has_path(event: &Event) -> bool {
     matches!(
         event,
-        Event::CheckpointSaved { .. }
-            | Event::CheckpointDropped { .. }
-            | Event::AttemptStarted { resume: Some(_), .. }
+        Event::Trial(
+            _,
+            TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::AttemptStarted { resume: Some(_), .. }
+        )
     )
 }
 

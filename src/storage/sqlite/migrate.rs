@@ -101,6 +101,7 @@ pub(super) fn migrate(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::sqlite::column::value;
 
     const STEPS: &[&str] = &[
         "CREATE TABLE a (x INTEGER) STRICT;",
@@ -108,26 +109,24 @@ mod tests {
         "CREATE TABLE b (z REAL) STRICT;",
     ];
 
+    fn run(connection: &mut Connection, steps: &[&str]) -> Result<(), Fault> {
+        migrate(connection, Path::new("x"), steps, |_| Ok(()), |_| Ok(()))
+    }
+
     fn columns(connection: &Connection) -> String {
-        connection
-            .query_row("SELECT group_concat(name) FROM pragma_table_info('a')", [], |row| {
-                row.get(0)
-            })
-            .unwrap()
+        let sql = "SELECT group_concat(name) FROM pragma_table_info('a')";
+        value(connection, sql, []).ok().unwrap()
     }
 
     #[test]
     fn only_missing_steps_run() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, Path::new("x"), &STEPS[..1], |_| Ok(()), |_| Ok(())).ok().unwrap();
+        run(&mut connection, &STEPS[..1]).ok().unwrap();
         connection.execute_batch("INSERT INTO a VALUES (7)").unwrap();
-        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(()), |_| Ok(())).ok().unwrap();
-        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(()), |_| Ok(())).ok().unwrap();
+        run(&mut connection, STEPS).ok().unwrap();
+        run(&mut connection, STEPS).ok().unwrap();
         assert_eq!(columns(&connection), "x,y");
-        assert_eq!(
-            connection.query_row("SELECT x FROM a", [], |row| row.get::<_, i64>(0)).unwrap(),
-            7
-        );
+        assert_eq!(value::<i64>(&connection, "SELECT x FROM a", []).ok(), Some(7));
     }
 
     #[test]
@@ -135,18 +134,12 @@ mod tests {
         let mut connection = Connection::open_in_memory().unwrap();
         let mut copied = Vec::new();
         for steps in [&STEPS[..1], &STEPS[..1], STEPS, STEPS] {
-            migrate(
-                &mut connection,
-                Path::new("x"),
-                steps,
-                |found| {
-                    copied.push(found);
-                    Ok(())
-                },
-                |_| Ok(()),
-            )
-            .ok()
-            .unwrap();
+            let copy = |found| {
+                copied.push(found);
+                Ok(())
+            };
+            let path = Path::new("x");
+            migrate(&mut connection, path, steps, copy, |_| Ok(())).ok().unwrap();
         }
         assert_eq!(copied, [1]);
         let refused =
@@ -165,9 +158,9 @@ mod tests {
     #[test]
     fn a_step_that_fails_leaves_the_old_version() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, Path::new("x"), &STEPS[..1], |_| Ok(()), |_| Ok(())).ok().unwrap();
+        run(&mut connection, &STEPS[..1]).ok().unwrap();
         let broken = [STEPS[0], STEPS[1], "CREATE TABLE"];
-        assert!(migrate(&mut connection, Path::new("x"), &broken, |_| Ok(()), |_| Ok(())).is_err());
+        assert!(run(&mut connection, &broken).is_err());
         assert_eq!(columns(&connection), "x");
         assert_eq!(version(&connection, Path::new("x"), STEPS).ok().unwrap(), 1);
     }
@@ -175,8 +168,8 @@ mod tests {
     #[test]
     fn a_newer_version_is_refused() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(()), |_| Ok(())).ok().unwrap();
-        let refused = migrate(&mut connection, Path::new("x"), &STEPS[..2], |_| Ok(()), |_| Ok(()));
+        run(&mut connection, STEPS).ok().unwrap();
+        let refused = run(&mut connection, &STEPS[..2]);
         assert!(matches!(
             refused,
             Err(Fault::Store(StorageError::Newer { found: 3, known: 2, .. }))

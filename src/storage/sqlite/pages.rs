@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row};
 
 use super::column::{
-    TRIALS_PER_STUDY, from_integer, from_real, json, number_of, trial_id, trial_ids,
+    Cells, TRIALS_PER_STUDY, first, from_real, number_of, rows, to_limit, trial_id, trial_ids,
+    value, values,
 };
 use super::fault::Fault;
-use super::trials::{self, param_value};
+use super::trials::{self, dimensions, param, param_value};
 use crate::storage::StudyId;
 use crate::study::condition::Needs;
 use crate::study::metric::Direction;
@@ -106,14 +107,10 @@ fn range(
         return Ok(None);
     }
     let (least, most) = trial_ids(study);
-    let newest: Option<i64> = connection
-        .prepare_cached("SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2")?
-        .query_row([least, most], |row| row.get(0))?;
+    let newest = "SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2";
+    let newest: Option<i64> = value(connection, newest, [least, most])?;
     let newest = newest.unwrap_or(least - 1);
-    let (offset, length) = (
-        i64::try_from(query.offset).unwrap_or(i64::MAX),
-        i64::try_from(query.limit).unwrap_or(i64::MAX),
-    );
+    let (offset, length) = (to_limit(query.offset), to_limit(query.limit));
     Ok(Some(if query.reverse {
         let last = newest.saturating_sub(offset);
         (last.saturating_sub(length).saturating_add(1).max(least), last)
@@ -167,12 +164,7 @@ fn best_ids(
     let others =
         format!("SELECT v.trial_id {} LIMIT ?2 OFFSET ?3", ranked(direction, reverse, Which::All));
     let ids = |sql: &str, limit: u64, offset: u64| -> Result<Vec<i64>, Fault> {
-        let (limit, offset) =
-            (i64::try_from(limit).unwrap_or(i64::MAX), i64::try_from(offset).unwrap_or(i64::MAX));
-        Ok(connection
-            .prepare_cached(sql)?
-            .query_map([study.0, limit, offset], |row| row.get(0))?
-            .collect::<Result<_, _>>()?)
+        values(connection, sql, [study.0, to_limit(limit), to_limit(offset)])
     };
     if !query.reverse {
         return ids(&others, query.limit, query.offset);
@@ -198,8 +190,10 @@ pub(super) fn count(
             "SELECT count(*) FROM trial WHERE study_id = ?1{}",
             state_condition(filter.states().as_deref())
         );
-        let count = connection.prepare_cached(&sql)?.query_row([study.0], |row| row.get(0))?;
-        return from_integer(count, || format!("table `trial`, study {}", study.0));
+        let count = first(connection, &sql, [study.0], |row| {
+            Cells::of(row, || format!("table `trial`, study {}", study.0)).integer(0)
+        })?;
+        return Ok(count.unwrap_or(0));
     }
     let mut needs = Needs::default();
     filter.add_needs(&mut needs);
@@ -231,7 +225,7 @@ impl Scan<'_> {
     /// Hands out the trials by number, each filled as far as needed.
     fn run(self, mut take: impl FnMut(&Trial)) -> Result<(), Fault> {
         let (first, last) = trial_ids(self.study);
-        let names = self.dimensions()?;
+        let names = dimensions(self.connection, self.study)?;
         let wanted: Vec<(&str, Vec<i64>)> = match self.needs.all_params {
             true => Vec::new(),
             false => self
@@ -243,54 +237,31 @@ impl Scan<'_> {
         };
         let sql = self.sql(&wanted);
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement.query(params![first, last])?;
-        let mut all_params = self.connection.prepare_cached(
+        let mut rows = statement.query([first, last])?;
+        let mut statement = self.connection.prepare_cached(
             "SELECT trial_id, dimension, value FROM param WHERE \
                 trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id",
         )?;
-        let mut all_params =
-            if self.needs.all_params { Some(all_params.query([first, last])?) } else { None };
+        let read = |row: &Row<'_>| Ok((number_of(row.get(0)?), param(row, &names)?));
+        let range = if self.needs.all_params { [first, last] } else { [first, first - 1] };
+        let mut all_params = statement.query_and_then(range, read)?.peekable();
         let mut marks = if self.needs.marks { self.marks()? } else { Marks::new() };
-        // A parameter's row that was read, and belongs to a trial that comes later.
-        let mut ahead: Option<(i64, i64, String)> = None;
         while let Some(row) = rows.next()? {
-            let mut trial = sparse(row, self.needs.metrics)?;
+            let id: i64 = row.get(0)?;
+            let cells = Cells::of(row, || format!("table `trial`, id {id}"));
+            let mut trial = sparse(&cells, self.needs.metrics)?;
             for (column, (name, _)) in (FIXED_COLUMNS..).zip(&wanted) {
-                if let Some(text) =
-                    row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from)?
-                {
-                    let place =
-                        || format!("table `param`, study {}, trial {}", self.study.0, trial.number);
-                    let value = param_value(text, place)?;
+                if let Some(value) = cells.optional(column, param_value)? {
                     trial.params.insert(*name, value);
                 }
             }
-            if let Some(rows) = &mut all_params {
-                let id = trial_id(self.study, trial.number)?;
-                loop {
-                    if ahead.as_ref().is_none_or(|(owner, ..)| *owner < id) {
-                        ahead = match rows.next()? {
-                            Some(row) => Some((row.get(0)?, row.get(1)?, row.get(2)?)),
-                            None => break,
-                        };
-                    }
-                    match ahead.take_if(|(owner, ..)| *owner <= id) {
-                        None => break,
-                        Some((owner, dimension, text)) if owner == id => {
-                            let place = || {
-                                format!(
-                                    "table `param`, study {}, trial {}, dimension {dimension}",
-                                    self.study.0, trial.number
-                                )
-                            };
-                            let name = names.get(&dimension).ok_or_else(|| {
-                                Fault::corrupt(place(), "there is no such dimension")
-                            })?;
-                            let value = param_value(&text, place)?;
-                            trial.params.insert(name.as_str(), value);
-                        }
-                        Some(_) => {}
-                    }
+            let is_due = |param: &Result<(TrialNumber, _), Fault>| {
+                param.as_ref().map_or(true, |(owner, _)| *owner <= trial.number)
+            };
+            while let Some(param) = all_params.next_if(is_due) {
+                let (owner, (name, value)) = param?;
+                if owner == trial.number {
+                    trial.params.insert(name, value);
                 }
             }
             if let Some(marks) = marks.get_mut(&trial.number) {
@@ -303,36 +274,22 @@ impl Scan<'_> {
 
     /// Notes and tags of the trials that have any.
     fn marks(&self) -> Result<Marks, Fault> {
-        let (first, last) = trial_ids(self.study);
         let mut marks = Marks::new();
-        let sql = "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 \
+        let notes = "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 \
             ORDER BY trial_id, seq";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query([first, last])?;
-        while let Some(row) = rows.next()? {
-            marks
-                .entry(number_of(row.get(0)?))
-                .or_default()
-                .0
-                .push(Note { at: Timestamp(row.get(1)?), text: row.get(2)? });
+        for (id, note) in rows(self.connection, notes, trial_ids(self.study), |row| {
+            Ok((row.get(0)?, Note { at: row.get(1)?, text: row.get(2)? }))
+        })? {
+            marks.entry(number_of(id)).or_default().0.push(note);
         }
-        let sql = "SELECT trial_id, tag FROM trial_tag WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY \
-            trial_id, tag";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query([first, last])?;
-        while let Some(row) = rows.next()? {
-            marks.entry(number_of(row.get(0)?)).or_default().1.push(row.get(1)?);
+        let tags = "SELECT trial_id, tag FROM trial_tag WHERE trial_id BETWEEN ?1 AND ?2 \
+            ORDER BY trial_id, tag";
+        for (id, tag) in rows(self.connection, tags, trial_ids(self.study), |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })? {
+            marks.entry(number_of(id)).or_default().1.push(tag);
         }
         Ok(marks)
-    }
-
-    fn dimensions(&self) -> Result<BTreeMap<i64, String>, Fault> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT idx, name FROM dimension WHERE study_id = ?1")?;
-        Ok(statement
-            .query_map([self.study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Result<_, _>>()?)
     }
 
     fn sql(&self, params: &[(&str, Vec<i64>)]) -> String {
@@ -386,57 +343,22 @@ fn indices(names: &BTreeMap<i64, String>, name: &str) -> Vec<i64> {
 }
 
 /// A trial with what the row says; of its curve, the last point.
-fn sparse(row: &Row<'_>, with_metrics: bool) -> Result<Trial, Fault> {
-    let id: i64 = row.get(0)?;
-    let place = |column: &str| format!("table `trial`, id {id}, column `{column}`");
-    let word = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-    let last_step = row
-        .get::<_, Option<i64>>(2)?
-        .map(|step| from_integer(step, || place("last_step")))
-        .transpose()?;
-    let device = row
-        .get_ref(10)?
-        .as_str_or_null()
-        .map_err(rusqlite::Error::from)?
-        .map(str::parse)
-        .transpose();
-    let last_metrics = match with_metrics {
-        true => json(row.get_ref(12)?.as_str().map_err(rusqlite::Error::from)?, || {
-            place("last_metrics")
-        })?,
-        false => Default::default(),
-    };
+fn sparse<N: Fn() -> String>(cells: &Cells<'_, N>, with_metrics: bool) -> Result<Trial, Fault> {
+    let number = number_of(cells.get(0)?);
+    let last_step = cells.optional_integer(2)?;
+    let last_value = from_real(cells.get(3)?);
     Ok(Trial {
-        number: number_of(id),
-        params: Params::new(),
-        origin: Origin::Enqueued(0),
-        state: TrialState::from_word(word)
-            .ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
-        value: if row.get::<_, Option<i64>>(8)?.is_some() {
-            Some(from_real(row.get(9)?))
-        } else {
-            None
-        },
-        violation: row.get(13)?,
-        curve: match last_step {
-            Some(step) => vec![(step, from_real(row.get(3)?))],
-            None => Vec::new(),
-        },
-        last_metrics,
-        decisions: Vec::new(),
-        checkpoints: Vec::new(),
-        attempts: from_integer(row.get(4)?, || place("attempts"))?,
-        failures: from_integer(row.get(5)?, || place("failures"))?,
-        device: device.map_err(|unknown| Fault::corrupt(place("device"), unknown))?,
-        until: None,
-        hold: None,
-        continued: None,
-        notes: Vec::new(),
-        tags: Vec::new(),
-        reason: row.get(11)?,
-        created: Timestamp(0),
-        started: row.get::<_, Option<i64>>(6)?.map(Timestamp),
-        finished: None,
-        busy_micros: row.get(7)?,
+        state: cells.state(1)?,
+        value: cells.value(8)?,
+        violation: cells.get(13)?,
+        curve: last_step.map(|step| (step, last_value)).into_iter().collect(),
+        last_metrics: if with_metrics { cells.json(12)? } else { Default::default() },
+        attempts: cells.integer(4)?,
+        failures: cells.integer(5)?,
+        device: cells.optional(10, str::parse)?,
+        reason: cells.get(11)?,
+        started: cells.get(6)?,
+        busy_micros: cells.get(7)?,
+        ..Trial::new(number, Params::new(), Origin::Enqueued(0), Timestamp(0))
     })
 }

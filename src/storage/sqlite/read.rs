@@ -4,41 +4,38 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row};
 
-use super::column::{from_integer, from_real, json, number_of, trial_id, trial_ids};
+use super::column::{
+    Cells, first, number_of, point, rows, to_limit, trial_id, trial_ids, value, values,
+};
 use super::fault::Fault;
 use super::pages::{self, Reverse, Which};
 use super::trials;
 use crate::storage::{
-    Attempt, Curve, HeldLease, Holder, StorageError, StoredRequest, StoredRunner, StoredStudy,
-    StudyId, StudySummary,
+    Attempt, Curve, HeldLease, Holder, Remarked, StorageError, StoredRequest, StoredRunner,
+    StoredStudy, StudyId, StudySummary,
 };
 use crate::study::configuration::{self, Run};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Answer, Event, Request, Seq};
 use crate::study::finalists::Race;
 use crate::study::metric::Score;
-use crate::study::provenance::Provenance;
 use crate::study::spec::{Extension, StudySpec};
 use crate::study::state::{Counts, StudyState, value_so_far};
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, Note, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, Note, TrialNumber};
 
 /// All studies by name.
 pub(super) fn studies(connection: &Connection) -> Result<Vec<StudySummary>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT id FROM study ORDER BY name")?;
-    let ids =
-        statement.query_map([], |row| row.get(0).map(StudyId))?.collect::<Result<Vec<_>, _>>()?;
+    let ids: Vec<StudyId> = values(connection, "SELECT id FROM study ORDER BY name", [])?;
     ids.into_iter().map(|id| summary(connection, id)).collect()
 }
 
 /// The study called `name`.
 pub(super) fn study(connection: &Connection, name: &str) -> Result<Option<StoredStudy>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT id FROM study WHERE name = ?1")?;
-    let Some(id) = statement.query_row([name], |row| row.get(0).map(StudyId)).optional()? else {
-        return Ok(None);
-    };
+    let id = values(connection, "SELECT id FROM study WHERE name = ?1", [name])?.pop();
+    let Some(id) = id else { return Ok(None) };
     let row = study_row(connection, id)?;
     let directory = directory(connection, id)?;
     Ok(Some(StoredStudy {
@@ -54,15 +51,12 @@ pub(super) fn study(connection: &Connection, name: &str) -> Result<Option<Stored
 pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySummary, Fault> {
     let StudyRow { spec, created, finished, paused, extension, .. } = study_row(connection, id)?;
     let mut counts = Counts::default();
-    let mut statement = connection
-        .prepare_cached("SELECT state, count(*) FROM trial WHERE study_id = ?1 GROUP BY state")?;
-    let mut rows = statement.query([id.0])?;
-    while let Some(row) = rows.next()? {
-        let word: String = row.get(0)?;
-        let place = || format!("table `trial`, study {}", id.0);
-        let state = TrialState::from_word(&word)
-            .ok_or_else(|| Fault::corrupt(place(), format!("`{word}` is not a state")))?;
-        *counts.of(state) = from_integer(row.get(1)?, place)?;
+    let by_state = "SELECT state, count(*) FROM trial WHERE study_id = ?1 GROUP BY state";
+    for (state, trials) in rows(connection, by_state, [id.0], |row| {
+        let cells = Cells::of(row, || format!("table `trial`, study {}", id.0));
+        Ok((cells.state(0)?, cells.integer(1)?))
+    })? {
+        *counts.of(state) = trials;
     }
     let race = race(connection, id)?;
     let best = match race.as_ref().and_then(Race::winner) {
@@ -70,14 +64,10 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
         None => best(connection, id, &spec, counts)?,
     };
     let mut race_counts = Counts::default();
-    if connection
-        .prepare_cached("SELECT 1 FROM trial WHERE study_id = ?1 AND configuration IS NOT NULL")?
-        .exists([id.0])?
-    {
-        let runs = runs(connection, id)?;
-        runs.iter()
-            .filter(|run| run.origin.is_race())
-            .for_each(|run| *race_counts.of(run.state) += 1);
+    if repeats(connection, id)? {
+        for run in runs(connection, id)?.iter().filter(|run| run.origin.is_race()) {
+            *race_counts.of(run.state) += 1;
+        }
     }
     let (notes, tags) = (notes(connection, id)?, tags(connection, id)?);
     let paused_devices = paused_devices(connection, id)?;
@@ -104,11 +94,10 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
 
 /// The names of the directories that were taken for its files, the present one first.
 pub(super) fn directories(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT files FROM study WHERE id = ?1")?;
-    let names: Option<String> = statement.query_row([study.0], |row| row.get(0))?;
-    names.map_or(Ok(Vec::new()), |text| {
-        json(&text, || format!("table `study`, id {}, column `files`", study.0))
-    })
+    let names = first(connection, "SELECT files FROM study WHERE id = ?1", [study.0], |row| {
+        Cells::of(row, || format!("table `study`, id {}", study.0)).optional_json(0)
+    })?;
+    Ok(names.flatten().unwrap_or_default())
 }
 
 /// The name of the directory of its files, once it was taken.
@@ -117,26 +106,26 @@ fn directory(connection: &Connection, study: StudyId) -> Result<Option<String>, 
 }
 
 fn paused_devices(connection: &Connection, study: StudyId) -> Result<BTreeSet<Device>, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT device FROM paused_device WHERE study_id = ?1")?;
-    let names = statement
-        .query_map([study.0], |row| row.get::<_, String>(0))?
-        .collect::<Result<Vec<_>, _>>()?;
-    let place = || format!("table `paused_device`, study {}", study.0);
-    names
-        .iter()
-        .map(|name| name.parse().map_err(|unknown| Fault::corrupt(place(), unknown)))
-        .collect()
+    let sql = "SELECT device FROM paused_device WHERE study_id = ?1";
+    let devices = rows(connection, sql, [study.0], |row| {
+        let cells = Cells::of(row, || format!("table `paused_device`, study {}", study.0));
+        cells.optional(0, str::parse)
+    })?;
+    Ok(devices.into_iter().flatten().collect())
 }
 
 /// The race of a study.
 pub(super) fn race(connection: &Connection, study: StudyId) -> Result<Option<Race>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT race FROM study WHERE id = ?1")?;
-    let stored: Option<String> =
-        statement.query_row([study.0], |row| row.get(0)).optional()?.flatten();
-    stored
-        .map(|text| json(&text, || format!("table `study`, id {}, column `race`", study.0)))
-        .transpose()
+    let race = first(connection, "SELECT race FROM study WHERE id = ?1", [study.0], |row| {
+        Cells::of(row, || format!("table `study`, id {}", study.0)).optional_json(0)
+    })?;
+    Ok(race.flatten())
+}
+
+/// Whether some of the trials are runs of a configuration of others.
+fn repeats(connection: &Connection, study: StudyId) -> Result<bool, Fault> {
+    let sql = "SELECT 1 FROM trial WHERE study_id = ?1 AND configuration IS NOT NULL";
+    Ok(connection.prepare_cached(sql)?.exists([study.0])?)
 }
 
 /// [`StudyState::leader`], without its winner of a race.
@@ -146,10 +135,8 @@ fn best(
     spec: &StudySpec,
     counts: Counts,
 ) -> Result<Option<(TrialNumber, f64)>, Fault> {
-    let mut grouped = connection
-        .prepare_cached("SELECT 1 FROM trial WHERE study_id = ?1 AND configuration IS NOT NULL")?;
     let direction = trials::direction(connection, study)?;
-    if spec.replicates > 1 || grouped.exists([study.0])? {
+    if spec.replicates > 1 || repeats(connection, study)? {
         let ranked = configuration::ranked(runs(connection, study)?, direction, spec.replicates);
         return Ok(ranked.first().map(|(number, sample)| (*number, sample.mean)));
     }
@@ -157,18 +144,13 @@ fn best(
         "SELECT v.trial_id, v.value {} LIMIT 1",
         pages::ranked(direction, Reverse::No, Which::Feasible)
     );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let complete: Option<(TrialNumber, f64)> = statement
-        .query_row([study.0], |row| Ok((number_of(row.get(0)?), row.get(1)?)))
-        .optional()?;
+    let complete =
+        first(connection, &sql, [study.0], |row| Ok((number_of(row.get(0)?), row.get(1)?)))?;
     let mut candidates: Vec<(TrialNumber, f64)> = complete.into_iter().collect();
     if counts.queued + counts.running + counts.paused > 0 {
         let sql = "SELECT id FROM trial WHERE study_id = ?1 AND state IN ('queued', 'running', \
             'paused') AND continued = 'complete'";
-        let mut statement = connection.prepare_cached(sql)?;
-        let ids =
-            statement.query_map([study.0], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
-        for number in ids.into_iter().map(number_of) {
+        for number in values(connection, sql, [study.0])?.into_iter().map(number_of) {
             let value = trials::one(connection, study, number)?
                 .and_then(|trial| value_so_far(spec.value, direction, &spec.constraints, &trial));
             candidates.extend(value.map(|value| (number, value)));
@@ -181,53 +163,41 @@ fn best(
 
 /// The trials of a study, as far as ranking its configurations needs them.
 fn runs(connection: &Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
-    let (first, last) = trial_ids(study);
-    let mut statement = connection.prepare_cached(
-        "SELECT t.id, t.origin, t.state, v.idx, v.value, t.violation IS NOT NULL FROM trial t \
-         LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0
-         WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id",
-    )?;
-    let mut rows = statement.query([first, last])?;
-    let mut runs = Vec::new();
-    while let Some(row) = rows.next()? {
+    let sql = "SELECT t.id, t.origin, t.state, v.trial_id, v.value, t.violation IS NOT NULL \
+        FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0
+        WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id";
+    rows(connection, sql, trial_ids(study), |row| {
         let number = number_of(row.get(0)?);
-        let place = || format!("table `trial`, study {}, trial {number}", study.0);
-        let word: String = row.get(2)?;
-        let value = row.get::<_, Option<i64>>(3)?.map(|_| row.get(4).map(from_real)).transpose()?;
-        let state = TrialState::from_word(&word)
-            .ok_or_else(|| Fault::corrupt(place(), format!("`{word}` is not a state")))?;
-        let origin = json(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?, place)?;
-        runs.push(Run { number, origin, state, value, violates: row.get(5)? });
-    }
-    Ok(runs)
+        let cells = Cells::of(row, || format!("table `trial`, study {}, trial {number}", study.0));
+        Ok(Run {
+            number,
+            origin: cells.json(1)?,
+            state: cells.state(2)?,
+            value: cells.value(3)?,
+            violates: cells.get(5)?,
+        })
+    })
 }
 
 /// Who ran a study, in order.
 pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<StoredRunner>, Fault> {
-    require(connection, study)?;
     let sql = "SELECT seq, pid, host, started_at, stopped_at, lineage, slots, ran_micros, reason \
         FROM runner WHERE study_id = ?1 ORDER BY seq";
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query([study.0])?;
-    let mut runners = Vec::new();
-    while let Some(row) = rows.next()? {
-        let seq: i64 = row.get(0)?;
-        let place = || format!("table `runner`, seq {seq}");
-        let lineage: Option<Provenance> =
-            row.get::<_, Option<String>>(5)?.map(|text| json(&text, place)).transpose()?;
-        runners.push(StoredRunner {
-            seq: Seq(seq),
-            pid: from_integer(row.get(1)?, place)?,
-            host: row.get(2)?,
-            slots: json(row.get_ref(6)?.as_str().map_err(rusqlite::Error::from)?, place)?,
-            started: Timestamp(row.get(3)?),
-            stopped: row.get::<_, Option<i64>>(4)?.map(Timestamp),
-            ran_micros: row.get(7)?,
-            reason: row.get(8)?,
-            lineage,
-        });
-    }
-    Ok(runners)
+    rows(connection, sql, [study.0], |row| {
+        let seq: Seq = row.get(0)?;
+        let cells = Cells::of(row, || format!("table `runner`, seq {}", seq.0));
+        Ok(StoredRunner {
+            seq,
+            pid: cells.integer(1)?,
+            host: cells.get(2)?,
+            slots: cells.json(6)?,
+            started: cells.get(3)?,
+            stopped: cells.get(4)?,
+            ran_micros: cells.get(7)?,
+            reason: cells.get(8)?,
+            lineage: cells.optional_json(5)?,
+        })
+    })
 }
 
 /// Every version of a study's specification, with the last event before it.
@@ -235,51 +205,33 @@ pub(super) fn revisions(
     connection: &Connection,
     study: StudyId,
 ) -> Result<Vec<(Seq, StudySpec)>, Fault> {
-    require(connection, study)?;
-    let mut statement = connection.prepare_cached(
-        "SELECT seq, spec FROM study_revision WHERE study_id = ?1 ORDER BY revision",
-    )?;
-    let mut rows = statement.query([study.0])?;
-    let mut revisions = Vec::new();
-    while let Some(row) = rows.next()? {
-        let place = || format!("table `study_revision`, study {}", study.0);
-        revisions.push((
-            Seq(row.get(0)?),
-            json(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?, place)?,
-        ));
-    }
-    Ok(revisions)
+    let sql = "SELECT seq, spec FROM study_revision WHERE study_id = ?1 ORDER BY revision";
+    rows(connection, sql, [study.0], |row| {
+        let cells = Cells::of(row, || format!("table `study_revision`, study {}", study.0));
+        Ok((cells.get(0)?, cells.json(1)?))
+    })
 }
 
 /// A text that is kept by its digest.
 pub(super) fn document(connection: &Connection, digest: &str) -> Result<Option<String>, Fault> {
-    Ok(connection
-        .prepare_cached("SELECT body FROM document WHERE digest = ?1")?
-        .query_row([digest], |row| row.get(0))
-        .optional()?)
+    Ok(values(connection, "SELECT body FROM document WHERE digest = ?1", [digest])?.pop())
 }
 
 /// Who holds a study.
 pub(super) fn held(connection: &Connection, study: StudyId) -> Result<Option<HeldLease>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT epoch, pid, pid_started, host, acquired_at, boot_id \
-            FROM lease WHERE study_id = ?1 AND pid IS NOT NULL",
-    )?;
-    let mut rows = statement.query([study.0])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let place = || format!("table `lease`, study {}", study.0);
-    let holder = Holder {
-        pid: from_integer(row.get(1)?, place)?,
-        pid_started: from_integer(row.get(2)?, place)?,
-        host: row.get(3)?,
-        boot_id: row.get(5)?,
-    };
-    Ok(Some(HeldLease {
-        epoch: row.get(0)?,
-        holder,
-        acquired: Timestamp(row.get(4)?),
-        lock_file: None,
-    }))
+    let sql = "SELECT epoch, pid, pid_started, host, acquired_at, boot_id \
+        FROM lease WHERE study_id = ?1 AND pid IS NOT NULL";
+    first(connection, sql, [study.0], |row| {
+        let cells = Cells::of(row, || format!("table `lease`, study {}", study.0));
+        let holder = Holder {
+            pid: cells.integer(1)?,
+            pid_started: cells.integer(2)?,
+            host: cells.get(3)?,
+            boot_id: cells.get(5)?,
+        };
+        let (epoch, acquired) = (cells.get(0)?, cells.get(4)?);
+        Ok(HeldLease { epoch, holder, acquired, lock_file: None })
+    })
 }
 
 /// The row of table `study`.
@@ -298,30 +250,28 @@ pub(super) struct StudyRow {
 /// The row of table `study`; an error if there is none.
 pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<StudyRow, Fault> {
     let sql = "SELECT spec, revision, created_at, finished_reason, ran_micros, paused_reason, \
-        extra_trials, extra_micros, extra_device_hours,
-                      extra_cost, killed_at, busy_micros FROM study WHERE id = ?1";
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query([study.0])?;
-    let Some(row) = rows.next()? else { return Err(StorageError::NoStudy { study }.into()) };
-    let place = || format!("table `study`, id {}", study.0);
-    Ok(StudyRow {
-        spec: json(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?, || {
-            format!("table `study`, id {}, column `spec`", study.0)
-        })?,
-        revision: row.get(1)?,
-        created: Timestamp(row.get(2)?),
-        finished: row.get(3)?,
-        ran_micros: row.get(4)?,
-        paused: row.get(5)?,
-        extension: Extension {
-            trials: from_integer(row.get(6)?, place)?,
-            time: Duration::from_micros(from_integer(row.get(7)?, place)?),
-            device_hours: row.get(8)?,
-            cost: row.get(9)?,
-        },
-        killed_at: row.get::<_, Option<i64>>(10)?.map(Timestamp),
-        busy_micros: row.get(11)?,
-    })
+        extra_trials, extra_micros, extra_device_hours, extra_cost, killed_at, busy_micros \
+        FROM study WHERE id = ?1";
+    let row = first(connection, sql, [study.0], |row| {
+        let cells = Cells::of(row, || format!("table `study`, id {}", study.0));
+        Ok(StudyRow {
+            spec: cells.json(0)?,
+            revision: cells.get(1)?,
+            created: cells.get(2)?,
+            finished: cells.get(3)?,
+            ran_micros: cells.get(4)?,
+            paused: cells.get(5)?,
+            extension: Extension {
+                trials: cells.integer(6)?,
+                time: Duration::from_micros(cells.integer(7)?),
+                device_hours: cells.get(8)?,
+                cost: cells.get(9)?,
+            },
+            killed_at: cells.get(10)?,
+            busy_micros: cells.get(11)?,
+        })
+    })?;
+    row.ok_or_else(|| StorageError::NoStudy { study }.into())
 }
 
 /// Checks that the study is there.
@@ -354,18 +304,13 @@ pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyState
 
 /// What was written about a study.
 fn notes(connection: &Connection, study: StudyId) -> Result<Vec<Note>, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT at, text FROM study_note WHERE study_id = ?1 ORDER BY seq")?;
-    let notes = statement
-        .query_map([study.0], |row| Ok(Note { at: Timestamp(row.get(0)?), text: row.get(1)? }))?;
-    Ok(notes.collect::<Result<_, _>>()?)
+    let sql = "SELECT at, text FROM study_note WHERE study_id = ?1 ORDER BY seq";
+    rows(connection, sql, [study.0], |row| Ok(Note { at: row.get(0)?, text: row.get(1)? }))
 }
 
 /// The tags of a study.
 fn tags(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT tag FROM study_tag WHERE study_id = ?1 ORDER BY tag")?;
-    Ok(statement.query_map([study.0], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    values(connection, "SELECT tag FROM study_tag WHERE study_id = ?1 ORDER BY tag", [study.0])
 }
 
 /// What came of a request.
@@ -374,18 +319,13 @@ pub(super) fn answer(
     study: StudyId,
     id: i64,
 ) -> Result<Option<Answer>, Fault> {
-    require(connection, study)?;
-    let mut statement = connection.prepare_cached(
-        "SELECT answer FROM request WHERE study_id = ?1 AND id = ?2 AND served_at IS NOT NULL",
-    )?;
-    match statement.query_row([study.0, id], |row| row.get::<_, Option<String>>(0)).optional()? {
-        None => Ok(None),
-        // Served by an older hpsearch, which said nothing.
-        Some(None) => Ok(Some(Answer::Done(String::new()))),
-        Some(Some(text)) => {
-            json(&text, || format!("table `request`, id {id}, column `answer`")).map(Some)
-        }
-    }
+    let sql =
+        "SELECT answer FROM request WHERE study_id = ?1 AND id = ?2 AND served_at IS NOT NULL";
+    let served = first(connection, sql, [study.0, id], |row| {
+        Cells::of(row, || format!("table `request`, id {id}")).optional_json(0)
+    })?;
+    // One that an older hpsearch served, which said nothing, has no answer.
+    Ok(served.map(|answer| answer.unwrap_or_else(|| Answer::Done(String::new()))))
 }
 
 /// Attempts of one trial, or of all.
@@ -394,57 +334,32 @@ pub(super) fn attempts(
     study: StudyId,
     trial: Option<TrialNumber>,
 ) -> Result<Vec<Attempt>, Fault> {
-    require(connection, study)?;
-    let (first, last) = match trial {
+    let range = match trial.map(|number| trial_id(study, number)) {
         None => trial_ids(study),
-        Some(number) => match trial_id(study, number) {
-            Ok(id) => (id, id),
-            Err(_) => return Ok(Vec::new()),
-        },
+        Some(Ok(id)) => (id, id),
+        Some(Err(_)) => return Ok(Vec::new()),
     };
-    let mut statement = connection.prepare_cached(
-        "SELECT trial_id, attempt, slot, device, pid, pid_started, started_at, ended_at, outcome, \
-         reason, runner, resume_step, resume_path, until
-         FROM attempt WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, attempt",
-    )?;
-    let mut rows = statement.query([first, last])?;
-    let mut attempts = Vec::new();
-    while let Some(row) = rows.next()? {
-        attempts.push(attempt(study, row)?);
-    }
-    Ok(attempts)
-}
-
-fn attempt(study: StudyId, row: &Row<'_>) -> Result<Attempt, Fault> {
-    let trial = number_of(row.get(0)?);
-    let place = || format!("table `attempt`, study {}, trial {trial}", study.0);
-    let device =
-        row.get::<_, String>(3)?.parse().map_err(|unknown| Fault::corrupt(place(), unknown))?;
-    let process = match (row.get::<_, Option<i64>>(4)?, row.get::<_, Option<i64>>(5)?) {
-        (Some(pid), Some(started)) => {
-            Some((from_integer(pid, place)?, from_integer(started, place)?))
-        }
-        _ => None,
-    };
-    let resume = match (row.get::<_, Option<i64>>(11)?, row.get::<_, Option<String>>(12)?) {
-        (Some(step), Some(path)) => Some((from_integer(step, place)?, PathBuf::from(path))),
-        _ => None,
-    };
-    Ok(Attempt {
-        trial,
-        resume,
-        until: row
-            .get::<_, Option<i64>>(13)?
-            .map(|until| from_integer(until, place))
-            .transpose()?,
-        attempt: AttemptNumber(from_integer(row.get(1)?, place)?),
-        slot: Slot { index: from_integer(row.get(2)?, place)?, device },
-        process,
-        started: Timestamp(row.get(6)?),
-        ended: row.get::<_, Option<i64>>(7)?.map(Timestamp),
-        end: row.get::<_, Option<String>>(8)?.map(|text| json(&text, place)).transpose()?,
-        reason: row.get(9)?,
-        runner: row.get::<_, Option<i64>>(10)?.map(Seq),
+    let sql = "SELECT trial_id, attempt, slot, device, pid, pid_started, started_at, ended_at, \
+        outcome, reason, runner, resume_step, resume_path, until
+        FROM attempt WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, attempt";
+    rows(connection, sql, range, |row| {
+        let trial = number_of(row.get(0)?);
+        let cells = Cells::of(row, || format!("table `attempt`, study {}, trial {trial}", study.0));
+        let device = cells.given(3, cells.optional(3, str::parse)?)?;
+        let resume_path = cells.get::<Option<String>>(12)?.map(PathBuf::from);
+        Ok(Attempt {
+            trial,
+            attempt: AttemptNumber(cells.integer(1)?),
+            slot: Slot { index: cells.integer(2)?, device },
+            process: cells.optional_integer(4)?.zip(cells.optional_integer(5)?),
+            started: cells.get(6)?,
+            ended: cells.get(7)?,
+            end: cells.optional_json(8)?,
+            reason: cells.get(9)?,
+            runner: cells.get(10)?,
+            resume: cells.optional_integer(11)?.zip(resume_path),
+            until: cells.optional_integer(13)?,
+        })
     })
 }
 
@@ -454,21 +369,13 @@ pub(super) fn reports(
     study: StudyId,
     trial: TrialNumber,
 ) -> Result<Vec<(String, u64, f64)>, Fault> {
-    require(connection, study)?;
     let Ok(id) = trial_id(study, trial) else { return Ok(Vec::new()) };
-    let mut statement = connection.prepare_cached(
-        "SELECT m.name, r.step, r.value FROM report r JOIN metric m ON m.id = r.metric_id WHERE \
-         r.trial_id = ?1 ORDER BY m.name, r.step",
-    )?;
-    let mut rows = statement.query([id])?;
-    let mut reports = Vec::new();
-    while let Some(row) = rows.next()? {
-        let step = from_integer(row.get(1)?, || {
-            format!("table `report`, study {}, trial {trial}", study.0)
-        })?;
-        reports.push((row.get(0)?, step, from_real(row.get(2)?)));
-    }
-    Ok(reports)
+    let sql = "SELECT m.name, r.step, r.value FROM report r JOIN metric m ON m.id = r.metric_id \
+        WHERE r.trial_id = ?1 ORDER BY m.name, r.step";
+    rows(connection, sql, [id], |row| {
+        let (step, value) = point(row, 1, study, trial)?;
+        Ok((row.get(0)?, step, value))
+    })
 }
 
 /// A metric's reports by some trials.
@@ -478,53 +385,35 @@ pub(super) fn curves(
     metric: &str,
     trials: &[TrialNumber],
 ) -> Result<Vec<Curve>, Fault> {
-    require(connection, study)?;
-    let metric: Option<i64> = connection
-        .prepare_cached("SELECT id FROM metric WHERE name = ?1")?
-        .query_row([metric], |row| row.get(0))
-        .optional()?;
-    let mut statement = connection.prepare_cached(
-        "SELECT step, value FROM report WHERE trial_id = ?1 AND metric_id = ?2 ORDER BY step",
-    )?;
-    let mut curve = |number: TrialNumber| {
-        let mut points = Vec::new();
-        if let (Some(metric), Ok(id)) = (metric, trial_id(study, number)) {
-            let mut rows = statement.query([id, metric])?;
-            while let Some(row) = rows.next()? {
-                let step = from_integer(row.get(0)?, || {
-                    format!("table `report`, study {}, trial {number}", study.0)
-                })?;
-                points.push((step, from_real(row.get(1)?)));
+    let ids = "SELECT id FROM metric WHERE name = ?1";
+    let metric: Option<i64> = values(connection, ids, [metric])?.pop();
+    let sql = "SELECT step, value FROM report WHERE trial_id = ?1 AND metric_id = ?2 ORDER BY step";
+    let curve = |number: &TrialNumber| {
+        let points = match (metric, trial_id(study, *number)) {
+            (Some(metric), Ok(id)) => {
+                rows(connection, sql, [id, metric], |row| point(row, 0, study, *number))?
             }
-        }
-        Ok((number, points))
+            _ => Vec::new(),
+        };
+        Ok((*number, points))
     };
-    trials.iter().map(|number| curve(*number)).collect()
+    trials.iter().map(curve).collect()
 }
 
 /// The names of the parameters that a study's trials have.
 pub(super) fn params(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
-    require(connection, study)?;
     let (first, last) = trial_ids(study);
-    let mut statement = connection.prepare_cached(
-        "SELECT DISTINCT name FROM dimension d WHERE study_id = ?3 AND EXISTS (SELECT 1 FROM \
-         trial t CROSS JOIN param p
-           WHERE t.id BETWEEN ?1 AND ?2 AND p.trial_id = t.id AND p.dimension = d.idx) ORDER BY \
-           name",
-    )?;
-    Ok(statement.query_map([first, last, study.0], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    let sql = "SELECT DISTINCT name FROM dimension d WHERE study_id = ?3 AND EXISTS (SELECT 1 FROM \
+        trial t CROSS JOIN param p WHERE t.id BETWEEN ?1 AND ?2 AND p.trial_id = t.id \
+        AND p.dimension = d.idx) ORDER BY name";
+    values(connection, sql, (first, last, study.0))
 }
 
 /// The names of the metrics that a study's trials reported.
 pub(super) fn metrics(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
-    require(connection, study)?;
-    let (first, last) = trial_ids(study);
-    let mut statement = connection.prepare_cached(
-        "SELECT name FROM metric m WHERE EXISTS (SELECT 1 FROM trial t CROSS JOIN report r
-           WHERE t.id BETWEEN ?1 AND ?2 AND r.trial_id = t.id AND r.metric_id = m.id) ORDER BY \
-           name",
-    )?;
-    Ok(statement.query_map([first, last], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    let sql = "SELECT name FROM metric m WHERE EXISTS (SELECT 1 FROM trial t CROSS JOIN report r \
+        WHERE t.id BETWEEN ?1 AND ?2 AND r.trial_id = t.id AND r.metric_id = m.id) ORDER BY name";
+    values(connection, sql, trial_ids(study))
 }
 
 /// The journal after `seq`.
@@ -534,15 +423,12 @@ pub(super) fn events_after(
     seq: Seq,
     limit: u64,
 ) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
-    journal_page(
-        connection,
-        "SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
-        study,
-        seq,
-        limit,
-    )
+    let sql =
+        "SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+    rows(connection, sql, (study.0, seq.0, to_limit(limit)), entry)
 }
 
+/// The end of the journal before `seq`.
 pub(super) fn events_before(
     connection: &Connection,
     study: StudyId,
@@ -551,9 +437,16 @@ pub(super) fn events_before(
 ) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
     let newest_first = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq < ?2 ORDER BY \
         seq DESC LIMIT ?3";
-    let mut events = journal_page(connection, newest_first, study, seq, limit)?;
+    let mut events = rows(connection, newest_first, (study.0, seq.0, to_limit(limit)), entry)?;
     events.reverse();
     Ok(events)
+}
+
+/// A row of table `event`.
+fn entry(row: &Row<'_>) -> Result<(Seq, Timestamp, Event), Fault> {
+    let seq: Seq = row.get(0)?;
+    let cells = Cells::of(row, || format!("table `event`, seq {}", seq.0));
+    Ok((seq, cells.get(1)?, cells.json(2)?))
 }
 
 /// The remarks on a trial's lines after `seq`, and the journal's last place. They are found by how
@@ -563,47 +456,19 @@ pub(super) fn remarks(
     study: StudyId,
     trial: TrialNumber,
     seq: Seq,
-) -> Result<(Vec<Event>, Seq), Fault> {
-    require(connection, study)?;
-    let last = connection
-        .prepare_cached("SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1")?
-        .query_row([study.0], |row| row.get(0))?;
+) -> Result<(Vec<Remarked>, Seq), Fault> {
+    let last = last_event(connection, study)?;
     let begin = format!("{{\"type\":\"remarked\",\"trial\":{trial},");
-    let mut statement = connection.prepare_cached(
-        "SELECT seq, body FROM event WHERE study_id = ?1 AND seq > ?2 AND seq <= ?3 AND \
-         substr(body, 1, length(?4)) = ?4 ORDER BY seq",
-    )?;
-    let mut rows = statement.query(params![study.0, seq.0, last, begin])?;
-    let mut events = Vec::new();
-    while let Some(row) = rows.next()? {
-        let seq: i64 = row.get(0)?;
-        events.push(json(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?, || {
-            format!("table `event`, seq {seq}, column `body`")
-        })?);
-    }
-    Ok((events, Seq(last)))
+    let sql = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq > ?2 AND seq <= ?3 AND \
+        substr(body, 1, length(?4)) = ?4 ORDER BY seq";
+    let entries = rows(connection, sql, (study.0, seq.0, last.0, begin), entry)?;
+    Ok((entries.into_iter().filter_map(|(_, _, event)| Remarked::of(event)).collect(), last))
 }
 
-fn journal_page(
-    connection: &Connection,
-    query: &str,
-    study: StudyId,
-    seq: Seq,
-    limit: u64,
-) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
-    require(connection, study)?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut statement = connection.prepare_cached(query)?;
-    let mut rows = statement.query(params![study.0, seq.0, limit])?;
-    let mut events = Vec::new();
-    while let Some(row) = rows.next()? {
-        let seq: i64 = row.get(0)?;
-        let event = json(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, || {
-            format!("table `event`, seq {seq}, column `body`")
-        })?;
-        events.push((Seq(seq), Timestamp(row.get(1)?), event));
-    }
-    Ok(events)
+/// The journal's last place; 0 before the first event.
+pub(super) fn last_event(connection: &Connection, study: StudyId) -> Result<Seq, Fault> {
+    let sql = "SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1";
+    value(connection, sql, [study.0])
 }
 
 /// Microseconds that runners spent on the study and, if one runs, when it began.
@@ -611,17 +476,11 @@ pub(super) fn running_since(
     connection: &Connection,
     study: StudyId,
 ) -> Result<(i64, Option<Timestamp>), Fault> {
-    let mut statement = connection.prepare_cached("SELECT ran_micros FROM study WHERE id = ?1")?;
-    let ran = statement
-        .query_row([study.0], |row| row.get(0))
-        .optional()?
-        .ok_or(StorageError::NoStudy { study })?;
-    let mut statement = connection.prepare_cached(
-        "SELECT iif(stopped_at IS NULL, started_at, NULL) FROM runner \
-            WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1",
-    )?;
-    let since: Option<Option<i64>> = statement.query_row([study.0], |row| row.get(0)).optional()?;
-    Ok((ran, since.flatten().map(Timestamp)))
+    let ran = value(connection, "SELECT ran_micros FROM study WHERE id = ?1", [study.0])?;
+    let newest = "SELECT iif(stopped_at IS NULL, started_at, NULL) FROM runner \
+        WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1";
+    let since: Option<Option<Timestamp>> = values(connection, newest, [study.0])?.pop();
+    Ok((ran, since.flatten()))
 }
 
 /// Requests not yet served, oldest first.
@@ -629,23 +488,14 @@ pub(super) fn pending_requests(
     connection: &Connection,
     study: StudyId,
 ) -> Result<Vec<StoredRequest>, Fault> {
-    require(connection, study)?;
-    let mut statement = connection.prepare_cached(
-        "SELECT id, body FROM request WHERE study_id = ?1 AND served_at IS NULL ORDER BY id",
-    )?;
-    let mut rows = statement.query([study.0])?;
-    let mut requests = Vec::new();
-    while let Some(row) = rows.next()? {
-        let id: i64 = row.get(0)?;
+    let sql = "SELECT id, body FROM request WHERE study_id = ?1 AND served_at IS NULL ORDER BY id";
+    rows(connection, sql, [study.0], |row| {
         // One that cannot be read must not keep the study from being run: it is refused like any
         // that cannot be done.
         let read = row.get_ref(1)?.as_str().map_err(|error| error.to_string());
         let read =
             read.and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()));
-        requests.push(StoredRequest {
-            id,
-            request: read.unwrap_or_else(|why| Request::Unreadable { why }),
-        });
-    }
-    Ok(requests)
+        let request = read.unwrap_or_else(|why| Request::Unreadable { why });
+        Ok(StoredRequest { id: row.get(0)?, request })
+    })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 
 use super::append::to_json;
-use super::column::json;
+use super::column::{json, rows};
 use super::fault::Fault;
 use crate::storage::BUSY_TIMEOUT;
 use crate::study::provenance::{Masked, masked_command};
@@ -61,12 +61,10 @@ pub(super) fn erase(connection: &Connection) -> Result<(), Fault> {
 
 /// Every value that a specification has, with its name; one name may have had several.
 fn values(connection: &Connection) -> Result<Vec<(String, String)>, Fault> {
-    let mut statement = connection.prepare(
-        "SELECT DISTINCT e.key, e.value FROM (SELECT spec FROM study UNION ALL SELECT spec FROM \
-         study_revision) s
-         JOIN json_each(s.spec, '$.program.command.env') e WHERE e.type = 'text'",
-    )?;
-    Ok(statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+    let sql = "SELECT DISTINCT e.key, e.value FROM (SELECT spec FROM study UNION ALL SELECT spec \
+        FROM study_revision) s
+        JOIN json_each(s.spec, '$.program.command.env') e WHERE e.type = 'text'";
+    rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Writes anew what changes of a text column, by its key.
@@ -76,12 +74,9 @@ fn rewrite(
     update: &str,
     change: impl Fn(&str) -> Result<String, Fault>,
 ) -> Result<(), Fault> {
-    let mut statement = connection.prepare(select)?;
-    let rows = statement.query_map([], |row| {
-        Ok((row.get::<_, rusqlite::types::Value>(0)?, row.get::<_, String>(1)?))
-    })?;
-    let rows: Vec<(rusqlite::types::Value, String)> = rows.collect::<Result<_, _>>()?;
-    for (key, text) in rows {
+    let found: Vec<(rusqlite::types::Value, String)> =
+        rows(connection, select, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (key, text) in found {
         let changed = change(&text)?;
         if changed != text {
             connection.execute(update, params![key, changed])?;

@@ -2,7 +2,7 @@
 //! table by table.
 
 use super::SqliteReader;
-use super::fault::Fault;
+use super::column::{rows, values};
 use crate::storage::StorageError;
 
 /// At most so many problems of one table are told.
@@ -25,39 +25,28 @@ impl SqliteReader {
     /// how many are checked.
     pub fn soundness(&self, hear: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>, StorageError> {
         self.read("checking it", |connection| {
-            let mut names = connection
-                .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")?;
-            let names = names
-                .query_map([], |row| row.get::<_, String>(0))?
-                .collect::<Result<Vec<_>, _>>()?;
+            let names = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+            let names: Vec<String> = values(connection, names, [])?;
             let mut problems = Vec::new();
             let all = names.len() as u64;
             for (done, name) in (0_u64..).zip(&names) {
                 hear(done, all);
-                let mut check = connection
-                    .prepare("SELECT integrity_check FROM pragma_integrity_check(?1) LIMIT ?2")?;
-                let said = check
-                    .query_map((name, MOST), |row| row.get::<_, String>(0))?
-                    .collect::<Result<Vec<_>, _>>()?;
-                problems.extend(
-                    said.into_iter()
-                        .filter(|said| said != "ok")
-                        .map(|said| format!("table `{name}`: {said}")),
-                );
+                let check = "SELECT integrity_check FROM pragma_integrity_check(?1) LIMIT ?2";
+                let said: Vec<String> = values(connection, check, (name, MOST))?;
+                let wrong = said.into_iter().filter(|said| said != "ok");
+                problems.extend(wrong.map(|said| format!("table `{name}`: {said}")));
             }
-            let mut references = connection.prepare(
-                "SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2",
-            )?;
-            let broken = references.query_map([], |row| {
+            let dangling =
+                "SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2";
+            problems.extend(rows(connection, dangling, [], |row| {
                 let (table, parent, rows): (String, String, i64) =
                     (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(format!(
-                    "table `{table}`: {rows} rows point to rows of `{parent}` that are not there"
-                ))
-            })?;
-            problems.extend(broken.collect::<Result<Vec<_>, _>>()?);
+                let rows =
+                    if rows == 1 { "1 row points".into() } else { format!("{rows} rows point") };
+                Ok(format!("table `{table}`: {rows} to rows of `{parent}` that are not there"))
+            })?);
             hear(all, all);
-            Ok::<_, Fault>(problems)
+            Ok(problems)
         })
     }
 }
@@ -83,17 +72,13 @@ mod tests {
         );
         let outsider = rusqlite::Connection::open(&path).unwrap();
         outsider.pragma_update(None, "foreign_keys", false).unwrap();
-        outsider
-            .execute(
-                "INSERT INTO objective (study_id, idx, metric, direction) VALUES (99, 0, \
-            'loss', 'minimize')",
-                [],
-            )
-            .unwrap();
+        let dangling = "INSERT INTO objective (study_id, idx, metric, direction) VALUES (99, 0, \
+            'loss', 'minimize')";
+        outsider.execute(dangling, []).unwrap();
         let problems = SqliteReader::open(&path).unwrap().soundness(&mut |_, _| {}).unwrap();
         assert_eq!(
             problems,
-            ["table `objective`: 1 rows point to rows of `study` that are not there"]
+            ["table `objective`: 1 row points to rows of `study` that are not there"]
         );
     }
 

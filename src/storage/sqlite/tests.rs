@@ -1,17 +1,23 @@
 //! Tests of what only a store in a file has: other people's files, damage, full disks, several
 //! connections.
 
+use crate::study::event::{RunnerEvent, TrialEvent};
 use std::error::Error as _;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::column::values;
 use super::*;
+use crate::storage::SqliteFailure;
 use crate::storage::conformance::{self, random_journal, small_study};
+use crate::storage::{Holder, Lease, Storage as _, Takeover};
+use crate::study::event::Request;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
-use crate::study::query::SortKey;
+use crate::study::query::{SortKey, TrialQuery};
 use crate::study::seed::SeedTree;
-use crate::study::trial::{Origin, TrialState};
+use crate::study::state::StudyState;
+use crate::study::trial::{AttemptNumber, Origin, TrialState};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
 
@@ -49,9 +55,34 @@ fn journal(length: usize) -> Vec<Event> {
     )
 }
 
+/// How many events a store holds of a study.
+fn stored(path: &Path, lease: &Lease) -> usize {
+    let reader = SqliteReader::open(path).unwrap();
+    reader.events_after(lease.study, Seq(0), u64::MAX).unwrap().len()
+}
+
+/// Cuts a file to a length.
+fn cut(path: impl AsRef<Path>, length: u64) {
+    fs::OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
+}
+
+fn created(trial: u64) -> Event {
+    let (params, origin) = (Params::new(), Origin::Enqueued(0));
+    Event::Trial(TrialNumber(trial), TrialEvent::Created { params, origin })
+}
+
+fn assert_says(error: &StorageError, words: &[&str]) {
+    let said = told(error);
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+}
+
+fn is(error: &StorageError, expected: SqliteFailure) -> bool {
+    matches!(error, StorageError::Sqlite { failure, .. } if *failure == expected)
+}
+
 /// The error and its causes, as the command line prints them.
 fn told(error: &StorageError) -> String {
-    let mut text = error.to_string();
+    let mut text = error.with_remedy();
     let mut cause = error.source();
     while let Some(error) = cause {
         text = format!("{text}: {error}");
@@ -102,13 +133,8 @@ fn a_reader_cannot_write() {
 fn a_missing_store_is_told_with_the_way_to_make_one() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("no.db");
-    let message = told(&SqliteReader::open(&path).unwrap_err());
-    assert!(
-        message.contains("no.db")
-            && message.contains("hpsearch run study.toml")
-            && message.contains("--store PATH"),
-        "{message}"
-    );
+    let error = SqliteReader::open(&path).unwrap_err();
+    assert_says(&error, &["no.db", "hpsearch run study.toml", "--store PATH"]);
     assert!(!path.exists(), "a reader makes no file");
     // A file that a runner is just making is not there yet.
     fs::write(&path, "").unwrap();
@@ -137,7 +163,7 @@ fn files_of_other_programs_are_refused_and_left_alone() {
         for error in [SqliteStore::open(&path).unwrap_err(), SqliteReader::open(&path).unwrap_err()]
         {
             assert!(matches!(error, StorageError::NotAStore { .. }), "{error:?}");
-            assert!(told(&error).contains(word), "{}", told(&error));
+            assert_says(&error, &[word]);
         }
         assert_eq!(fs::read(&path).unwrap(), before);
     }
@@ -164,7 +190,7 @@ fn a_directory_that_is_a_file_is_told() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("runs"), "x").unwrap();
     let error = SqliteStore::open(&directory.path().join("runs/hpsearch.db")).unwrap_err();
-    assert!(told(&error).contains("--store PATH"), "{}", told(&error));
+    assert_says(&error, &["--store PATH"]);
 }
 
 #[test]
@@ -182,14 +208,8 @@ fn a_full_disk_writes_nothing_and_the_study_goes_on_when_there_is_space() {
     limit(&store, pages + 3);
     let before = format!("{:?}", store.view(lease.study).unwrap());
     let error = store.append(&lease, NOW, rest).unwrap_err();
-    assert!(matches!(error, StorageError::DiskFull { .. }), "{error:?}");
-    let message = told(&error);
-    assert!(
-        message.contains("hpsearch.db")
-            && message.contains("free some space")
-            && message.contains("database or disk is full"),
-        "{message}"
-    );
+    assert!(is(&error, SqliteFailure::DiskFull), "{error:?}");
+    assert_says(&error, &["hpsearch.db", "free some space", "database or disk is full"]);
     assert_eq!(format!("{:?}", store.view(lease.study).unwrap()), before);
     assert_eq!(store.events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), first.len());
     limit(&store, i64::from(u32::MAX) - 1);
@@ -208,12 +228,8 @@ fn a_store_that_cannot_be_written_is_told() {
     let (_directory, path, mut store, lease) = fresh();
     store.reader.connection.pragma_update(None, "query_only", true).unwrap();
     let error = store.append(&lease, NOW, &journal(5)).unwrap_err();
-    assert!(matches!(error, StorageError::NotUsable { .. }), "{error:?}");
-    assert!(
-        told(&error).contains("permissions") && told(&error).contains("readonly database"),
-        "{}",
-        told(&error)
-    );
+    assert!(is(&error, SqliteFailure::NotUsable), "{error:?}");
+    assert_says(&error, &["permissions", "readonly database"]);
     drop(store);
     assert_sound(&path);
 }
@@ -242,12 +258,8 @@ fn a_store_that_another_process_does_not_let_go_of_is_told() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     store.reader.connection.busy_timeout(Duration::ZERO).unwrap();
     let error = store.append(&lease, NOW, &journal(5)).unwrap_err();
-    assert!(matches!(error, StorageError::Locked { .. }), "{error:?}");
-    assert!(
-        told(&error).contains("fuser") && told(&error).contains("database is locked"),
-        "{}",
-        told(&error)
-    );
+    assert!(is(&error, SqliteFailure::Locked), "{error:?}");
+    assert_says(&error, &["fuser", "database is locked"]);
     assert!(store.view(lease.study).is_ok(), "readers do not wait for writers");
 }
 
@@ -261,12 +273,8 @@ fn a_damaged_file_is_told_with_the_way_to_save_it() {
     bytes[4096..].fill(0xA5);
     fs::write(&path, bytes).unwrap();
     let error = SqliteStore::open(&path).and_then(|store| store.view(lease.study)).unwrap_err();
-    assert!(matches!(error, StorageError::Damaged { .. }), "{error:?}");
-    assert!(
-        told(&error).contains(".recover") && told(&error).contains("malformed"),
-        "{}",
-        told(&error)
-    );
+    assert!(is(&error, SqliteFailure::Damaged), "{error:?}");
+    assert_says(&error, &[".recover", "malformed"]);
 }
 
 #[test]
@@ -296,43 +304,33 @@ fn unreadable_json_is_told_with_its_table_and_row() {
 #[test]
 fn what_has_no_form_in_the_store_is_refused_whole() {
     let (_directory, _path, mut store, lease) = fresh();
-    let create = Event::TrialCreated {
-        trial: TrialNumber(0),
-        params: Params::new(),
-        origin: Origin::Enqueued(0),
-    };
-    let save = Event::CheckpointSaved {
-        trial: TrialNumber(0),
-        step: u64::MAX,
-        path: PathBuf::from("/a"),
-        bytes: None,
-        system: None,
-    };
-    let error = store.append(&lease, NOW, &[create.clone(), save]).unwrap_err();
-    assert!(told(&error).contains("18446744073709551615 is larger"), "{}", told(&error));
+    let save = Event::Trial(
+        TrialNumber(0),
+        TrialEvent::CheckpointSaved {
+            step: u64::MAX,
+            path: PathBuf::from("/a"),
+            bytes: None,
+            system: None,
+        },
+    );
+    let error = store.append(&lease, NOW, &[created(0), save]).unwrap_err();
+    assert_says(&error, &["18446744073709551615 is larger"]);
     assert!(store.view(lease.study).unwrap().trials.is_empty());
-    store.append(&lease, NOW, &[create]).unwrap();
+    store.append(&lease, NOW, &[created(0)]).unwrap();
 }
 
 #[test]
 fn ids_learned_in_a_failed_transaction_are_forgotten() {
     let (_directory, path, mut store, lease) = fresh();
-    let create = |trial| Event::TrialCreated {
-        trial: TrialNumber(trial),
-        params: Params::new(),
-        origin: Origin::Enqueued(0),
-    };
     let report = |step| {
         let metrics = [("a new metric".to_owned(), 1.0)].into_iter().collect();
-        Event::Reported {
-            trial: TrialNumber(0),
-            attempt: crate::study::trial::AttemptNumber(0),
-            step,
-            metrics,
-        }
+        Event::Trial(
+            TrialNumber(0),
+            TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+        )
     };
-    store.append(&lease, NOW, &[create(0), report(1), report(u64::MAX)]).unwrap_err();
-    store.append(&lease, NOW, &[create(0), report(1)]).unwrap();
+    store.append(&lease, NOW, &[created(0), report(1), report(u64::MAX)]).unwrap_err();
+    store.append(&lease, NOW, &[created(0), report(1)]).unwrap();
     assert_eq!(
         store.reports(lease.study, TrialNumber(0)).unwrap(),
         [("a new metric".to_owned(), 1, 1.0)]
@@ -363,17 +361,19 @@ fn readers_see_whole_batches_while_one_writes() {
     let done = AtomicBool::new(false);
     // A trial is created, reported and finished in one batch: no reader may see less.
     let batch = |number| {
-        let (trial, attempt) = (TrialNumber(number), crate::study::trial::AttemptNumber(0));
+        let (trial, attempt) = (TrialNumber(number), AttemptNumber(0));
         let metrics = [("eval_loss".to_owned(), 0.5)].into_iter().collect();
         [
-            Event::TrialCreated { trial, params: Params::new(), origin: Origin::Enqueued(0) },
-            Event::Reported { trial, attempt, step: 1, metrics },
-            Event::TrialFinished {
+            created(number),
+            Event::Trial(trial, TrialEvent::Reported { attempt, step: 1, metrics }),
+            Event::Trial(
                 trial,
-                state: TrialState::Complete,
-                value: Some(0.5),
-                reason: None,
-            },
+                TrialEvent::Finished {
+                    state: TrialState::Complete,
+                    value: Some(0.5),
+                    reason: None,
+                },
+            ),
         ]
     };
     std::thread::scope(|scope| {
@@ -448,18 +448,19 @@ fn optunas_views_show_the_study() {
                 .into_iter()
                 .collect();
         [
-            Event::TrialCreated { trial, params, origin: Origin::Enqueued(0) },
-            Event::TrialFinished { trial, state, value, reason: Some("so".to_owned()) },
+            Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Enqueued(0) }),
+            Event::Trial(
+                trial,
+                TrialEvent::Finished { state, value, reason: Some("so".to_owned()) },
+            ),
         ]
     };
     for (number, value) in (0..).zip([0.5, f64::NAN, f64::INFINITY]) {
         store.append(&lease, NOW, &finish(number, TrialState::Complete, Some(value))).unwrap();
     }
     store.append(&lease, NOW, &finish(3, TrialState::Pruned, None)).unwrap();
-    let rows = |sql: &str| -> Vec<String> {
-        let mut statement = store.reader.connection.prepare(sql).unwrap();
-        statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
-    };
+    let rows =
+        |sql: &str| -> Vec<String> { values(&store.reader.connection, sql, []).ok().unwrap() };
     assert_eq!(
         rows("SELECT state FROM trials ORDER BY number"),
         ["COMPLETE", "FAIL", "COMPLETE", "PRUNED"]
@@ -571,11 +572,7 @@ fn a_store_that_cannot_be_copied_is_left_as_it_was() {
             "{error:?}"
         );
         let place = format!("hpsearch.db.v{version}");
-        assert!(
-            told(&error).contains(&place) && told(&error).contains("nothing was changed"),
-            "{}",
-            told(&error)
-        );
+        assert_says(&error, &[&place, "nothing was changed"]);
         assert_eq!(version_of(&path), version);
     }
 }
@@ -595,10 +592,8 @@ fn released_versions_are_what_they_were() {
 
 /// The schema's text, in an order of its own.
 fn schema(connection: &Connection) -> Vec<String> {
-    let mut statement = connection
-        .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
-        .unwrap();
-    statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
+    values(connection, sql, []).ok().unwrap()
 }
 
 #[test]
@@ -618,19 +613,10 @@ fn new_stores_and_those_of_older_versions_have_one_schema() {
 /// Has the constraints evaluated as SQLite before 3.45 does, where `json_valid(NULL)` is 0 and not
 /// NULL.
 fn with_old_json_valid(connection: &Connection) {
-    let tables: Vec<(String, String)> = {
-        let mut statement = connection
-            .prepare(
-                "SELECT name, sql FROM sqlite_schema WHERE type = \
-            'table' AND sql LIKE '%json_valid(%'",
-            )
-            .unwrap();
-        statement
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
-            .unwrap()
-            .collect::<Result<_, _>>()
-            .unwrap()
-    };
+    let sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE \
+        '%json_valid(%'";
+    let tables: Vec<(String, String)> =
+        rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?))).ok().unwrap();
     assert!(tables.len() > 5);
     connection.execute_batch("PRAGMA writable_schema = ON").unwrap();
     for (name, sql) in tables {
@@ -652,37 +638,34 @@ fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
     let (directory, path, mut store, lease) = fresh();
     store.append(&lease, NOW, &journal(300)).unwrap();
     store.request(lease.study, NOW, &Request::Stop).unwrap();
-    store
-        .append(
-            &lease,
-            NOW,
-            &[Event::RunnerStarted { pid: 1, host: "here".to_owned(), slots: Vec::new() }],
-        )
-        .unwrap();
-    let attempt = Event::AttemptStarted {
-        trial: TrialNumber(0),
-        attempt: crate::study::trial::AttemptNumber(9),
-        slot: crate::study::device::Slot { index: 0, device: crate::study::device::Device::Cpu },
-        resume: None,
-        until: None,
-        rows_at_once: None,
-        device_micros: 0,
-    };
-    store.append(&lease, NOW, &[attempt]).unwrap();
+    let runner =
+        Event::Runner(RunnerEvent::Started { pid: 1, host: "here".to_owned(), slots: Vec::new() });
+    let attempt = Event::Trial(
+        TrialNumber(0),
+        TrialEvent::AttemptStarted {
+            attempt: AttemptNumber(9),
+            slot: crate::study::device::Slot {
+                index: 0,
+                device: crate::study::device::Device::Cpu,
+            },
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        },
+    );
+    store.append(&lease, NOW, &[runner, attempt]).unwrap();
     begin(&mut store, "without a race");
     append::add_dimension(&store.reader.connection, lease.study, "of no space", None).ok().unwrap();
     drop(store);
-    let mut paths = vec![(0, path)];
-    let old = tempfile::tempdir().unwrap();
+    let mut stores = vec![(0, directory, path)];
     for (version, dump) in OLD {
-        let below = old.path().join(version.to_string());
-        fs::create_dir(&below).unwrap();
-        let path = below.join("hpsearch.db");
-        Connection::open(&path).unwrap().execute_batch(dump).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let path = old_store(&directory, dump);
         drop(SqliteStore::open(&path).unwrap());
-        paths.push((version, path));
+        stores.push((version, directory, path));
     }
-    for (version, path) in paths {
+    for (version, _directory, path) in stores {
         let connection = Connection::open(&path).unwrap();
         for (table, column) in [
             ("dimension", "optuna_json"),
@@ -704,7 +687,6 @@ fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
             "the constraints hold"
         );
     }
-    drop(directory);
 }
 
 /// What a store of version 3 holds that no store shall hold.
@@ -805,11 +787,7 @@ fn a_path_that_names_no_file_is_refused_with_the_reason() {
             SqliteStore::open(Path::new(path)).unwrap_err(),
             SqliteReader::open(Path::new(path)).unwrap_err(),
         ] {
-            assert!(
-                told(&error).contains(why) && told(&error).contains("--store PATH"),
-                "{}",
-                told(&error)
-            );
+            assert_says(&error, &[why, "--store PATH"]);
         }
     }
 }
@@ -828,14 +806,7 @@ fn a_log_that_a_screen_of_this_process_has_open_is_saved_when_that_is_closed() {
         drop(screen);
         closing.join().unwrap();
     });
-    assert_eq!(
-        SqliteReader::open(&path)
-            .unwrap()
-            .events_after(lease.study, Seq(0), u64::MAX)
-            .unwrap()
-            .len(),
-        20
-    );
+    assert_eq!(stored(&path, &lease), 20);
     assert_sound(&path);
 }
 
@@ -867,14 +838,7 @@ fn writers_that_begin_the_log_anew_again_and_again_are_not_taken_for_damage() {
         }
     });
     drop(store);
-    assert_eq!(
-        SqliteReader::open(&path)
-            .unwrap()
-            .events_after(lease.study, Seq(0), u64::MAX)
-            .unwrap()
-            .len(),
-        300
-    );
+    assert_eq!(stored(&path, &lease), 300);
     assert_sound(&path);
 }
 
@@ -913,26 +877,14 @@ fn a_log_that_is_changed_in_place_is_missed_by_the_next_look_wherever_it_was_cha
                     matches!(error, StorageError::Exchanged { rescue: Rescue::Damaged, .. }),
                     "{name}: {error:?}"
                 );
-                assert!(
-                    told(&error).contains("was truncated or overwritten"),
-                    "{name}: {}",
-                    told(&error)
-                );
+                assert_says(&error, &["was truncated or overwritten"]);
                 assert!(
                     store.release(&lease).is_err() && store.changed().is_err(),
                     "nothing more is written"
                 );
             }
             drop(store);
-            assert_eq!(
-                SqliteReader::open(&path)
-                    .unwrap()
-                    .events_after(lease.study, Seq(0), u64::MAX)
-                    .unwrap()
-                    .len(),
-                20,
-                "{name}"
-            );
+            assert_eq!(stored(&path, &lease), 20, "{name}");
             assert_sound(&path);
         }
     }
@@ -947,7 +899,7 @@ fn another_writer_that_comes_to_a_damaged_log_does_not_write_it_back_either() {
     store.changed().unwrap();
     store.checkpoints = Checkpoints::default();
     store.append(&lease, NOW, &journal(40)[20..]).unwrap();
-    fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(0).unwrap();
+    cut(&log, 0);
     let other = SqliteStore::open(&path);
     assert!(
         other.is_err()
@@ -956,14 +908,7 @@ fn another_writer_that_comes_to_a_damaged_log_does_not_write_it_back_either() {
     );
     assert!(store.changed().is_err());
     drop(store);
-    assert_eq!(
-        SqliteReader::open(&path)
-            .unwrap()
-            .events_after(lease.study, Seq(0), u64::MAX)
-            .unwrap()
-            .len(),
-        20
-    );
+    assert_eq!(stored(&path, &lease), 20);
     assert_sound(&path);
 }
 
@@ -971,22 +916,10 @@ fn another_writer_that_comes_to_a_damaged_log_does_not_write_it_back_either() {
 fn an_index_that_is_cut_is_seen_before_it_is_touched() {
     let (_directory, path, mut store, lease) = fresh();
     store.append(&lease, NOW, &journal(20)).unwrap();
-    fs::OpenOptions::new()
-        .write(true)
-        .open(format!("{}-shm", path.display()))
-        .unwrap()
-        .set_len(0)
-        .unwrap();
+    cut(format!("{}-shm", path.display()), 0);
     let error = store.append(&lease, NOW, &[]).unwrap_err();
-    assert!(told(&error).contains("-shm` was truncated"), "{}", told(&error));
+    assert_says(&error, &["-shm` was truncated"]);
     drop(store);
-    assert_eq!(
-        SqliteReader::open(&path)
-            .unwrap()
-            .events_after(lease.study, Seq(0), u64::MAX)
-            .unwrap()
-            .len(),
-        20
-    );
+    assert_eq!(stored(&path, &lease), 20);
     assert_sound(&path);
 }

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row};
 
-use super::column::{from_integer, from_real, json, number_of, trial_id, trial_ids};
+use super::column::{Cells, number_of, point, rows, trial_id, trial_ids, value, values};
 use super::fault::Fault;
 use crate::storage::StudyId;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::Decision;
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
-use crate::study::time::Timestamp;
 use crate::study::trial::{DecisionAtStep, Hold, Note, Trial, TrialNumber, TrialState};
 
 /// All trials by number.
@@ -64,10 +63,31 @@ pub(super) fn range(
 
 /// The direction of the study's first objective.
 pub(super) fn direction(connection: &Connection, study: StudyId) -> Result<Direction, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT direction FROM objective WHERE study_id = ?1 AND idx = 0")?;
-    let word: String = statement.query_row([study.0], |row| row.get(0))?;
+    let sql = "SELECT direction FROM objective WHERE study_id = ?1 AND idx = 0";
+    let word: String = value(connection, sql, [study.0])?;
     Ok(if word == Direction::Maximize.as_str() { Direction::Maximize } else { Direction::Minimize })
+}
+
+/// The names of a study's parameters, all versions of each, by index.
+pub(super) fn dimensions(
+    connection: &Connection,
+    study: StudyId,
+) -> Result<BTreeMap<i64, String>, Fault> {
+    let sql = "SELECT idx, name FROM dimension WHERE study_id = ?1";
+    let names = rows(connection, sql, [study.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(names.into_iter().collect())
+}
+
+/// The parameter of a trial in a row of table `param` (trial, dimension, value).
+pub(super) fn param<'a>(
+    row: &Row<'_>,
+    dimensions: &'a BTreeMap<i64, String>,
+) -> Result<(&'a str, Value), Fault> {
+    let (id, dimension): (i64, i64) = (row.get(0)?, row.get(1)?);
+    let cells = Cells::of(row, || format!("table `param`, trial {id}, dimension {dimension}"));
+    let name = dimensions.get(&dimension);
+    let name = name.ok_or_else(|| cells.corrupt(1, "there is no such dimension"))?;
+    Ok((name, cells.given(2, cells.optional(2, param_value)?)?))
 }
 
 /// What all trials of a study share.
@@ -80,150 +100,78 @@ struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     fn new(connection: &'a Connection, study: StudyId) -> Result<Self, Fault> {
-        let mut statement =
-            connection.prepare_cached("SELECT idx, name FROM dimension WHERE study_id = ?1")?;
-        let dimensions = statement
-            .query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Result<_, _>>()?;
-        let mut statement = connection.prepare_cached(
-            "SELECT m.id FROM objective o JOIN metric m ON m.name = \
-                o.metric WHERE o.study_id = ?1 AND o.idx = 0",
-        )?;
-        let metric = statement.query_row([study.0], |row| row.get(0)).optional()?;
-        Ok(Loader { connection, study, dimensions, metric })
+        let metrics = "SELECT m.id FROM objective o JOIN metric m ON m.name = o.metric \
+            WHERE o.study_id = ?1 AND o.idx = 0";
+        Ok(Loader {
+            connection,
+            study,
+            dimensions: dimensions(connection, study)?,
+            metric: values(connection, metrics, [study.0])?.pop(),
+        })
     }
 
     /// The trials with ids from `first` to `last`, by number.
     fn range(&self, first: i64, last: i64) -> Result<Vec<Trial>, Fault> {
-        let mut trials = self.rows(first, last)?;
-        self.add_params(&mut trials, first, last)?;
-        self.add_curves(&mut trials, first, last)?;
-        self.add_decisions(&mut trials, first, last)?;
-        self.add_checkpoints(&mut trials, first, last)?;
-        self.add_notes(&mut trials, first, last)?;
-        self.add_tags(&mut trials, first, last)?;
-        Ok(trials)
-    }
-
-    fn rows(&self, first: i64, last: i64) -> Result<Vec<Trial>, Fault> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT t.id, t.state, t.origin, v.trial_id, v.value, t.last_metrics, t.attempts, \
-             t.device, t.until, t.reason, t.created_at,
-                    t.started_at, t.finished_at, t.busy_micros, t.failures, t.hold, t.continued, \
-                    t.violation
-             FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 WHERE t.id \
-             BETWEEN ?1 AND ?2 ORDER BY t.id",
-        )?;
-        let mut rows = statement.query(params![first, last])?;
-        let mut trials = Vec::new();
-        while let Some(row) = rows.next()? {
-            trials.push(trial(row)?);
-        }
-        Ok(trials)
-    }
-
-    fn add_params(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        self.add(
-            trials,
+        let sql = "SELECT t.id, t.state, t.origin, v.trial_id, v.value, t.last_metrics, \
+            t.attempts, t.device, t.until, t.reason, t.created_at, t.started_at, t.finished_at, \
+            t.busy_micros, t.failures, t.hold, t.continued, t.violation \
+            FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 \
+            WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id";
+        let mut trials = rows(self.connection, sql, [first, last], trial)?;
+        let mut add = |sql: &str, take: &dyn Fn(&mut Trial, &Row<'_>) -> Result<(), Fault>| {
+            self.add(&mut trials, sql, [first, last], take)
+        };
+        add(
             "SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2",
-            params![first, last],
-            |trial, row| {
-                let dimension: i64 = row.get(1)?;
-                let place = || {
-                    format!(
-                        "table `param`, study {}, trial {}, dimension {dimension}",
-                        self.study.0, trial.number
-                    )
-                };
-                let name = self
-                    .dimensions
-                    .get(&dimension)
-                    .ok_or_else(|| Fault::corrupt(place(), "there is no such dimension"))?;
-                let value =
-                    param_value(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, place)?;
-                trial.params.insert(name.clone(), value);
+            &|trial, row| {
+                let (name, value) = param(row, &self.dimensions)?;
+                trial.params.insert(name, value);
                 Ok(())
             },
-        )
-    }
-
-    fn add_curves(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        let Some(metric) = self.metric else { return Ok(()) };
-        let sql = "SELECT trial_id, step, value FROM report WHERE metric_id = ?3 AND trial_id \
-            BETWEEN ?1 AND ?2 ORDER BY trial_id, step";
-        self.add(trials, sql, params![first, last, metric], |trial, row| {
-            let step = from_integer(row.get(1)?, || {
-                format!("table `report`, study {}, trial {}", self.study.0, trial.number)
+        )?;
+        if let Some(metric) = self.metric {
+            let sql = format!(
+                "SELECT trial_id, step, value FROM report WHERE metric_id = {metric} AND \
+                 trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step"
+            );
+            add(&sql, &|trial, row| {
+                trial.curve.push(point(row, 1, self.study, trial.number)?);
+                Ok(())
             })?;
-            trial.curve.push((step, from_real(row.get(2)?)));
-            Ok(())
-        })
-    }
-
-    fn add_decisions(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        let sql = "SELECT trial_id, step, verdict, reason FROM decision WHERE trial_id BETWEEN ?1 \
-            AND ?2 ORDER BY trial_id, step";
-        self.add(trials, sql, params![first, last], |trial, row| {
-            let place =
-                || format!("table `decision`, study {}, trial {}", self.study.0, trial.number);
-            let step = from_integer(row.get(1)?, place)?;
-            let word: String = row.get(2)?;
-            let reason = row.get::<_, Option<String>>(3)?;
-            let reason = reason.map(|text| json(&text, place)).transpose()?;
-            let verdict = match (word.as_str(), reason) {
-                ("continue", reason) => Decision::Continue(reason),
-                ("pause", Some(reason)) => Decision::Pause(reason),
-                ("stop", Some(reason)) => Decision::Stop(reason),
-                _ => {
-                    return Err(Fault::corrupt(
-                        place(),
-                        format!("`{word}` is not a verdict, or lacks its reason"),
-                    ));
-                }
-            };
-            trial.decisions.push(DecisionAtStep { step, verdict });
-            Ok(())
-        })
-    }
-
-    fn add_checkpoints(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        let sql = "SELECT trial_id, step, path, bytes FROM checkpoint WHERE trial_id BETWEEN ?1 \
-            AND ?2 ORDER BY trial_id, step, seq";
-        self.add(trials, sql, params![first, last], |trial, row| {
-            let step = from_integer(row.get(1)?, || {
-                format!("table `checkpoint`, study {}, trial {}", self.study.0, trial.number)
-            })?;
-            let place =
-                || format!("table `checkpoint`, study {}, trial {}", self.study.0, trial.number);
-            let bytes = row
-                .get::<_, Option<i64>>(3)?
-                .map(|bytes| from_integer(bytes, place))
-                .transpose()?;
-            trial.checkpoints.push(Checkpoint {
-                step,
-                path: PathBuf::from(row.get::<_, String>(2)?),
-                bytes,
-            });
-            Ok(())
-        })
-    }
-
-    fn add_notes(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        let sql = "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 \
-            ORDER BY trial_id, seq";
-        self.add(trials, sql, params![first, last], |trial, row| {
-            trial.notes.push(Note { at: Timestamp(row.get(1)?), text: row.get(2)? });
-            Ok(())
-        })
-    }
-
-    fn add_tags(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        let sql = "SELECT trial_id, tag FROM trial_tag WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY \
-            trial_id, tag";
-        self.add(trials, sql, params![first, last], |trial, row| {
-            trial.tags.push(row.get(1)?);
-            Ok(())
-        })
+        }
+        add(
+            "SELECT trial_id, step, verdict, reason FROM decision \
+             WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step",
+            &|trial, row| {
+                trial.decisions.push(decision(row)?);
+                Ok(())
+            },
+        )?;
+        add(
+            "SELECT trial_id, step, path, bytes FROM checkpoint \
+             WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq",
+            &|trial, row| {
+                trial.checkpoints.push(checkpoint(row)?);
+                Ok(())
+            },
+        )?;
+        add(
+            "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 \
+             ORDER BY trial_id, seq",
+            &|trial, row| {
+                trial.notes.push(Note { at: row.get(1)?, text: row.get(2)? });
+                Ok(())
+            },
+        )?;
+        add(
+            "SELECT trial_id, tag FROM trial_tag WHERE trial_id BETWEEN ?1 AND ?2 \
+             ORDER BY trial_id, tag",
+            &|trial, row| {
+                trial.tags.push(row.get(1)?);
+                Ok(())
+            },
+        )?;
+        Ok(trials)
     }
 
     /// Hands each row of a query (its first column a trial's id) to the trial it is about.
@@ -231,11 +179,11 @@ impl<'a> Loader<'a> {
         &self,
         trials: &mut [Trial],
         sql: &str,
-        params: &[&dyn rusqlite::ToSql],
-        mut take: impl FnMut(&mut Trial, &Row<'_>) -> Result<(), Fault>,
+        range: [i64; 2],
+        take: &dyn Fn(&mut Trial, &Row<'_>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params)?;
+        let mut rows = statement.query(range)?;
         while let Some(row) = rows.next()? {
             let number = number_of(row.get(0)?);
             // Trials have the numbers from that of the first one on, without gaps.
@@ -258,61 +206,58 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// A column that holds a word of a few, or nothing.
-fn word_of<T>(
-    row: &Row<'_>,
-    column: usize,
-    parse: fn(&str) -> Option<T>,
-    place: impl FnOnce() -> String,
-) -> Result<Option<T>, Fault> {
-    let Some(word) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
-    parse(&word)
-        .map(Some)
-        .ok_or_else(|| Fault::corrupt(place(), format!("`{word}` means nothing here")))
+/// A row of table `checkpoint` (trial, step, path, bytes).
+pub(super) fn checkpoint(row: &Row<'_>) -> Result<Checkpoint, Fault> {
+    let id: i64 = row.get(0)?;
+    let cells = Cells::of(row, || format!("table `checkpoint`, trial {id}"));
+    Ok(Checkpoint {
+        step: cells.integer(1)?,
+        path: PathBuf::from(cells.get::<String>(2)?),
+        bytes: cells.optional_integer(3)?,
+    })
+}
+
+fn decision(row: &Row<'_>) -> Result<DecisionAtStep, Fault> {
+    let id: i64 = row.get(0)?;
+    let cells = Cells::of(row, || format!("table `decision`, trial {id}"));
+    let word: String = cells.get(2)?;
+    let verdict = match (word.as_str(), cells.optional_json(3)?) {
+        ("continue", reason) => Decision::Continue(reason),
+        ("pause", Some(reason)) => Decision::Pause(reason),
+        ("stop", Some(reason)) => Decision::Stop(reason),
+        _ => {
+            let why = format!("`{word}` is not a verdict, or lacks its reason");
+            return Err(cells.corrupt(2, why));
+        }
+    };
+    Ok(DecisionAtStep { step: cells.integer(1)?, verdict })
 }
 
 fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
     let id: i64 = row.get(0)?;
-    let place = |column: &str| format!("table `trial`, id {id}, column `{column}`");
-    let word: String = row.get(1)?;
-    let device = row.get::<_, Option<String>>(7)?.map(|name| name.parse()).transpose();
-    let has_value = row.get::<_, Option<i64>>(3)?.is_some();
+    let cells = Cells::of(row, || format!("table `trial`, id {id}"));
     Ok(Trial {
-        number: number_of(id),
-        params: Params::new(),
-        origin: json(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, || place("origin"))?,
-        state: TrialState::from_word(&word)
-            .ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
-        value: if has_value { Some(from_real(row.get(4)?)) } else { None },
-        violation: row.get(17)?,
-        curve: Vec::new(),
-        last_metrics: json(row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?, || {
-            place("last_metrics")
-        })?,
-        decisions: Vec::new(),
-        checkpoints: Vec::new(),
-        attempts: from_integer(row.get(6)?, || place("attempts"))?,
-        failures: from_integer(row.get(14)?, || place("failures"))?,
-        device: device.map_err(|unknown| Fault::corrupt(place("device"), unknown))?,
-        until: row
-            .get::<_, Option<i64>>(8)?
-            .map(|until| from_integer(until, || place("until")))
-            .transpose()?,
-        hold: word_of(row, 15, Hold::from_word, || place("hold"))?,
-        continued: word_of(row, 16, TrialState::from_word, || place("continued"))?,
-        notes: Vec::new(),
-        tags: Vec::new(),
-        reason: row.get(9)?,
-        created: Timestamp(row.get(10)?),
-        started: row.get::<_, Option<i64>>(11)?.map(Timestamp),
-        finished: row.get::<_, Option<i64>>(12)?.map(Timestamp),
-        busy_micros: row.get(13)?,
+        state: cells.state(1)?,
+        value: cells.value(3)?,
+        violation: cells.get(17)?,
+        last_metrics: cells.json(5)?,
+        attempts: cells.integer(6)?,
+        failures: cells.integer(14)?,
+        device: cells.optional(7, str::parse)?,
+        until: cells.optional_integer(8)?,
+        hold: cells.word(15, Hold::from_word)?,
+        continued: cells.word(16, TrialState::from_word)?,
+        reason: cells.get(9)?,
+        started: cells.get(11)?,
+        finished: cells.get(12)?,
+        busy_micros: cells.get(13)?,
+        ..Trial::new(number_of(id), Params::new(), cells.json(2)?, cells.get(10)?)
     })
 }
 
-/// The content of `param.value`. Most are numbers, which are read without a detour over JSON: half
-/// of the time of reading many.
-pub(super) fn param_value(text: &str, place: impl FnOnce() -> String) -> Result<Value, Fault> {
+/// A value as table `param` has it. Most are numbers, which are read without a detour over JSON:
+/// half of the time of reading many.
+pub(super) fn param_value(text: &str) -> serde_json::Result<Value> {
     if text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         if let Ok(int) = text.parse() {
             return Ok(Value::Int(int));
@@ -323,5 +268,5 @@ pub(super) fn param_value(text: &str, place: impl FnOnce() -> String) -> Result<
             return Ok(Value::Float(float));
         }
     }
-    json(text, place)
+    serde_json::from_str(text)
 }

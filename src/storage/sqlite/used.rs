@@ -1,13 +1,12 @@
 //! Reads what a study used: time of devices, and checkpoints.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::Connection;
 
-use super::column::{from_integer, number_of, trial_ids};
+use super::column::{Cells, first, number_of, rows, trial_ids, value, values};
 use super::fault::Fault;
-use super::read::require;
+use super::trials::checkpoint;
 use crate::storage::StudyId;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
@@ -17,62 +16,43 @@ use crate::study::usage::{RECENT, Tried, Used, devices_of};
 
 /// What the study used so far.
 pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Fault> {
-    require(connection, study)?;
-    let (first, last) = trial_ids(study);
-    let busy: i64 = connection
-        .prepare_cached("SELECT busy_micros FROM study WHERE id = ?1")?
-        .query_row([study.0], |row| row.get(0))?;
+    let (least, most) = trial_ids(study);
+    let busy = value(connection, "SELECT busy_micros FROM study WHERE id = ?1", [study.0])?;
+    let newest = "SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2";
+    let newest: Option<i64> = value(connection, newest, [least, most])?;
+    let looked_at = i64::try_from(RECENT).unwrap_or(i64::MAX);
     // A device's time is told at each start and end there: the ends of the newest trials are looked
     // at.
-    let mut statement = connection.prepare_cached(
-        "SELECT max(max(r.started_at),
+    let told = "SELECT max(max(r.started_at),
            coalesce((SELECT max(f.finished_at) FROM trial f WHERE f.id BETWEEN max(?2, ?3 - ?4 + \
-           1) AND ?3 AND f.device = r.device), 0))
+        1) AND ?3 AND f.device = r.device), 0))
          FROM trial r WHERE r.study_id = ?1 AND r.state = 'running' AND r.started_at IS NOT NULL \
-         AND r.device IS NOT NULL
-         GROUP BY r.device ORDER BY r.device",
-    )?;
-    let newest: Option<i64> = connection
-        .prepare_cached("SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2")?
-        .query_row([first, last], |row| row.get(0))?;
-    let looked_at = i64::try_from(RECENT).unwrap_or(i64::MAX);
-    let told = statement
-        .query_map([study.0, first, newest.unwrap_or(first), looked_at], |row| {
-            row.get(0).map(Timestamp)
-        })?;
-    let mut running: Vec<Timestamp> = told.collect::<Result<_, _>>()?;
+        AND r.device IS NOT NULL
+         GROUP BY r.device ORDER BY r.device";
+    let newest = newest.unwrap_or(least);
+    let mut running: Vec<Timestamp> =
+        values(connection, told, [study.0, least, newest, looked_at])?;
     running.sort_unstable();
-    let slots: Option<String> = connection
-        .prepare_cached("SELECT slots FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1")?
-        .query_row([study.0], |row| row.get(0))
-        .optional()?;
-    let slots: Vec<Slot> = slots
-        .map(|slots| serde_json::from_str(&slots))
-        .transpose()
-        .map_err(|error| {
-            Fault::corrupt(
-                format!("table `runner`, study {}, column `slots`", study.0),
-                error.to_string(),
-            )
-        })?
-        .unwrap_or_default();
-    let (measured, bytes, all) = connection
-        .prepare_cached(
-            "SELECT count(bytes), coalesce(sum(bytes), 0), count(*) FROM checkpoint \
-            WHERE trial_id BETWEEN ?1 AND ?2",
-        )?
-        .query_row([first, last], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
-        })?;
-    let place = || format!("what study {} used", study.0);
+    let slots = "SELECT slots FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1";
+    let slots: Vec<Slot> = first(connection, slots, [study.0], |row| {
+        Cells::of(row, || format!("table `runner`, study {}", study.0)).json(0)
+    })?
+    .unwrap_or_default();
+    let sizes = "SELECT count(bytes), coalesce(sum(bytes), 0), count(*) - count(bytes) \
+        FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2";
+    let sizes = first(connection, sizes, [least, most], |row| {
+        let cells = Cells::of(row, || format!("table `checkpoint`, study {}", study.0));
+        Ok(((cells.integer(0)?, cells.integer(1)?), cells.integer(2)?))
+    })?;
+    let (measured, unmeasured) = sizes.unwrap_or_default();
     Ok(Used {
         busy: micros(busy),
         running,
-        recent: recent(connection, first, last)?,
+        recent: recent(connection, study)?,
         slots: slots.len(),
         devices: devices_of(&slots),
-        measured: (from_integer(measured, place)?, from_integer(bytes, place)?),
-        unmeasured: from_integer(all - measured, place)?,
+        measured,
+        unmeasured,
     })
 }
 
@@ -80,34 +60,25 @@ fn micros(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-fn recent(connection: &Connection, first: i64, last: i64) -> Result<Vec<Tried>, Fault> {
-    let mut statement = connection.prepare_cached(
+fn recent(connection: &Connection, study: StudyId) -> Result<Vec<Tried>, Fault> {
+    let sql = format!(
         "SELECT id, state, busy_micros, started_at, last_step FROM trial WHERE id \
-            BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3",
-    )?;
-    let most = i64::try_from(RECENT).unwrap_or(i64::MAX);
-    let mut rows = statement.query(params![first, last, most])?;
-    let mut recent = Vec::new();
-    while let Some(row) = rows.next()? {
-        recent.push(tried(row)?);
-    }
+         BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT {RECENT}"
+    );
+    let mut recent = rows(connection, &sql, trial_ids(study), |row| {
+        let id: i64 = row.get(0)?;
+        let cells = Cells::of(row, || format!("table `trial`, id {id}"));
+        let state = cells.state(1)?;
+        let started: Option<Timestamp> = cells.get(3)?;
+        Ok(Tried {
+            state,
+            busy: micros(cells.get(2)?),
+            since: started.filter(|_| state == TrialState::Running),
+            last_step: cells.optional_integer(4)?,
+        })
+    })?;
     recent.reverse();
     Ok(recent)
-}
-
-fn tried(row: &Row<'_>) -> Result<Tried, Fault> {
-    let id: i64 = row.get(0)?;
-    let place = |column: &str| format!("table `trial`, id {id}, column `{column}`");
-    let word = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-    let state = TrialState::from_word(word)
-        .ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?;
-    let since =
-        row.get::<_, Option<i64>>(3)?.map(Timestamp).filter(|_| state == TrialState::Running);
-    let last_step = row
-        .get::<_, Option<i64>>(4)?
-        .map(|step| from_integer(step, || place("last_step")))
-        .transpose()?;
-    Ok(Tried { state, busy: micros(row.get(2)?), since, last_step })
 }
 
 /// The checkpoints that are there, by trial and step.
@@ -115,24 +86,7 @@ pub(super) fn checkpoints(
     connection: &Connection,
     study: StudyId,
 ) -> Result<Vec<(TrialNumber, Checkpoint)>, Fault> {
-    require(connection, study)?;
-    let (first, last) = trial_ids(study);
-    let mut statement = connection.prepare_cached(
-        "SELECT trial_id, step, path, bytes FROM checkpoint WHERE trial_id \
-            BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq",
-    )?;
-    let mut rows = statement.query([first, last])?;
-    let mut checkpoints = Vec::new();
-    while let Some(row) = rows.next()? {
-        let place = || format!("table `checkpoint`, study {}", study.0);
-        let bytes =
-            row.get::<_, Option<i64>>(3)?.map(|bytes| from_integer(bytes, place)).transpose()?;
-        let checkpoint = Checkpoint {
-            step: from_integer(row.get(1)?, place)?,
-            path: PathBuf::from(row.get::<_, String>(2)?),
-            bytes,
-        };
-        checkpoints.push((number_of(row.get(0)?), checkpoint));
-    }
-    Ok(checkpoints)
+    let sql = "SELECT trial_id, step, path, bytes FROM checkpoint WHERE trial_id \
+        BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq";
+    rows(connection, sql, trial_ids(study), |row| Ok((number_of(row.get(0)?), checkpoint(row)?)))
 }

@@ -63,8 +63,8 @@ impl fmt::Display for Rescue {
                  trials continue from what was stored before"
             }
             Rescue::Refused => {
-                "what was written in the last minute could not be saved; trials go \
-                on from what was stored before"
+                "what was written in the last minute could not be saved; trials \
+                continue from what was stored before"
             }
             Rescue::Reader => "what is shown here may be out of date",
         })

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
 use super::append::{Append, Cache, add_dimension, present_dimensions, to_json};
-use super::column::{number_of, to_integer, trial_ids};
+use super::column::{first, number_of, to_integer, trial_ids, value};
 use super::fault::Fault;
 use super::optuna::distribution_json;
-use super::read::{directories, held, require, study_row};
-use crate::storage::{Holder, Lease, StorageError, StudyId, Takeover, check_creations};
+use super::read::{directories, held, last_event, require, study_row};
+use crate::storage::{HeldLease, Holder, Lease, StorageError, StudyId, Takeover, check_creations};
 use crate::study::event::{Answer, Event, Request, Seq};
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
@@ -68,13 +68,10 @@ fn write_dimensions(
     let present = present_dimensions(connection, study)?;
     for dimension in spec.space.dimensions() {
         let json = distribution_json(&dimension.distribution).to_string();
+        let sql = "SELECT optuna_json FROM dimension WHERE study_id = ?1 AND idx = ?2";
         let stored: Option<String> = match present.get(&dimension.name) {
             None => None,
-            Some(idx) => connection.query_row(
-                "SELECT optuna_json FROM dimension WHERE study_id = ?1 AND idx = ?2",
-                params![study.0, idx],
-                |row| row.get(0),
-            )?,
+            Some(idx) => value(connection, sql, [study.0, *idx])?,
         };
         if stored.as_deref() != Some(&json) {
             add_dimension(connection, study, &dimension.name, Some(&json))?;
@@ -129,14 +126,12 @@ fn rewrite_last_reports(
 
 /// Checks that the lease holds; gives the revision of the specification.
 fn check_fence(connection: &Connection, lease: &Lease) -> Result<i64, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT l.epoch, l.pid IS NOT NULL, s.revision FROM lease l JOIN study s \
-            ON s.id = l.study_id WHERE l.study_id = ?1",
-    )?;
-    let row = statement.query_row([lease.study.0], |row| {
+    let sql = "SELECT l.epoch, l.pid IS NOT NULL, s.revision FROM lease l JOIN study s \
+        ON s.id = l.study_id WHERE l.study_id = ?1";
+    let row = first(connection, sql, [lease.study.0], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?, row.get::<_, i64>(2)?))
-    });
-    match row.optional()? {
+    })?;
+    match row {
         None => Err(StorageError::NoStudy { study: lease.study }.into()),
         Some((epoch, true, revision)) if epoch == lease.epoch => Ok(revision),
         Some(_) => Err(StorageError::Fenced { study: lease.study }.into()),
@@ -155,21 +150,15 @@ pub(super) fn acquire(
     if let Some(held) = held(connection, study)?
         && takeover != Takeover::From(held.epoch)
     {
-        let name =
-            connection
-                .query_row("SELECT name FROM study WHERE id = ?1", [study.0], |row| row.get(0))?;
-        return Err(
-            StorageError::Busy { study: name, holder: held.holder, since: held.acquired }.into()
-        );
+        let name = value(connection, "SELECT name FROM study WHERE id = ?1", [study.0])?;
+        let HeldLease { holder, acquired: since, .. } = held;
+        return Err(StorageError::Busy { study: name, holder, since }.into());
     }
     let sql = "UPDATE lease SET epoch = epoch + 1, pid = ?2, pid_started = ?3, host = ?4, \
         acquired_at = ?5, boot_id = ?6 WHERE study_id = ?1 RETURNING epoch";
     let started = to_integer(holder.pid_started)?;
-    let epoch = connection.query_row(
-        sql,
-        params![study.0, holder.pid, started, holder.host, now.0, holder.boot_id],
-        |row| row.get(0),
-    )?;
+    let holder = params![study.0, holder.pid, started, holder.host, now.0, holder.boot_id];
+    let epoch = value(connection, sql, holder)?;
     Ok(Lease { study, epoch })
 }
 
@@ -178,16 +167,8 @@ pub(super) fn renew(connection: &Connection, lease: &Lease, holder: &Holder) -> 
     check_fence(connection, lease)?;
     let sql =
         "UPDATE lease SET pid = ?2, pid_started = ?3, host = ?4, boot_id = ?5 WHERE study_id = ?1";
-    connection.execute(
-        sql,
-        params![
-            lease.study.0,
-            holder.pid,
-            to_integer(holder.pid_started)?,
-            holder.host,
-            holder.boot_id
-        ],
-    )?;
+    let started = to_integer(holder.pid_started)?;
+    connection.execute(sql, (lease.study.0, holder.pid, started, &holder.host, &holder.boot_id))?;
     Ok(())
 }
 
@@ -219,21 +200,14 @@ pub(super) fn append(
     }
     match seq {
         Some(seq) => Ok(Seq(seq)),
-        None => Ok(connection.query_row(
-            "SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1",
-            [lease.study.0],
-            |row| row.get(0).map(Seq),
-        )?),
+        None => last_event(connection, lease.study),
     }
 }
 
 /// How many trials there are.
 fn trials_of(connection: &Connection, study: StudyId) -> Result<u64, Fault> {
-    let (first, last) = trial_ids(study);
-    let mut statement = connection.prepare_cached(
-        "SELECT id FROM trial WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT 1",
-    )?;
-    let newest = statement.query_row([first, last], |row| row.get(0)).optional()?;
+    let newest = "SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2";
+    let newest: Option<i64> = value(connection, newest, trial_ids(study))?;
     Ok(newest.map_or(0, |id| number_of(id).0 + 1))
 }
 
@@ -257,10 +231,7 @@ pub(super) fn request(
         if let Some(trial) = entry.trial().filter(|trial| trial.0 >= trials) {
             return Err(StorageError::NoTrial { trial }.into());
         }
-        let revision =
-            connection.query_row("SELECT revision FROM study WHERE id = ?1", [study.0], |row| {
-                row.get(0)
-            })?;
+        let revision = value(connection, "SELECT revision FROM study WHERE id = ?1", [study.0])?;
         Append::new(connection, cache, store, study, revision, now, trials)?.write(&entry)?;
         let sql = "UPDATE request SET served_at = ?2, answer = ?3 WHERE id = ?1";
         connection.execute(sql, params![id, now.0, to_json(&Answer::Done(String::new()))?])?;

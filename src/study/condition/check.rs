@@ -7,6 +7,7 @@ use super::property::Property;
 use super::syntax::ExpressionError;
 use crate::study::params::Value;
 use crate::study::space::{Dimension, Distribution, Space};
+use crate::study::suggestion::{nearest, quoted};
 use crate::study::trial::TrialState;
 
 /// What a condition may speak of.
@@ -76,7 +77,7 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn refuse(&mut self, node: &Node, message: String) {
-        self.problems.push(ExpressionError { message, span: node.span.clone(), help: None });
+        self.problems.push(ExpressionError::new(node.span.clone(), message));
     }
 
     fn distribution(&self, name: &str) -> Option<&Distribution> {
@@ -105,11 +106,11 @@ impl Checker<'_> {
                 let (left, right) = (self.number(left), self.number(right));
                 left.and(right)
             }
-            Part::Call(_, arguments) => {
-                let kinds: Vec<Option<Kind>> =
-                    arguments.iter().map(|argument| self.number(argument)).collect();
-                kinds.into_iter().collect::<Option<Vec<Kind>>>().map(|_| Kind::Number)
-            }
+            // All of them are looked at, whatever is wrong with the first.
+            Part::Call(_, arguments) => arguments
+                .iter()
+                .map(|argument| self.number(argument))
+                .fold(Some(Kind::Number), Option::and),
             Part::Comparison(comparison, left, right) => self.comparison(*comparison, left, right),
             Part::And(parts) | Part::Or(parts) => {
                 parts.iter().for_each(|part| self.condition(part));
@@ -132,10 +133,8 @@ impl Checker<'_> {
         match self.kind(node)? {
             Kind::Number => Some(Kind::Number),
             kind => {
-                self.refuse(
-                    node,
-                    format!("a number is expected, and this is {}", kind.described()),
-                );
+                let what = kind.described();
+                self.refuse(node, format!("a number is expected, and this is {what}"));
                 None
             }
         }
@@ -146,27 +145,18 @@ impl Checker<'_> {
         let Known::Parameters(space) = self.known else { return Some(Kind::Number) };
         match self.distribution(name) {
             None => {
-                let near = near(name, space);
+                let names = || space.dimensions().iter().map(|dimension| dimension.name.as_str());
                 let is_choice =
                     |dimension: &Dimension| dimension.distribution.contains(&Value::from(name));
-                let names: Vec<String> = space
-                    .dimensions()
-                    .iter()
-                    .map(|dimension| format!("`{}`", dimension.name))
-                    .collect();
-                let help = match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None if space.dimensions().iter().any(is_choice) => {
+                let help = match nearest(name, names()) {
+                    _ if space.dimensions().iter().any(is_choice) => {
                         format!("texts are in single quotes: '{name}'")
                     }
-                    None => format!("the parameters are {}", names.join(", ")),
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("the parameters are {}", quoted(names())),
                 };
-                let problem = ExpressionError {
-                    message: format!("there is no parameter `{name}`"),
-                    span: node.span.clone(),
-                    help: Some(help),
-                };
-                self.problems.push(problem);
+                let message = format!("there is no parameter `{name}`");
+                self.problems.push(ExpressionError::new(node.span.clone(), message).help(help));
                 None
             }
             Some(distribution) => kind_of_all(distribution),
@@ -206,7 +196,7 @@ impl Checker<'_> {
                 right_kind.described()
             );
             let span = left.span.start..right.span.end;
-            self.problems.push(ExpressionError { message, span, help: None });
+            self.problems.push(ExpressionError::new(span, message));
             return None;
         }
         self.choice(left, right);
@@ -224,14 +214,10 @@ impl Checker<'_> {
         let (Part::Name(name), Part::Text(text)) = (&name.part, &literal.part) else { return };
         let Some(Distribution::Choice { choices }) = self.distribution(name) else { return };
         if choices.iter().all(|choice| !choice.same(&Value::from(text.as_str()))) {
-            let choices: Vec<String> =
-                choices.iter().take(10).map(|choice| format!("`{choice}`")).collect();
-            let help = Some(format!("its choices are {}", choices.join(", ")));
-            self.problems.push(ExpressionError {
-                message: format!("`{text}` is not a choice of `{name}`"),
-                span: literal.span.clone(),
-                help,
-            });
+            let choices: Vec<String> = choices.iter().take(10).map(Value::to_string).collect();
+            let help = format!("its choices are {}", quoted(choices.iter().map(String::as_str)));
+            let message = format!("`{text}` is not a choice of `{name}`");
+            self.problems.push(ExpressionError::new(literal.span.clone(), message).help(help));
         }
     }
 }
@@ -249,14 +235,4 @@ fn kind_of(value: &Value) -> Kind {
         Value::Int(_) | Value::Float(_) => Kind::Number,
         Value::Text(_) => Kind::Text,
     }
-}
-
-/// A parameter that differs in case, in `-` against `_`, or by its last dotted part only.
-fn near<'a>(name: &str, space: &'a Space) -> Option<&'a str> {
-    let plain = |name: &str| name.to_lowercase().replace('-', "_");
-    let names = || space.dimensions().iter().map(|dimension| dimension.name.as_str());
-    let last = |name: &str| plain(name.rsplit('.').next().unwrap_or(name));
-    names()
-        .find(|known| plain(known) == plain(name))
-        .or_else(|| names().find(|known| last(known) == last(name)))
 }

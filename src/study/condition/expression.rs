@@ -192,6 +192,17 @@ impl Expression {
         }
     }
 
+    /// The texts that a filter looks for anywhere in a trial, each as a condition of its own.
+    pub(crate) fn bare_words(&self) -> Vec<Expression> {
+        let mut words = Vec::new();
+        self.root.visit(&mut |node| {
+            if let Part::Mentions(text) = &node.part {
+                words.push(Expression::new(text, node.clone()));
+            }
+        });
+        words
+    }
+
     /// What has to be known of a trial to tell whether the condition holds.
     pub(crate) fn add_needs(&self, needs: &mut Needs) {
         self.root.visit(&mut |node| match &node.part {
@@ -222,19 +233,12 @@ impl Node {
             Part::Or(any) => parts(any, f64::min),
             Part::Not(inner) => inner.margin(value).map(|margin| -margin),
             Part::Comparison(comparison, left, right) => {
-                match (left.term(value)?, right.term(value)?, comparison) {
-                    (
-                        Term::Number(left),
-                        Term::Number(right),
-                        Comparison::Less | Comparison::AtMost,
-                    ) => Some(left - right),
-                    (
-                        Term::Number(left),
-                        Term::Number(right),
-                        Comparison::More | Comparison::AtLeast,
-                    ) => Some(right - left),
-                    (left, right, comparison) => Some(comparison.over(&left, &right, true)),
-                }
+                use Comparison::{AtLeast, AtMost, Less, More};
+                Some(match (left.term(value)?, right.term(value)?, comparison) {
+                    (Term::Number(left), Term::Number(right), Less | AtMost) => left - right,
+                    (Term::Number(left), Term::Number(right), More | AtLeast) => right - left,
+                    (left, right, comparison) => comparison.over(&left, &right, true),
+                })
             }
             _ => match self.violation(value, true) {
                 Violation::By(over) => Some(over),
@@ -290,14 +294,10 @@ impl Node {
     /// is.
     fn violation<'a>(&'a self, value: Values<'a, '_>, wanted: bool) -> Violation {
         match &self.part {
-            Part::And(parts) if wanted => {
-                all(parts.iter().map(|part| part.violation(value, wanted)))
-            }
-            Part::Or(parts) if !wanted => {
-                all(parts.iter().map(|part| part.violation(value, wanted)))
-            }
             Part::And(parts) | Part::Or(parts) => {
-                any(parts.iter().map(|part| part.violation(value, wanted)))
+                let is_all = matches!(self.part, Part::And(_)) == wanted;
+                let parts = parts.iter().map(|part| part.violation(value, wanted));
+                if is_all { all(parts) } else { any(parts) }
             }
             Part::Not(inner) => inner.violation(value, !wanted),
             Part::Comparison(comparison, left, right) => {
@@ -408,12 +408,7 @@ impl Comparison {
         match (self, left, right) {
             (Comparison::Equal, ..) => left.equals(right) || (is_nan(left) && is_nan(right)),
             (Comparison::Unequal, ..) => !is_nan(left) && !left.equals(right),
-            (_, Term::Number(left), Term::Number(right)) => match self {
-                Comparison::Less => left < right,
-                Comparison::AtMost => left <= right,
-                Comparison::More => left > right,
-                _ => left >= right,
-            },
+            (_, Term::Number(left), Term::Number(right)) => self.orders(*left, *right),
             _ => false,
         }
     }
@@ -445,17 +440,25 @@ impl Comparison {
         };
         let equal = distance <= EQUAL * left.abs().max(right.abs());
         let holds = match comparison {
-            Comparison::Less => left < right,
-            Comparison::AtMost => left <= right,
-            Comparison::More => left > right,
-            Comparison::AtLeast => left >= right,
             Comparison::Equal => equal,
             Comparison::Unequal => !equal,
+            _ => comparison.orders(left, right),
         };
         match comparison {
             _ if holds => 0.0,
             Comparison::Unequal => 1.0,
             _ => distance.max(f64::MIN_POSITIVE),
+        }
+    }
+
+    /// Whether two numbers are in this order; of equality nothing is said.
+    fn orders(self, left: f64, right: f64) -> bool {
+        match self {
+            Comparison::Less => left < right,
+            Comparison::AtMost => left <= right,
+            Comparison::More => left > right,
+            Comparison::AtLeast => left >= right,
+            Comparison::Equal | Comparison::Unequal => false,
         }
     }
 

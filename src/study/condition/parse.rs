@@ -204,12 +204,17 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// The signs of comparisons; a filter takes `=` for `==`.
+    fn comparisons(&self) -> Vec<&'static str> {
+        let equal = self.names.map(|_| "=");
+        Comparison::SYMBOLS.iter().map(|(symbol, _)| *symbol).chain(equal).collect()
+    }
+
     /// `a < b`, and `a < b <= c` for both at once.
     fn compared(&mut self, mut left: Node) -> Result<Node, ExpressionError> {
         let mut found: Vec<Node> = Vec::new();
-        while let Some(symbol) =
-            self.takes_symbol(&Comparison::SYMBOLS.map(|(symbol, _)| symbol))?
-        {
+        let symbols = self.comparisons();
+        while let Some(symbol) = self.takes_symbol(&symbols)? {
             let right = self.sum()?;
             let span = left.span.start..right.span.end;
             let pair = (Box::new(left), Box::new(right.clone()));
@@ -258,7 +263,7 @@ impl<'a> Parser<'a> {
                 && self.is_at_comparison(split.is_some())
             {
                 let mut node = self.compared(left)?;
-                resolve(&mut node, names)?;
+                resolve(&mut node, names, self.text)?;
                 check_comparison(&node, names)?;
                 return Ok(node);
             }
@@ -283,7 +288,7 @@ impl<'a> Parser<'a> {
         self.scanner.start();
         let rest = self.scanner.rest();
         (may_adjoin || self.scanner.is_after_space())
-            && Comparison::SYMBOLS.iter().any(|(symbol, _)| rest.starts_with(symbol))
+            && self.comparisons().iter().any(|symbol| rest.starts_with(symbol))
     }
 
     fn group(&mut self) -> Result<Node, ExpressionError> {
@@ -466,27 +471,34 @@ impl<'a> Parser<'a> {
 }
 
 /// Names become what they mean in the filter of a study, and its texts lower case.
-fn resolve(node: &mut Node, names: &Names<'_>) -> Result<(), ExpressionError> {
-    match &mut node.part {
+fn resolve(node: &mut Node, names: &Names<'_>, text: &str) -> Result<(), ExpressionError> {
+    let parts: Vec<&mut Node> = match &mut node.part {
         Part::Name(name) => {
-            let property = names.property(name, node.span.clone())?;
-            node.part = Part::Property(property);
-            Ok(())
+            node.part = Part::Property(names.property(name, node.span.clone())?);
+            return Ok(());
         }
         Part::Text(text) => {
             *text = text.to_lowercase();
-            Ok(())
+            return Ok(());
         }
-        Part::Negative(inner) => resolve(inner, names),
+        Part::Comparison(Comparison::Equal | Comparison::Unequal, left, right) => {
+            // What stands in double quotes and is no name is a text to compare with.
+            if let Part::Name(word) = &right.part
+                && text[right.span.clone()].starts_with('"')
+                && names.property(word, right.span.clone()).is_err()
+            {
+                right.part = Part::Text(word.clone());
+            }
+            vec![left.as_mut(), right.as_mut()]
+        }
+        Part::Negative(inner) => vec![inner.as_mut()],
         Part::Operation(_, left, right) | Part::Comparison(_, left, right) => {
-            resolve(left, names)?;
-            resolve(right, names)
+            vec![left.as_mut(), right.as_mut()]
         }
-        Part::Call(_, parts) | Part::And(parts) => {
-            parts.iter_mut().try_for_each(|part| resolve(part, names))
-        }
-        _ => Ok(()),
-    }
+        Part::Call(_, parts) | Part::And(parts) => parts.iter_mut().collect(),
+        _ => Vec::new(),
+    };
+    parts.into_iter().try_for_each(|part| resolve(part, names, text))
 }
 
 fn operation_node(operation: Operation, left: Node, right: Node) -> Result<Node, ExpressionError> {

@@ -142,7 +142,7 @@ impl<'a> Scanner<'a> {
         Ok(Some((token, at..at + length)))
     }
 
-    /// The next word: up to white space outside of double quotes, or inside a group up to its
+    /// The next word: up to white space outside of quotes, or inside a group up to its
     /// parenthesis.
     pub fn word(&mut self, is_in_group: bool) -> Result<Word, ExpressionError> {
         let start = self.start();
@@ -152,6 +152,14 @@ impl<'a> Scanner<'a> {
         while let Some((offset, char)) = rest.next() {
             let at = start + offset;
             match char {
+                // In single quotes is what stands directly behind an operator.
+                '\'' if self.text[at + 1..].contains('\'')
+                    && matches!(chars.last(), Some((_, '=' | ':' | '<' | '>' | ',', false))) =>
+                {
+                    for (offset, char) in rest.by_ref().take_while(|(_, char)| *char != '\'') {
+                        chars.push((start + offset, char, true));
+                    }
+                }
                 '"' => loop {
                     let quoted = match rest.next() {
                         Some((_, '"')) => break,

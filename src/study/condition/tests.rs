@@ -136,18 +136,12 @@ fn errors_point_at_what_is_wrong() {
 }
 
 fn space() -> Space {
-    let dimension = |name: &str, distribution| Dimension {
-        name: name.to_owned(),
-        distribution,
-        prior: None,
-        when: None,
-    };
     Space::new(vec![
-        dimension("model.width", Distribution::int(1, 64, Scale::Linear, 1).unwrap()),
-        dimension("rate", Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap()),
-        dimension("optim", Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap()),
-        dimension("bias", Distribution::choice(vec![true.into(), false.into()]).unwrap()),
-        dimension("size", Distribution::choice(vec![1i64.into(), "large".into()]).unwrap()),
+        Dimension::new("model.width", Distribution::int(1, 64, Scale::Linear, 1).unwrap()),
+        Dimension::new("rate", Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap()),
+        Dimension::new("optim", Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap()),
+        Dimension::new("bias", Distribution::choice(vec![true.into(), false.into()]).unwrap()),
+        Dimension::new("size", Distribution::choice(vec![1i64.into(), "large".into()]).unwrap()),
     ])
     .unwrap()
 }

@@ -31,6 +31,12 @@ impl Filter {
         Ok(Filter { condition })
     }
 
+    /// A filter for each of its texts that may stand anywhere in a trial.
+    pub fn bare_words(&self) -> impl Iterator<Item = Filter> {
+        let words = self.condition.iter().flat_map(Expression::bare_words);
+        words.map(|word| Filter { condition: Some(word) })
+    }
+
     /// Every trial.
     pub fn all() -> Self {
         Self::default()

@@ -14,21 +14,15 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{Note, Origin, Trial, TrialNumber, TrialState};
 
 fn spec() -> StudySpec {
-    let dimension = |name: &str, distribution| Dimension {
-        name: name.to_owned(),
-        distribution,
-        prior: None,
-        when: None,
-    };
     let space = Space::new(vec![
-        dimension("learning_rate", Distribution::float(1e-5, 1e-1, Scale::Log, None).unwrap()),
-        dimension("model.num_layers", Distribution::int(1, 8, Scale::Linear, 1).unwrap()),
-        dimension(
+        Dimension::new("learning_rate", Distribution::float(1e-5, 1e-1, Scale::Log, None).unwrap()),
+        Dimension::new("model.num_layers", Distribution::int(1, 8, Scale::Linear, 1).unwrap()),
+        Dimension::new(
             "optim",
             Distribution::choice(vec!["sgd".into(), "AdamW".into(), "x, y=z".into()]).unwrap(),
         ),
-        dimension("batch", Distribution::choice(vec![8i64.into(), 16i64.into()]).unwrap()),
-        dimension("step", Distribution::int(1, 8, Scale::Linear, 1).unwrap()),
+        Dimension::new("batch", Distribution::choice(vec![8i64.into(), 16i64.into()]).unwrap()),
+        Dimension::new("step", Distribution::int(1, 8, Scale::Linear, 1).unwrap()),
     ]);
     StudySpec::new("s", "eval_loss", Direction::Minimize, space.unwrap(), Program::Inline)
 }
@@ -41,32 +35,24 @@ fn trial(number: u64) -> Trial {
         ("batch", 16i64.into()),
         ("step", 7i64.into()),
     ];
+    let params = params.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let origin = Origin::Sampled("random".to_owned());
     Trial {
-        number: TrialNumber(number),
-        params: params.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        origin: Origin::Sampled("random".to_owned()),
         state: TrialState::Complete,
         value: Some(0.5),
-        violation: None,
         curve: vec![(1, 0.5), (3, 0.75)],
         last_metrics: [("eval_loss".to_owned(), 0.75), ("f1 score".to_owned(), f64::NAN)]
             .into_iter()
             .collect(),
-        decisions: Vec::new(),
-        checkpoints: Vec::new(),
         attempts: 2,
         failures: 1,
         device: Some(Device::Cuda(0)),
-        until: None,
-        hold: None,
-        continued: None,
         notes: vec![Note { at: Timestamp(4), text: "An odd curve.".to_owned() }],
         tags: vec!["base".to_owned()],
         reason: Some("Rank 9 of 12 at step 3".to_owned()),
-        created: Timestamp(0),
         started: Some(Timestamp(5)),
-        finished: None,
         busy_micros: 90_000_000,
+        ..Trial::new(TrialNumber(number), params, origin, Timestamp(0))
     }
 }
 
@@ -138,6 +124,10 @@ fn every_kind_of_term_tells_trials_apart() {
         ("state == 'complete' tag == 'base'", "state != 'complete'"),
         ("(batch + 0) * 2 > 31 \"f1 score\"=nan", "\"f1 score\" > 0"),
         ("batch - num_layers > 11", "-device:cuda or (lion)"),
+        ("optim='AdamW'", "optim='sgd'"),
+        ("optim = \"adamw\"", "optim = 'x, y=z'"),
+        ("optim == \"adamw\" state='complete'", "optim != \"adamw\""),
+        ("note:'An odd' num_layers*batch=64", "optim='x, y=z'"),
     ] {
         assert!(holds(term), "`{term}` does not hold");
         assert!(!holds(other), "`{other}` holds");

@@ -1,10 +1,12 @@
 //! The set of values one parameter can take, and its maps to numbers and to the unit interval.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::study::params::Value;
+use crate::study::suggestion::quoted;
 
 /// A linear or logarithmic axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -354,6 +356,27 @@ impl Distribution {
     }
 }
 
+impl fmt::Display for Distribution {
+    /// The values in a few words: "a number from 0 to 1".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Distribution::Float { low, high, step, .. } => {
+                write!(f, "a number from {} to {}", Value::Float(*low), Value::Float(*high))?;
+                step.map_or(Ok(()), |step| write!(f, " in steps of {}", Value::Float(step)))
+            }
+            Distribution::Int { low, high, step, .. } => {
+                write!(f, "an integer from {low} to {high}")?;
+                if *step == 1 { Ok(()) } else { write!(f, " in steps of {step}") }
+            }
+            Distribution::Choice { choices } => {
+                let words: Vec<String> = choices.iter().take(6).map(Value::to_string).collect();
+                let more = if choices.len() > 6 { ", ..." } else { "" };
+                write!(f, "one of {}{more}", quoted(words.iter().map(String::as_str)))
+            }
+        }
+    }
+}
+
 /// What a value means, ordered: equal for values that are the [same](Value::same).
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Meaning<'a> {
@@ -380,44 +403,52 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn float(low: f64, high: f64, scale: Scale, step: Option<f64>) -> Distribution {
+        Distribution::float(low, high, scale, step).unwrap()
+    }
+
     fn any_distribution() -> impl Strategy<Value = Distribution> {
+        let int = |low, high, scale, step| Distribution::int(low, high, scale, step).unwrap();
         prop_oneof![
-            (-1e6..1e6f64, 0.0..1e6f64).prop_map(|(low, width)| Distribution::float(
+            (-1e6..1e6f64, 0.0..1e6f64).prop_map(|(low, width)| float(
                 low,
                 low + width,
                 Scale::Linear,
                 None
-            )
-            .unwrap()),
-            (1e-12..1.0f64, 1.0..1e12f64).prop_map(|(low, factor)| Distribution::float(
+            )),
+            (1e-12..1.0f64, 1.0..1e12f64).prop_map(|(low, factor)| float(
                 low,
                 low * factor,
                 Scale::Log,
                 None
-            )
-            .unwrap()),
-            (-100.0..100.0f64, 0.0..50.0f64, 0.01..10.0f64).prop_map(|(low, width, step)| {
-                Distribution::float(low, low + width, Scale::Linear, Some(step)).unwrap()
-            }),
-            (-1000i64..1000, 0i64..1000, 1i64..10).prop_map(|(low, width, step)| {
-                Distribution::int(low, low + width, Scale::Linear, step).unwrap()
-            }),
+            )),
+            (-100.0..100.0f64, 0.0..50.0f64, 0.01..10.0f64).prop_map(|(low, width, step)| float(
+                low,
+                low + width,
+                Scale::Linear,
+                Some(step)
+            )),
+            (-1000i64..1000, 0i64..1000, 1i64..10).prop_map(move |(low, width, step)| int(
+                low,
+                low + width,
+                Scale::Linear,
+                step
+            )),
             (-1e300..1e300f64, 0.0..1.0f64, 0.0..1.0f64).prop_map(|(low, width, share)| {
                 let high = low + width * low.abs() * 1e-3;
                 let step = least_step(low, high) * (1.0 + share * 1e6);
-                Distribution::float(low, high, Scale::Linear, Some(step)).unwrap()
+                float(low, high, Scale::Linear, Some(step))
             }),
-            (1i64..1000, 0i64..100_000).prop_map(|(low, width)| Distribution::int(
+            (1i64..1000, 0i64..100_000).prop_map(move |(low, width)| int(
                 low,
                 low + width,
                 Scale::Log,
                 1
-            )
-            .unwrap()),
-            (1usize..9).prop_map(|count| Distribution::choice(
-                (0..count).map(|index| Value::Text(format!("c{index}"))).collect()
-            )
-            .unwrap()),
+            )),
+            (1usize..9).prop_map(|count| {
+                let choices = (0..count).map(|index| Value::Text(format!("c{index}")));
+                Distribution::choice(choices.collect()).unwrap()
+            }),
         ]
     }
 
@@ -447,10 +478,10 @@ mod tests {
 
     #[test]
     fn steps_that_do_not_divide_the_range_end_below_the_upper_bound() {
-        let distribution = Distribution::float(0.0, 1.0, Scale::Linear, Some(0.3)).unwrap();
-        assert_eq!(distribution.cardinality(), Some(4));
-        let tenth = Distribution::float(0.0, 0.3, Scale::Linear, Some(0.1)).unwrap();
-        assert_eq!(tenth.cardinality(), Some(4));
+        for (high, step) in [(1.0, 0.3), (0.3, 0.1)] {
+            let distribution = float(0.0, high, Scale::Linear, Some(step));
+            assert_eq!(distribution.cardinality(), Some(4), "{high} {step}");
+        }
     }
 
     #[test]
@@ -472,7 +503,7 @@ mod tests {
             (5.0, 5.0, 1e-300),
             (0.0, 1e-300, 1e-310),
         ] {
-            let distribution = Distribution::float(low, high, Scale::Linear, Some(step)).unwrap();
+            let distribution = float(low, high, Scale::Linear, Some(step));
             let last = distribution.cardinality().unwrap() - 1;
             for index in [0, 1, last / 3, last / 2, last - 1_u64.min(last), last] {
                 let value = distribution.nth(index.min(last)).unwrap();

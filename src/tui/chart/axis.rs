@@ -6,9 +6,10 @@ use crate::study::space::Scale;
 const FARTHEST: f64 = 1e300;
 
 /// Whether values far from the others may be left outside the range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cut {
     /// Everything finite is inside.
+    #[default]
     Nothing,
     /// Values so far out that the others would be a flat line are left outside.
     Outliers,
@@ -50,7 +51,7 @@ impl Range {
         let mut places: Vec<f64> =
             values.into_iter().filter_map(|value| on_axis(value, scale)).collect();
         let (mut low, mut high) = match cut {
-            Cut::Nothing => ends(&places),
+            Cut::Nothing => ends(places.iter().copied()),
             Cut::Outliers => ends_without_outliers(&mut places),
         };
         if places.is_empty() {
@@ -85,10 +86,8 @@ impl Range {
     /// At most about `most` ticks at round values, ascending; with `whole`, at integers only.
     pub fn ticks(&self, most: usize, whole: bool) -> Vec<Tick> {
         let most = most.max(2);
-        match self.scale {
-            Scale::Linear => {
-                linear_ticks(self.low, self.high, most, whole, |value| self.place(value))
-            }
+        let (low, high) = match self.scale {
+            Scale::Linear => (self.low, self.high),
             Scale::Log => {
                 let decades = decades(self.low, self.high, most);
                 if decades.len() >= 2 {
@@ -97,11 +96,10 @@ impl Range {
                     };
                     return decades.into_iter().filter_map(tick).collect();
                 }
-                linear_ticks(10_f64.powf(self.low), 10_f64.powf(self.high), most, whole, |value| {
-                    self.place(value)
-                })
+                (10_f64.powf(self.low), 10_f64.powf(self.high))
             }
-        }
+        };
+        linear_ticks(low, high, most, whole, |value| self.place(value))
     }
 }
 
@@ -112,9 +110,9 @@ fn on_axis(value: f64, scale: Scale) -> Option<f64> {
     }
 }
 
-fn ends(places: &[f64]) -> (f64, f64) {
-    places.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| {
-        (low.min(*place), high.max(*place))
+fn ends(places: impl Iterator<Item = f64>) -> (f64, f64) {
+    places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| {
+        (low.min(place), high.max(place))
     })
 }
 
@@ -127,7 +125,7 @@ fn ends(places: &[f64]) -> (f64, f64) {
     reason = "a share of a length in memory"
 )]
 fn ends_without_outliers(places: &mut [f64]) -> (f64, f64) {
-    let (low, high) = ends(places);
+    let (low, high) = ends(places.iter().copied());
     let last = places.len().saturating_sub(1) as f64;
     let (first, second) = ((last * 0.1).ceil() as usize, (last * 0.9).floor() as usize);
     if first >= second {
@@ -140,10 +138,7 @@ fn ends_without_outliers(places: &mut [f64]) -> (f64, f64) {
         return (low, high);
     }
     let (lowest, highest) = (bottom - 3.0 * spread, top + 3.0 * spread);
-    let inside = places.iter().copied().filter(|place| (lowest..=highest).contains(place));
-    inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| {
-        (low.min(place), high.max(place))
-    })
+    ends(places.iter().copied().filter(|place| (lowest..=highest).contains(place)))
 }
 
 /// 1, 2 or 5 times a power of ten: the smallest of them that needs at most `most` steps for `span`.
@@ -203,12 +198,10 @@ fn scientific(value: f64) -> String {
     // Twos and fives come out of `powi` with a last digit that is off.
     let mantissa = mantissa.parse::<f64>().unwrap_or(1.0).round();
     match exponent {
-        -3..=-1 => format!(
-            "{:.*}",
-            usize::try_from(-exponent).unwrap_or(0),
-            mantissa * 10_f64.powi(exponent)
-        ),
-        0..=3 => format!("{}", mantissa * 10_f64.powi(exponent)),
+        -3..=3 => {
+            let decimals = usize::try_from(-exponent).unwrap_or(0);
+            format!("{:.decimals$}", mantissa * 10_f64.powi(exponent))
+        }
         _ => format!("{mantissa}e{exponent}"),
     }
 }
@@ -230,9 +223,8 @@ impl Unit {
         };
         let decimals = decimals_of(step / by);
         if largest >= 1e15 || decimals > 6 {
-            return Unit::Scientific {
-                decimals: decimals_of(step / 10_f64.powf(largest.log10().floor())).min(9),
-            };
+            let power = 10_f64.powf(largest.log10().floor());
+            return Unit::Scientific { decimals: decimals_of(step / power).min(9) };
         }
         Unit::Decimals { by, sign, decimals }
     }
@@ -250,10 +242,8 @@ impl Unit {
                 match text.split_once('e') {
                     _ if value.abs() < f64::MIN_POSITIVE => "0".to_owned(),
                     Some((mantissa, exponent)) if mantissa.contains('.') => {
-                        format!(
-                            "{}e{exponent}",
-                            mantissa.trim_end_matches('0').trim_end_matches('.')
-                        )
+                        let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+                        format!("{mantissa}e{exponent}")
                     }
                     _ => text,
                 }
@@ -304,12 +294,9 @@ mod tests {
 
     #[test]
     fn whole_axes_have_no_ticks_between_numbers() {
-        let ticks = linear(1.0, 3.0).ticks(10, true);
-        assert_eq!(
-            ticks.iter().map(|tick| tick.label.as_str()).collect::<Vec<_>>(),
-            ["1", "2", "3"]
-        );
-        assert_eq!(ticks[1].at, 0.5);
+        let tick = |at, label: &str| Tick { at, label: label.to_owned() };
+        let ticks = [tick(0.0, "1"), tick(0.5, "2"), tick(1.0, "3")];
+        assert_eq!(linear(1.0, 3.0).ticks(10, true), ticks);
     }
 
     #[test]
@@ -328,14 +315,14 @@ mod tests {
     fn one_outlier_is_left_outside_and_what_must_be_seen_is_kept() {
         let mut values: Vec<f64> = (0..20).map(|index| 0.3 + 0.01 * f64::from(index)).collect();
         values.push(1e6);
-        let range = Range::over(values.iter().copied(), &[], Scale::Linear, Cut::Outliers).unwrap();
+        let over = |keep: &[f64], cut| {
+            Range::over(values.iter().copied(), keep, Scale::Linear, cut).unwrap()
+        };
+        let range = over(&[], Cut::Outliers);
         assert_eq!((at(&range, 0.3), range.place(1e6).is_some_and(|place| place > 1.0)), (0, true));
         assert!((range.high - 0.49).abs() < 1e-12);
-        let kept =
-            Range::over(values.iter().copied(), &[1e6], Scale::Linear, Cut::Outliers).unwrap();
-        assert_eq!(at(&kept, 1e6), 100);
-        let all = Range::over(values, &[], Scale::Linear, Cut::Nothing).unwrap();
-        assert_eq!(at(&all, 1e6), 100);
+        assert_eq!(at(&over(&[1e6], Cut::Outliers), 1e6), 100);
+        assert_eq!(at(&over(&[], Cut::Nothing), 1e6), 100);
     }
 
     #[test]
@@ -352,10 +339,8 @@ mod tests {
             |values: &[f64], scale| Range::over(values.iter().copied(), &[], scale, Cut::Outliers);
         assert_eq!(at(&over(&[2.0, 2.0], Scale::Linear).unwrap(), 2.0), 50);
         assert_eq!(at(&over(&[0.0], Scale::Linear).unwrap(), 0.0), 50);
-        assert_eq!(
-            over(&[1.0, 1.0 + f64::EPSILON], Scale::Linear).unwrap().ticks(4, false).len(),
-            5
-        );
+        let close = over(&[1.0, 1.0 + f64::EPSILON], Scale::Linear).unwrap();
+        assert_eq!(close.ticks(4, false).len(), 5);
         assert_eq!(over(&[f64::NAN, f64::INFINITY], Scale::Linear), None);
         assert_eq!(over(&[0.0, -1.0], Scale::Log), None);
         assert_eq!(at(&over(&[7.0], Scale::Log).unwrap(), 7.0), 50);

@@ -70,23 +70,15 @@ impl Canvas {
     /// An empty canvas of so many characters.
     pub fn new(columns: u16, rows: u16, charset: Charset) -> Self {
         let (columns, rows) = (usize::from(columns), usize::from(rows));
-        Canvas {
-            charset,
-            columns,
-            rows,
-            cells: vec![Cell::default(); columns * rows],
-            pens: Vec::new(),
-        }
+        let cells = vec![Cell::default(); columns * rows];
+        Canvas { charset, columns, rows, cells, pens: Vec::new() }
     }
 
     /// Another pen, above those before it; one like the last is the last, so that what looks alike
     /// does not hide each other.
     pub fn pen(&mut self, style: Style, ascii: char, pattern: Pattern) -> Pen {
-        if let Some(last) = self
-            .pens
-            .last()
-            .filter(|last| (last.style, last.ascii, last.pattern) == (style, ascii, pattern))
-        {
+        let is_alike = |pen: &&Pen| (pen.style, pen.ascii, pen.pattern) == (style, ascii, pattern);
+        if let Some(last) = self.pens.last().filter(is_alike) {
             return *last;
         }
         let layer = u16::try_from(self.pens.len() + 1).unwrap_or(u16::MAX);
@@ -95,13 +87,9 @@ impl Canvas {
         pen
     }
 
-    fn dots_per_cell(&self) -> (usize, usize) {
-        dots_per_cell(self.charset)
-    }
-
     /// Columns and rows of dots.
     pub fn size(&self) -> (usize, usize) {
-        let (across, down) = self.dots_per_cell();
+        let (across, down) = dots_per_cell(self.charset);
         (self.columns * across, self.rows * down)
     }
 
@@ -136,7 +124,7 @@ impl Canvas {
     /// A character of its own at a point.
     pub fn symbol(&mut self, (x, y): (f64, f64), symbol: char, pen: Pen) {
         let Some((x, y)) = self.whole((x, y)) else { return };
-        let (across, down) = self.dots_per_cell();
+        let (across, down) = dots_per_cell(self.charset);
         self.cells[y / down * self.columns + x / across] =
             Cell { layer: pen.layer, dots: 0, symbol: Some(symbol) };
     }
@@ -154,10 +142,8 @@ impl Canvas {
         let count = dx.abs().max(dy.abs()).ceil().max(1.0);
         for step in 0..=count as usize {
             let share = step as f64 / count;
-            let (x, y) = (
-                (from.0 + dx * share).round().max(0.0) as usize,
-                (from.1 + dy * share).round().max(0.0) as usize,
-            );
+            let at = |from: f64, distance: f64| (from + distance * share).round().max(0.0) as usize;
+            let (x, y) = (at(from.0, dx), at(from.1, dy));
             // The pattern belongs to places, not to lines: short pieces of a curve continue where
             // the one before ended.
             let along = if dx.abs() >= dy.abs() { x } else { y };
@@ -182,7 +168,7 @@ impl Canvas {
     fn ink(&mut self, x: usize, y: usize, pen: Pen) {
         /// The bits of braille's dots, by row and column.
         const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
-        let (across, down) = self.dots_per_cell();
+        let (across, down) = dots_per_cell(self.charset);
         let Some(cell) = self.cells.get_mut(y / down * self.columns + x / across) else { return };
         if cell.layer > pen.layer {
             return;
@@ -204,14 +190,11 @@ impl Canvas {
         for (direction, distance) in
             [(-dx, from.0), (dx, right - from.0), (-dy, from.1), (dy, bottom - from.1)]
         {
-            if direction == 0.0 {
-                if distance < 0.0 {
-                    return None;
-                }
-            } else if direction < 0.0 {
-                begin = begin.max(distance / direction);
-            } else {
-                end = end.min(distance / direction);
+            match direction {
+                0.0 if distance < 0.0 => return None,
+                0.0 => {}
+                ..0.0 => begin = begin.max(distance / direction),
+                _ => end = end.min(distance / direction),
             }
         }
         let at = |share: f64| {
@@ -222,14 +205,11 @@ impl Canvas {
 
     /// Puts what was drawn at the top left of `area`; characters without a dot stay as they are.
     pub fn render(&self, buffer: &mut Buffer, area: Rect) {
-        for (row, cells) in (area.top()..area.bottom()).zip(self.cells.chunks(self.columns.max(1)))
-        {
+        let rows = self.cells.chunks(self.columns.max(1));
+        for (row, cells) in (area.top()..area.bottom()).zip(rows) {
             for (column, cell) in (area.left()..area.right()).zip(cells) {
-                let Some(pen) =
-                    cell.layer.checked_sub(1).and_then(|index| self.pens.get(usize::from(index)))
-                else {
-                    continue;
-                };
+                let pen = usize::from(cell.layer).checked_sub(1).and_then(|pen| self.pens.get(pen));
+                let Some(pen) = pen else { continue };
                 let char = match (cell.symbol, self.charset) {
                     (Some(symbol), _) => symbol,
                     (None, Charset::Ascii) => pen.ascii,
@@ -255,9 +235,7 @@ mod tests {
         draw(&mut canvas);
         let mut buffer = Buffer::empty(area);
         canvas.render(&mut buffer, area);
-        let row = |y: u16| {
-            (0..area.width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>()
-        };
+        let row = |y: u16| (0..4).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         format!("{}|{}", row(0), row(1))
     }
 

@@ -7,8 +7,7 @@ use super::axis::{Range, Tick};
 use super::canvas::dots_per_cell;
 use super::{Chart, columns, inside};
 use crate::report::sparkline::Charset;
-use crate::report::wording::shorten;
-use crate::tui::look::Look;
+use crate::tui::theme::Theme;
 
 /// Everything but the series: where the parts are, and the ticks.
 pub(super) struct PlotFrame {
@@ -69,47 +68,41 @@ impl PlotFrame {
         }
     }
 
-    pub fn draw(&self, buffer: &mut Buffer, look: Look) {
+    pub fn draw(&self, buffer: &mut Buffer, theme: Theme) {
         if !self.axes {
             return;
         }
-        let (plot, line) = (self.plot, look.dim());
+        let (plot, line) = (self.plot, theme.dim());
         let (edge, base) = (plot.x - 1, plot.bottom());
         for row in plot.top()..plot.bottom() {
-            buffer.set_stringn(edge, row, look.either("│", "|"), 1, line);
+            buffer.set_stringn(edge, row, theme.either("│", "|"), 1, line);
         }
         for column in plot.left()..plot.right() {
-            buffer.set_stringn(column, base, look.either("─", "-"), 1, line);
+            buffer.set_stringn(column, base, theme.either("─", "-"), 1, line);
         }
-        buffer.set_stringn(edge, base, look.either("└", "+"), 1, line);
+        buffer.set_stringn(edge, base, theme.either("└", "+"), 1, line);
         for (row, label) in &self.left {
-            let label = shorten(label, usize::from(WIDEST_LABEL), look.charset.cut());
-            buffer.set_stringn(
-                edge.saturating_sub(columns(&label)),
-                plot.y + row,
-                &label,
-                usize::from(WIDEST_LABEL),
-                line,
-            );
-            buffer.set_stringn(edge, plot.y + row, look.either("┤", "+"), 1, line);
+            let label = theme.shorten(label, usize::from(WIDEST_LABEL));
+            buffer.set_string(edge.saturating_sub(columns(&label)), plot.y + row, &label, line);
+            buffer.set_stringn(edge, plot.y + row, theme.either("┤", "+"), 1, line);
         }
-        self.draw_below(buffer, look);
+        self.draw_below(buffer, theme);
     }
 
     /// Labels under their ticks, as many as do not touch.
-    fn draw_below(&self, buffer: &mut Buffer, look: Look) {
+    fn draw_below(&self, buffer: &mut Buffer, theme: Theme) {
         let plot = self.plot;
         let share = usize::from(plot.width) / self.below.len().max(1);
         let mut free = plot.x - 1;
         for (column, label) in &self.below {
             let tick = plot.x + column;
-            buffer.set_stringn(tick, plot.bottom(), look.either("┬", "+"), 1, look.dim());
-            let label = shorten(label, share.saturating_sub(1).max(6), look.charset.cut());
+            buffer.set_stringn(tick, plot.bottom(), theme.either("┬", "+"), 1, theme.dim());
+            let label = theme.shorten(label, share.saturating_sub(1).max(6));
             let wide = columns(&label);
             let begin =
                 tick.saturating_sub(wide / 2).max(free).min(plot.right().saturating_sub(wide));
             if begin >= free && tick >= begin && tick < begin + wide.max(1) {
-                buffer.set_stringn(begin, plot.bottom() + 1, &label, usize::from(wide), look.dim());
+                buffer.set_string(begin, plot.bottom() + 1, &label, theme.dim());
                 free = begin + wide + 1;
             }
         }

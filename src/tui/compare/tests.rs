@@ -1,33 +1,30 @@
 //! Compared trials as they look.
 
 use super::*;
-use crate::tui::search::tests::{COLOURS, PLAIN, Script, drawn, spec};
+use crate::tui::search::tests::Halving;
+use crate::tui::tests::{COLOURS, PLAIN, at_every_size, drawn};
 
-fn compared(marked: &[u64], size: (u16, u16), look: Look) -> String {
-    let script = Script::new(&spec()).run(40);
+fn data(trials: u64, marked: &[u64]) -> CompareData {
+    let Halving { script, .. } = Halving::of(trials);
     let marked: Vec<TrialNumber> = marked.iter().copied().map(TrialNumber).collect();
-    let data = CompareData::load(&script.store, script.study, &marked, None).unwrap();
-    drawn(size, |buffer, area| draw(buffer, area, &data, 0, look))
+    CompareData::load(&script.store, script.study, &marked, None).unwrap()
+}
+
+fn compared(marked: &[u64], size: (u16, u16), theme: Theme) -> String {
+    let data = data(40, marked);
+    drawn(size, |buffer, area| draw(buffer, area, &data, 0, theme))
 }
 
 #[test]
-fn two_trials_on_a_small_terminal() {
-    insta::assert_snapshot!(compared(&[0, 4], (80, 20), COLOURS));
-}
-
-#[test]
-fn four_trials_on_a_larger_terminal() {
-    insta::assert_snapshot!(compared(&[0, 1, 4, 12], (120, 36), COLOURS));
-}
-
-#[test]
-fn three_trials_on_a_wide_terminal() {
-    insta::assert_snapshot!(compared(&[0, 1, 12], (200, 30), COLOURS));
-}
-
-#[test]
-fn two_trials_in_ascii() {
-    insta::assert_snapshot!(compared(&[0, 4], (80, 24), PLAIN));
+fn trials_on_terminals_of_several_kinds() {
+    for (name, marked, size, theme) in [
+        ("two_trials_on_a_small_terminal", &[0, 4][..], (80, 20), COLOURS),
+        ("four_trials_on_a_larger_terminal", &[0, 1, 4, 12], (120, 36), COLOURS),
+        ("three_trials_on_a_wide_terminal", &[0, 1, 12], (200, 30), COLOURS),
+        ("two_trials_in_ascii", &[0, 4], (80, 24), PLAIN),
+    ] {
+        insta::assert_snapshot!(name, compared(marked, size, theme));
+    }
 }
 
 #[test]
@@ -36,19 +33,16 @@ fn nothing_to_compare_says_what_to_do() {
 }
 
 #[test]
-fn marks_of_trials_that_are_not_there_are_passed_over() {
+fn marks_of_trials_that_are_not_there_are_skipped() {
     assert!(compared(&[0, 4_000], (80, 20), COLOURS).contains("trial 0"));
 }
 
 #[test]
 fn no_size_makes_drawing_panic() {
-    let script = Script::new(&spec()).run(8);
-    let marked: Vec<TrialNumber> = (0..8).map(TrialNumber).collect();
-    let data = CompareData::load(&script.store, script.study, &marked, None).unwrap();
-    for width in (0..100).chain([160, 250]) {
-        for height in (0..24).chain([50]) {
-            let scroll = [0, 3, 900][usize::from((width + height) % 3)];
-            drawn((width, height), |buffer, area| draw(buffer, area, &data, scroll, COLOURS));
-        }
+    let data = data(8, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    for scroll in [0, 3, 900] {
+        at_every_size((0..100).chain([160, 250]), (0..24).chain([50]), |buffer, area| {
+            draw(buffer, area, &data, scroll, COLOURS);
+        });
     }
 }

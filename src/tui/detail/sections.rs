@@ -4,18 +4,18 @@ use ratatui::text::Line;
 
 use crate::engine::batch_halving::BatchHalving;
 use crate::report::sparkline::sparkline;
-use crate::report::table::{Align, Column};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     attempt_end, duration, number, one_line, param, remarked, rough_duration,
 };
-use crate::storage::Attempt;
+use crate::storage::{Attempt, Remarked};
 use crate::study::metric::Score;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
-use crate::tui::look::Look;
 use crate::tui::snapshot::{Curve, Detail};
 use crate::tui::state::State;
+use crate::tui::theme::Theme;
 
 /// Everything about the trial that is text.
 pub(super) fn sections(
@@ -23,39 +23,34 @@ pub(super) fn sections(
     detail: &Detail,
     room: usize,
     now: Timestamp,
-    look: Look,
+    theme: Theme,
 ) -> Vec<Line<'static>> {
     let trial = &detail.trial;
     let mut lines = Vec::new();
-    section(&mut lines, "parameters", parameters(trial), look);
-    section(&mut lines, "metrics", metrics(state, detail, room, look), look);
+    section(&mut lines, "parameters", parameters(trial), theme);
+    section(&mut lines, "metrics", metrics(state, detail, room, theme), theme);
     if !detail.remarks.is_empty() {
-        let remarks = detail.remarks.iter().map(|remark| {
-            one_line(&format!(
-                "attempt {}: {}",
-                remark.attempt,
-                remarked(&remark.text, remark.count)
-            ))
-        });
-        section(&mut lines, "remarks on its lines", remarks.collect(), look);
+        let remark = |remark: &Remarked| {
+            let text = remarked(&remark.text, remark.count);
+            one_line(&format!("attempt {}: {text}", remark.attempt))
+        };
+        let remarks = detail.remarks.iter().map(remark).collect();
+        section(&mut lines, "remarks on its lines", remarks, theme);
     }
-    section(&mut lines, "decisions", decisions(trial, state.spec().step), look);
-    section(&mut lines, "attempts", attempts(detail, now), look);
+    section(&mut lines, "decisions", decisions(trial, state.spec().step), theme);
+    section(&mut lines, "attempts", attempts(detail, now), theme);
     let ends = detail.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
     if let Some(memory) = BatchHalving::of_attempts(state.spec(), trial, ends) {
-        section(&mut lines, "memory", vec![memory.in_words()], look);
+        section(&mut lines, "memory", vec![memory.in_words()], theme);
     }
-    if !trial.notes.is_empty() || !trial.tags.is_empty() {
-        let tags =
-            (!trial.tags.is_empty()).then(|| format!("tags {}", one_line(&trial.tags.join(", "))));
-        section(
-            &mut lines,
-            "notes",
-            tags.into_iter().chain(trial.notes.iter().map(|note| one_line(&note.text))).collect(),
-            look,
-        );
+    let tags = Some(format!("tags {}", one_line(&trial.tags.join(", "))));
+    let tags = tags.filter(|_| !trial.tags.is_empty());
+    let notes = trial.notes.iter().map(|note| one_line(&note.text));
+    let notes: Vec<String> = tags.into_iter().chain(notes).collect();
+    if !notes.is_empty() {
+        section(&mut lines, "notes", notes, theme);
     }
-    section(&mut lines, "checkpoints", checkpoints(trial, state.spec().step), look);
+    section(&mut lines, "checkpoints", checkpoints(trial, state.spec().step), theme);
     lines
 }
 
@@ -63,102 +58,78 @@ pub(super) fn section(
     lines: &mut Vec<Line<'static>>,
     title: &'static str,
     body: Vec<String>,
-    look: Look,
+    theme: Theme,
 ) {
     if !lines.is_empty() {
         lines.push(Line::default());
     }
-    lines.push(Line::styled(format!(" {title}"), look.dim()));
+    lines.push(Line::styled(format!(" {title}"), theme.dim()));
     if body.is_empty() {
-        lines.push(Line::styled("   none", look.dim()));
+        lines.push(Line::styled("   none", theme.dim()));
     }
     lines.extend(body.into_iter().map(|text| Line::raw(format!("   {text}"))));
 }
 
-/// What a column says of one thing.
-type Cell<'a, T> = (Align, &'a dyn Fn(&T) -> String);
-
-/// A table without titles: its columns, and its lines.
-fn columns<T>(things: &[T], cells: &[Cell<'_, T>]) -> Vec<Column> {
-    let column =
-        |(align, cell): &Cell<'_, T>| Column::new("", *align, things.iter().map(cell).collect());
-    cells.iter().map(column).collect()
-}
-
-fn rows(columns: &[Column], count: usize) -> Vec<String> {
+/// The lines of a table without titles.
+fn rows(columns: Vec<Column>, count: usize) -> Vec<String> {
     let cell = |row, column: &Column| column.cell(row, column.cells_width(), "");
     let row = |row| columns.iter().map(|column| cell(row, column)).collect::<Vec<_>>().join("  ");
     (0..count).map(|index| row(index).trim_end().to_owned()).collect()
 }
 
-fn table<T>(things: &[T], cells: &[Cell<'_, T>]) -> Vec<String> {
-    rows(&columns(things, cells), things.len())
-}
-
 pub(super) fn parameters(trial: &Trial) -> Vec<String> {
     let pairs: Vec<_> = trial.params.iter().collect();
     // `y` copies the exact values.
-    table(
-        &pairs,
-        &[(Align::Left, &|(name, _)| one_line(name)), (Align::Left, &|(_, value)| param(value))],
-    )
+    let table = Columns::of(&pairs)
+        .left("", |(name, _)| one_line(name))
+        .left("", |(_, value)| param(value));
+    rows(table.end(), pairs.len())
 }
 
-fn metrics(state: &State, detail: &Detail, room: usize, look: Look) -> Vec<String> {
-    type Metric = (String, Curve);
+fn metrics(state: &State, detail: &Detail, room: usize, theme: Theme) -> Vec<String> {
     let objective = state.spec().objective();
-    let of = |point: Option<&(u64, f64)>, say: fn(u64, f64) -> String| {
-        point.map_or_else(String::new, |(step, value)| say(*step, *value))
+    let last = |curve: &Curve, say: fn(u64, f64) -> String| {
+        curve.last().map_or_else(String::new, |(step, value)| say(*step, *value))
     };
-    let best = |(name, curve): &Metric| {
+    let best = |(name, curve): &(String, Curve)| {
         let best = curve.iter().min_by_key(|(_, value)| Score::new(objective.direction, *value));
-        of(best.filter(|_| *name == objective.metric), |step, value| {
-            format!("best {} at {step}", number(value))
-        })
+        best.filter(|_| *name == objective.metric)
+            .map(|(step, value)| format!("best {} at {step}", number(*value)))
+            .unwrap_or_default()
     };
-    let mut texts = columns(
-        &detail.metrics,
-        &[
-            (Align::Left, &|(name, _): &Metric| one_line(name)),
-            (Align::Point, &|(_, curve)| of(curve.last(), |_, value| number(value))),
-            (Align::Left, &|(_, curve)| of(curve.last(), |step, _| format!("at {step}"))),
-            (Align::Left, &best),
-        ],
-    );
-    let taken: usize = texts.iter().map(|column| column.cells_width() + 2).sum();
+    let table = Columns::of(&detail.metrics)
+        .left("", |(name, _)| one_line(name))
+        .point("", |(_, curve)| last(curve, |_, value| number(value)))
+        .left("", |(_, curve)| last(curve, |step, _| format!("at {step}")))
+        .left("", best);
+    let mut columns = table.end();
+    let taken: usize = columns.iter().map(|column| column.cells_width() + 2).sum();
     let room = room.saturating_sub(taken + 4).min(40);
-    let curve = |(_, curve): &Metric| sparkline(curve, room, look.charset);
-    texts.extend(columns(&detail.metrics, &[(Align::Left, &curve)]));
-    rows(&texts, detail.metrics.len())
+    let curves =
+        Columns::of(&detail.metrics).left("", |(_, curve)| sparkline(curve, room, theme.charset));
+    columns.extend(curves.end());
+    rows(columns, detail.metrics.len())
 }
 
 fn decisions(trial: &Trial, clock: StepUnit) -> Vec<String> {
-    table(
-        &trial.decisions,
-        &[
-            (Align::Left, &|decision| format!("{} {}", clock.as_str(), decision.step)),
-            (Align::Left, &|decision| decision.verdict.word().to_owned()),
-            (Align::Left, &|decision| {
-                decision
-                    .verdict
-                    .reason()
-                    .map_or_else(String::new, |reason| one_line(&reason.to_string()))
-            }),
-        ],
-    )
+    let table = Columns::of(&trial.decisions)
+        .left("", |decision| format!("{} {}", clock.as_str(), decision.step))
+        .left("", |decision| decision.verdict.word())
+        .left("", |decision| {
+            let reason = decision.verdict.reason();
+            reason.map_or_else(String::new, |reason| one_line(&reason.to_string()))
+        });
+    rows(table.end(), trial.decisions.len())
 }
 
 fn attempts(detail: &Detail, now: Timestamp) -> Vec<String> {
-    table(
-        &detail.attempts,
-        &[
-            (Align::Right, &|attempt| attempt.attempt.to_string()),
-            (Align::Left, &|attempt| attempt.slot.device.to_string()),
-            (Align::Right, &|attempt| spent(attempt, &detail.trial, now)),
-            (Align::Left, &|attempt| attempt_end(attempt.end.as_ref()).to_owned()),
-            (Align::Left, &|attempt| attempt.reason.as_deref().map_or_else(String::new, one_line)),
-        ],
-    )
+    let table = Columns::of(&detail.attempts)
+        .right("", |attempt| attempt.attempt.to_string())
+        .left("", |attempt| attempt.slot.device.to_string())
+        .right("", |attempt| spent(attempt, &detail.trial, now))
+        .left("", |attempt| attempt_end(attempt.end.as_ref()))
+        .left("", |attempt| attempt.reason.as_deref().map_or_else(String::new, one_line));
+    rows(table.end(), detail.attempts.len())
 }
 
 fn spent(attempt: &Attempt, trial: &Trial, now: Timestamp) -> String {
@@ -170,11 +141,8 @@ fn spent(attempt: &Attempt, trial: &Trial, now: Timestamp) -> String {
 }
 
 fn checkpoints(trial: &Trial, clock: StepUnit) -> Vec<String> {
-    table(
-        &trial.checkpoints,
-        &[
-            (Align::Left, &|checkpoint| format!("{} {}", clock.as_str(), checkpoint.step)),
-            (Align::Left, &|checkpoint| one_line(&checkpoint.path.display().to_string())),
-        ],
-    )
+    let table = Columns::of(&trial.checkpoints)
+        .left("", |checkpoint| format!("{} {}", clock.as_str(), checkpoint.step))
+        .left("", |checkpoint| one_line(&checkpoint.path.display().to_string()));
+    rows(table.end(), trial.checkpoints.len())
 }

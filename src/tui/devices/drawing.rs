@@ -7,122 +7,119 @@ use ratatui::text::{Line, Span};
 
 use super::{DeviceLoad, DevicesData, OccupiedSlot, gpu, utilisation};
 use crate::report::sparkline::sparkline;
-use crate::report::wording::{bytes, count, number, one_line, rough_duration, shorten, width};
-use crate::runner::monitor::{Gpu, Machine, Memory, gibibytes};
+use crate::report::wording::{bytes, count, number, one_line, rough_duration, width};
+use crate::runner::monitor::{Gpu, Machine, Memory, Processor, gibibytes};
 use crate::study::device::Device;
 use crate::study::trial::TrialState;
-use crate::tui::look::Look;
+use crate::tui::theme::{Theme, wrapped};
 
-/// Draws the devices, scrolled down by `scroll` lines.
-pub fn draw(buffer: &mut Buffer, area: Rect, data: &DevicesData, scroll: u16, look: Look) {
+/// Draws the devices, scrolled down by `scroll` lines, or by as many as there are to scroll by; how
+/// many those are.
+pub fn draw(
+    buffer: &mut Buffer,
+    area: Rect,
+    data: &DevicesData,
+    scroll: usize,
+    theme: Theme,
+) -> usize {
     let area = area.intersection(buffer.area);
-    let lines = lines(data, usize::from(area.width), look);
-    let first = usize::from(scroll).min(lines.len().saturating_sub(usize::from(area.height)));
+    let lines = lines(data, usize::from(area.width), theme);
+    let first = scroll.min(lines.len().saturating_sub(usize::from(area.height)));
     for (y, line) in (area.top()..area.bottom()).zip(lines.into_iter().skip(first)) {
         let mut x = area.x;
         for Span { content, style } in line {
             let room = usize::from(area.right().saturating_sub(x));
-            let text = shorten(&content, room, look.charset.cut());
+            let text = theme.shorten(&content, room);
             (x, _) = buffer.set_stringn(x, y, &text, room, style);
         }
     }
+    first
 }
 
 /// Columns of a bar.
 const BAR: usize = 20;
 
-fn lines(data: &DevicesData, room: usize, look: Look) -> Vec<Line<'static>> {
+fn lines(data: &DevicesData, room: usize, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for load in &data.devices {
-        lines.push(title(load, data, room, look));
-        lines.extend(gauges(load, &data.machine, room, look));
-        lines.extend(load.shared.iter().flat_map(|shared| wrapped(&one_line(shared), room, look)));
-        lines.extend(load.occupied.iter().map(|slot| slot_line(slot, data.clock, look)));
-        lines.extend(throughput_line(load, data.clock, look));
+        lines.push(title(load, data, room, theme));
+        lines.extend(gauges(load, &data.machine, room, theme));
+        let shared = load.shared.iter();
+        let shared = shared.map(|why| Line::styled(format!("   {}", one_line(why)), theme.dim()));
+        lines.extend(wrapped(shared.collect(), room));
+        lines.extend(load.occupied.iter().map(|slot| slot_line(slot, data.clock, theme)));
+        lines.extend(throughput_line(load, data.clock, theme));
         lines.push(Line::default());
     }
     match &data.machine.gpus {
         Err(why) => {
-            lines.extend(explained(" no NVIDIA GPU is listed:", &why.to_string(), room, look))
+            lines.extend(explained(" no NVIDIA GPU is listed:", &why.to_string(), room, theme))
         }
         Ok(gpus) => lines.extend(
-            gpus.iter().filter(|gpu| gpu.cuda.is_none()).flat_map(|gpu| hidden(gpu, room, look)),
+            gpus.iter().filter(|gpu| gpu.cuda.is_none()).flat_map(|gpu| hidden(gpu, room, theme)),
         ),
     }
     lines
 }
 
-/// A sentence below a device, on as many lines as it takes.
-fn wrapped(text: &str, room: usize, look: Look) -> Vec<Line<'static>> {
-    let mut lines: Vec<String> = vec!["  ".to_owned()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(last) if width(last) + 1 + width(word) <= room => last.extend([" ", word]),
-            _ => lines.push(format!("     {word}")),
-        }
-    }
-    lines.into_iter().map(|line| Span::styled(line, look.dim()).into()).collect()
-}
-
 /// What is the case, and why: on two lines where one is too short.
-fn explained(what: &str, why: &str, room: usize, look: Look) -> Vec<Line<'static>> {
+fn explained(what: &str, why: &str, room: usize, theme: Theme) -> Vec<Line<'static>> {
     if width(what) + 1 + width(why) <= room {
-        return vec![Span::styled(format!("{what} {why}"), look.dim()).into()];
+        return vec![Span::styled(format!("{what} {why}"), theme.dim()).into()];
     }
-    [what.to_owned(), format!("   {why}")].map(|line| Span::styled(line, look.dim()).into()).into()
+    [what.to_owned(), format!("   {why}")].map(|line| Span::styled(line, theme.dim()).into()).into()
 }
 
-fn hidden(gpu: &Gpu, room: usize, look: Look) -> Vec<Line<'static>> {
+fn hidden(gpu: &Gpu, room: usize, theme: Theme) -> Vec<Line<'static>> {
     let name = if gpu.name.is_empty() { "NVIDIA GPU" } else { &gpu.name };
     explained(
         &format!(" GPU {} {}:", gpu.index, one_line(name)),
         gpu.trouble.as_deref().unwrap_or("hidden"),
         room,
-        look,
+        theme,
     )
 }
 
-fn title(load: &DeviceLoad, data: &DevicesData, room: usize, look: Look) -> Line<'static> {
+fn title(load: &DeviceLoad, data: &DevicesData, room: usize, theme: Theme) -> Line<'static> {
     let what = match (&load.device, gpu(&load.device, &data.machine)) {
-        (Device::Cpu, _) => format!(
-            "{}, {}",
-            data.machine.processor.name,
-            count(data.machine.processor.cores as u64, "core")
-        ),
+        (Device::Cpu, _) => {
+            let Processor { name, cores, .. } = &data.machine.processor;
+            format!("{name}, {}", count(*cores as u64, "core"))
+        }
         (_, Some(gpu)) => one_line(&gpu.name),
         (Device::Cuda(_), None) => "not seen by the driver now".to_owned(),
         (Device::Wgpu(_), _) => "a GPU, through Vulkan or Metal".to_owned(),
         (Device::Ndarray, _) => "the processor, through a second backend".to_owned(),
         (Device::Sim(_), _) => "simulated".to_owned(),
     };
-    let right = match (load.occupied.len(), load.paused) {
-        (0, false) => "idle ".to_owned(),
-        (0, true) => "paused ".to_owned(),
-        (occupied, false) => format!("{} ", count(occupied as u64, "trial")),
-        (occupied, true) => format!("pausing, {} to leave ", count(occupied as u64, "trial")),
+    let trials = count(load.occupied.len() as u64, "trial");
+    let right = match (load.occupied.is_empty(), load.paused) {
+        (true, false) => "idle ".to_owned(),
+        (true, true) => "paused ".to_owned(),
+        (false, false) => format!("{trials} "),
+        (false, true) => format!("pausing, {trials} to leave "),
     };
     let name = format!(" {}  ", load.device);
-    let what = shorten(
+    let what = theme.shorten(
         what.trim_start_matches(", "),
         room.saturating_sub(width(&name) + width(&right) + 1),
-        look.charset.cut(),
     );
     let gap = room.saturating_sub(width(&name) + width(&what) + width(&right));
     let right_style = if load.paused {
-        look.trial_state(TrialState::Paused).patch(look.strong())
+        theme.trial_state(TrialState::Paused).patch(theme.strong())
     } else if load.occupied.is_empty() {
-        look.dim()
+        theme.dim()
     } else {
-        look.trial_state(TrialState::Running)
+        theme.trial_state(TrialState::Running)
     };
     Line::from(vec![
-        Span::styled(name, look.strong()),
+        Span::styled(name, theme.strong()),
         Span::raw(what + &" ".repeat(gap)),
         Span::styled(right, right_style),
     ])
 }
 
-fn gauges(load: &DeviceLoad, machine: &Machine, room: usize, look: Look) -> Vec<Line<'static>> {
+fn gauges(load: &DeviceLoad, machine: &Machine, room: usize, theme: Theme) -> Vec<Line<'static>> {
     let gpu = gpu(&load.device, machine);
     let memory = match load.device {
         Device::Cpu => Some(machine.processor.memory).filter(|memory| memory.total > 0),
@@ -130,33 +127,29 @@ fn gauges(load: &DeviceLoad, machine: &Machine, room: usize, look: Look) -> Vec<
     };
     let mut parts: Vec<Line<'static>> = Vec::new();
     if let Some(busy) = utilisation(&load.device, machine) {
-        let mut line = bar("busy  ", busy, look);
+        let mut line = bar("busy  ", busy, theme);
         line.push_span(format!(" {:3.0} %", busy * 100.0));
         let curve: Vec<(u64, f64)> = (0..).zip(load.busy.iter().copied()).collect();
         if curve.len() > 1 {
-            let curve = sparkline(&curve, 24, look.charset);
-            line.push_span(Span::styled(format!("  {curve}"), look.dim()));
+            let curve = sparkline(&curve, 24, theme.charset);
+            line.push_span(Span::styled(format!("  {curve}"), theme.dim()));
         }
         parts.push(line);
     }
     if let Some(Memory { used, total }) = memory {
         let (used, total) = (gibibytes(used), gibibytes(total));
-        let mut line = bar("memory", used / total.max(f64::MIN_POSITIVE), look);
+        let mut line = bar("memory", used / total.max(f64::MIN_POSITIVE), theme);
         line.push_span(format!(" {used:.1} of {total:.1} GiB"));
         parts.push(line);
     }
     if let Some(gpu) = gpu {
         let heat = gpu.temperature.map(|degrees| format!("{degrees} °C"));
-        let power = gpu.power.map(|watts| {
-            gpu.power_limit.map_or_else(
-                || format!("{watts:.0} W"),
-                |limit| format!("{watts:.0} of {limit:.0} W"),
-            )
-        });
+        let limit = gpu.power_limit.map_or_else(String::new, |limit| format!(" of {limit:.0}"));
+        let power = gpu.power.map(|watts| format!("{watts:.0}{limit} W"));
         let said: Vec<String> = heat.into_iter().chain(power).chain(gpu.trouble.clone()).collect();
         if !said.is_empty() {
-            let style = if gpu.trouble.is_some() { look.warning() } else { Style::new() };
-            let said = said.join(look.either(" · ", ", "));
+            let style = if gpu.trouble.is_some() { theme.warning() } else { Style::new() };
+            let said = said.join(theme.either(" · ", ", "));
             parts.push(Span::styled(format!("   {said}"), style).into());
         }
     }
@@ -171,7 +164,7 @@ fn gauges(load: &DeviceLoad, machine: &Machine, room: usize, look: Look) -> Vec<
     lines
 }
 
-fn bar(name: &str, share: f64, look: Look) -> Line<'static> {
+fn bar(name: &str, share: f64, theme: Theme) -> Line<'static> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -179,15 +172,15 @@ fn bar(name: &str, share: f64, look: Look) -> Line<'static> {
         reason = "a share of a few columns"
     )]
     let full = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
-    let style = if share > 0.9 { look.warning() } else { look.good() };
+    let style = if share > 0.9 { theme.warning() } else { theme.good() };
     Line::from(vec![
-        Span::styled(format!("   {name} "), look.dim()),
-        Span::styled(look.either("━", "#").repeat(full), style),
-        Span::styled(look.either("─", "-").repeat(BAR - full), look.dim()),
+        Span::styled(format!("   {name} "), theme.dim()),
+        Span::styled(theme.either("━", "#").repeat(full), style),
+        Span::styled(theme.either("─", "-").repeat(BAR - full), theme.dim()),
     ])
 }
 
-fn slot_line(slot: &OccupiedSlot, clock: &str, look: Look) -> Line<'static> {
+fn slot_line(slot: &OccupiedSlot, clock: &str, theme: Theme) -> Line<'static> {
     let step =
         slot.step.map_or_else(|| "no report yet".to_owned(), |step| format!("{clock} {step}"));
     let tree = slot.tree.map_or_else(String::new, |tree| {
@@ -195,13 +188,13 @@ fn slot_line(slot: &OccupiedSlot, clock: &str, look: Look) -> Line<'static> {
         format!("  {cores}{}", bytes(tree.memory))
     });
     Line::from(vec![
-        Span::styled(format!("   slot {:<3}", slot.slot), look.dim()),
-        Span::styled(format!("trial {:<6}", slot.trial), look.trial_state(TrialState::Running)),
+        Span::styled(format!("   slot {:<3}", slot.slot), theme.dim()),
+        Span::styled(format!("trial {:<6}", slot.trial), theme.trial_state(TrialState::Running)),
         Span::raw(format!("{step:<14}  {:>12}{tree}", rough_duration(slot.running))),
     ])
 }
 
-fn throughput_line(load: &DeviceLoad, clock: &str, look: Look) -> Option<Line<'static>> {
+fn throughput_line(load: &DeviceLoad, clock: &str, theme: Theme) -> Option<Line<'static>> {
     let throughput = load.throughput?;
     let steps = if throughput.steps_per_second < 0.1 {
         format!("{} {clock}s/min", rounded(throughput.steps_per_second * 60.0))
@@ -209,8 +202,8 @@ fn throughput_line(load: &DeviceLoad, clock: &str, look: Look) -> Option<Line<'s
         format!("{} {clock}s/s", rounded(throughput.steps_per_second))
     };
     let steps = steps.replace("sampless", "samples");
-    let (trials, comma) = (rounded(throughput.trials_per_hour), look.either(" · ", ", "));
-    Some(Span::styled(format!("   {trials} trials/h{comma}{steps}"), look.dim()).into())
+    let (trials, comma) = (rounded(throughput.trials_per_hour), theme.either(" · ", ", "));
+    Some(Span::styled(format!("   {trials} trials/h{comma}{steps}"), theme.dim()).into())
 }
 
 /// Three significant digits are enough for a throughput.

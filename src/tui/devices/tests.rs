@@ -2,16 +2,13 @@
 
 use super::*;
 use crate::runner::monitor::{Memory, NoGpus, Processor};
-use crate::tui::look::Look;
-use crate::tui::search::{
-    self,
-    tests::{COLOURS, PLAIN},
-};
+use crate::tui::tests::{self, COLOURS, PLAIN, at_every_size};
+use crate::tui::theme::Theme;
 
 const GIB: u64 = 1 << 30;
 
-fn drawn(data: &DevicesData, size: (u16, u16), look: Look) -> String {
-    search::tests::drawn(size, |buffer, area| draw(buffer, area, data, 0, look))
+fn drawn(data: &DevicesData, size: (u16, u16), theme: Theme) -> String {
+    tests::drawn(size, |buffer, area| draw(buffer, area, data, 0, theme))
 }
 
 /// A device on which nothing runs.
@@ -88,26 +85,6 @@ fn busy() -> DevicesData {
     }
 }
 
-#[test]
-fn devices_with_their_trials() {
-    insta::assert_snapshot!(drawn(&busy(), (120, 20), COLOURS));
-}
-
-#[test]
-fn devices_at_the_sizes_of_terminals() {
-    for (width, height) in [(80, 24), (120, 40), (200, 60)] {
-        insta::assert_snapshot!(
-            format!("devices_{width}x{height}"),
-            drawn(&busy(), (width, height), COLOURS)
-        );
-    }
-}
-
-#[test]
-fn devices_on_a_small_terminal_in_ascii() {
-    insta::assert_snapshot!(drawn(&busy(), (60, 20), PLAIN));
-}
-
 /// A laptop with a study's only trial on it.
 fn one_trial() -> DevicesData {
     let tree = TreeLoad { cores: Some(0.98), memory: GIB / 3, processes: 1 };
@@ -122,22 +99,23 @@ fn one_trial() -> DevicesData {
 }
 
 #[test]
-fn devices_with_a_single_trial() {
-    insta::assert_snapshot!("one_trial_80x24", drawn(&one_trial(), (80, 24), COLOURS));
-    insta::assert_snapshot!("one_trial_200x60", drawn(&one_trial(), (200, 60), COLOURS));
-}
-
-#[test]
-fn devices_of_a_study_that_was_never_run() {
-    let empty = laptop(idle(Device::Cpu, vec![0.42]));
-    insta::assert_snapshot!("empty_80x24", drawn(&empty, (80, 24), COLOURS));
-    insta::assert_snapshot!("empty_120x40", drawn(&empty, (120, 40), COLOURS));
-}
-
-#[test]
-fn a_machine_without_a_gpu_says_so() {
-    let data = DevicesData { clock: "step", ..laptop(idle(Device::Cpu, Vec::new())) };
-    insta::assert_snapshot!(drawn(&data, (80, 10), COLOURS));
+fn devices_on_terminals_of_several_kinds() {
+    let empty = || laptop(idle(Device::Cpu, vec![0.42]));
+    let no_gpu = DevicesData { clock: "step", ..laptop(idle(Device::Cpu, Vec::new())) };
+    for (name, data, size, theme) in [
+        ("devices_with_their_trials", busy(), (120, 20), COLOURS),
+        ("devices_80x24", busy(), (80, 24), COLOURS),
+        ("devices_120x40", busy(), (120, 40), COLOURS),
+        ("devices_200x60", busy(), (200, 60), COLOURS),
+        ("devices_on_a_small_terminal_in_ascii", busy(), (60, 20), PLAIN),
+        ("one_trial_80x24", one_trial(), (80, 24), COLOURS),
+        ("one_trial_200x60", one_trial(), (200, 60), COLOURS),
+        ("empty_80x24", empty(), (80, 24), COLOURS),
+        ("empty_120x40", empty(), (120, 40), COLOURS),
+        ("a_machine_without_a_gpu_says_so", no_gpu, (80, 10), COLOURS),
+    ] {
+        insta::assert_snapshot!(name, drawn(&data, size, theme));
+    }
 }
 
 #[test]
@@ -150,9 +128,5 @@ fn a_paused_device_says_so_and_who_has_to_leave_it() {
 #[test]
 fn no_size_makes_drawing_panic() {
     let data = busy();
-    for width in 0..50 {
-        for height in 0..12 {
-            drawn(&data, (width, height), COLOURS);
-        }
-    }
+    at_every_size(0..50, 0..12, |buffer, area| draw(buffer, area, &data, 0, COLOURS));
 }

@@ -12,8 +12,8 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
 use crate::tui::columns::ColumnKey;
 use crate::tui::detail;
-use crate::tui::look::Look;
 use crate::tui::state::State;
+use crate::tui::theme::Theme;
 
 /// A column with the width it is drawn at.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,7 @@ pub(super) struct Columns {
 pub(super) struct ColumnLayout<'a> {
     pub state: &'a State,
     pub now: Timestamp,
-    pub look: Look,
+    pub theme: Theme,
     pub room: usize,
 }
 
@@ -52,15 +52,11 @@ impl ColumnLayout<'_> {
         let mut pinned = self.pinned(&mut keys);
         // Some of each parameter comes before these.
         for expendable in [ColumnKey::Time, ColumnKey::Curve, ColumnKey::Rank, ColumnKey::Step] {
-            let others = |key: &&ColumnKey| !matches!(key, ColumnKey::Param(_));
-            let taken: usize = keys
-                .iter()
-                .filter(others)
-                .filter(|key| !self.is_text(key))
-                .map(|key| self.place(key, WIDEST).width + GAP)
-                .sum();
+            let others =
+                keys.iter().filter(|key| !matches!(key, ColumnKey::Param(_)) && !self.is_text(key));
+            let taken: usize = others.map(|key| self.place(key, WIDEST).width + GAP).sum();
             if self.left_of(&pinned).saturating_sub(taken) < NARROWEST_TEXT
-                && !self.state.choices.insists_on(&expendable)
+                && !self.state.settings.insists_on(&expendable)
             {
                 keys.retain(|key| *key != expendable);
                 pinned.retain(|placed| {
@@ -79,17 +75,17 @@ impl ColumnLayout<'_> {
         } else {
             let cut: Vec<PlacedColumn> =
                 keys.iter().map(|key| self.place(key, NARROWEST_TITLE)).collect();
-            let params = keys.iter().filter(|key| matches!(key, ColumnKey::Param(_))).count();
-            let mut fitted = as_many_as_fit(&cut, self.state.columns_left, room, self.look);
+            let params = |placed: &[PlacedColumn]| {
+                let is_param =
+                    |placed: &&PlacedColumn| matches!(placed.key, Some(ColumnKey::Param(_)));
+                placed.iter().filter(is_param).count()
+            };
+            let mut fitted = as_many_as_fit(&cut, self.state.columns_left, room, self.theme);
             widen(&mut fitted.0, &full, room);
-            let fitting_params = fitted
-                .0
-                .iter()
-                .filter(|placed| matches!(placed.key, Some(ColumnKey::Param(_))))
-                .count();
+            let is_unscrolled = self.state.columns_left == 0;
             match self.param_list(room) {
                 // One or two of many say less than a list of all.
-                Some(list) if fitting_params <= 1 && params > 1 && self.state.columns_left == 0 => {
+                Some(list) if is_unscrolled && params(&fitted.0) <= 1 && params(&cut) > 1 => {
                     pinned.push(list)
                 }
                 _ => {
@@ -135,30 +131,28 @@ impl ColumnLayout<'_> {
                     && !self.state.reverse
                     && self.state.filter.is_all()
             }
-            ColumnKey::Time => self.room >= 100 || self.state.choices.insists_on(key),
+            ColumnKey::Time => self.room >= 100 || self.state.settings.insists_on(key),
             ColumnKey::Tags | ColumnKey::Note | ColumnKey::Reason => {
                 self.trials().iter().any(|trial| !self.text(key, trial).is_empty())
             }
             _ => true,
         };
         let all = ColumnKey::all(self.spec(), &self.state.seen.metrics);
-        all.into_iter().filter(|key| self.state.choices.shows(key) && says_something(key)).collect()
+        all.into_iter()
+            .filter(|key| self.state.settings.shows(key) && says_something(key))
+            .collect()
     }
 
     /// What does not scroll: what a trial is known by, and what is sorted by; taken out of `keys`.
     fn pinned(&self, keys: &mut Vec<ColumnKey>) -> Vec<PlacedColumn> {
         let sorted = ColumnKey::of(&self.state.sort);
-        let mut pinned = Vec::new();
-        for key in [ColumnKey::Rank, ColumnKey::Trial, ColumnKey::State, ColumnKey::Value] {
-            if keys.contains(&key) {
-                pinned.push(key);
-            }
-        }
+        let first = [ColumnKey::Rank, ColumnKey::Trial, ColumnKey::State, ColumnKey::Value];
+        let mut pinned: Vec<ColumnKey> =
+            first.into_iter().filter(|key| keys.contains(key)).collect();
         // On a small screen what is sorted by takes the place of what would not fit; on a large one
         // columns stay where they are.
-        let all_fit = needs(&keys.iter().map(|key| self.place(key, WIDEST)).collect::<Vec<_>>())
-            + GAP
-            <= self.room;
+        let all = keys.iter().map(|key| self.place(key, WIDEST)).collect::<Vec<_>>();
+        let all_fit = needs(&all) + GAP <= self.room;
         if !(pinned.contains(&sorted) || all_fit && keys.contains(&sorted)) {
             pinned.push(sorted);
         }
@@ -193,14 +187,12 @@ impl ColumnLayout<'_> {
 
     /// Whether the numbers grow or shrink downwards.
     fn arrow(&self) -> &'static str {
-        let grows = match self.state.sort {
-            SortKey::Value => self.spec().direction() == Direction::Minimize,
-            _ => true,
-        };
-        if grows != self.state.reverse {
-            self.look.either("▲", "^")
+        let is_maximised = self.spec().direction() == Direction::Maximize;
+        let falls = self.state.sort == SortKey::Value && is_maximised;
+        if falls == self.state.reverse {
+            self.theme.either("▲", "^")
         } else {
-            self.look.either("▼", "v")
+            self.theme.either("▼", "v")
         }
     }
 
@@ -232,7 +224,7 @@ impl ColumnLayout<'_> {
             ColumnKey::Value => value_cell(trial),
             ColumnKey::Step => trial.last().map_or_else(String::new, |(step, _)| step.to_string()),
             ColumnKey::Curve => {
-                sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.look.charset)
+                sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.theme.charset)
             }
             ColumnKey::Time => {
                 detail::time_spent(trial, self.now).map_or_else(String::new, rough_duration)
@@ -260,11 +252,8 @@ impl ColumnLayout<'_> {
             self.trials().iter().map(|trial| param_pairs(trial, self.spec())).collect();
         let column = Column::new("parameters", Align::Left, cells);
         let width = column.width().min(left);
-        (width >= NARROWEST_TEXT.min(column.width())).then_some(PlacedColumn {
-            key: None,
-            column,
-            width,
-        })
+        let is_enough = width >= NARROWEST_TEXT.min(column.width());
+        is_enough.then_some(PlacedColumn { key: None, column, width })
     }
 }
 
@@ -279,7 +268,7 @@ fn as_many_as_fit(
     columns: &[PlacedColumn],
     scrolled: usize,
     room: usize,
-    look: Look,
+    theme: Theme,
 ) -> (Vec<PlacedColumn>, usize) {
     let more = |text: String| {
         let column = Column::new(text, Align::Left, Vec::new());
@@ -290,11 +279,11 @@ fn as_many_as_fit(
     while left > 0 && needs(&columns[left - 1..]) + GAP + 3 <= room {
         left -= 1;
     }
-    let before = (left > 0).then(|| more(format!("{}{left}", look.either("‹", "<"))));
+    let before = (left > 0).then(|| more(format!("{}{left}", theme.either("‹", "<"))));
     let mut fitting = columns.len();
     loop {
         let hidden = columns.len() - fitting;
-        let after = (hidden > 0).then(|| more(format!("{hidden}{}", look.either("›", ">"))));
+        let after = (hidden > 0).then(|| more(format!("{hidden}{}", theme.either("›", ">"))));
         let placed: Vec<PlacedColumn> =
             before.iter().chain(&columns[left..fitting]).chain(&after).cloned().collect();
         if needs(&placed) <= room {
@@ -302,13 +291,9 @@ fn as_many_as_fit(
         }
         if fitting <= left + 1 {
             // Not even one: a part of it is better than nothing.
-            let part = columns[left..].first().filter(|_| room >= NARROWEST_TITLE).cloned();
-            return (
-                part.into_iter()
-                    .map(|placed| PlacedColumn { width: placed.width.min(room), ..placed })
-                    .collect(),
-                left,
-            );
+            let part = columns.get(left).filter(|_| room >= NARROWEST_TITLE).cloned();
+            let part = part.map(|part| PlacedColumn { width: part.width.min(room), ..part });
+            return (part.into_iter().collect(), left);
         }
         fitting -= 1;
     }

@@ -2,47 +2,36 @@
 //! over time.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Direction, Layout, Rect};
 
 use super::SearchData;
 use crate::report::wording::one_line;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
-use crate::tui::look::Look;
+use crate::tui::theme::Theme;
 
 /// With so much room both charts are shown: beside each other, or one above the other.
 const BOTH_ACROSS: u16 = 110;
 const BOTH_DOWN: u16 = 24;
 
-pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, look: Look) {
-    let gap = Constraint::Length(1);
-    if area.width >= BOTH_ACROSS {
-        let [left, _, right] =
-            Layout::horizontal([Constraint::Fill(1), gap, Constraint::Fill(1)]).areas(area);
-        over_trials(data).draw(buffer, left, look);
-        over_time(data).draw(buffer, right, look);
-    } else if area.height >= BOTH_DOWN {
-        let [above, _, below] =
-            Layout::vertical([Constraint::Fill(1), gap, Constraint::Fill(1)]).areas(area);
-        over_trials(data).draw(buffer, above, look);
-        over_time(data).draw(buffer, below, look);
-    } else {
-        over_trials(data).draw(buffer, area, look);
-    }
+pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, theme: Theme) {
+    let direction = match (area.width, area.height) {
+        (BOTH_ACROSS.., _) => Direction::Horizontal,
+        (_, BOTH_DOWN..) => Direction::Vertical,
+        _ => return over_trials(data).draw(buffer, area, theme),
+    };
+    let parts = [Constraint::Fill(1), Constraint::Length(1), Constraint::Fill(1)];
+    let [first, _, second] = Layout::new(direction, parts).areas(area);
+    over_trials(data).draw(buffer, first, theme);
+    over_time(data).draw(buffer, second, theme);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a trial's number on an axis")]
 fn over_trials(data: &SearchData) -> Chart<'static> {
     let last = data.dots.len().max(1) as f64 - 1.0;
-    chart(
-        data,
-        Axis { ends: Some((0.0, last.max(1.0))), ..Axis::whole() },
-        "trial",
-        last,
-        &data.better_by_number,
-        &|number| Some(number as f64),
-    )
+    let x = Axis { ends: Some((0.0, last.max(1.0))), ..Axis::whole() };
+    chart(data, x, "trial", last, &data.better_by_number, &|number| Some(number as f64))
 }
 
 fn over_time(data: &SearchData) -> Chart<'static> {
@@ -82,11 +71,8 @@ fn chart(
     let star = best.last().copied();
     // The line continues to the last trial.
     best.extend(star.map(|(_, value)| (last, value)));
-    let named = |name: &str, mark, tone, points: Vec<(f64, f64)>| Series {
-        name: if points.is_empty() { String::new() } else { name.to_owned() },
-        points: points.into(),
-        mark,
-        tone,
+    let named = |name: &str, mark, tone, points: Vec<(f64, f64)>| {
+        Series::new(if points.is_empty() { "" } else { name }, mark, tone, points)
     };
     Chart {
         title: data.titled(format!("{} by {by}", one_line(&data.spec.objective().metric))),

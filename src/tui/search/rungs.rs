@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 
 use super::SearchData;
 use crate::pruners::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
-use crate::report::table::{Align, Column};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::{number, one_line};
 use crate::study::decision::Decision;
 use crate::study::metric::Score;
 use crate::study::trial::{Trial, TrialState};
-use crate::tui::look::Look;
+use crate::tui::theme::Theme;
 
 /// What a decision meant for a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,123 +142,91 @@ fn best_of(data: &SearchData, rung: &Rung) -> Option<f64> {
         .min_by_key(|value| Score::new(data.direction(), *value))
 }
 
-pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, look: Look) {
-    let pruner = one_line(&data.spec.pruner.name);
-    if data.spec.pruner.name == "none" {
-        let text = "this study stops no trial early: it has no `[pruner]`";
-        return look.say_in(buffer, area, text);
-    }
-    let rungs = rungs(data);
-    if rungs.is_empty() {
-        return look.say_in(buffer, area, &format!("`{pruner}` has decided nothing yet"));
-    }
-    let cells = |cell: &dyn Fn(&Rung) -> String| rungs.iter().map(cell).collect::<Vec<_>>();
-    let counted = |count: u64| count.to_string();
-    let value = |value: Option<f64>| value.map_or_else(String::new, number);
-    let metric = one_line(&data.spec.objective().metric);
-    let all = [
-        Column::new(data.spec.step.as_str(), Align::Right, cells(&|rung| rung.step.to_string())),
-        Column::new("reached", Align::Right, cells(&|rung| counted(rung.reached()))),
-        Column::new("continued", Align::Right, cells(&|rung| counted(rung.went_on))),
-        Column::new("wait", Align::Right, cells(&|rung| counted(rung.waits))),
-        Column::new("stopped", Align::Right, cells(&|rung| counted(rung.stopped))),
-        Column::new("cut-off", Align::Point, cells(&|rung| value(cut_off(data, rung)))),
-        Column::new("best", Align::Point, cells(&|rung| value(best_of(data, rung)))),
-    ];
-    let waits = rungs.iter().any(|rung| rung.waits > 0);
-    let cuts = rungs.iter().any(|rung| cut_off(data, rung).is_some());
-    let columns: Vec<&Column> = all
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| (*index != 3 || waits) && (*index != 5 || cuts))
-        .map(|(_, column)| column)
-        .collect();
-    let mut put = Pen { buffer, area, look };
-    // Decisions of a large study are read part by part.
-    let part = if data.is_complete() {
-        String::new()
-    } else {
-        format!(" (the first {} trials)", data.decisions_of)
-    };
-    put.text(
-        1,
-        0,
-        &format!("{pruner}: what became of trials at each step, by {metric}{part}"),
-        look.strong(),
-    );
-    let mut at = 1;
-    for column in columns {
-        let width = u16::try_from(column.width()).unwrap_or(u16::MAX);
-        put.text(at, 1, &column.title(column.width(), look.charset.cut()), look.dim());
-        for (row, index) in put.rows(scroll, rungs.len()) {
-            put.text(
-                at,
-                row,
-                &column.cell(index, column.width(), look.charset.cut()),
-                Style::new(),
-            );
-        }
-        at = at.saturating_add(width + 2);
-    }
-    let most = rungs.iter().map(Rung::reached).max().unwrap_or(1).max(1);
-    for (row, index) in put.rows(scroll, rungs.len()) {
-        put.bar(at, row, &rungs[index], most);
-    }
-}
-
-/// Where and how the table is drawn.
-struct Pen<'a> {
-    buffer: &'a mut Buffer,
+pub fn draw(
+    buffer: &mut Buffer,
     area: Rect,
-    look: Look,
+    data: &SearchData,
+    scroll: usize,
+    theme: Theme,
+) -> usize {
+    let (rungs, pruner) = (rungs(data), one_line(&data.spec.pruner.name));
+    let nothing = match rungs.is_empty() {
+        _ if pruner == "none" => "this study stops no trial early: it has no `[pruner]`",
+        true => &format!("`{pruner}` has decided nothing yet"),
+        false => "",
+    };
+    if !nothing.is_empty() {
+        theme.say_in(buffer, area, nothing);
+        return 0;
+    }
+    let columns = columns(data, &rungs);
+    // Decisions of a large study are read part by part.
+    let part = match data.is_complete() {
+        true => String::new(),
+        false => format!(" (the first {} trials)", data.decisions_of),
+    };
+    let metric = one_line(&data.spec.objective().metric);
+    let heading = format!(" {pruner}: what became of trials at each step, by {metric}{part}");
+    let cut = theme.charset.cut();
+    let row = |cell: &dyn Fn(&Column) -> String| {
+        columns.iter().map(|column| format!(" {} ", cell(column))).collect::<String>()
+    };
+    let titles = row(&|column| column.title(column.width(), cut));
+    let mut lines = vec![Line::styled(heading, theme.strong()), Line::styled(titles, theme.dim())];
+    let most = rungs.iter().map(Rung::reached).max().unwrap_or(1).max(1);
+    let visible = usize::from(area.height.saturating_sub(2));
+    let scroll = scroll.min(rungs.len().saturating_sub(visible));
+    for (index, rung) in rungs.iter().enumerate().skip(scroll).take(visible) {
+        let mut line = Line::raw(row(&|column| column.cell(index, column.width(), cut)) + " ");
+        line.extend(bar(
+            rung,
+            most,
+            usize::from(area.width).saturating_sub(line.width() + 1),
+            theme,
+        ));
+        lines.push(line);
+    }
+    for (y, line) in (area.top()..area.bottom()).zip(&lines) {
+        buffer.set_line(area.x, y, line, area.width);
+    }
+    scroll
 }
 
-impl Pen<'_> {
-    /// Lines of the area and the rungs that they show.
-    fn rows(&self, scroll: u16, count: usize) -> Vec<(u16, usize)> {
-        let room = usize::from(self.area.height.saturating_sub(2));
-        let first = usize::from(scroll).min(count.saturating_sub(room));
-        (2..self.area.height).zip(first..count).collect()
+/// The table without its bars; columns in which every cell is empty are left out.
+fn columns(data: &SearchData, rungs: &[Rung]) -> Vec<Column> {
+    let value = |value: Option<f64>| value.map_or_else(String::new, number);
+    let mut columns = Columns::of(rungs)
+        .right(data.spec.step.as_str(), |rung| rung.step.to_string())
+        .right("reached", |rung| rung.reached().to_string())
+        .right("continued", |rung| rung.went_on.to_string());
+    if rungs.iter().any(|rung| rung.waits > 0) {
+        columns = columns.right("wait", |rung| rung.waits.to_string());
     }
+    columns = columns.right("stopped", |rung| rung.stopped.to_string());
+    if rungs.iter().any(|rung| cut_off(data, rung).is_some()) {
+        columns = columns.point("cut-off", |rung| value(cut_off(data, rung)));
+    }
+    columns.point("best", |rung| value(best_of(data, rung))).end()
+}
 
-    fn text(&mut self, x: u16, y: u16, text: &str, style: Style) {
-        if x < self.area.width && y < self.area.height {
-            self.buffer.set_stringn(
-                self.area.x + x,
-                self.area.y + y,
-                text,
-                usize::from(self.area.width - x),
-                style,
-            );
-        }
+/// How many reached a rung, of the most that reached any; those that continued from it first.
+fn bar(rung: &Rung, most: u64, room: usize, theme: Theme) -> Vec<Span<'static>> {
+    let room = room.min(60);
+    if room < 8 {
+        return Vec::new();
     }
-
-    /// How many reached a rung, of the most that reached any; those that continued from it first.
-    fn bar(&mut self, x: u16, y: u16, rung: &Rung, most: u64) {
-        let room = self.area.width.saturating_sub(x + 1).min(60);
-        if room < 8 {
-            return;
-        }
-        let columns = |count: u64| {
-            u16::try_from((u64::from(room) * count).div_ceil(most)).unwrap_or(room).min(room)
-        };
-        let (went_on, waits, all) =
-            (columns(rung.went_on), columns(rung.went_on + rung.waits), columns(rung.reached()));
-        let (look, full, half) =
-            (self.look, self.look.either("█", "#"), self.look.either("░", "."));
-        let middle = look.either("▒", "=");
-        self.text(x, y, &full.repeat(usize::from(went_on)), look.good());
-        self.text(
-            x + went_on,
-            y,
-            &middle.repeat(usize::from(waits.saturating_sub(went_on))),
-            look.trial_state(TrialState::Paused),
-        );
-        self.text(
-            x + waits.max(went_on),
-            y,
-            &half.repeat(usize::from(all.saturating_sub(waits.max(went_on)))),
-            look.dim(),
-        );
-    }
+    let columns = |count: u64| {
+        usize::try_from((room as u64 * count).div_ceil(most)).unwrap_or(room).min(room)
+    };
+    let went_on = columns(rung.went_on);
+    let waits = columns(rung.went_on + rung.waits).max(went_on);
+    let rest = columns(rung.reached()).saturating_sub(waits);
+    vec![
+        Span::styled(theme.either("█", "#").repeat(went_on), theme.good()),
+        Span::styled(
+            theme.either("▒", "=").repeat(waits - went_on),
+            theme.trial_state(TrialState::Paused),
+        ),
+        Span::styled(theme.either("░", ".").repeat(rest), theme.dim()),
+    ]
 }

@@ -8,7 +8,7 @@ use crate::report::wording::{one_line, param};
 use crate::study::space::{Dimension, Distribution};
 use crate::study::trial::TrialState;
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
-use crate::tui::look::Look;
+use crate::tui::theme::Theme;
 
 /// The least room of one chart.
 const LEAST: (u16, u16) = (26, 8);
@@ -17,16 +17,23 @@ const COMFORTABLE: u16 = 11;
 /// More than this makes no chart better.
 const MOST: (u16, u16) = (100, 30);
 
-pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, look: Look) {
+pub fn draw(
+    buffer: &mut Buffer,
+    area: Rect,
+    data: &SearchData,
+    scroll: usize,
+    theme: Theme,
+) -> usize {
     let dimensions = data.dimensions();
     let count = u16::try_from(dimensions.len()).unwrap_or(u16::MAX);
     if count == 0 {
-        return look.say_in(buffer, area, "this study searches no parameter");
+        theme.say_in(buffer, area, "this study searches no parameter");
+        return 0;
     }
     let (columns, rows) = grid(count, area);
     let (width, height) = (area.width / columns, (area.height / rows).min(MOST.1));
-    let first = usize::from(scroll.min(count.div_ceil(columns).saturating_sub(rows)))
-        * usize::from(columns);
+    let scroll = scroll.min(usize::from(count.div_ceil(columns).saturating_sub(rows)));
+    let first = scroll * usize::from(columns);
     let shown = dimensions.into_iter().skip(first).take(usize::from(columns * rows));
     for (index, (place, dimension)) in (0..).zip(shown) {
         let (column, row) = (index % columns, index / columns);
@@ -36,8 +43,9 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, loo
             width: width.saturating_sub(2).max(1),
             height: height.saturating_sub(1).max(1),
         };
-        slice(data, place, dimension).draw(buffer, cell, look);
+        slice(data, place, dimension).draw(buffer, cell, theme);
     }
+    scroll
 }
 
 /// Columns and rows of charts: as few columns as a comfortable height allows, else the least, so
@@ -67,12 +75,6 @@ fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Chart<'stati
     let best =
         data.best.map(|best| best.index()).filter(|best| !data.places[place][*best].is_nan());
     let best = best.map(|best| (at(best), data.dots[best].value));
-    let series = |mark, tone, points: Vec<(f64, f64)>| Series {
-        name: String::new(),
-        points: points.into(),
-        mark,
-        tone,
-    };
     let importance = data.importances.iter().find(|(name, _)| *name == dimension.name);
     Chart {
         title: match importance {
@@ -82,9 +84,9 @@ fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Chart<'stati
         x: axis(dimension),
         y: Axis::without_outliers(data.best_value().into_iter().collect()),
         series: vec![
-            series(Mark::Dots, Tone::Behind, of(TrialState::Pruned)),
-            series(Mark::Dots, Tone::Compared(0), of(TrialState::Complete)),
-            series(Mark::Star, Tone::Best, best.into_iter().collect()),
+            Series::new("", Mark::Dots, Tone::Behind, of(TrialState::Pruned)),
+            Series::new("", Mark::Dots, Tone::Compared(0), of(TrialState::Complete)),
+            Series::new("", Mark::Star, Tone::Best, best.into_iter().collect()),
         ],
         empty: if data.best.is_some() {
             "in no finished trial"

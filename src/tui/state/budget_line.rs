@@ -1,6 +1,6 @@
 //! What is typed to raise a budget: the words of `hpsearch extend`, and shorter ones.
 
-use crate::config;
+use crate::study::duration;
 use crate::study::spec::Extension;
 
 /// What may be typed.
@@ -45,7 +45,7 @@ fn trials(word: &str) -> Option<u64> {
 }
 
 fn time(word: &str) -> Result<std::time::Duration, String> {
-    config::duration(bare(word))
+    duration::parse(bare(word))
         .map_err(|_| format!("`{word}` is neither a number of trials nor a time like 2h or 90m"))
 }
 

@@ -19,7 +19,7 @@ impl State {
         let item = |key: ColumnKey| Item {
             title: key.title(spec),
             about: key.about(spec),
-            on: if choosing == Choosing::Sort { key == sorted } else { self.choices.shows(&key) },
+            on: if choosing == Choosing::Sort { key == sorted } else { self.settings.shows(&key) },
             key,
         };
         let items = ColumnKey::all(spec, &self.seen.metrics)
@@ -35,7 +35,7 @@ impl State {
             (Picked::Nothing, _) => self.overlay = Some(Overlay::Picker(picker)),
             (Picked::Closed, _) => {}
             (Picked::Column(column), Choosing::Columns) => {
-                self.choices.toggle(&column);
+                self.settings.toggle(&column);
                 self.overlay = Some(Overlay::Picker(picker));
                 return Command::Keep;
             }
@@ -56,7 +56,7 @@ impl State {
         let is_offered = |key: &ColumnKey| {
             key.sort_key().is_some()
                 && *key != ColumnKey::Rank
-                && (self.choices.shows(key) || *key == current)
+                && (self.settings.shows(key) || *key == current)
         };
         let mut columns: Vec<ColumnKey> = ColumnKey::all(self.spec(), &self.seen.metrics)
             .into_iter()
@@ -83,7 +83,7 @@ impl State {
             SortKey::Param(name) => format!("params.{name}"),
             SortKey::Metric(name) => format!("metrics.{name}"),
         };
-        self.choices.sort = Some(if reverse { format!("-{word}") } else { word });
+        self.settings.sort = Some(if reverse { format!("-{word}") } else { word });
         (self.sort, self.reverse) = (sort, reverse);
         self.list.restart();
         self.opened = None;

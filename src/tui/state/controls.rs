@@ -7,7 +7,7 @@ use super::prompt::Purpose;
 use super::{Command, Confirmation, Overlay, RunPhase, State};
 use crate::study::event::{Request, Retried};
 use crate::study::params::Params;
-use crate::study::trial::TrialState;
+use crate::study::trial::{Trial, TrialState};
 use crate::tui::form::Form;
 use crate::tui::keys::Screen;
 use crate::tui::list::Movement;
@@ -95,26 +95,24 @@ impl State {
     }
 
     pub(super) fn pause_trial(&mut self) -> Command {
-        let Some((trial, state, hold)) =
-            self.subject_trial().map(|trial| (trial.number, trial.state, trial.hold))
-        else {
+        let Some(&Trial { number: trial, state, hold, .. }) = self.subject_trial() else {
             return self.note("there is no trial to pause");
         };
         let is_leaving = state == TrialState::Running && hold.is_some();
         match state {
-            TrialState::Queued | TrialState::Running if !is_leaving => self.ask(
-                Request::PauseTrial { trial },
-                format!(
+            TrialState::Queued | TrialState::Running if !is_leaving => {
+                let notice = format!(
                     "asked for trial {trial} to be paused: it saves a checkpoint and leaves; p \
                      again lets it continue"
-                ),
-            ),
-            TrialState::Queued | TrialState::Running | TrialState::Paused => {
+                );
+                self.ask(Request::PauseTrial { trial }, notice)
+            }
+            state if state.is_finished() => {
+                self.note(format!("trial {trial} is {} already", state.as_str()))
+            }
+            _ => {
                 let notice = format!("asked for trial {trial} to continue");
                 self.ask(Request::ResumeTrial { trial }, notice)
-            }
-            TrialState::Complete | TrialState::Pruned | TrialState::Failed => {
-                self.note(format!("trial {trial} is {} already", state.as_str()))
             }
         }
     }
@@ -134,11 +132,11 @@ impl State {
     }
 
     pub(super) fn retry(&mut self) -> Command {
-        match self.subject_trial().map(|trial| (trial.number, trial.state)) {
-            Some((trial, TrialState::Failed)) => self.ask(
-                Request::Retry { trials: Retried::One(trial) },
-                format!("asked for trial {trial} to be tried again"),
-            ),
+        match self.subject_trial() {
+            Some(&Trial { number: trial, state: TrialState::Failed, .. }) => {
+                let notice = format!("asked for trial {trial} to be tried again");
+                self.ask(Request::Retry { trials: Retried::One(trial) }, notice)
+            }
             _ => match self.seen.summary.counts.failed {
                 0 => self.note("no trial has failed"),
                 failed => self.question(Confirmation::RetryFailed(failed)),
@@ -147,28 +145,24 @@ impl State {
     }
 
     pub(super) fn continue_trial(&mut self) -> Command {
-        let instead = match self.subject_trial().map(|trial| (trial.number, trial.state)) {
-            None => "there is no trial to continue".to_owned(),
-            Some((trial, TrialState::Complete | TrialState::Pruned)) => {
-                return self.prompt(Purpose::Continue, Some(trial), "");
-            }
-            Some((trial, TrialState::Failed)) => format!("trial {trial} failed: R tries it again"),
-            Some((trial, TrialState::Paused)) => {
-                format!("trial {trial} is paused: p lets it continue")
-            }
-            Some((trial, state)) => {
-                format!("trial {trial} has not ended, it is {}", state.as_str())
-            }
+        let Some(&Trial { number: trial, state, .. }) = self.subject_trial() else {
+            return self.note("there is no trial to continue");
         };
-        self.note(instead)
+        match state {
+            TrialState::Complete | TrialState::Pruned => {
+                self.prompt(Purpose::Continue, Some(trial), "")
+            }
+            TrialState::Failed => self.note(format!("trial {trial} failed: R tries it again")),
+            TrialState::Paused => self.note(format!("trial {trial} is paused: p lets it continue")),
+            _ => self.note(format!("trial {trial} has not ended, it is {}", state.as_str())),
+        }
     }
 
     pub(super) fn open_form(&mut self) -> Command {
-        let Some(form) = self.subject_trial().map(|trial| Form::new(&self.spec().space, trial))
-        else {
+        let Some(trial) = self.subject_trial() else {
             return self.note("there is no trial to copy");
         };
-        self.overlay = Some(Overlay::Form(form));
+        self.overlay = Some(Overlay::Form(Form::new(&self.spec().space, trial)));
         Command::Redraw
     }
 
@@ -177,14 +171,13 @@ impl State {
     }
 
     pub(super) fn copy(&mut self) -> Command {
-        let Some((number, text)) =
-            self.subject_trial().map(|trial| (trial.number, clipboard::configuration(trial)))
-        else {
+        let Some(trial) = self.subject_trial() else {
             return self.note("there is no trial to copy");
         };
+        let text = clipboard::configuration(trial);
         self.notice = Some(format!(
-            "the configuration of trial {number} is in the clipboard, if the terminal allows it \
-             (OSC 52)"
+            "the configuration of trial {} is in the clipboard, if the terminal allows it (OSC 52)",
+            trial.number
         ));
         Command::Copy(text)
     }

@@ -5,17 +5,11 @@ use super::prompt::Purpose;
 use super::{Command, State};
 use crate::study::device::Device;
 use crate::study::event::Request;
-use crate::tui::picture::Subject;
 
 impl State {
     /// The devices that the study runs on, as the screen shows them.
     fn devices(&self) -> &[Device] {
-        let picture = self
-            .seen
-            .picture
-            .as_ref()
-            .filter(|picture| picture.request.subject == Subject::Devices);
-        picture.map_or(&[], |picture| &picture.devices)
+        self.seen.picture.as_ref().map_or(&[], |picture| &picture.devices)
     }
 
     pub(super) fn pause_device(&mut self) -> Command {

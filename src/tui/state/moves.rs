@@ -25,14 +25,12 @@ impl State {
             Action::SortRight => return self.sort_beside(true),
             Action::Left => self.columns_left = self.columns_left.saturating_sub(1),
             Action::Right => self.columns_left += 1,
-            action => match movement(action) {
-                Some(movement) => {
-                    self.list.go(movement);
-                    // Another trial is opened next.
-                    self.opened = None;
-                }
-                None => return Command::Ignore,
-            },
+            Action::Move(movement) => {
+                self.list.go(movement);
+                // Another trial is opened next.
+                self.opened = None;
+            }
+            _ => return Command::Ignore,
         }
         Command::Redraw
     }
@@ -67,17 +65,13 @@ impl State {
             Action::NextMatch | Action::PreviousMatch => {
                 return self.next_match(action == Action::NextMatch);
             }
-            action if self.trial.log => {
-                let page = usize::try_from(self.list.page()).unwrap_or(1);
-                match scrolled_from_below(self.trial.log_below, page, action) {
-                    Some(below) => self.trial.log_below = below,
-                    None => return Command::Ignore,
-                }
+            Action::Move(movement) if self.trial.log => {
+                self.trial.log_below = self.scrolled(movement.reversed(), self.trial.log_below);
             }
-            action => match scrolled(self.trial.scroll, self.list.page(), action) {
-                Some(scroll) => self.trial.scroll = scroll,
-                None => return Command::Ignore,
-            },
+            Action::Move(movement) => {
+                self.trial.scroll = self.scrolled(movement, self.trial.scroll)
+            }
+            _ => return Command::Ignore,
         }
         Command::Redraw
     }
@@ -114,23 +108,21 @@ impl State {
             false => 0,
         };
         let line = found[last - self.trial.found.min(last)];
-        let half = usize::try_from(self.list.page() / 2).unwrap_or(0);
-        self.trial.log_below = log.lines.len().saturating_sub(line + 1 + half);
+        self.trial.log_below = log.lines.len().saturating_sub(line + 1 + self.list.page() / 2);
         self.trial.log = true;
         let place = found.len() - self.trial.found;
         self.note(format!("{place} of {} lines with `{}`", found.len(), self.trial.text))
     }
 
     pub(super) fn act_on_events(&mut self, action: Action) -> Command {
-        let page = usize::try_from(self.list.page()).unwrap_or(1);
         match action {
             Action::Back if !self.journal.text.is_empty() => self.journal.text.clear(),
             Action::Back => self.screen = Screen::Trials,
             Action::Reports => self.journal.reports = !self.journal.reports,
-            action => match scrolled_from_below(self.journal.below, page, action) {
-                Some(below) => self.journal.below = below,
-                None => return Command::Ignore,
-            },
+            Action::Move(movement) => {
+                self.journal.below = self.scrolled(movement.reversed(), self.journal.below);
+            }
+            _ => return Command::Ignore,
         }
         Command::Redraw
     }
@@ -144,56 +136,20 @@ impl State {
                 let metrics = self.seen.metrics.clone();
                 self.next_metric(&metrics.iter().collect::<Vec<_>>());
             }
-            action => match scrolled(self.scroll, self.list.page(), action) {
-                Some(scroll) => self.scroll = scroll,
-                None => return Command::Ignore,
-            },
+            Action::Move(movement) => self.scroll = self.scrolled(movement, self.scroll),
+            _ => return Command::Ignore,
         }
         Command::Redraw
     }
 
-    pub(super) fn turn_view(&mut self, steps: usize) {
+    fn turn_view(&mut self, steps: usize) {
         self.search = self.search.after(steps);
         self.scroll = 0;
     }
-}
 
-/// Where a key moves the selection.
-fn movement(action: Action) -> Option<Movement> {
-    Some(match action {
-        Action::Up => Movement::By(-1),
-        Action::Down => Movement::By(1),
-        Action::PageUp => Movement::Pages(-1),
-        Action::PageDown => Movement::Pages(1),
-        Action::First => Movement::First,
-        Action::Last => Movement::Last,
-        _ => return None,
-    })
-}
-
-/// Lines above the screen after a key; what is too much is taken off where the lines are counted.
-pub(super) fn scrolled(scroll: u16, page: u64, action: Action) -> Option<u16> {
-    let page = u16::try_from(page).unwrap_or(u16::MAX);
-    Some(match action {
-        Action::Up => scroll.saturating_sub(1),
-        Action::Down => scroll.saturating_add(1),
-        Action::PageUp => scroll.saturating_sub(page),
-        Action::PageDown => scroll.saturating_add(page),
-        Action::First => 0,
-        Action::Last => u16::MAX,
-        _ => return None,
-    })
-}
-
-/// Lines below the screen after a key, for texts that are read from their end.
-fn scrolled_from_below(below: usize, page: usize, action: Action) -> Option<usize> {
-    Some(match action {
-        Action::Up => below.saturating_add(1),
-        Action::Down => below.saturating_sub(1),
-        Action::PageUp => below.saturating_add(page),
-        Action::PageDown => below.saturating_sub(page),
-        Action::First => usize::MAX,
-        Action::Last => 0,
-        _ => return None,
-    })
+    /// Lines above, or below, the screen after a movement; what is too much is taken off where the
+    /// lines are counted.
+    fn scrolled(&self, movement: Movement, lines: usize) -> usize {
+        movement.applied(lines, self.list.page(), usize::MAX)
+    }
 }

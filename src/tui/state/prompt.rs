@@ -11,10 +11,6 @@ use crate::tui::keys::Screen;
 use crate::tui::line::LineEdit;
 use crate::tui::snapshot::Snapshot;
 
-/// What may be typed about a device and its slots.
-const SLOTS_HINT: &str =
-    "a device and how many trials at a time: cuda:0 2; Enter asks for it, until this run ends";
-
 /// What a line is typed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -54,41 +50,40 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// What stands before the line.
-    pub fn label(&self) -> String {
-        match (self.purpose, self.trial) {
-            (Purpose::Filter, _) => "filter".to_owned(),
-            (Purpose::LogSearch, _) => "search the log".to_owned(),
-            (Purpose::JournalSearch, _) => "search".to_owned(),
-            (Purpose::Note, Some(trial)) => format!("note on trial {trial}"),
-            (Purpose::Note, None) => "note on the study".to_owned(),
-            (Purpose::Tag, Some(trial)) => format!("tag trial {trial}"),
-            (Purpose::Tag, None) => "tag the study".to_owned(),
-            (Purpose::Extend, _) => "raise the budget by".to_owned(),
-            (Purpose::Continue, trial) => {
-                format!("continue trial {} to step", trial.unwrap_or_default())
-            }
-            (Purpose::Device, _) => "pause or use device".to_owned(),
-            (Purpose::Slots, _) => "device and slots".to_owned(),
-        }
-    }
-
-    /// What may be typed, while nothing is wrong.
-    pub fn hint(&self) -> &'static str {
+    /// What stands before the line, and what may be typed while nothing is wrong.
+    pub fn words(&self) -> (String, &'static str) {
+        let subject = named(self.trial);
         match self.purpose {
-            Purpose::Filter => {
-                "state:pruned  lr>1e-3  optim=adamw  tag:x  text  -not      Enter keeps, Esc undoes"
+            Purpose::Filter => (
+                "filter".to_owned(),
+                "state:pruned  lr>1e-3  optim=adamw  tag:x  text  -not      Enter keeps, Esc \
+                 undoes",
+            ),
+            Purpose::LogSearch => {
+                ("search the log".to_owned(), "Enter searches upwards from the end; then n and N")
             }
-            Purpose::LogSearch => "Enter searches upwards from the end; then n and N",
-            Purpose::JournalSearch => "text or the number of a trial; Enter keeps, Esc undoes",
-            Purpose::Note => "Enter writes it into the store",
-            Purpose::Tag => "one word; Enter adds the tag, or removes it if it is there",
-            Purpose::Extend => budget_line::HINT,
-            Purpose::Continue => {
-                "a later one than its last; Enter continues it from its checkpoint"
+            Purpose::JournalSearch => {
+                ("search".to_owned(), "text or the number of a trial; Enter keeps, Esc undoes")
             }
-            Purpose::Device => "Enter pauses it, or uses it again if it is paused",
-            Purpose::Slots => SLOTS_HINT,
+            Purpose::Note => (format!("note on {subject}"), "Enter writes it into the store"),
+            Purpose::Tag => (
+                format!("tag {subject}"),
+                "one word; Enter adds the tag, or removes it if it is there",
+            ),
+            Purpose::Extend => ("raise the budget by".to_owned(), budget_line::HINT),
+            Purpose::Continue => (
+                format!("continue {subject} to step"),
+                "a later one than its last; Enter continues it from its checkpoint",
+            ),
+            Purpose::Device => (
+                "pause or use device".to_owned(),
+                "Enter pauses it, or uses it again if it is paused",
+            ),
+            Purpose::Slots => (
+                "device and slots".to_owned(),
+                "a device and how many trials at a time: cuda:0 2; Enter asks for it, until this \
+                 run ends",
+            ),
         }
     }
 }

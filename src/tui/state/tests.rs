@@ -5,10 +5,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::*;
 use crate::storage::Storage as _;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Answer, AttemptEnd, Event, Retried};
+use crate::study::event::{Answer, AttemptEnd, DeviceEvent, Event, Retried, StudyEvent};
 use crate::study::spec::Extension;
 use crate::study::time::Timestamp;
-use crate::study::trial::TrialState;
 use crate::tui::columns::ColumnKey;
 use crate::tui::tests::{Script, Shown, attempt_started, key_of, mixed};
 
@@ -16,6 +15,18 @@ fn prompt(shown: &Shown) -> &Prompt {
     match &shown.state.overlay {
         Some(Overlay::Prompt(prompt)) => prompt,
         other => panic!("no line is typed: {other:?}"),
+    }
+}
+
+/// What is wrong with the line that is typed.
+fn problem(shown: &Shown) -> Option<&str> {
+    prompt(shown).problem.as_deref()
+}
+
+fn question(shown: &Shown) -> Option<Confirmation> {
+    match shown.state.overlay {
+        Some(Overlay::Confirmation(question)) => Some(question),
+        _ => None,
     }
 }
 
@@ -48,6 +59,15 @@ fn press(shown: &mut Shown, text: &str) -> Command {
     command
 }
 
+/// Keys and the request that they lead to.
+fn asks(shown: &mut Shown, keys: &str, request: Request) {
+    assert_eq!(press(shown, keys), Command::Ask(request), "{keys}");
+}
+
+fn matching(shown: &Shown) -> u64 {
+    shown.state.seen.page.matching
+}
+
 /// Trial 5 runs; by value it is on the fourth row.
 fn select(shown: &mut Shown, trial: u64) {
     shown.load();
@@ -65,8 +85,8 @@ fn watching_is_left_at_once_and_the_study_goes_on() {
 fn leaving_an_embedded_study_asks_stops_and_leaves_when_it_is_over() {
     let mut shown = embedded();
     assert_eq!(press(&mut shown, "q"), Command::Redraw);
-    assert_eq!(shown.state.overlay, Some(Overlay::Confirmation(Confirmation::StopAndLeave)));
-    assert_eq!(press(&mut shown, "y"), Command::Ask(Request::Stop));
+    assert_eq!(question(&shown), Some(Confirmation::StopAndLeave));
+    asks(&mut shown, "y", Request::Stop);
     assert_eq!(shown.state.over("stopped".into()), Command::Leave(TuiExit::Left));
 }
 
@@ -75,7 +95,7 @@ fn a_run_is_detached_where_that_can_be() {
     let mut shown = embedded();
     press(&mut shown, "q");
     assert_eq!(press(&mut shown, "d"), Command::Ignore);
-    assert_eq!(shown.state.overlay, Some(Overlay::Confirmation(Confirmation::StopAndLeave)));
+    assert_eq!(question(&shown), Some(Confirmation::StopAndLeave));
     shown.state.detach = Detach::Possible;
     assert_eq!(press(&mut shown, "d"), Command::Leave(TuiExit::Detached));
     // The other questions have no such answer.
@@ -91,18 +111,13 @@ fn a_run_that_is_over_runs_again_when_more_was_asked_of_it_and_answered() {
     shown.state.over("24 trials are done".into());
     assert!(!shown.state.is_to_run_again(), "nothing was asked");
     let by = Extension { trials: 2, ..Extension::default() };
-    let id = shown
-        .script
-        .store
-        .request(shown.script.study, Timestamp(0), &Request::Extend { by })
-        .unwrap();
+    let (store, study) = (&mut shown.script.store, shown.script.study);
+    let id = store.request(study, Timestamp(0), &Request::Extend { by }).unwrap();
     shown.state.asked(id);
     shown.load();
     assert!(!shown.state.is_to_run_again(), "it was not answered");
-    shown.script.append(&[Event::RequestServed {
-        id,
-        answer: Answer::Done("the budget is 26 trials now".into()),
-    }]);
+    let answer = Answer::Done("the budget is 26 trials now".into());
+    shown.script.append(&[Event::Study(StudyEvent::RequestServed { id, answer })]);
     shown.load();
     assert!(shown.state.is_to_run_again());
     // What is asked while it runs is served by the runner that is there.
@@ -115,7 +130,7 @@ fn a_run_that_is_over_runs_again_when_more_was_asked_of_it_and_answered() {
 fn stopping_alone_leaves_the_screen_open() {
     let mut shown = embedded();
     press(&mut shown, "S");
-    assert_eq!(press(&mut shown, "y"), Command::Ask(Request::Stop));
+    asks(&mut shown, "y", Request::Stop);
     assert_eq!(shown.state.over("stopped".into()), Command::Redraw);
     assert_eq!(press(&mut shown, "q"), Command::Leave(TuiExit::Left));
 }
@@ -132,14 +147,9 @@ fn killing_is_confirmed_and_only_unfinished_trials_are_killed() {
     let mut shown = shown();
     select(&mut shown, 5);
     press(&mut shown, "x");
-    assert_eq!(
-        shown.state.overlay,
-        Some(Overlay::Confirmation(Confirmation::Kill(TrialNumber(5))))
-    );
+    assert_eq!(question(&shown), Some(Confirmation::Kill(TrialNumber(5))));
     assert_eq!(press(&mut shown, "n"), Command::Redraw);
-    press(&mut shown, "xy");
-    press(&mut shown, "x");
-    assert_eq!(press(&mut shown, "y"), Command::Ask(Request::Kill { trial: TrialNumber(5) }));
+    asks(&mut shown, "xy", Request::Kill { trial: TrialNumber(5) });
     select(&mut shown, 0);
     assert_eq!((press(&mut shown, "x"), &shown.state.overlay), (Command::Redraw, &None));
 }
@@ -148,13 +158,13 @@ fn killing_is_confirmed_and_only_unfinished_trials_are_killed() {
 fn a_filter_is_applied_as_it_is_typed_undone_by_esc_and_kept_by_enter() {
     let mut shown = shown();
     press(&mut shown, "/state:pru");
-    assert!(prompt(&shown).problem.is_some());
+    assert!(problem(&shown).is_some());
     press(&mut shown, "ned");
-    assert_eq!(shown.state.seen.page.matching, 1);
+    assert_eq!(matching(&shown), 1);
     press(&mut shown, "\u{1b}");
-    assert_eq!((shown.state.overlay.is_some(), shown.state.seen.page.matching), (false, 7));
+    assert_eq!((shown.state.overlay.is_some(), matching(&shown)), (false, 7));
     press(&mut shown, "/learning_rate<1e-3\n");
-    assert_eq!((shown.state.overlay.is_some(), shown.state.seen.page.matching), (false, 3));
+    assert_eq!((shown.state.overlay.is_some(), matching(&shown)), (false, 3));
     press(&mut shown, "\u{1b}");
     assert!(shown.state.filter.is_all());
 }
@@ -163,40 +173,34 @@ fn a_filter_is_applied_as_it_is_typed_undone_by_esc_and_kept_by_enter() {
 fn half_a_condition_keeps_the_rows_of_what_stands_before_it() {
     let mut shown = shown();
     press(&mut shown, "/");
-    for (half, matching) in
+    for (half, rows) in
         [("learning_rate<5e-", 7), ("1 state:pru", 7), ("ned mom", 1), ("entum<", 1)]
     {
         for char in half.chars() {
             press(&mut shown, &char.to_string());
-            assert!(
-                shown.state.seen.page.matching >= matching,
-                "at `{char}` of `{half}`: {}",
-                shown.state.seen.page.matching
-            );
+            assert!(matching(&shown) >= rows, "at `{char}` of `{half}`: {}", matching(&shown));
         }
-        assert_eq!(shown.state.seen.page.matching, matching, "{half}");
+        assert_eq!(matching(&shown), rows, "{half}");
     }
     press(&mut shown, "1");
-    assert_eq!(
-        (shown.state.seen.page.matching, shown.state.filter.text()),
-        (1, "learning_rate<5e-1 state:pruned momentum<1")
-    );
+    assert_eq!(matching(&shown), 1);
+    assert_eq!(shown.state.filter.text(), "learning_rate<5e-1 state:pruned momentum<1");
 }
 
 #[test]
 fn a_text_that_begins_like_a_name_is_searched_for_after_enter() {
     let mut shown = shown();
     press(&mut shown, "/rea");
-    assert_eq!(shown.state.seen.page.matching, 7);
+    assert_eq!(matching(&shown), 7);
     press(&mut shown, "\n");
-    assert_eq!((shown.state.filter.text(), shown.state.seen.page.matching), ("rea", 0));
+    assert_eq!((shown.state.filter.text(), matching(&shown)), ("rea", 0));
 }
 
 #[test]
 fn a_wrong_filter_is_not_taken_by_enter() {
     let mut shown = shown();
     press(&mut shown, "/value>x\n");
-    assert!(prompt(&shown).problem.is_some());
+    assert!(problem(&shown).is_some());
     assert!(shown.state.filter.is_all(), "nothing of it meant something");
 }
 
@@ -205,32 +209,21 @@ fn sorting_is_chosen_by_name_turned_round_and_kept() {
     let mut shown = shown();
     assert_eq!(press(&mut shown, "slearn\n"), Command::Keep);
     assert_eq!(shown.state.sort, SortKey::Param("learning_rate".into()));
-    let rates: Vec<f64> = shown
-        .state
-        .seen
-        .page
-        .trials
-        .iter()
-        .filter_map(|trial| trial.params.get("learning_rate")?.as_number())
-        .collect();
-    assert!(rates.is_sorted());
+    let rate = |trial: &Trial| trial.params.get("learning_rate")?.as_number();
+    assert!(shown.state.seen.page.trials.iter().filter_map(rate).is_sorted());
     assert_eq!(press(&mut shown, "r"), Command::Keep);
-    assert_eq!(shown.state.choices.sort.as_deref(), Some("-params.learning_rate"));
-    let again =
-        State::new(TuiMode::Watching, shown.state.seen.clone(), shown.state.choices.clone());
-    assert_eq!((again.sort, again.reverse), (SortKey::Param("learning_rate".into()), true));
+    assert_eq!(shown.state.settings.sort.as_deref(), Some("-params.learning_rate"));
 }
 
 #[test]
 fn every_order_that_can_be_chosen_is_kept() {
     let shown = shown();
     let spec = shown.state.spec();
-    for sort in
-        ColumnKey::all(spec, &shown.state.seen.metrics).iter().filter_map(ColumnKey::sort_key)
-    {
+    let columns = ColumnKey::all(spec, &shown.state.seen.metrics);
+    for sort in columns.iter().filter_map(ColumnKey::sort_key) {
         let mut state = shown.state.clone();
         state.set_sort(sort.clone(), true);
-        let again = State::new(TuiMode::Watching, shown.state.seen.clone(), state.choices);
+        let again = State::new(TuiMode::Watching, shown.state.seen.clone(), state.settings);
         assert_eq!((again.sort, again.reverse), (sort, true));
     }
 }
@@ -253,15 +246,10 @@ fn enter_opens_the_selected_trial_and_arrows_go_to_its_neighbours() {
     assert_eq!((shown.state.screen, shown.state.opened), (Screen::Trial, Some(TrialNumber(0))));
     press(&mut shown, "→");
     assert_eq!(shown.state.opened, Some(TrialNumber(4)));
-    assert_eq!(
-        shown.state.seen.detail.as_ref().map(|detail| detail.trial.number),
-        Some(TrialNumber(4))
-    );
+    assert_eq!(shown.state.seen.detail.as_ref().unwrap().trial.number, TrialNumber(4));
     press(&mut shown, "\u{1b}");
-    assert_eq!(
-        (shown.state.screen, shown.state.list.trial()),
-        (Screen::Trials, Some(TrialNumber(4)))
-    );
+    assert_eq!(shown.state.screen, Screen::Trials);
+    assert_eq!(shown.state.list.trial(), Some(TrialNumber(4)));
 }
 
 #[test]
@@ -290,14 +278,8 @@ fn an_edited_copy_of_a_trial_is_queued() {
 fn notes_and_tags_are_asked_for() {
     let mut shown = shown();
     let trial = Some(TrialNumber(0));
-    assert_eq!(
-        press(&mut shown, "abaseline 学\n"),
-        Command::Ask(Request::Note { trial, text: "baseline 学".into() })
-    );
-    assert_eq!(
-        press(&mut shown, "tx\n"),
-        Command::Ask(Request::Tag { trial, tag: "x".into(), present: true })
-    );
+    asks(&mut shown, "abaseline 学\n", Request::Note { trial, text: "baseline 学".into() });
+    asks(&mut shown, "tx\n", Request::Tag { trial, tag: "x".into(), present: true });
     assert_eq!(press(&mut shown, "a\n"), Command::Redraw, "an empty note is none");
 }
 
@@ -307,13 +289,14 @@ fn a_tag_is_held_to_the_rule_of_the_command_line() {
     let trial = Some(TrialNumber(0));
     for word in ["ta b\n".to_owned(), "ta:b\n".to_owned(), format!("t{}\n", "x".repeat(65))] {
         assert_eq!(press(&mut shown, &word), Command::Redraw, "{word}");
-        let problem = "no tag: tags are letters, digits and any of `._/-`, up to 64";
-        assert_eq!(prompt(&shown).problem.as_deref(), Some(problem), "{word}");
+        let why = "no tag: tags are letters, digits and any of `._/-`, up to 64";
+        assert_eq!(problem(&shown), Some(why), "{word}");
         shown.state.overlay = None;
     }
-    assert_eq!(
-        press(&mut shown, "tzwölf/2.1\n"),
-        Command::Ask(Request::Tag { trial, tag: "zwölf/2.1".into(), present: true })
+    asks(
+        &mut shown,
+        "tzwölf/2.1\n",
+        Request::Tag { trial, tag: "zwölf/2.1".into(), present: true },
     );
 }
 
@@ -321,8 +304,8 @@ fn a_tag_is_held_to_the_rule_of_the_command_line() {
 fn a_running_trial_is_paused_and_the_study_too() {
     let mut shown = shown();
     select(&mut shown, 5);
-    assert_eq!(press(&mut shown, "p"), Command::Ask(Request::PauseTrial { trial: TrialNumber(5) }));
-    assert_eq!(press(&mut shown, "P"), Command::Ask(Request::PauseStudy));
+    asks(&mut shown, "p", Request::PauseTrial { trial: TrialNumber(5) });
+    asks(&mut shown, "P", Request::PauseStudy);
     select(&mut shown, 0);
     assert_eq!(press(&mut shown, "p"), Command::Redraw, "it is complete");
 }
@@ -353,7 +336,7 @@ fn pasted_letters_are_no_keys() {
     press(&mut shown, "/");
     shown.state.paste("state:pruned\n");
     shown.load();
-    assert_eq!(shown.state.seen.page.matching, 1);
+    assert_eq!(matching(&shown), 1);
 }
 
 #[test]
@@ -382,7 +365,7 @@ fn the_selected_trial_stays_selected_while_others_overtake_it() {
     let mut shown = shown();
     press(&mut shown, "↓");
     assert_eq!(shown.state.list.trial(), Some(TrialNumber(4)));
-    shown.script.end(5, AttemptEnd::Completed, TrialState::Complete, Some(0.01), None);
+    shown.script.end(5, AttemptEnd::Completed, Some(0.01), None);
     shown.load();
     assert_eq!((shown.state.list.selected(), shown.state.list.trial()), (2, Some(TrialNumber(4))));
 }
@@ -390,9 +373,8 @@ fn the_selected_trial_stays_selected_while_others_overtake_it() {
 #[test]
 fn keys_on_an_empty_study_do_no_harm() {
     let mut shown = Shown::new(Script::new(&crate::tui::tests::spec()), (80, 24));
-    for char in
-        "\n\u{1b}2\u{1b}3456\u{1b}1 /x\n\u{1b}soc\u{1b}<>rubyxpeatnNmv\u{1b}↓↑→Ghjkl".chars()
-    {
+    let keys = "\n\u{1b}2\u{1b}3456\u{1b}1 /x\n\u{1b}soc\u{1b}<>rubyxpeatnNmv\u{1b}↓↑→Ghjkl";
+    for char in keys.chars() {
         press(&mut shown, &char.to_string());
         shown.frame();
     }
@@ -403,14 +385,11 @@ fn keys_on_an_empty_study_do_no_harm() {
 fn failed_trials_are_tried_again_alone_or_all_together_after_a_question() {
     let mut shown = shown();
     select(&mut shown, 3);
-    assert_eq!(
-        press(&mut shown, "R"),
-        Command::Ask(Request::Retry { trials: Retried::One(TrialNumber(3)) })
-    );
+    asks(&mut shown, "R", Request::Retry { trials: Retried::One(TrialNumber(3)) });
     select(&mut shown, 0);
     press(&mut shown, "R");
-    assert_eq!(shown.state.overlay, Some(Overlay::Confirmation(Confirmation::RetryFailed(1))));
-    assert_eq!(press(&mut shown, "y"), Command::Ask(Request::Retry { trials: Retried::AllFailed }));
+    assert_eq!(question(&shown), Some(Confirmation::RetryFailed(1)));
+    asks(&mut shown, "y", Request::Retry { trials: Retried::AllFailed });
 }
 
 #[test]
@@ -418,12 +397,9 @@ fn a_trial_that_has_ended_is_continued_to_a_step_that_is_typed() {
     let mut shown = shown();
     select(&mut shown, 0);
     press(&mut shown, "Cx\n");
-    assert_eq!(prompt(&shown).problem.as_deref(), Some("`x` is no step: an integer"));
+    assert_eq!(problem(&shown), Some("`x` is no step: an integer"));
     press(&mut shown, "\u{1b}");
-    assert_eq!(
-        press(&mut shown, "C20\n"),
-        Command::Ask(Request::Continue { trial: TrialNumber(0), until: 20 })
-    );
+    asks(&mut shown, "C20\n", Request::Continue { trial: TrialNumber(0), until: 20 });
     select(&mut shown, 5);
     assert_eq!((press(&mut shown, "C"), &shown.state.overlay), (Command::Redraw, &None));
     assert_eq!(shown.state.notice.as_deref(), Some("trial 5 has not ended, it is running"));
@@ -434,23 +410,18 @@ fn the_budget_is_raised_and_the_study_noted_and_tagged_on_every_screen() {
     let mut shown = shown();
     for screen in ["1", "4", "5", "6"] {
         press(&mut shown, screen);
-        let by = Extension {
-            trials: 50,
-            time: std::time::Duration::from_secs(7200),
-            ..Extension::default()
-        };
-        assert_eq!(press(&mut shown, "E+50 +2h\n"), Command::Ask(Request::Extend { by }));
-        assert_eq!(
-            press(&mut shown, "Alooks good\n"),
-            Command::Ask(Request::Note { trial: None, text: "looks good".into() })
-        );
-        assert_eq!(
-            press(&mut shown, "Tbaseline\n"),
-            Command::Ask(Request::Tag { trial: None, tag: "baseline".into(), present: true })
+        let time = std::time::Duration::from_secs(7200);
+        let by = Extension { trials: 50, time, ..Extension::default() };
+        asks(&mut shown, "E+50 +2h\n", Request::Extend { by });
+        asks(&mut shown, "Alooks good\n", Request::Note { trial: None, text: "looks good".into() });
+        asks(
+            &mut shown,
+            "Tbaseline\n",
+            Request::Tag { trial: None, tag: "baseline".into(), present: true },
         );
     }
     press(&mut shown, "Esoon");
-    assert!(prompt(&shown).problem.is_some());
+    assert!(problem(&shown).is_some());
     assert_eq!(press(&mut shown, "\n"), Command::Redraw, "what is not understood is not asked for");
 }
 
@@ -458,18 +429,12 @@ fn the_budget_is_raised_and_the_study_noted_and_tagged_on_every_screen() {
 fn a_device_is_paused_used_again_and_given_another_number_of_slots() {
     let mut shown = shown();
     press(&mut shown, "5");
-    assert_eq!(press(&mut shown, "p"), Command::Ask(Request::PauseDevice { device: Device::Cpu }));
-    shown.script.append(&[Event::DevicePaused { device: Device::Cpu }]);
-    assert_eq!(
-        press(&mut shown, "rp"),
-        Command::Ask(Request::ResumeDevice { device: Device::Cpu, slots: None })
-    );
-    assert_eq!(
-        press(&mut shown, "n3\n"),
-        Command::Ask(Request::ResumeDevice { device: Device::Cpu, slots: Some(3) })
-    );
+    asks(&mut shown, "p", Request::PauseDevice { device: Device::Cpu });
+    shown.script.append(&[Event::Device(DeviceEvent::Paused { device: Device::Cpu })]);
+    asks(&mut shown, "rp", Request::ResumeDevice { device: Device::Cpu, slots: None });
+    asks(&mut shown, "n3\n", Request::ResumeDevice { device: Device::Cpu, slots: Some(3) });
     press(&mut shown, "n0\n");
-    assert_eq!(prompt(&shown).problem.as_deref(), Some("`0` is no number from 1 to 1024"));
+    assert_eq!(problem(&shown), Some("`0` is no number from 1 to 1024"));
     press(&mut shown, "\u{1b}");
     // With several devices it is said which one.
     let slot = Slot { index: 1, device: Device::Sim(1) };
@@ -479,8 +444,5 @@ fn a_device_is_paused_used_again_and_given_another_number_of_slots() {
     for _ in 0..3 {
         shown.state.press(key(KeyCode::Backspace));
     }
-    assert_eq!(
-        press(&mut shown, "sim:1\n"),
-        Command::Ask(Request::PauseDevice { device: Device::Sim(1) })
-    );
+    asks(&mut shown, "sim:1\n", Request::PauseDevice { device: Device::Sim(1) });
 }

@@ -1,9 +1,8 @@
-//! A study of 100,000 trials: no frame takes long, whatever is shown, and what loads take.
+//! A study of 100,000 trials: no frame takes long, whatever is shown.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::*;
-use crate::storage::sqlite::{SqliteReader, SqliteStore};
 
 const TRIALS: u64 = 100_000;
 /// A frame of sixty a second.
@@ -23,32 +22,20 @@ fn events_of(number: u64) -> Vec<Event> {
     let value = ((number * 7_919) % 10_007) as f64 / 10_007.0;
     let optim = if number.is_multiple_of(3) { "sgd" } else { "adamw" };
     let layers = i64::try_from(number % 8).unwrap() + 1;
-    let params: Params = params(1e-5 + value / 11.0, layers, optim)
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
-    let mut events = vec![
-        Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-        attempt_started(trial, slot()),
-    ];
+    let params = params(1e-5 + value / 11.0, layers, optim);
+    let mut events = vec![created(trial, params), attempt_started(trial, slot())];
     for step in 1..=3_u32 {
         let loss = value + 1.0 / f64::from(step);
-        let metrics = [("eval_loss".to_owned(), loss), ("eval_accuracy".to_owned(), 1.0 - loss)]
-            .into_iter()
-            .collect();
-        let (attempt, step) = (AttemptNumber(0), u64::from(step));
-        events.push(Event::Reported { trial, attempt, step, metrics });
+        let metrics = [("eval_loss", loss), ("eval_accuracy", 1.0 - loss)];
+        events.push(reported(trial, step.into(), &metrics));
     }
-    let (end, state, value, reason) = match number % 3 {
-        0 => (
-            AttemptEnd::Stopped,
-            TrialState::Pruned,
-            None,
-            Some("rank 9 of 12 at step 3; 4 continue".to_owned()),
-        ),
-        _ => (AttemptEnd::Completed, TrialState::Complete, Some(value + 1.0 / 3.0), None),
-    };
-    events.extend(ended(trial, end, state, value, reason));
+    events.extend(match number % 3 {
+        0 => {
+            let reason = "rank 9 of 12 at step 3; 4 continue";
+            ended(trial, AttemptEnd::Stopped, None, Some(reason))
+        }
+        _ => ended(trial, AttemptEnd::Completed, Some(value + 1.0 / 3.0), None),
+    });
     events
 }
 
@@ -77,7 +64,7 @@ fn quickest_frame(shown: &mut Shown) -> Duration {
         let began = processor_time();
         terminal
             .draw(|frame| {
-                screen::draw(frame, &mut shown.state, at(shown.script.clock + 3), shown.look)
+                screen::draw(frame, &mut shown.state, at(shown.script.clock + 3), shown.theme)
             })
             .unwrap();
         processor_time() - began
@@ -94,7 +81,8 @@ fn no_frame_of_a_large_study_takes_longer_than_a_sixtieth_of_a_second() {
     let mut slow = Vec::new();
     let mut shown = Shown::new(script, (200, 60));
     for (name, keys) in screens() {
-        let fresh = State::new(TuiMode::Watching, shown.state.seen.clone(), Choices::default());
+        let fresh =
+            State::new(TuiMode::Watching, shown.state.seen.clone(), TableSettings::default());
         shown.state = fresh;
         // Loaded once at the end: the memory store sorts all trials for each page.
         screen::measure(Rect::new(0, 0, shown.size.0, shown.size.1), &mut shown.state);
@@ -122,49 +110,4 @@ fn parameters_are_shown_with_how_much_they_matter() {
     let shown = Shown::new(script, (120, 40)).press("4v").frame();
     // The value is the learning rate's own, so that it alone matters.
     assert!(shown.contains("learning_rate  9") && shown.contains(" %"), "{shown}");
-}
-
-/// `cargo test --release --no-default-features --lib -- --ignored --nocapture
-/// loads_of_a_large_study`
-#[test]
-#[ignore = "a measurement of SQLite, in release builds"]
-fn loads_of_a_large_study() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("hpsearch.db");
-    let mut store = SqliteStore::open(&path).unwrap();
-    let study = store.create_study(at(0), &spec()).unwrap();
-    let lease = store.acquire(study, &holder(), at(0), Takeover::IfFree).unwrap();
-    for batch in batches(TRIALS) {
-        store.append(&lease, at(1), &batch).unwrap();
-    }
-    let mut shown = Shown::new(mixed(), (200, 60));
-    let mut source = Source::new(
-        Box::new(SqliteReader::open(&path).unwrap()),
-        study,
-        path,
-        |_| HolderLife::Alive,
-        COLOURS,
-    );
-    for (name, keys) in screens() {
-        let seen = source.load(&Arc::new(Wanted::first_page())).unwrap();
-        shown.state = State::new(TuiMode::Watching, seen, Choices::default());
-        let mut longest = Duration::ZERO;
-        for key in std::iter::once(None).chain(keys.chars().map(Some)) {
-            if let Some(char) = key {
-                shown.state.press(key_of(char));
-            }
-            screen::measure(Rect::new(0, 0, 200, 60), &mut shown.state);
-            let began = Instant::now();
-            let seen = source.load(&Arc::new(shown.state.wanted())).unwrap();
-            longest = longest.max(began.elapsed());
-            shown.state.see(seen);
-        }
-        let began = Instant::now();
-        let _again = source.load(&Arc::new(shown.state.wanted())).unwrap();
-        println!(
-            "{name}: load {:?}, longest on the way {longest:?}, frame {:?}",
-            began.elapsed(),
-            quickest_frame(&mut shown)
-        );
-    }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Holder, Lease, Storage, Takeover};
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
@@ -68,13 +68,15 @@ impl Scene {
         scene.begin("digits");
         scene.start(0, 3.162_277e-4, 2, "adamw");
         scene.report(0, &[0.9, 0.184_213, 0.2]);
-        scene.append(&[Event::CheckpointSaved {
-            trial: TrialNumber(0),
-            step: 2,
-            path: PathBuf::from("/data/trial-0/step-2"),
-            bytes: None,
-            system: None,
-        }]);
+        scene.append(&[Event::Trial(
+            TrialNumber(0),
+            TrialEvent::CheckpointSaved {
+                step: 2,
+                path: PathBuf::from("/data/trial-0/step-2"),
+                bytes: None,
+                system: None,
+            },
+        )]);
         scene.end(0, AttemptEnd::Completed, TrialState::Complete, Some(0.184_213), None);
         scene.start(1, 0.1, 8, "sgd");
         scene.report(1, &[1.5]);
@@ -99,7 +101,7 @@ impl Scene {
         let holder = hpsearch::runner::this_process();
         self.lease = Some(self.store.acquire(study, &holder, at(0), Takeover::IfFree).unwrap());
         let Holder { pid, host, .. } = holder;
-        self.append(&[Event::RunnerStarted { pid, host, slots: vec![slot()] }]);
+        self.append(&[Event::Runner(RunnerEvent::Started { pid, host, slots: vec![slot()] })]);
     }
 
     pub fn append(&mut self, events: &[Event]) {
@@ -108,12 +110,12 @@ impl Scene {
     }
 
     pub fn leave(&mut self) {
-        self.append(&[Event::RunnerStopped {
+        self.append(&[Event::Runner(RunnerEvent::Stopped {
             reason: "stopped".into(),
             ran_micros: 31_000_000,
             heard: None,
             device_micros: 0,
-        }]);
+        })]);
         self.store.release(&self.lease.take().unwrap()).unwrap();
     }
 
@@ -136,16 +138,21 @@ impl Scene {
             params.insert("momentum", 0.9);
         }
         self.append(&[
-            Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-            Event::AttemptStarted {
+            Event::Trial(
                 trial,
-                attempt: AttemptNumber(0),
-                slot: slot(),
-                resume: None,
-                until: None,
-                rows_at_once: None,
-                device_micros: 0,
-            },
+                TrialEvent::Created { params, origin: Origin::Sampled("random".into()) },
+            ),
+            Event::Trial(
+                trial,
+                TrialEvent::AttemptStarted {
+                    attempt: AttemptNumber(0),
+                    slot: slot(),
+                    resume: None,
+                    until: None,
+                    rows_at_once: None,
+                    device_micros: 0,
+                },
+            ),
         ]);
     }
 
@@ -155,12 +162,10 @@ impl Scene {
                 [("eval_loss".to_owned(), *value), ("eval_accuracy".to_owned(), 1.0 - *value)]
                     .into_iter()
                     .collect();
-            self.append(&[Event::Reported {
-                trial: TrialNumber(number),
-                attempt: AttemptNumber(0),
-                step,
-                metrics,
-            }]);
+            self.append(&[Event::Trial(
+                TrialNumber(number),
+                TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+            )]);
         }
     }
 
@@ -174,15 +179,17 @@ impl Scene {
     ) {
         let (trial, reason) = (TrialNumber(number), reason.map(str::to_owned));
         self.append(&[
-            Event::AttemptEnded {
+            Event::Trial(
                 trial,
-                attempt: AttemptNumber(0),
-                end,
-                reason: reason.clone(),
-                device_micros: None,
-                memory: None,
-            },
-            Event::TrialFinished { trial, state, value, reason },
+                TrialEvent::AttemptEnded {
+                    attempt: AttemptNumber(0),
+                    end,
+                    reason: reason.clone(),
+                    device_micros: None,
+                    memory: None,
+                },
+            ),
+            Event::Trial(trial, TrialEvent::Finished { state, value, reason }),
         ]);
     }
 }

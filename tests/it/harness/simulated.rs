@@ -4,7 +4,7 @@ use hpsearch::engine::simulator::{Run, Simulation, Turn};
 use hpsearch::engine::verify::{Entry, Verified, verify};
 use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
-use hpsearch::study::event::{Answer, Event, Request, Seq};
+use hpsearch::study::event::{Answer, Event, Request, Seq, StudyEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
@@ -115,7 +115,7 @@ pub fn events(turns: &[Turn]) -> impl Iterator<Item = &Event> {
 /// The requests that were served, with what was answered.
 pub fn answers(run: &Run) -> Vec<(i64, Answer)> {
     let served = events(&run.turns).filter_map(|event| match event {
-        Event::RequestServed { id, answer } => Some((*id, answer.clone())),
+        Event::Study(StudyEvent::RequestServed { id, answer }) => Some((*id, answer.clone())),
         _ => None,
     });
     served.collect()

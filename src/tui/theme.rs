@@ -21,14 +21,14 @@ pub enum Palette {
 
 /// What a terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Theme {
     /// Its characters.
     pub charset: Charset,
     /// Its colours.
     pub palette: Palette,
 }
 
-impl Look {
+impl Theme {
     /// Says something where there is nothing else to see.
     pub fn say(self, frame: &mut Frame<'_>, area: Rect, text: &str) {
         let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
@@ -38,14 +38,14 @@ impl Look {
     /// The same on a screen that the loader draws.
     pub fn say_in(self, buffer: &mut Buffer, area: Rect, text: &str) {
         let room = usize::from(area.width.saturating_sub(2));
-        let text = shorten(text, room, self.charset.cut());
+        let text = self.shorten(text, room);
         if !area.is_empty() {
             let x = area.x + 1.min(area.width - 1);
             buffer.set_stringn(x, area.y + area.height / 2, text, room, self.dim());
         }
     }
 
-    /// The look that the environment asks for: ASCII unless the locale says UTF-8, colours unless
+    /// The theme that the environment asks for: ASCII unless the locale says UTF-8, colours unless
     /// `NO_COLOR` is set.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -61,7 +61,7 @@ impl Look {
         };
         let palette =
             if given("NO_COLOR").is_some() { Palette::Monochrome } else { Palette::Colours };
-        Look { charset, palette }
+        Theme { charset, palette }
     }
 
     /// The colour of a trial's state; the word stands beside it.
@@ -127,6 +127,11 @@ impl Look {
         }
     }
 
+    /// The text in at most `columns` columns, with a mark where it was cut off.
+    pub fn shorten(self, text: &str, columns: usize) -> String {
+        shorten(text, columns, self.charset.cut())
+    }
+
     fn colour(self, colour: Color) -> Style {
         match self.palette {
             Palette::Colours => Style::new().fg(colour),
@@ -135,33 +140,83 @@ impl Look {
     }
 }
 
+/// Lines cut into pieces of `room` columns, between words where there are any; the pieces after the
+/// first are indented.
+pub fn wrapped(lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
+    let mut pieces = Vec::new();
+    for line in lines {
+        if line.width() <= room || room < 16 {
+            pieces.push(line);
+            continue;
+        }
+        let style = line.style;
+        let mut rest: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
+        let mut indent = "";
+        while !rest.is_empty() {
+            let piece = shorten(&rest, room - indent.len(), "");
+            let Some(left) = rest.get(piece.len()..).filter(|_| !piece.is_empty()) else {
+                break;
+            };
+            // Back to the last space, unless that leaves half of the line empty.
+            let space = piece
+                .rfind(' ')
+                .filter(|at| !left.is_empty() && !left.starts_with(' ') && at * 2 > piece.len());
+            let (piece, left) = space.map_or((&*piece, left), |at| (&piece[..at], &rest[at..]));
+            pieces.push(Line::styled(format!("{indent}{piece}"), style));
+            rest = left.trim_start().to_owned();
+            indent = "     ";
+        }
+    }
+    pieces
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn look(variables: &[(&str, &str)]) -> Look {
-        Look::from_environment(|name| {
+    fn theme(variables: &[(&str, &str)]) -> Theme {
+        Theme::from_environment(|name| {
             variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         })
     }
 
     #[test]
     fn the_first_locale_variable_that_is_set_decides_the_charset() {
-        assert_eq!(look(&[("LANG", "de_DE.UTF-8")]).charset, Charset::Unicode);
-        assert_eq!(look(&[("LANG", "C.utf8"), ("LC_ALL", "")]).charset, Charset::Unicode);
-        assert_eq!(look(&[("LANG", "de_DE.UTF-8"), ("LC_ALL", "C")]).charset, Charset::Ascii);
-        assert_eq!(look(&[]).charset, Charset::Ascii);
+        assert_eq!(theme(&[("LANG", "de_DE.UTF-8")]).charset, Charset::Unicode);
+        assert_eq!(theme(&[("LANG", "C.utf8"), ("LC_ALL", "")]).charset, Charset::Unicode);
+        assert_eq!(theme(&[("LANG", "de_DE.UTF-8"), ("LC_ALL", "C")]).charset, Charset::Ascii);
+        assert_eq!(theme(&[]).charset, Charset::Ascii);
     }
 
     #[test]
     fn no_color_leaves_no_colour_anywhere() {
-        let look = look(&[("NO_COLOR", "1")]);
-        let styles = TrialState::ALL.map(|state| look.trial_state(state));
+        let theme = theme(&[("NO_COLOR", "1")]);
+        let styles = TrialState::ALL.map(|state| theme.trial_state(state));
         assert!(
             styles
                 .iter()
-                .chain(&[look.good(), look.dim(), look.warning()])
+                .chain(&[theme.good(), theme.dim(), theme.warning()])
                 .all(|style| style.fg.is_none())
         );
+    }
+
+    #[test]
+    fn long_lines_go_on_between_words_and_words_without_spaces_are_cut() {
+        let wrap = |text: &str| {
+            wrapped(vec![Line::raw(text.to_owned())], 20)
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            wrap("rank 2 of 21 at step 3; 7 continue"),
+            ["rank 2 of 21 at step", "     3; 7 continue"]
+        );
+        assert_eq!(wrap("the first of many words"), ["the first of many", "     words"]);
+        assert_eq!(
+            wrap("/data/runs/files/trial-0/step-8"),
+            ["/data/runs/files/tri", "     al-0/step-8"]
+        );
+        assert_eq!(wrap("学習率学習率学習率学習率"), ["学習率学習率学習率学", "     習率"]);
     }
 }

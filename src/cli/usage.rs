@@ -1,0 +1,263 @@
+//! What is said of a command line that clap cannot read: its own help, or what was meant.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory};
+
+use super::{CommandLine, Exit, Failure};
+use crate::config::shown::{drives_a_terminal, lines};
+use crate::config::{TABLES, TableSchema};
+use crate::study::suggestion::nearest;
+
+/// What is shown to whoever types the program's name alone; it fits a terminal of 24 rows.
+const START: &str = "\
+hpsearch: hyperparameter search and experiment tracking in one binary
+
+A first study, from data or from a training script of your own:
+  hpsearch init reviews.csv                    write study.toml for your data
+  hpsearch init --command \"python train.py\"    write study.toml for a program
+  hpsearch check                               is study.toml right?
+  hpsearch run                                 search, with a live leaderboard
+  hpsearch best                                the best parameters so far
+
+All commands:
+  start  init check run watch
+  look   ls show trials best curves plot importance explain diff logs events
+  steer  stop pause resume kill enqueue retry extend continue note tag
+  models export train predict generate
+  store  export-data du gc verify doctor
+  more   ask-tell devices list schema completions man
+
+`hpsearch --help` describes them, `hpsearch run --help` one of them.
+";
+
+/// Verbs of later steps. The command line does not know them; asked for one, it says so.
+const LATER: [&str; 2] = ["report", "track"];
+
+/// Help, the version, or what is wrong with the command line.
+pub fn refuse(error: &clap::Error) -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && words.len() == 1 {
+        let _ = io::stderr().write_all(START.as_bytes());
+        return ExitCode::from(Exit::Usage.code());
+    }
+    if let Some(failure) = answer(error, &CommandLine::command(), &words) {
+        let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+        let usage = usage
+            .filter(|_| error.kind() == ErrorKind::UnknownArgument)
+            .map_or_else(String::new, |usage| {
+                format!("\n{usage}\n\nFor more information, try '--help'.\n")
+            });
+        let _ = write!(io::stderr(), "{failure}{usage}");
+        return ExitCode::from(Exit::Usage.code());
+    }
+    // A reader that has gone is no reason to fail. The words it quotes may drive a terminal, and
+    // its colours do.
+    let quotes_control =
+        words.iter().any(|word| word.to_string_lossy().chars().any(drives_a_terminal));
+    let _ = if quotes_control {
+        write!(io::stderr(), "{}", lines(&error.render().to_string()))
+    } else {
+        error.print()
+    };
+    ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() })
+}
+
+/// What is wrong with these words and what was meant, where clap's own words would lead nowhere.
+fn answer(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<Failure> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            Some(unknown_verb(command, text(ContextKind::InvalidSubcommand)?))
+        }
+        ErrorKind::InvalidUtf8 => {
+            let words: Vec<String> = words
+                .iter()
+                .filter(|word| word.to_str().is_none())
+                .map(|word| format!("{word:?}"))
+                .collect();
+            let failure = Failure::usage(format!("not UTF-8: {}", words.join(", ")));
+            Some(
+                failure
+                    .help("names of files may hold any bytes; texts, names and numbers are UTF-8"),
+            )
+        }
+        ErrorKind::InvalidValue if text(ContextKind::InvalidArg) == Some("<KIND>") => {
+            nothing_to_draw(text(ContextKind::InvalidValue)?, error)
+        }
+        ErrorKind::UnknownArgument => {
+            let word = text(ContextKind::InvalidArg)?;
+            let typed: Vec<&str> = words.iter().skip(1).filter_map(|word| word.to_str()).collect();
+            let verb = typed.iter().find_map(|word| command.find_subcommand(word))?;
+            dashed(verb, &typed)
+                .or_else(|| negative(verb, word))
+                .or_else(|| of_the_study_file(verb, word))
+                .or_else(|| amount(verb, word))
+        }
+        _ => None,
+    }
+}
+
+/// That there is no such verb, with the one that may be meant.
+pub fn unknown_verb(command: &Command, verb: &str) -> Failure {
+    if LATER.contains(&verb) {
+        return Failure::usage(format!("`hpsearch {verb}` is not built yet"))
+            .help("`hpsearch --help` lists what is");
+    }
+    let near = nearest(verb, command.get_subcommands().map(Command::get_name));
+    Failure::usage(format!("there is no verb `{}`", lines(verb))).help(match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`hpsearch --help` lists the verbs".to_owned(),
+    })
+}
+
+/// What is said where `plot` has a study and no kind.
+fn nothing_to_draw(study: &str, error: &clap::Error) -> Option<Failure> {
+    let Some(ContextValue::Strings(kinds)) = error.get(ContextKind::ValidValue) else {
+        return None;
+    };
+    // clap names a kind that is spelt almost like this.
+    if error.get(ContextKind::SuggestedValue).is_some() {
+        return None;
+    }
+    let (study, first) = (lines(study), kinds.first()?);
+    let failure = Failure::usage(format!("`{study}` is not a kind of plot"));
+    Some(failure.help(format!(
+        "did you mean `hpsearch plot {study} {first}`? The kinds are {}",
+        kinds.join(", ")
+    )))
+}
+
+/// The positional argument of a verb that takes texts.
+fn of_texts(verb: &Command) -> Option<String> {
+    let texts =
+        verb.get_positionals().find(|one| ["texts", "prompt"].contains(&one.get_id().as_str()));
+    texts.and_then(|texts| Some(texts.get_value_names()?.first()?.to_string()))
+}
+
+/// What is said of a text that begins with a dash: clap takes its first letters for options, and
+/// its advice is about those.
+fn dashed(verb: &Command, words: &[&str]) -> Option<Failure> {
+    let positional = of_texts(verb)?;
+    let text = words
+        .iter()
+        .take_while(|word| **word != "--")
+        .find(|word| word.starts_with('-') && word.contains(char::is_whitespace))?;
+    let failure = Failure::usage(format!("`{}` begins with `-`, as options do", lines(text)));
+    Some(failure.help(format!(
+        "write `--` before the texts, behind all options: hpsearch {} -- [{positional}]",
+        verb.get_name()
+    )))
+}
+
+/// What is said of a negative number: clap takes it for an option, and its advice would lead
+/// nowhere.
+fn negative(verb: &Command, word: &str) -> Option<Failure> {
+    word.strip_prefix('-')?.parse::<f64>().ok()?;
+    let text = of_texts(verb).map_or("", |_| "; a text that begins with `-` comes after `--`");
+    Some(
+        Failure::usage(format!("`{word}` is negative, and no number here may be"))
+            .help(format!("give a number of at least 0{text}")),
+    )
+}
+
+/// What is said of an option whose name is a key of the study file.
+fn of_the_study_file(verb: &Command, word: &str) -> Option<Failure> {
+    let takes_set = verb.get_arguments().any(|argument| argument.get_id() == "set");
+    let name = word.strip_prefix("--").filter(|_| takes_set)?.replace('-', "_");
+    let name = name.strip_prefix("n_").unwrap_or(&name);
+    let holds =
+        |table: &&TableSchema, key: &str| table.fields.iter().any(|field| field.name == key);
+    let path = match TABLES.iter().find(|table| table.name == name && holds(table, "type")) {
+        Some(table) => format!("{}.type", table.name),
+        None => format!("{}.{name}", TABLES.iter().find(|table| holds(table, name))?.name),
+    };
+    Some(
+        Failure::usage(format!("there is no option `{word}`"))
+            .help(format!("`--set {path}=VALUE` overrides the key of the study file")),
+    )
+}
+
+/// What is said of `extend +20`.
+fn amount(verb: &Command, word: &str) -> Option<Failure> {
+    let amount = word.strip_prefix('+').filter(|_| verb.get_name() == "extend")?;
+    let option = if amount.parse::<u64>().is_ok() { "--trials" } else { "--time" };
+    Some(
+        Failure::usage(format!("`{word}` does not say what is extended"))
+            .help(format!("did you mean `{option} {word}`?")),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[test]
+    fn the_start_screen_names_every_verb_and_fits_a_small_terminal() {
+        let listed: Vec<&str> =
+            START.split_once("All commands:").unwrap().1.split_whitespace().collect();
+        for verb in CommandLine::command().get_subcommands() {
+            assert!(listed.contains(&verb.get_name()), "{}", verb.get_name());
+        }
+        // One row is the prompt's.
+        assert!(
+            START.lines().count() <= 23 && START.lines().all(|line| line.chars().count() <= 80)
+        );
+    }
+
+    #[test]
+    fn what_clap_cannot_help_with_is_answered() {
+        let said = |words: &[&str]| {
+            let words: Vec<OsString> =
+                ["hpsearch"].iter().chain(words).map(OsString::from).collect();
+            let error = CommandLine::try_parse_from(&words).unwrap_err();
+            answer(&error, &CommandLine::command(), &words).map(|failure| failure.to_string())
+        };
+        for (words, expected) in [
+            (&["run", "s.toml", "--trials", "3"][..], "`--set budget.trials=VALUE`"),
+            (&["run", "s.toml", "--n-trials", "3"], "`--set budget.trials=VALUE`"),
+            (&["run", "s.toml", "--sampler", "3"], "`--set sampler.type=VALUE`"),
+            (&["explain", "-1"], "`-1` is negative"),
+            (&["extend", "--trials", "-3"], "`-3` is negative"),
+            (&["continue", "1", "--until", "-3"], "`-3` is negative"),
+            (&["generate", "m", "--temperature", "-0.5"], "is negative"),
+            (&["predict", "m", "-1", "star"], "comes after `--`"),
+            (&["predict", "m", "- so so"], "error: `- so so` begins with `-`"),
+            (&["generate", "m", "-5 stars"], "hpsearch generate -- [PROMPT]"),
+            (&["predict", "m", "-very bad"], "hpsearch predict -- [TEXT]"),
+            (&["predict", "m", "--great, really"], "`--great, really` begins with `-`"),
+            (&["extend", "acc", "+20"], "did you mean `--trials +20`?"),
+            (&["extend", "acc", "+2h"], "did you mean `--time +2h`?"),
+            (&["plot", "acc"], "did you mean `hpsearch plot acc history`? The kinds are history, "),
+            (&["rnu"], "error: there is no verb `rnu`\nhelp: did you mean `run`?"),
+            (&["xyzzy"], "`hpsearch --help` lists the verbs"),
+            (&["report"], "`hpsearch report` is not built yet"),
+        ] {
+            let said = said(words).unwrap_or_default();
+            assert!(said.contains(expected), "{words:?}: {said}");
+        }
+        for words in [
+            &["run", "s.toml", "--nonsense"][..],
+            &["best", "s", "--trials", "3"],
+            &["explain", "--no-such"],
+            &["predict", "m", "--jsn"],
+            &["explain", "-x y"],
+            &["plot", "acc", "histroy"],
+        ] {
+            assert_eq!(said(words), None, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn no_verb_is_both_built_and_refused() {
+        let command = CommandLine::command();
+        assert!(command.get_subcommands().all(|verb| !LATER.contains(&verb.get_name())));
+    }
+}

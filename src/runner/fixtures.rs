@@ -1,0 +1,48 @@
+//! What unit tests of runs share: a study, and the events of its first attempt.
+
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, Event, TrialEvent};
+use crate::study::metric::Direction;
+use crate::study::space::Space;
+use crate::study::spec::{Program, StudySpec};
+use crate::study::trial::{AttemptNumber, TrialNumber};
+
+pub const TRIAL: TrialNumber = TrialNumber(0);
+pub const ATTEMPT: AttemptNumber = AttemptNumber(0);
+
+/// A study `s` that minimises `loss`.
+pub fn spec(program: Program) -> StudySpec {
+    StudySpec::new("s", "loss", Direction::Minimize, Space::default(), program)
+}
+
+pub fn command() -> Program {
+    Program::Command {
+        run: vec!["true".to_owned()],
+        cwd: "/".into(),
+        env: Default::default(),
+        args: Default::default(),
+        metrics: Default::default(),
+    }
+}
+
+pub fn started() -> Event {
+    Event::Trial(
+        TRIAL,
+        TrialEvent::AttemptStarted {
+            attempt: ATTEMPT,
+            slot: Slot { index: 0, device: Device::Cpu },
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        },
+    )
+}
+
+pub fn ended(end: AttemptEnd) -> Event {
+    let (device_micros, memory) = (None, None);
+    Event::Trial(
+        TRIAL,
+        TrialEvent::AttemptEnded { attempt: ATTEMPT, end, reason: None, device_micros, memory },
+    )
+}

@@ -1,0 +1,332 @@
+//! What can go wrong with a store, and what to do about it.
+
+use super::sqlite::Rescue;
+use super::{BUSY_TIMEOUT, Holder, StudyId};
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialNumber;
+
+/// What can go wrong with a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// Another process holds the study.
+    #[error("study `{study}` is being run by process {} on {}", holder.pid, holder.host)]
+    Busy {
+        /// Its name.
+        study: String,
+        /// By whom.
+        holder: Holder,
+        /// Since when.
+        since: Timestamp,
+    },
+    /// A process of another host or container holds the study, and nobody can tell from here
+    /// whether it lives.
+    #[error(
+        "study `{study}` is held by process {} on `{}`, another host or container than this one, \
+         for {held} (it last wrote {wrote} ago), and from here nobody can tell whether that \
+         process lives",
+        holder.pid, holder.host
+    )]
+    HeldElsewhere {
+        /// Its name.
+        study: String,
+        /// By whom.
+        holder: Box<Holder>,
+        /// For how long, in words.
+        held: String,
+        /// How long ago anything was written about the study, in words.
+        wrote: String,
+    },
+    /// The lease was taken over: whoever holds this one must stop writing.
+    #[error(
+        "the lease on study {} was taken over by another process, and this one writes no more",
+        study.0
+    )]
+    Fenced {
+        /// Which study.
+        study: StudyId,
+    },
+    /// A study with this name exists.
+    #[error("a study called `{name}` exists already")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// A trial out of order: numbers are given one after the other.
+    #[error("trial {trial} cannot be created now: the next number is {expected}")]
+    OutOfOrder {
+        /// The number of the event.
+        trial: TrialNumber,
+        /// The number that comes next.
+        expected: TrialNumber,
+    },
+    /// There is no such study.
+    #[error("there is no study {} in the store", study.0)]
+    NoStudy {
+        /// Which.
+        study: StudyId,
+    },
+    /// There is no such trial.
+    #[error("the study has no trial {trial}")]
+    NoTrial {
+        /// Which.
+        trial: TrialNumber,
+    },
+    /// The copy that is made before an older store is changed could not be made.
+    #[error(
+        "the store `{path}` has the older schema version {found}, and the copy of it could not be \
+         written to `{copy}`; nothing was changed"
+    )]
+    NoBackup {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: i64,
+        /// Where the copy should have been.
+        copy: String,
+        /// SQLite's or the system's error.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file is not a store.
+    #[error("`{path}` is not an hpsearch store: {why}")]
+    NotAStore {
+        /// The file.
+        path: String,
+        /// What was found.
+        why: String,
+    },
+    /// The name of the store is not text.
+    #[error("the path of the store, `{path}`, is not UTF-8, and trials are given it as text")]
+    NotText {
+        /// The file, as far as it can be shown.
+        path: String,
+    },
+    /// The file was written by a newer hpsearch.
+    #[error("`{path}` has schema version {found}; this hpsearch knows up to {known}")]
+    Newer {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// The file system cannot hold a store.
+    #[error("`{path}` is on a network file system ({kind}), where SQLite loses data")]
+    NetworkFileSystem {
+        /// The file.
+        path: String,
+        /// The file system's name.
+        kind: String,
+    },
+    /// Something stored cannot be read back.
+    #[error("the store holds something unreadable in {place}: {why}")]
+    Corrupt {
+        /// Table and row.
+        place: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// There is no store yet.
+    #[error("there is no store at `{path}`")]
+    Missing {
+        /// The file looked for.
+        path: String,
+    },
+    /// Something else lies at the path of a store.
+    #[error("`{path}` is {what}, and a store is a file")]
+    NotAFile {
+        /// The path.
+        path: String,
+        /// What it is: `a directory`.
+        what: &'static str,
+    },
+    /// The file that was opened is not at its path any more: what is written to it now, nobody
+    /// would find.
+    #[error("the store `{path}` {what} while it was in use, and nothing more is written")]
+    Moved {
+        /// The path.
+        path: String,
+        /// What became of it.
+        what: &'static str,
+    },
+    /// A file beside the store, its log or the index of that, is not the one that was opened.
+    #[error("`{path}` {what} while the store was in use, and nothing more is written: {rescue}")]
+    Exchanged {
+        /// That file.
+        path: String,
+        /// What became of it.
+        what: &'static str,
+        /// What became of what was in it.
+        rescue: Rescue,
+    },
+    /// The process that runs the study is stopped.
+    #[error(
+        "study `{study}` is being run by process {} on {}, and that process is stopped (by \
+         SIGSTOP or Ctrl-Z)",
+        holder.pid, holder.host
+    )]
+    HolderStopped {
+        /// Its name.
+        study: String,
+        /// By whom.
+        holder: Holder,
+    },
+    /// SQLite refuses.
+    #[error("{} (while {doing})", failure.of(path))]
+    Sqlite {
+        /// The file.
+        path: String,
+        /// What was being done.
+        doing: &'static str,
+        /// Why.
+        failure: SqliteFailure,
+        /// SQLite's error.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The system says so.
+    #[error("`{path}` cannot be used for a store")]
+    Io {
+        /// The file or its directory.
+        path: String,
+        /// The system's error.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Why SQLite refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqliteFailure {
+    /// No space is left.
+    DiskFull,
+    /// The system refuses or breaks off a write: a quota, a limit on file sizes, a disk that fails
+    /// or turned read-only.
+    WriteFailed,
+    /// The file or its directory cannot be opened or written.
+    NotUsable,
+    /// The file is damaged.
+    Damaged,
+    /// Another process did not let go of the file.
+    Locked,
+    /// Something else.
+    Other,
+}
+
+impl SqliteFailure {
+    /// What happened to the store at `path`.
+    fn of(self, path: &str) -> String {
+        match self {
+            SqliteFailure::DiskFull => format!("no space is left for the store `{path}`"),
+            SqliteFailure::WriteFailed => format!(
+                "the store `{path}` cannot be written any more, by a quota, a limit on file sizes \
+                 (`ulimit -f`) or an error of the disk"
+            ),
+            SqliteFailure::NotUsable => {
+                format!("the store `{path}` cannot be opened or written")
+            }
+            SqliteFailure::Damaged => format!("the store `{path}` is damaged"),
+            SqliteFailure::Locked => format!(
+                "another process kept the store `{path}` locked for more than {} s",
+                BUSY_TIMEOUT.as_secs()
+            ),
+            SqliteFailure::Other => format!("the store `{path}` failed"),
+        }
+    }
+
+    fn remedy(self, path: &str) -> String {
+        match self {
+            SqliteFailure::DiskFull => "what was written before is safe: free some space, then \
+                run the same command again"
+                .to_owned(),
+            SqliteFailure::WriteFailed => "what was written before is safe: repair that (`dmesg` \
+                shows errors of the disk), then run the same command again"
+                .to_owned(),
+            SqliteFailure::NotUsable => "check the permissions of the file and its directory, or \
+                choose another place with `--store PATH`"
+                .to_owned(),
+            SqliteFailure::Damaged => {
+                format!("keep a copy, then save what can be read with `sqlite3 '{path}' .recover`")
+            }
+            SqliteFailure::Locked => {
+                format!("find it with `fuser '{path}'`, then run the same command again")
+            }
+            SqliteFailure::Other => "what was written before is safe: run the same command again, \
+                and `hpsearch doctor` if it fails again"
+                .to_owned(),
+        }
+    }
+}
+
+impl StorageError {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        let text = match self {
+            StorageError::Busy { study, .. } => {
+                return format!(
+                    "`hpsearch watch {study}` shows it, `hpsearch stop {study}` ends that run"
+                );
+            }
+            StorageError::HeldElsewhere { study, .. } => {
+                return format!(
+                    "if it is gone, as after a container was restarted under another name, run \
+                     again with `--take-over` (a Rust program: `take_over`). If it lives, \
+                     `hpsearch watch {study}` shows it: taking over ends its run at its next \
+                     word, and its trials lose what they did since their last checkpoint"
+                );
+            }
+            StorageError::HolderStopped { holder: Holder { pid, .. }, .. } => {
+                return format!(
+                    "`kill -CONT {pid}` lets it continue; after `kill -9 {pid}` this command \
+                     takes the study over"
+                );
+            }
+            StorageError::Sqlite { path, failure, .. } => return failure.remedy(path),
+            StorageError::Fenced { .. } => {
+                "`hpsearch ls` shows who has it; the next run continues from what is stored"
+            }
+            StorageError::Exists { .. } => {
+                "choose another name, or continue with that one by `hpsearch run`"
+            }
+            StorageError::OutOfOrder { .. } => {
+                "run the command again, and report it if this comes back"
+            }
+            StorageError::NoStudy { .. } => "`hpsearch ls` lists those that are there",
+            StorageError::NoTrial { .. } => {
+                "`hpsearch trials --sort number` lists those that it has"
+            }
+            StorageError::NoBackup { .. } => {
+                "make room or allow writing there, then run the same command again"
+            }
+            StorageError::NotAStore { .. } => "choose another file with `--store PATH`",
+            StorageError::NotText { .. } => "choose another one with `--store PATH`",
+            StorageError::Newer { .. } => "use a newer hpsearch",
+            StorageError::NetworkFileSystem { .. } => {
+                "put the store on a local disk with `--store PATH`"
+            }
+            StorageError::Corrupt { .. } => {
+                "keep a copy of it, and see what `hpsearch doctor` says"
+            }
+            StorageError::Missing { .. } => {
+                "`hpsearch run study.toml` makes one, `--store PATH` names another"
+            }
+            StorageError::NotAFile { .. } => "name one by `--store PATH`",
+            StorageError::Moved { .. } => {
+                "put it back with its `-wal` file, or name its new place with `--store PATH`, then \
+                 run the same command again"
+            }
+            StorageError::Exchanged { .. } => {
+                "leave the `-wal` and `-shm` files of a store alone while it is in use, and run \
+                 the same command again"
+            }
+            StorageError::Io { .. } => "choose another place with `--store PATH`",
+        };
+        text.to_owned()
+    }
+
+    /// What happened and what to do, in one sentence.
+    pub fn with_remedy(&self) -> String {
+        format!("{self}: {}", self.remedy())
+    }
+}

@@ -1,0 +1,92 @@
+//! What a journal says that tables have too, to compare the two.
+
+use std::collections::BTreeMap;
+
+use super::{Attempt, StoredRunner};
+use crate::study::event::{DeviceEvent, Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialNumber;
+
+/// The attempts that a journal speaks of, by trial and number.
+pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber, u32), Attempt> {
+    let (mut attempts, mut runner, mut trials) = (BTreeMap::<_, Attempt>::new(), None, 0);
+    for (seq, at, event) in journal {
+        // As in the fold, nothing happens to a trial before it is created.
+        let is_of_none = event.trial().is_some_and(|number| number.0 >= trials);
+        match event {
+            Event::Runner(RunnerEvent::Started { .. }) => runner = Some(*seq),
+            Event::Trial(_, TrialEvent::Created { .. }) => trials += 1,
+            _ if is_of_none => {}
+            Event::Trial(
+                trial,
+                TrialEvent::AttemptStarted { attempt, slot, resume, until, .. },
+            ) => {
+                let begun = Attempt {
+                    trial: *trial,
+                    attempt: *attempt,
+                    slot: slot.clone(),
+                    resume: resume.clone(),
+                    until: *until,
+                    process: None,
+                    started: *at,
+                    ended: None,
+                    end: None,
+                    reason: None,
+                    runner,
+                };
+                attempts.insert((*trial, attempt.0), begun);
+            }
+            Event::Trial(trial, TrialEvent::AttemptLaunched { attempt, pid, pid_started }) => {
+                if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
+                    attempt.process = Some((*pid, *pid_started));
+                }
+            }
+            Event::Trial(trial, TrialEvent::AttemptEnded { attempt, end, reason, .. }) => {
+                if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
+                    attempt.ended = Some(*at);
+                    attempt.end = Some(end.clone());
+                    attempt.reason.clone_from(reason);
+                }
+            }
+            _ => {}
+        }
+    }
+    attempts
+}
+
+/// The runners that a journal speaks of, in order.
+pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
+    let mut runners: Vec<StoredRunner> = Vec::new();
+    for (seq, at, event) in journal {
+        match (event, runners.last_mut()) {
+            (Event::Runner(RunnerEvent::Started { pid, host, slots }), _) => {
+                runners.push(StoredRunner {
+                    seq: *seq,
+                    pid: *pid,
+                    host: host.clone(),
+                    slots: slots.clone(),
+                    started: *at,
+                    stopped: None,
+                    ran_micros: None,
+                    reason: None,
+                    lineage: None,
+                })
+            }
+            (Event::Device(DeviceEvent::SlotsChanged { slots }), Some(runner)) => {
+                runner.slots.clone_from(slots)
+            }
+            (Event::Runner(RunnerEvent::Described { lineage }), Some(runner)) => {
+                runner.lineage = Some(lineage.as_ref().clone())
+            }
+            (Event::Runner(RunnerEvent::Stopped { reason, ran_micros, .. }), Some(runner))
+                if runner.stopped.is_none() =>
+            {
+                runner.stopped = Some(*at);
+                runner.ran_micros = Some(*ran_micros);
+                runner.reason = Some(reason.clone());
+            }
+            _ => {}
+        }
+    }
+    runners
+}

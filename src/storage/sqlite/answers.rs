@@ -1,0 +1,365 @@
+//! The storage traits for whatever reads or writes as a store in SQLite does.
+
+use std::path::PathBuf;
+
+use super::column::value;
+use super::fault::Fault;
+use super::place::lock_file;
+use super::wal::Rescue;
+use super::{
+    SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, trials, used, write,
+};
+use crate::storage::{
+    Attempt, Curve, Holder, Lease, Outcome, OutcomeCursor, Remarked, Storage, StorageError,
+    StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary, Takeover,
+};
+use crate::study::checkpoint::Checkpoint;
+use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::query::{Filter, TrialQuery};
+use crate::study::spec::StudySpec;
+use crate::study::state::StudyState;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialNumber};
+use crate::study::usage::Used;
+
+/// What reads as a [`SqliteReader`] does.
+pub trait Reads: Send {
+    /// The store as it is read.
+    fn reader(&self) -> &SqliteReader;
+
+    /// Whether anything was committed by anyone since the last call.
+    fn look_for_changes(&mut self) -> Result<bool, StorageError>;
+}
+
+impl Reads for SqliteReader {
+    fn reader(&self) -> &SqliteReader {
+        self
+    }
+
+    fn look_for_changes(&mut self) -> Result<bool, StorageError> {
+        self.files.check().map_err(|exchanged| {
+            exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader)
+        })?;
+        let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
+        let version =
+            version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
+        self.files.learn();
+        Ok(self.seen.replace(version) != Some(version))
+    }
+}
+
+impl Reads for SqliteStore {
+    fn reader(&self) -> &SqliteReader {
+        &self.reader
+    }
+
+    fn look_for_changes(&mut self) -> Result<bool, StorageError> {
+        // SQLite's counter moves with the commits of others only.
+        let own = std::mem::take(&mut self.wrote);
+        self.tend()?;
+        Ok(self.reader.look_for_changes()? || own)
+    }
+}
+
+impl<T: Reads> StorageReader for T {
+    fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.reader().read_of(study, "reading where files lie", read::directories)
+    }
+
+    fn identity(&self) -> Result<Option<String>, StorageError> {
+        let reader = self.reader();
+        if reader.is_in_memory() {
+            return Ok(None);
+        }
+        reader.read("reading its name", |connection| {
+            value(connection, "SELECT id FROM store", []).map(Some)
+        })
+    }
+
+    fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
+        let studies = self.reader().read("listing the studies", read::studies)?;
+        Ok(studies.into_iter().map(|study| self.reader().with_lock_file(study)).collect())
+    }
+
+    fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
+        self.reader().read("reading a study", |connection| read::study(connection, name))
+    }
+
+    fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
+        let summary = self.reader().read_of(study, "reading a study", read::summary)?;
+        Ok(self.reader().with_lock_file(summary))
+    }
+
+    fn view(&self, study: StudyId) -> Result<StudyState, StorageError> {
+        let mut view = self.reader().read_of(study, "reading a study", read::view)?;
+        self.reader().locate_trials(study, &mut view.trials)?;
+        Ok(view)
+    }
+
+    fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
+        let mut trials = self.reader().read_of(study, "reading trials", |connection, study| {
+            pages::page(connection, study, query)
+        })?;
+        self.reader().locate_trials(study, &mut trials)?;
+        Ok(trials)
+    }
+
+    fn numbers(
+        &self,
+        study: StudyId,
+        query: &TrialQuery,
+    ) -> Result<Vec<TrialNumber>, StorageError> {
+        self.reader().read_of(study, "reading trials", |connection, study| {
+            pages::numbers(connection, study, query)
+        })
+    }
+
+    fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
+        self.reader().read_of(study, "counting trials", |connection, study| {
+            pages::count(connection, study, filter)
+        })
+    }
+
+    fn outcomes(
+        &self,
+        study: StudyId,
+        after: OutcomeCursor,
+    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
+        self.reader().read_of(study, "reading outcomes", |connection, study| {
+            outcomes::outcomes(connection, study, after)
+        })
+    }
+
+    fn curves(
+        &self,
+        study: StudyId,
+        metric: &str,
+        trials: &[TrialNumber],
+    ) -> Result<Vec<Curve>, StorageError> {
+        self.reader().read_of(study, "reading reports", |connection, study| {
+            read::curves(connection, study, metric, trials)
+        })
+    }
+
+    fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.reader().read_of(study, "reading the names of parameters", read::params)
+    }
+
+    fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.reader().read_of(study, "reading the names of metrics", read::metrics)
+    }
+
+    fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
+        let mut trial = self.reader().read_of(study, "reading a trial", |connection, study| {
+            trials::one(connection, study, number)
+        })?;
+        self.reader().locate_trials(study, trial.as_mut_slice())?;
+        Ok(trial)
+    }
+
+    fn attempts(
+        &self,
+        study: StudyId,
+        trial: Option<TrialNumber>,
+    ) -> Result<Vec<Attempt>, StorageError> {
+        let mut attempts =
+            self.reader().read_of(study, "reading attempts", |connection, study| {
+                read::attempts(connection, study, trial)
+            })?;
+        if attempts.iter().any(|attempt| attempt.resume.is_some()) {
+            let roots = self.reader().roots(study)?;
+            for attempt in &mut attempts {
+                if let Some((_, path)) = &mut attempt.resume {
+                    *path = roots.found(Some(attempt.trial), path);
+                }
+            }
+        }
+        Ok(attempts)
+    }
+
+    fn reports(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<Vec<(String, u64, f64)>, StorageError> {
+        self.reader().read_of(study, "reading reports", |connection, study| {
+            read::reports(connection, study, trial)
+        })
+    }
+
+    fn events_after(
+        &self,
+        study: StudyId,
+        seq: Seq,
+        limit: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        let events = self.reader().read_of(study, "reading the journal", |connection, study| {
+            read::events_after(connection, study, seq, limit)
+        })?;
+        self.reader().located_events(study, events)
+    }
+
+    fn events_before(
+        &self,
+        study: StudyId,
+        seq: Seq,
+        limit: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        let events = self.reader().read_of(study, "reading the journal", |connection, study| {
+            read::events_before(connection, study, seq, limit)
+        })?;
+        self.reader().located_events(study, events)
+    }
+
+    fn remarks(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+        after: Seq,
+    ) -> Result<(Vec<Remarked>, Seq), StorageError> {
+        self.reader().read_of(study, "reading remarks", |connection, study| {
+            read::remarks(connection, study, trial, after)
+        })
+    }
+
+    fn used(&self, study: StudyId) -> Result<Used, StorageError> {
+        self.reader().read_of(study, "reading what a study used", used::used)
+    }
+
+    fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
+        let mut checkpoints =
+            self.reader().read_of(study, "reading checkpoints", used::checkpoints)?;
+        let each = checkpoints.iter_mut().map(|(trial, checkpoint)| (*trial, checkpoint));
+        self.reader().locate(study, each)?;
+        Ok(checkpoints)
+    }
+
+    fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
+        self.reader().read_of(study, "reading a study", read::running_since)
+    }
+
+    fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
+        self.reader().read_of(study, "reading runners", read::runners)
+    }
+
+    fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
+        self.reader().read_of(study, "reading a study", read::revisions)
+    }
+
+    fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
+        self.reader().read("reading a document", |connection| read::document(connection, digest))
+    }
+
+    fn lock_file(&self, study: StudyId) -> Option<PathBuf> {
+        let reader = self.reader();
+        (!reader.is_in_memory()).then(|| lock_file(&reader.path, study))
+    }
+
+    fn changed(&mut self) -> Result<bool, StorageError> {
+        self.look_for_changes()
+    }
+}
+
+/// What writes as a [`SqliteStore`] does.
+pub trait Writes: Reads {
+    /// The store as it is written.
+    fn store(&mut self) -> &mut SqliteStore;
+}
+
+impl Writes for SqliteStore {
+    fn store(&mut self) -> &mut SqliteStore {
+        self
+    }
+}
+
+impl<T: Writes> Storage for T {
+    fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError> {
+        self.store().write("taking a directory", |transaction, _| {
+            write::take_directory(transaction, study, name)
+        })
+    }
+
+    fn renew_identity(&mut self) -> Result<Option<String>, StorageError> {
+        self.store()
+            .write("giving it a name", |transaction, _| write::renew_identity(transaction))?;
+        self.identity()
+    }
+
+    fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError> {
+        self.store()
+            .write("creating a study", |transaction, _| write::create_study(transaction, now, spec))
+    }
+
+    fn update_spec(
+        &mut self,
+        lease: &Lease,
+        now: Timestamp,
+        spec: &StudySpec,
+    ) -> Result<(), StorageError> {
+        self.store().write("changing a study", |transaction, _| {
+            write::update_spec(transaction, lease, now, spec)
+        })
+    }
+
+    fn acquire(
+        &mut self,
+        study: StudyId,
+        holder: &Holder,
+        now: Timestamp,
+        takeover: Takeover,
+    ) -> Result<Lease, StorageError> {
+        self.store().write("taking a study", |transaction, _| {
+            write::acquire(transaction, study, holder, now, takeover)
+        })
+    }
+
+    fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError> {
+        self.store()
+            .write("renewing a lease", |transaction, _| write::renew(transaction, lease, holder))
+    }
+
+    fn release(&mut self, lease: &Lease) -> Result<(), StorageError> {
+        self.store()
+            .write("giving a study back", |transaction, _| write::release(transaction, lease))
+    }
+
+    fn append(
+        &mut self,
+        lease: &Lease,
+        now: Timestamp,
+        events: &[Event],
+    ) -> Result<Seq, StorageError> {
+        let store = self.reader().path.clone();
+        self.store().write("writing events", |transaction, cache| {
+            write::append(transaction, cache, &store, lease, now, events)
+        })
+    }
+
+    fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError> {
+        self.store().write("keeping a document", |transaction, _| {
+            write::keep_document(transaction, digest, body)
+        })
+    }
+
+    fn request(
+        &mut self,
+        study: StudyId,
+        now: Timestamp,
+        request: &Request,
+    ) -> Result<i64, StorageError> {
+        let store = self.reader().path.clone();
+        self.store().write("writing a request", |transaction, cache| {
+            write::request(transaction, cache, &store, study, now, request)
+        })
+    }
+
+    fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {
+        self.reader().read_of(study, "reading requests", read::pending_requests)
+    }
+
+    fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError> {
+        self.reader().read_of(study, "reading a request", |connection, study| {
+            read::answer(connection, study, id)
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! The path of a store: what may lie there, and what lies beside it.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use super::filesystem;
+use crate::storage::{StorageError, StudyId};
+
+/// SQLite appends `-journal`: its paths end at 512 bytes, names on Linux at 255.
+const LONGEST_PATH: usize = 504;
+const LONGEST_NAME: usize = 247;
+
+/// The path as that of a file: absolute, so that SQLite takes no name for something special
+/// (`:memory:`, `file:..`), and so that it leads to the same file from another directory.
+pub(super) fn as_file(path: &Path) -> Result<PathBuf, StorageError> {
+    let wrong =
+        |why: &str| io_error(path, std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+    if path.as_os_str().is_empty() {
+        return Err(wrong("it names no file"));
+    }
+    if path.as_os_str().as_bytes().contains(&0) {
+        return Err(wrong("there is a NUL byte in it"));
+    }
+    if path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(not_a_file(path, "a directory"));
+    }
+    let file = std::path::absolute(path).map_err(|source| io_error(path, source))?;
+    if file.as_os_str().len() > LONGEST_PATH
+        || file.file_name().is_some_and(|name| name.len() > LONGEST_NAME)
+    {
+        return Err(wrong(&format!(
+            "SQLite opens paths of up to {LONGEST_PATH} bytes, with names of up to {LONGEST_NAME}"
+        )));
+    }
+    Ok(file)
+}
+
+/// An error that says what there is instead of a file, if there is anything.
+pub(super) fn refuse_what_is_no_file(path: &Path, file: &Path) -> Result<(), StorageError> {
+    let Ok(kind) = std::fs::metadata(file).map(|metadata| metadata.file_type()) else {
+        return Ok(());
+    };
+    let what = match kind {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_fifo() => "a named pipe",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_block_device() || kind.is_char_device() => "a device",
+        _ => "something else",
+    };
+    Err(not_a_file(path, what))
+}
+
+fn not_a_file(path: &Path, what: &'static str) -> StorageError {
+    StorageError::NotAFile { path: path.display().to_string(), what }
+}
+
+/// `hpsearch.db.run-1`, beside the file itself: links to it lead to one lock. It holds nothing, and
+/// is never removed: whoever has it open would hold the lock of a file that nobody finds.
+pub(super) fn lock_file(path: &Path, study: StudyId) -> PathBuf {
+    let mut name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
+    name.push(format!(".run-{}", study.0));
+    PathBuf::from(name)
+}
+
+pub(super) fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    Path::new(&log).exists()
+}
+
+/// The directory that holds the file, links followed if it exists.
+pub(super) fn directory_of(path: &Path) -> PathBuf {
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    match real.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+pub(super) fn refuse_network(path: &Path, directory: &Path) -> Result<(), StorageError> {
+    let existing =
+        directory.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
+    match filesystem::network_file_system(existing) {
+        Some(kind) => Err(StorageError::NetworkFileSystem {
+            path: path.display().to_string(),
+            kind: kind.to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn io_error(path: &Path, source: std::io::Error) -> StorageError {
+    StorageError::Io { path: path.display().to_string(), source }
+}
