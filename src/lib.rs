@@ -139,9 +139,9 @@
 //! the order in which trials report. With `deterministic = true` they do not: results become known
 //! to decisions one trial after the other, in the order in which trials began, and a trial begins
 //! when all but the last `slots - 1` before it are known; its verdicts know what was known when it
-//! began. The journal says when ([`ResultsKnown`](study::event::TrialEvent::ResultsKnown)), so that any
-//! number of slots continues with it. The price is a slot that waits for a straggler, and decisions
-//! that know `slots - 1` results less.
+//! began. The journal says when ([`ResultsKnown`](study::event::TrialEvent::ResultsKnown)), so that
+//! any number of slots continues with it. The price is a slot that waits for a straggler, and
+//! decisions that know `slots - 1` results less.
 //!
 //! [`engine::verify`] feeds a journal to an engine and decides everything in it again, with the
 //! specification of that time.
@@ -151,9 +151,9 @@
 //! With `trials_per_device = "auto"` the runner looks at devices and trials once a second and tells
 //! the engine ([`Input::Load`](engine::Input::Load)); [`engine::concurrency`] decides, without
 //! clock and devices of its own, and the journal has each change
-//! ([`ConcurrencyChanged`](study::event::DeviceEvent::ConcurrencyChanged)), from which the next run goes
-//! on. It also has what each attempt took of memory, of which [`analysis::memory_model`] learns
-//! what others will take: who has no room waits, and what fits no device is not proposed.
+//! ([`ConcurrencyChanged`](study::event::DeviceEvent::ConcurrencyChanged)), from which the next run
+//! goes on. It also has what each attempt took of memory, of which [`analysis::memory_model`]
+//! learns what others will take: who has no room waits, and what fits no device is not proposed.
 //!
 //! # Several runs of a configuration
 //!

@@ -444,8 +444,8 @@ pub trait Storage: StorageReader {
         now: Timestamp,
         request: &Request,
     ) -> Result<i64, StorageError>;
-    /// Requests not yet served, oldest first. [`crate::study::event::StudyEvent::RequestServed`] serves one, in the
-    /// transaction of what it leads to.
+    /// Requests not yet served, oldest first. [`crate::study::event::StudyEvent::RequestServed`]
+    /// serves one, in the transaction of what it leads to.
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError>;
     /// What came of a request; `None` while it waits, or if there is none of this key.
     fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError>;

@@ -16,7 +16,7 @@ use crate::storage::{Curve, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
-use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
+use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -149,7 +149,7 @@ fn chart<'a>(
                 points.iter().map(|(step, value)| (step_on_axis(*step), *value)).collect(),
             ),
             mark: Mark::Line,
-            tone: Tone::Compared(index),
+            tone: SeriesRole::Compared(index),
         });
     Chart {
         title: one_line(&format!("{}: {metric} by {}", study.spec.name, study.spec.step.as_str())),

@@ -70,7 +70,8 @@ impl BatchHalving {
         };
         let (now, usual) = (self.rows(), self.usual);
         format!(
-            "{} of {} rows at once in training, {} of {} in evaluation: it ran out of memory {times}",
+            "{} of {} rows at once in training, {} of {} in evaluation: it ran out of memory \
+             {times}",
             now.train, usual.train, now.eval, usual.eval
         )
     }

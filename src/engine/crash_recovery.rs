@@ -64,8 +64,8 @@ enum Change {
     Idle(bool),
 }
 
-/// Microseconds between two moments in which the study was paused and nothing ran. `paused`: whether
-/// it is at the end.
+/// Microseconds between two moments in which the study was paused and nothing ran. `paused`:
+/// whether it is at the end.
 fn idle_micros(
     begun: Timestamp,
     end: Timestamp,

@@ -54,7 +54,8 @@ mod tests {
                 &three,
                 &[(1, 0.45), (2, 9.0)],
                 Minimize,
-                "stop: best value 0.45 is worse than the median 0.4 of 3 completed trials at step 2",
+                "stop: best value 0.45 is worse than the median 0.4 of 3 completed trials at step \
+                 2",
             ),
             (any, &three, &[(1, 0.45), (2, 0.3)], Maximize, "continue: "),
             // Of an even number the median lies between the two in the middle.

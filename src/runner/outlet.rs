@@ -50,7 +50,8 @@ impl Outlet {
         Ok(Outlet { reporter, words, over, waiting, told: None, left_out: LeftOut::default() })
     }
 
-    /// Has something said, of the event with that place if it is one; whether anybody still listens.
+    /// Has something said, of the event with that place if it is one; whether anybody still
+    /// listens.
     pub fn tell(
         &mut self,
         seq: Option<Seq>,

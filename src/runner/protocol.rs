@@ -50,8 +50,8 @@ pub const LONGEST_LINE: usize = 1 << 20;
 /// The exit status of shells, and of a supervisor's own child, for a command that is not found.
 pub const COMMAND_NOT_FOUND: i32 = 127;
 
-/// What a trial's process tells the runner. Reports and checkpoints have a form that commands print,
-/// too; the others are hpsearch's own.
+/// What a trial's process tells the runner. Reports and checkpoints have a form that commands
+/// print, too; the others are hpsearch's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum MessageToRunner {
     /// Metrics at a step.

@@ -377,10 +377,9 @@ mod tests {
         let shared = Gpu { processes, ..free.clone() };
         assert_eq!(
             remarks_on(&shared, &places),
-            [
-                "cuda:1 is in use already, by process 77 with 3.0 GiB, process 78: trials get what is \
-              left of it"
-            ]
+            ["cuda:1 is in use already, by process 77 with 3.0 GiB, process 78: trials get \
+                 what is \
+              left of it"]
         );
         let exclusive = Gpu { exclusive: true, ..free };
         let said = remarks_on(&exclusive, &places);

@@ -41,8 +41,8 @@ const SYNONYMS: &[(&str, &str)] = &[
 const LEAST_SIMILARITY: f64 = 0.8;
 
 /// The one of `candidates` that `word` most likely means, if any is near: by another spelling, a
-/// synonym, its initials or beginning (`lr`), its letters in another order, or a slip. The last part of a dotted name stands for
-/// the whole; of equals, the first is taken.
+/// synonym, its initials or beginning (`lr`), its letters in another order, or a slip. The last
+/// part of a dotted name stands for the whole; of equals, the first is taken.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let sorted = |text: &str| {

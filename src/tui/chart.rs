@@ -36,7 +36,7 @@ pub enum Mark {
 
 /// What a series is among the others, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
+pub enum SeriesRole {
     /// One of many in the background.
     Behind,
     /// The one with this index among those compared.
@@ -55,17 +55,22 @@ pub struct Series<'a> {
     /// How they are drawn.
     pub mark: Mark,
     /// In which colour.
-    pub tone: Tone,
+    pub tone: SeriesRole,
 }
 
 impl Series<'static> {
     /// Points with a name.
-    pub fn new(name: impl Into<String>, mark: Mark, tone: Tone, points: Vec<(f64, f64)>) -> Self {
+    pub fn new(
+        name: impl Into<String>,
+        mark: Mark,
+        tone: SeriesRole,
+        points: Vec<(f64, f64)>,
+    ) -> Self {
         Series { name: name.into(), points: Cow::Owned(points), mark, tone }
     }
 
     /// Reports over steps, joined by lines.
-    pub fn curve(name: impl Into<String>, reports: &[(u64, f64)], tone: Tone) -> Self {
+    pub fn curve(name: impl Into<String>, reports: &[(u64, f64)], tone: SeriesRole) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "steps on an axis")]
         let points = reports.iter().map(|(step, value)| (*step as f64, *value)).collect();
         Series::new(name, Mark::Line, tone, points)
@@ -219,8 +224,8 @@ impl Chart<'_> {
         let mut named: Vec<&Series<'_>> =
             self.series.iter().filter(|series| !series.name.is_empty()).collect();
         // Compared ones in their order, whichever lies above the other.
-        if named.iter().all(|series| matches!(series.tone, Tone::Compared(_))) {
-            let index = |tone| if let Tone::Compared(index) = tone { index } else { 0 };
+        if named.iter().all(|series| matches!(series.tone, SeriesRole::Compared(_))) {
+            let index = |tone| if let SeriesRole::Compared(index) = tone { index } else { 0 };
             named.sort_by_key(|series| index(series.tone));
         }
         for (index, series) in named.iter().enumerate() {
@@ -308,14 +313,14 @@ const SIGNS: [char; 6] = ['*', '+', 'x', 'o', '#', '@'];
 const PATTERNS: [Pattern; 3] = [Pattern::Solid, Pattern::Dashed, Pattern::Dotted];
 
 /// The style of a tone: also of a compared trial's name wherever it stands beside the chart.
-pub fn style_of(tone: Tone, theme: Theme) -> Style {
+pub fn style_of(tone: SeriesRole, theme: Theme) -> Style {
     match (tone, theme.palette) {
-        (Tone::Behind, _) => theme.dim(),
-        (Tone::Compared(index), Palette::Colours) => {
+        (SeriesRole::Behind, _) => theme.dim(),
+        (SeriesRole::Compared(index), Palette::Colours) => {
             Style::new().fg(COLOURS[index % COLOURS.len()])
         }
-        (Tone::Compared(_), Palette::Monochrome) => Style::new(),
-        (Tone::Best, _) => theme.good().add_modifier(Modifier::BOLD),
+        (SeriesRole::Compared(_), Palette::Monochrome) => Style::new(),
+        (SeriesRole::Best, _) => theme.good().add_modifier(Modifier::BOLD),
     }
 }
 
@@ -325,23 +330,23 @@ fn symbol_of(series: &Series<'_>, theme: Theme) -> Option<char> {
     match (series.mark, series.tone, theme.charset, theme.palette) {
         (Mark::Star, _, Charset::Unicode, _) => Some('◆'),
         (Mark::Star, _, Charset::Ascii, _) => Some('#'),
-        (Mark::Dots, Tone::Behind, Charset::Unicode, Palette::Monochrome) => Some('×'),
+        (Mark::Dots, SeriesRole::Behind, Charset::Unicode, Palette::Monochrome) => Some('×'),
         _ => None,
     }
 }
 
 /// The character of a series where there is only ASCII.
-fn sign_of(tone: Tone) -> char {
+fn sign_of(tone: SeriesRole) -> char {
     match tone {
-        Tone::Behind => '.',
-        Tone::Compared(index) => SIGNS[index % SIGNS.len()],
-        Tone::Best => '=',
+        SeriesRole::Behind => '.',
+        SeriesRole::Compared(index) => SIGNS[index % SIGNS.len()],
+        SeriesRole::Best => '=',
     }
 }
 
-fn pattern_of(tone: Tone, theme: Theme) -> Pattern {
+fn pattern_of(tone: SeriesRole, theme: Theme) -> Pattern {
     match (tone, theme.palette) {
-        (Tone::Compared(index), Palette::Monochrome) => PATTERNS[index % PATTERNS.len()],
+        (SeriesRole::Compared(index), Palette::Monochrome) => PATTERNS[index % PATTERNS.len()],
         _ => Pattern::Solid,
     }
 }

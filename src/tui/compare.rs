@@ -8,7 +8,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 
-use super::chart::{Axis, Chart, Series, Tone, style_of};
+use super::chart::{Axis, Chart, Series, SeriesRole, style_of};
 use super::theme::Theme;
 use crate::report::wording::{duration, micros, number, one_line, param, value_cell, width};
 use crate::storage::{Curve, StorageError, StorageReader, StudyId};
@@ -127,10 +127,12 @@ pub fn draw(
 }
 
 fn chart(data: &CompareData) -> Chart<'static> {
-    let behind =
-        data.field.iter().map(|(_, points)| Series::curve(String::new(), points, Tone::Behind));
+    let behind = data
+        .field
+        .iter()
+        .map(|(_, points)| Series::curve(String::new(), points, SeriesRole::Behind));
     let compared = data.curves.iter().enumerate().map(|(index, (trial, points))| {
-        Series::curve(format!("trial {trial}"), points, Tone::Compared(index))
+        Series::curve(format!("trial {trial}"), points, SeriesRole::Compared(index))
     });
     // All of the best curve is to be seen, whatever the others do.
     let ends = data
@@ -236,7 +238,7 @@ impl<'a> ComparisonTable<'a> {
             return 0;
         }
         let shown = self.shown(usize::from(area.width));
-        let compared = |index| style_of(Tone::Compared(index), theme).patch(theme.strong());
+        let compared = |index| style_of(SeriesRole::Compared(index), theme).patch(theme.strong());
         let line = Rect { height: 1, ..area };
         self.draw_row(buffer, line, ("", &self.titles[..shown]), &compared, theme);
         if shown < self.titles.len() {

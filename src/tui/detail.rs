@@ -11,7 +11,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::chart::{Axis, Chart, Series, Tone};
+use super::chart::{Axis, Chart, Series, SeriesRole};
 use super::log::LogTail;
 use super::snapshot::Detail;
 use super::state::State;
@@ -153,9 +153,9 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail,
         .iter()
         .filter(|(number, _)| field.metric == *metric && *number != detail.trial.number);
     let mut series: Vec<Series<'_>> =
-        behind.map(|(_, curve)| Series::curve(String::new(), curve, Tone::Behind)).collect();
+        behind.map(|(_, curve)| Series::curve(String::new(), curve, SeriesRole::Behind)).collect();
     let others = series.len();
-    series.push(Series::curve(String::new(), own, Tone::Compared(0)));
+    series.push(Series::curve(String::new(), own, SeriesRole::Compared(0)));
     let others = if others > 0 { format!(", before {others} others") } else { String::new() };
     let keep = own.iter().map(|(_, value)| *value).filter(|value| value.is_finite());
     let chart = Chart {

@@ -200,8 +200,10 @@ fn a_missing_store_is_answered_with_what_makes_one() {
     let directory = tempfile::tempdir().unwrap();
     let ran = run(directory.path(), &["ls"]);
     assert_eq!(ran.code, 5);
-    insta::assert_snapshot!(ran.err, @"error: there is no store at `runs/hpsearch.db`: `hpsearch \
-        run study.toml` makes one, `--store PATH` names another");
+    insta::assert_snapshot!(ran.err, @r"
+    error: there is no store at `runs/hpsearch.db`
+    help: `hpsearch run study.toml` makes one, `--store PATH` names another
+    ");
 }
 
 #[test]

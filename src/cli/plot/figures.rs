@@ -11,11 +11,11 @@ use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{TrialNumber, TrialState};
 use crate::tui::chart::axis::Cut;
-use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
+use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 
 const EMPTY: &str = "no trial has a value yet";
 
-fn series(name: &str, points: Vec<(f64, f64)>, mark: Mark, tone: Tone) -> Series<'static> {
+fn series(name: &str, points: Vec<(f64, f64)>, mark: Mark, tone: SeriesRole) -> Series<'static> {
     Series { name: name.to_owned(), points: Cow::Owned(points), mark, tone }
 }
 
@@ -67,9 +67,9 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Chart<'static> {
         x: Axis::whole(),
         y: values(lowest),
         series: present(vec![
-            series("pruned, last report", pruned, Mark::Dots, Tone::Behind),
-            series("complete", points, Mark::Dots, Tone::Compared(0)),
-            series("best so far", best, Mark::Steps, Tone::Best),
+            series("pruned, last report", pruned, Mark::Dots, SeriesRole::Behind),
+            series("complete", points, Mark::Dots, SeriesRole::Compared(0)),
+            series("best so far", best, Mark::Steps, SeriesRole::Best),
         ]),
         empty: EMPTY,
     }
@@ -84,16 +84,23 @@ pub fn curves(
     let of_best = |number: TrialNumber| best.is_some_and(|(best, _)| best == number);
     let (front, behind): (Vec<Curve>, Vec<Curve>) =
         curves.into_iter().partition(|(number, _)| of_best(*number));
-    let line = |(number, points): Curve, tone: Tone| {
+    let line = |(number, points): Curve, tone: SeriesRole| {
         let points = points.into_iter().map(|(step, value)| (whole(step), value)).collect();
         series(
-            &if tone == Tone::Best { format!("trial {number}, the best") } else { String::new() },
+            &if tone == SeriesRole::Best {
+                format!(
+                    "trial {number}, the \
+                best"
+                )
+            } else {
+                String::new()
+            },
             points,
             Mark::Line,
             tone,
         )
     };
-    let all = behind.into_iter().map(|curve| line(curve, Tone::Behind)).collect::<Vec<_>>();
+    let all = behind.into_iter().map(|curve| line(curve, SeriesRole::Behind)).collect::<Vec<_>>();
     Chart {
         title: one_line(&format!(
             "{}: {} by {}",
@@ -104,7 +111,9 @@ pub fn curves(
         x: Axis::whole(),
         y: values(best.map(|(_, value)| value)),
         series: present(
-            all.into_iter().chain(front.into_iter().map(|curve| line(curve, Tone::Best))).collect(),
+            all.into_iter()
+                .chain(front.into_iter().map(|curve| line(curve, SeriesRole::Best)))
+                .collect(),
         ),
         empty: "no reports yet",
     }
@@ -134,8 +143,8 @@ pub fn slice(
         x: axis(&dimension.distribution),
         y: values(best.map(|(_, value)| value)),
         series: present(vec![
-            series("complete", points, Mark::Dots, Tone::Compared(0)),
-            series("the best", front, Mark::Star, Tone::Best),
+            series("complete", points, Mark::Dots, SeriesRole::Compared(0)),
+            series("the best", front, Mark::Star, SeriesRole::Best),
         ]),
         empty: EMPTY,
     }
@@ -199,13 +208,13 @@ pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Chart<'s
         (0_u64..).map(whole).zip(dimensions.iter().map(at)).chain([(last, height(value))]).collect()
     };
     let tone = |index: usize| match index {
-        0 => Tone::Best,
-        _ if index < trials.len().div_ceil(10) => Tone::Compared(0),
-        _ => Tone::Behind,
+        0 => SeriesRole::Best,
+        _ if index < trials.len().div_ceil(10) => SeriesRole::Compared(0),
+        _ => SeriesRole::Behind,
     };
     let name = |index: usize, outcome: &Outcome| match index {
         0 => format!("trial {}, the best", outcome.number),
-        1 if tone(1) == Tone::Compared(0) => "the best tenth".to_owned(),
+        1 if tone(1) == SeriesRole::Compared(0) => "the best tenth".to_owned(),
         _ => String::new(),
     };
     // The best are drawn last, above the others.
@@ -337,7 +346,7 @@ mod tests {
     fn in_parallel_the_best_is_highest_and_drawn_last() {
         let chart = parallel(&spec(), &outcomes(), 10);
         let best = chart.series.last().unwrap();
-        assert_eq!((best.name.as_str(), best.tone), ("trial 4, the best", Tone::Best));
+        assert_eq!((best.name.as_str(), best.tone), ("trial 4, the best", SeriesRole::Best));
         assert_eq!(best.points.last(), Some(&(1.0, 1.0)));
         assert_eq!(chart.series[0].points.last(), Some(&(1.0, 0.0)));
         assert_eq!(chart.series.len(), 3);

@@ -16,7 +16,7 @@ use crate::report::wording::number;
 use crate::runner::protocol::{Job, TrainJob};
 use crate::runner::worker_job::JobError;
 use crate::study::space::Scale;
-use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
+use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 
 /// Learning rates that are tried: from where hardly anything moves to where everything diverges.
 const RATES: (f64, f64) = (1e-6, 1.0);
@@ -47,7 +47,13 @@ pub fn one_batch(
     };
     let losses: Vec<(f64, f64)> =
         (1u32..).zip(&points).map(|(step, (_, loss))| (f64::from(step), *loss)).collect();
-    draw("loss of one batch by step", Axis::whole(), vec![("loss", losses, Tone::Best)], console)?;
+    draw(
+        "loss of one batch by \
+        step",
+        Axis::whole(),
+        vec![("loss", losses, SeriesRole::Best)],
+        console,
+    )?;
     let broke = points.len() < steps as usize;
     let (from, to, count) = (number(*first), number(*last), points.len());
     console.say(&match last / first {
@@ -84,7 +90,7 @@ pub fn learning_rates(
     draw(
         "loss by learning rate",
         axis,
-        vec![("loss", points.clone(), Tone::Behind), ("smoothed", smooth, Tone::Best)],
+        vec![("loss", points.clone(), SeriesRole::Behind), ("smoothed", smooth, SeriesRole::Best)],
         console,
     )?;
     console.say(&match promising(&points) {
@@ -126,10 +132,10 @@ fn points(mut answer: Json) -> Result<Vec<Point>, JobError> {
 fn draw(
     title: &str,
     x: Axis,
-    lines: Vec<(&str, Vec<Point>, Tone)>,
+    lines: Vec<(&str, Vec<Point>, SeriesRole)>,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let series = |(name, points, tone): (&str, Vec<Point>, Tone)| Series {
+    let series = |(name, points, tone): (&str, Vec<Point>, SeriesRole)| Series {
         name: name.to_owned(),
         points: Cow::Owned(points),
         mark: Mark::Line,

@@ -1,4 +1,5 @@
-//! An attempt that a child carries out: its log, the metrics in it, and what is odd about its lines.
+//! An attempt that a child carries out: its log, the metrics in it, and what is odd about its
+//! lines.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -29,13 +29,13 @@ fn falling(rate: f64, floor: f64, steps: u32) -> Vec<(f64, f64)> {
 /// A line that falls as losses do.
 fn line(trial: usize, rate: f64, floor: f64, steps: u32) -> Series<'static> {
     let name = format!("trial {trial}");
-    Series::new(&name, Mark::Line, Tone::Compared(trial), falling(rate, floor, steps))
+    Series::new(&name, Mark::Line, SeriesRole::Compared(trial), falling(rate, floor, steps))
 }
 
 /// A field of grey curves behind two.
 fn field() -> Chart<'static> {
     let grey = |index: u32| {
-        Series::new("", Mark::Line, Tone::Behind, falling(0.02 * f64::from(index), 0.3, 30))
+        Series::new("", Mark::Line, SeriesRole::Behind, falling(0.02 * f64::from(index), 0.3, 30))
     };
     let mut all: Vec<Series<'_>> = (0..12).map(grey).collect();
     all.push(Series { name: "trial 7".to_owned(), ..line(0, 0.15, 0.2, 30) });
@@ -47,8 +47,8 @@ fn field() -> Chart<'static> {
 fn curves_on_areas_of_several_kinds() {
     let lines = chart((0..3).map(|index| line(index, 0.1, 0.2 * index as f64, 30)).collect());
     let equal = (1..10).map(|step| (f64::from(step), 0.5)).collect();
-    let equal = chart(vec![Series::new("", Mark::Line, Tone::Compared(0), equal)]);
-    let nan = Series::new("trial 3", Mark::Line, Tone::Compared(0), vec![(1.0, f64::NAN)]);
+    let equal = chart(vec![Series::new("", Mark::Line, SeriesRole::Compared(0), equal)]);
+    let nan = Series::new("trial 3", Mark::Line, SeriesRole::Compared(0), vec![(1.0, f64::NAN)]);
     for (name, chart, size, theme) in [
         ("curves_over_a_grey_field_on_a_large_area", &field(), (110, 24), COLOURS),
         ("curves_over_a_grey_field_on_a_small_area", &field(), (40, 10), COLOURS),
@@ -65,8 +65,8 @@ fn curves_on_areas_of_several_kinds() {
 fn without_colours_points_behind_others_have_a_sign_of_their_own() {
     let points = |from: u32| (0..8).map(|at| (f64::from(at), f64::from((at * from) % 7))).collect();
     let both = chart(vec![
-        Series::new("pruned, last report", Mark::Dots, Tone::Behind, points(3)),
-        Series::new("complete", Mark::Dots, Tone::Compared(0), points(5)),
+        Series::new("pruned, last report", Mark::Dots, SeriesRole::Behind, points(3)),
+        Series::new("complete", Mark::Dots, SeriesRole::Compared(0), points(5)),
     ]);
     let said = drawn(&both, (50, 12), GREY);
     assert!(said.contains("× pruned, last report  • complete"), "{said}");
@@ -82,8 +82,8 @@ fn gaps_single_points_and_outliers_are_told() {
     curve[10].1 = f64::INFINITY;
     curve[20].1 = 1e9;
     let all = vec![
-        Series::new("trial 0", Mark::Line, Tone::Compared(0), curve),
-        Series::new("trial 1", Mark::Line, Tone::Compared(1), vec![(15.0, 2.0)]),
+        Series::new("trial 0", Mark::Line, SeriesRole::Compared(0), curve),
+        Series::new("trial 1", Mark::Line, SeriesRole::Compared(1), vec![(15.0, 2.0)]),
     ];
     insta::assert_snapshot!(drawn(&chart(all), (60, 14), COLOURS));
 }
@@ -97,7 +97,7 @@ fn a_logarithmic_axis_and_points_that_it_cannot_show() {
         .collect();
     let chart = Chart {
         y: Axis { scale: Scale::Log, ..Axis::linear() },
-        ..chart(vec![Series::new("", Mark::Line, Tone::Compared(0), curve)])
+        ..chart(vec![Series::new("", Mark::Line, SeriesRole::Compared(0), curve)])
     };
     insta::assert_snapshot!(drawn(&chart, (60, 14), COLOURS));
 }
@@ -112,9 +112,9 @@ fn points_with_the_best_among_them() {
         Some((point.0, *best))
     });
     let all = vec![
-        Series::new("trials", Mark::Dots, Tone::Behind, points.clone()),
-        Series::new("best so far", Mark::Steps, Tone::Compared(0), steps.collect()),
-        Series::new("best", Mark::Star, Tone::Best, vec![best]),
+        Series::new("trials", Mark::Dots, SeriesRole::Behind, points.clone()),
+        Series::new("best so far", Mark::Steps, SeriesRole::Compared(0), steps.collect()),
+        Series::new("best", Mark::Star, SeriesRole::Best, vec![best]),
     ];
     insta::assert_snapshot!(drawn(&chart(all), (60, 14), COLOURS));
 }
@@ -131,7 +131,7 @@ fn choices_have_names_instead_of_numbers() {
     let chart = Chart {
         x,
         title: "optim".to_owned(),
-        ..chart(vec![Series::new("", Mark::Dots, Tone::Compared(0), points)])
+        ..chart(vec![Series::new("", Mark::Dots, SeriesRole::Compared(0), points)])
     };
     insta::assert_snapshot!(drawn(&chart, (40, 10), COLOURS));
 }

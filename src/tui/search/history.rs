@@ -8,7 +8,7 @@ use super::SearchData;
 use crate::report::wording::one_line;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
-use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
+use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 use crate::tui::theme::Theme;
 
 /// With so much room both charts are shown: beside each other, or one above the other.
@@ -79,13 +79,13 @@ fn chart(
         x,
         y: Axis::without_outliers(data.best_value().into_iter().collect()),
         series: vec![
-            named("pruned", Mark::Dots, Tone::Behind, of(TrialState::Pruned)),
-            named("complete", Mark::Dots, Tone::Compared(0), of(TrialState::Complete)),
-            named("best so far", Mark::Steps, Tone::Best, best),
+            named("pruned", Mark::Dots, SeriesRole::Behind, of(TrialState::Pruned)),
+            named("complete", Mark::Dots, SeriesRole::Compared(0), of(TrialState::Complete)),
+            named("best so far", Mark::Steps, SeriesRole::Best, best),
             named(
                 &data.best.map_or_else(String::new, |best| format!("trial {best}")),
                 Mark::Star,
-                Tone::Best,
+                SeriesRole::Best,
                 star.into_iter().collect(),
             ),
         ],

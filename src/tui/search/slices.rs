@@ -7,7 +7,7 @@ use super::{SearchData, scale_of};
 use crate::report::wording::{one_line, param};
 use crate::study::space::{Dimension, Distribution};
 use crate::study::trial::TrialState;
-use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
+use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 use crate::tui::theme::Theme;
 
 /// The least room of one chart.
@@ -84,9 +84,9 @@ fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Chart<'stati
         x: axis(dimension),
         y: Axis::without_outliers(data.best_value().into_iter().collect()),
         series: vec![
-            Series::new("", Mark::Dots, Tone::Behind, of(TrialState::Pruned)),
-            Series::new("", Mark::Dots, Tone::Compared(0), of(TrialState::Complete)),
-            Series::new("", Mark::Star, Tone::Best, best.into_iter().collect()),
+            Series::new("", Mark::Dots, SeriesRole::Behind, of(TrialState::Pruned)),
+            Series::new("", Mark::Dots, SeriesRole::Compared(0), of(TrialState::Complete)),
+            Series::new("", Mark::Star, SeriesRole::Best, best.into_iter().collect()),
         ],
         empty: if data.best.is_some() {
             "in no finished trial"
