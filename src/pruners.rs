@@ -39,7 +39,7 @@ pub struct Case<'a> {
 /// A paused trial that continues before anything new is sampled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Promotion {
-    /// Which trial.
+    /// Number of the trial.
     pub trial: TrialNumber,
     /// Step of its next rung; `None`: to its end.
     pub until: Option<u64>,

@@ -23,9 +23,9 @@ use crate::study::time::Timestamp;
 pub struct Happening<'a> {
     /// Its place in the journal.
     pub seq: Seq,
-    /// When.
+    /// Time of it.
     pub at: Timestamp,
-    /// What.
+    /// The event.
     pub event: &'a Event,
     /// The study with the event taken in.
     pub view: &'a StudyState,

@@ -96,7 +96,7 @@ pub enum RunnerError {
     Unreachable {
         /// Its name.
         study: String,
-        /// How many.
+        /// Number of them.
         count: usize,
         /// The first.
         path: PathBuf,

@@ -72,9 +72,9 @@ pub enum Takeover {
 pub struct HeldLease {
     /// Its fencing token.
     pub epoch: i64,
-    /// Who.
+    /// The process that holds the study.
     pub holder: Holder,
-    /// Since when.
+    /// When the lease was acquired.
     pub acquired: Timestamp,
     /// The file whose lock its holder keeps while it lives, where stores have one.
     pub lock_file: Option<PathBuf>,
@@ -164,11 +164,11 @@ impl StudySummary {
 /// One attempt as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// Whose.
+    /// Number of the trial.
     pub trial: TrialNumber,
-    /// Which.
+    /// Number of the trial's attempt, from 0.
     pub attempt: AttemptNumber,
-    /// Where.
+    /// The slot of the attempt.
     pub slot: Slot,
     /// Step and path of the checkpoint that it continued from.
     pub resume: Option<(u64, PathBuf)>,
@@ -260,7 +260,7 @@ pub struct StoredRequest {
 /// What was remarked on the lines of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remarked {
-    /// Of which attempt.
+    /// Number of the trial's attempt, from 0.
     pub attempt: AttemptNumber,
     /// What it is about.
     pub kind: RemarkKind,

@@ -13,7 +13,7 @@ use crate::runner::slots::wgpu_devices;
 pub struct Found {
     /// Its name in the study file; a GPU that CUDA hides has none.
     pub name: Option<String>,
-    /// What it is.
+    /// Its name and memory, for people.
     pub description: String,
     /// Whether the built-in trainer of this binary can use it.
     pub usable: bool,

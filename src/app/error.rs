@@ -148,7 +148,7 @@ pub enum AppError {
     WarmStartUnreadable {
         /// As it was written.
         entry: String,
-        /// Why.
+        /// What went wrong with it.
         #[source]
         source: Box<StorageError>,
     },

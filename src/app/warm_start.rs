@@ -13,7 +13,7 @@ use crate::study::spec::StudySpec;
 /// One earlier study, and what it gave.
 #[derive(Debug)]
 pub struct Found {
-    /// Which.
+    /// The study that is learned from.
     pub study: StudySummary,
     /// What was taken, and what was left out.
     pub taken: Taken,

@@ -24,7 +24,7 @@ const EXAMPLE: &str = "write `learning_rate = { float = [1e-5, 1e-1], log = true
 /// A parameter with the places its messages point at.
 #[derive(Clone, Debug)]
 pub(super) struct Parameter {
-    /// What it is.
+    /// The parameter and its distribution.
     pub dimension: Dimension,
     /// Where its name is written.
     pub place: Place,

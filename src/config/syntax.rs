@@ -9,7 +9,7 @@ use super::diagnostic::{Complaint, Diagnostic, Place};
 pub(super) struct Node {
     /// Where it is written; a table's header for tables with one.
     pub place: Place,
-    /// What it is.
+    /// The value, with its place in the file.
     pub item: Item,
 }
 

@@ -18,7 +18,7 @@ pub struct Assignment {
     pub trial: TrialNumber,
     /// The attempt.
     pub attempt: AttemptNumber,
-    /// Where.
+    /// The slot of the attempt.
     pub slot: Slot,
     /// Its parameters.
     pub params: Params,
@@ -26,7 +26,7 @@ pub struct Assignment {
     pub seed: u64,
     /// The checkpoint to continue from.
     pub resume: Option<Checkpoint>,
-    /// Step where it shall pause, or end if it continues past its end.
+    /// Step where it is to pause, or end if it continues past its end.
     pub until: Option<u64>,
     /// Whether it has ended before, and continues past that end up to `until`.
     pub past_its_end: bool,
@@ -78,38 +78,38 @@ pub enum Effect {
     Launch(Assignment),
     /// Answer a report.
     Answer {
-        /// Whose.
+        /// Number of the trial.
         trial: TrialNumber,
-        /// Of which attempt.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// The answer.
         verdict: Decision,
     },
     /// Ask an attempt to checkpoint and leave.
     Leave {
-        /// Whose.
+        /// Number of the trial.
         trial: TrialNumber,
-        /// Which.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
     },
     /// Look at what an attempt's processes are doing and write it into its log: it takes too long,
     /// or says nothing, and is asked to leave.
     Examine {
-        /// Whose.
+        /// Number of the trial.
         trial: TrialNumber,
-        /// Which.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
     },
     /// Kill an attempt's processes.
     Kill {
-        /// Whose.
+        /// Number of the trial.
         trial: TrialNumber,
-        /// Which.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
     },
     /// Remove a dropped checkpoint's files.
     Remove {
-        /// Whose.
+        /// Number of the trial.
         trial: TrialNumber,
         /// The checkpoint.
         path: PathBuf,

@@ -23,9 +23,9 @@ pub enum Input {
     },
     /// An attempt's process exists.
     Launched {
-        /// Whose.
+        /// Number of the trial.
         trial: TrialNumber,
-        /// Which.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// Process id.
         pid: u32,
@@ -34,9 +34,9 @@ pub enum Input {
     },
     /// A trial reported.
     Report {
-        /// Whose.
+        /// Number of the trial.
         trial: TrialNumber,
-        /// Of which attempt.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// Step.
         step: u64,
@@ -45,18 +45,18 @@ pub enum Input {
     },
     /// A trial said something that was not taken.
     Remark {
-        /// Whose.
+        /// Number of the trial.
         trial: TrialNumber,
-        /// Of which attempt.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
-        /// What.
+        /// What was not taken, and why.
         remark: Remark,
     },
     /// A trial saved a checkpoint.
     Checkpoint {
-        /// Whose.
+        /// Number of the trial.
         trial: TrialNumber,
-        /// Of which attempt.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// Step of the state.
         step: u64,
@@ -69,11 +69,11 @@ pub enum Input {
     },
     /// An attempt's process is gone, or its job done.
     Ended {
-        /// Whose.
+        /// Number of the trial.
         trial: TrialNumber,
-        /// Which.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
-        /// How.
+        /// How the attempt ended.
         end: AttemptEnd,
         /// One sentence from the process or about its exit.
         message: Option<String>,
@@ -82,14 +82,14 @@ pub enum Input {
     Request {
         /// The request's key.
         id: i64,
-        /// What.
+        /// What is asked for.
         request: Request,
     },
     /// A trial's process says how much memory it took at most.
     Peak {
-        /// Whose.
+        /// Number of the trial.
         trial: TrialNumber,
-        /// Of which attempt.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// Bytes.
         bytes: u64,

@@ -6,7 +6,7 @@ use crate::study::trial::TrialNumber;
 /// What a device and the trials on it take at a moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// Which.
+    /// The device.
     pub device: Device,
     /// Its memory, in bytes.
     pub total: u64,
@@ -23,7 +23,7 @@ pub struct Load {
 /// What a trial takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialLoad {
-    /// Which.
+    /// Number of the trial.
     pub trial: TrialNumber,
     /// Its memory in bytes; 0 where the device does not tell whose it is.
     pub memory: u64,

@@ -124,9 +124,9 @@ pub struct Simulation {
 /// The events of one turn: what one transaction writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// When.
+    /// Time of it.
     pub at: Timestamp,
-    /// What.
+    /// What the turn wrote.
     pub events: Vec<Event>,
 }
 

@@ -16,7 +16,7 @@ const REMEMBERED: usize = 256;
 /// A trial on a device, as whoever asks knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct RunningTrial {
-    /// Which.
+    /// Number of the trial.
     pub trial: TrialNumber,
     /// Since when it runs.
     pub since: Timestamp,

@@ -166,8 +166,8 @@ fn said_of_trial(
         TrialEvent::Decided { step, verdict, .. } => {
             let what = match verdict {
                 Decision::Continue(_) => "continues",
-                Decision::Pause(_) => "shall pause",
-                Decision::Stop(_) => "shall stop",
+                Decision::Pause(_) => "is to pause",
+                Decision::Stop(_) => "is to stop",
             };
             format!("{what} at {}{}", clock.at(*step), because(verdict.reason()))
         }

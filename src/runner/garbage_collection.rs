@@ -47,9 +47,9 @@ pub enum Kind {
 /// Something that can be removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OrphanedFile {
-    /// Where.
+    /// Path of the file or directory.
     pub path: PathBuf,
-    /// What.
+    /// Why nobody needs it.
     pub kind: Kind,
     /// What it takes on the disk.
     pub bytes: u64,

@@ -65,7 +65,7 @@ pub enum MessageToRunner {
     /// A checkpoint was saved.
     #[serde(skip)]
     Checkpoint {
-        /// Where.
+        /// Path of the checkpoint.
         path: PathBuf,
         /// Step of the state.
         step: u64,
@@ -79,7 +79,7 @@ pub enum MessageToRunner {
     /// A job is over (built-in workers and supervisors).
     #[serde(rename = "hpsearch_end")]
     End {
-        /// How.
+        /// How the attempt ended.
         end: AttemptEnd,
         /// One sentence.
         message: Option<String>,
@@ -267,7 +267,7 @@ pub enum Job {
     Devices,
     /// Compute a little on a device: whether it works.
     TryDevice {
-        /// Which.
+        /// The device.
         device: Device,
         /// Trainer arguments, of which those about numbers count.
         arguments: BTreeMap<String, serde_json::Value>,
@@ -394,7 +394,7 @@ pub struct TrainJob {
     /// Most rows in memory at once, after the trial has run out of it.
     #[serde(default)]
     pub rows_at_once: Option<RowsAtOnce>,
-    /// Step where it shall pause.
+    /// Step where it is to pause.
     pub until: Option<u64>,
     /// The last step whose report the runner has.
     pub reported: Option<u64>,

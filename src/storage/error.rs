@@ -13,9 +13,9 @@ pub enum StorageError {
     Busy {
         /// Its name.
         study: String,
-        /// By whom.
+        /// The process that holds the study.
         holder: Holder,
-        /// Since when.
+        /// When the lease was acquired.
         since: Timestamp,
     },
     /// A process of another host or container holds the study, and nobody can tell from here
@@ -29,7 +29,7 @@ pub enum StorageError {
     HeldElsewhere {
         /// Its name.
         study: String,
-        /// By whom.
+        /// The process that holds the study.
         holder: Box<Holder>,
         /// For how long, in words.
         held: String,
@@ -62,13 +62,13 @@ pub enum StorageError {
     /// There is no such study.
     #[error("there is no study {} in the store", study.0)]
     NoStudy {
-        /// Which.
+        /// Id of the study.
         study: StudyId,
     },
     /// There is no such trial.
     #[error("the study has no trial {trial}")]
     NoTrial {
-        /// Which.
+        /// Number of the trial.
         trial: TrialNumber,
     },
     /// The copy that is made before an older store is changed could not be made.
@@ -169,7 +169,7 @@ pub enum StorageError {
     HolderStopped {
         /// Its name.
         study: String,
-        /// By whom.
+        /// The process that holds the study.
         holder: Holder,
     },
     /// SQLite refuses.
@@ -179,7 +179,7 @@ pub enum StorageError {
         path: String,
         /// What was being done.
         doing: &'static str,
-        /// Why.
+        /// SQLite's failure.
         failure: SqliteFailure,
         /// SQLite's error.
         #[source]

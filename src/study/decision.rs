@@ -20,7 +20,7 @@ pub enum Reason {
         of: u64,
         /// How many continue; not below `of` while there are too few to choose from.
         first: u64,
-        /// When.
+        /// The step of the report.
         at: UnitStep,
         /// How many trials the final values were forecast from, where those were ranked and not the
         /// values at the rung.
@@ -66,7 +66,7 @@ pub enum Reason {
         percentile: Number,
         /// How many completed trials there are.
         of: u64,
-        /// When.
+        /// The step of the report.
         at: UnitStep,
         /// How `best` compares with `border`.
         comparison: Comparison,
@@ -81,7 +81,7 @@ pub enum Reason {
         before: Number,
         /// How much worse counts as equal.
         min_delta: Number,
-        /// When.
+        /// The step of the report.
         at: UnitStep,
         /// How `best` compares with `before`.
         comparison: Comparison,
@@ -97,7 +97,7 @@ pub enum Reason {
         bound: Bound,
         /// That bound.
         threshold: Number,
-        /// When.
+        /// The step of the report.
         at: UnitStep,
     },
     /// A signed-rank test against the best trial.
@@ -108,7 +108,7 @@ pub enum Reason {
         threshold: Number,
         /// Steps that both trials reported.
         steps: u64,
-        /// When.
+        /// The step of the report.
         at: UnitStep,
         /// The number of the trial that is compared with.
         best: u64,
@@ -129,7 +129,7 @@ pub enum Reason {
         /// The least probability with which it would continue, where that stops it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         threshold: Option<Number>,
-        /// When.
+        /// The step of the report.
         at: UnitStep,
         /// Its rank at a rung, if it reached one too.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,7 +137,7 @@ pub enum Reason {
     },
     /// The value is NaN.
     Nan {
-        /// When.
+        /// The step of the report.
         at: UnitStep,
     },
     /// All values are NaN.

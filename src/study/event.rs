@@ -87,7 +87,7 @@ pub enum RunnerEvent {
     /// A runner left the study.
     #[serde(rename = "runner_stopped")]
     Stopped {
-        /// Why.
+        /// The reason, as people read it.
         reason: String,
         /// How long it ran, in microseconds; while the study was paused and nothing ran, time stood
         /// still.
@@ -122,19 +122,19 @@ pub enum StudyEvent {
     /// A finished study continues (its budget was raised).
     #[serde(rename = "study_reopened")]
     Reopened {
-        /// Why.
+        /// The reason, as people read it.
         reason: String,
     },
     /// Its user paused the study: nothing is started until it is resumed.
     #[serde(rename = "study_paused")]
     Paused {
-        /// Why.
+        /// The reason, as people read it.
         reason: String,
     },
     /// A paused study continues.
     #[serde(rename = "study_resumed")]
     Resumed {
-        /// Why.
+        /// The reason, as people read it.
         reason: String,
     },
     /// The study's budget was raised, on top of what the study file says.
@@ -144,7 +144,7 @@ pub enum StudyEvent {
     },
     /// Someone wrote something down.
     Noted {
-        /// What.
+        /// The text, as it was written.
         text: String,
     },
     /// Someone gave or took a tag.
@@ -177,13 +177,13 @@ pub enum TrialEvent {
     },
     /// An attempt was given a slot.
     AttemptStarted {
-        /// Which.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
-        /// Where.
+        /// The slot of the attempt.
         slot: Slot,
         /// Step and path of the checkpoint it continues from.
         resume: Option<(u64, PathBuf)>,
-        /// Step where it shall pause.
+        /// Step where it is to pause.
         until: Option<u64>,
         /// Training rows in memory at once, where they were halved because the trial ran out of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,7 +195,7 @@ pub enum TrialEvent {
     },
     /// The process of an attempt is known (for killing processes left over after a crash).
     AttemptLaunched {
-        /// Which.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// Process id.
         pid: u32,
@@ -204,7 +204,7 @@ pub enum TrialEvent {
     },
     /// A report came in.
     Reported {
-        /// Of which attempt.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// Step.
         step: u64,
@@ -214,7 +214,7 @@ pub enum TrialEvent {
     /// Something that a trial said was not taken, or is odd: the first of its kind, or at the
     /// attempt's end how many there were.
     Remarked {
-        /// Of which attempt.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// What it is about.
         kind: RemarkKind,
@@ -225,7 +225,7 @@ pub enum TrialEvent {
     },
     /// A pruner decided something at a report.
     Decided {
-        /// At which step.
+        /// The step, in the study's unit.
         step: u64,
         /// What, and why.
         verdict: Decision,
@@ -246,14 +246,14 @@ pub enum TrialEvent {
     },
     /// A checkpoint is no longer needed; its files are removed after this is durable.
     CheckpointDropped {
-        /// Which.
+        /// Path of the checkpoint.
         path: PathBuf,
     },
     /// An attempt is over.
     AttemptEnded {
-        /// Which.
+        /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
-        /// How.
+        /// How the attempt ended.
         end: AttemptEnd,
         /// One sentence.
         reason: Option<String>,
@@ -270,13 +270,13 @@ pub enum TrialEvent {
     Queued {
         /// Step up to which it shall run, if a pruner promoted it.
         until: Option<u64>,
-        /// Why.
+        /// The reason, as people read it.
         reason: String,
     },
     /// A trial left its slot and may be resumed.
     #[serde(rename = "trial_paused")]
     Paused {
-        /// Why.
+        /// The reason, as people read it.
         reason: String,
         /// Who paused it, if not the pruner.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -328,7 +328,7 @@ pub enum TrialEvent {
     },
     /// Someone wrote something down.
     Noted {
-        /// What.
+        /// The text, as it was written.
         text: String,
     },
     /// Someone gave or took a tag.
@@ -385,13 +385,13 @@ pub enum DeviceEvent {
     /// Its user paused a device: nothing is started there until it is resumed.
     #[serde(rename = "device_paused")]
     Paused {
-        /// Which.
+        /// The device.
         device: Device,
     },
     /// A paused device is used again.
     #[serde(rename = "device_resumed")]
     Resumed {
-        /// Which.
+        /// The device.
         device: Device,
     },
     /// Its user changed the slots of the running study.
@@ -402,7 +402,7 @@ pub enum DeviceEvent {
     /// Another number of trials shares a device from here on (`trials_per_device = "auto"`).
     #[serde(rename = "packed")]
     ConcurrencyChanged {
-        /// Which.
+        /// The device.
         device: Device,
         /// So many at a time.
         slots: u32,
@@ -554,7 +554,7 @@ pub enum Request {
     Stop,
     /// Stop one trial at once; it counts as failed with reason `killed`.
     Kill {
-        /// Which.
+        /// Number of the trial.
         trial: TrialNumber,
     },
     /// Start nothing, and let what runs save and leave, until the study is resumed.
@@ -563,23 +563,23 @@ pub enum Request {
     ResumeStudy,
     /// Let one trial save and leave its slot; only [`Request::ResumeTrial`] lets it continue.
     PauseTrial {
-        /// Which.
+        /// Number of the trial.
         trial: TrialNumber,
     },
     /// Let a paused trial continue, whoever paused it.
     ResumeTrial {
-        /// Which.
+        /// Number of the trial.
         trial: TrialNumber,
     },
     /// Let what runs on a device save, leave and continue elsewhere; start nothing there until it
     /// is resumed.
     PauseDevice {
-        /// Which.
+        /// The device.
         device: Device,
     },
     /// Use a paused device again, or use another number of its slots.
     ResumeDevice {
-        /// Which.
+        /// The device.
         device: Device,
         /// How many trials at a time, as long as the present run lasts; `None`: as many as there
         /// were.
@@ -593,7 +593,7 @@ pub enum Request {
     },
     /// Start failed trials again.
     Retry {
-        /// Which.
+        /// The failed trials to start again.
         trials: Retried,
     },
     /// Raise the budget.
@@ -603,7 +603,7 @@ pub enum Request {
     },
     /// Let a trial that has ended continue from its checkpoint.
     Continue {
-        /// Which.
+        /// Number of the trial.
         trial: TrialNumber,
         /// Step at which it ends this time.
         until: u64,
@@ -612,7 +612,7 @@ pub enum Request {
     Note {
         /// About which trial; `None`: about the study.
         trial: Option<TrialNumber>,
-        /// What.
+        /// The text, as it was written.
         text: String,
     },
     /// Give or take a tag; done by the store at once, whoever runs the study.

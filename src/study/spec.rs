@@ -587,7 +587,7 @@ pub struct StudySpec {
     pub pruner: AlgorithmSpec,
     /// What a trial runs.
     pub program: Program,
-    /// Where.
+    /// The devices that trials run on.
     pub devices: DevicesSpec,
     /// What is started again.
     pub retry: RetrySpec,

@@ -47,7 +47,7 @@ impl StepUnit {
 pub struct UnitStep {
     /// Its unit.
     pub clock: StepUnit,
-    /// How many.
+    /// The number of units.
     pub step: u64,
 }
 

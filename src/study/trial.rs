@@ -180,9 +180,9 @@ impl Hold {
 /// Something that someone wrote about a trial or a study.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// When.
+    /// Time of it.
     pub at: Timestamp,
-    /// What.
+    /// The text, as it was written.
     pub text: String,
 }
 
@@ -225,7 +225,7 @@ pub struct Trial {
     pub failures: u32,
     /// Device of the last attempt.
     pub device: Option<Device>,
-    /// Step where it shall pause, if it was resumed up to a rung.
+    /// Step where it is to pause, if it was resumed up to a rung.
     pub until: Option<u64>,
     /// Who paused it, if the pruner did not. A running trial that has it is about to pause.
     pub hold: Option<Hold>,

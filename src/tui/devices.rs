@@ -22,7 +22,7 @@ pub use drawing::draw;
 pub struct OccupiedSlot {
     /// The slot's position among all of the run.
     pub slot: usize,
-    /// Which trial.
+    /// Number of the trial.
     pub trial: TrialNumber,
     /// Its last report's step.
     pub step: Option<u64>,

@@ -33,9 +33,9 @@ pub enum EntryKind {
 pub struct JournalEntry {
     /// Its place in the journal.
     pub seq: Seq,
-    /// When.
+    /// Time of it.
     pub at: Timestamp,
-    /// About which trial.
+    /// The trial it is about; `None`: the study.
     pub trial: Option<TrialNumber>,
     /// How much it matters.
     pub kind: EntryKind,

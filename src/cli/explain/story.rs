@@ -35,7 +35,7 @@ pub struct Story {
 /// What a sampler could know when it proposed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Proposal {
-    /// When.
+    /// Time of it.
     #[serde(serialize_with = "as_instant")]
     pub at: Timestamp,
     /// The other trials by state.
@@ -89,9 +89,9 @@ pub struct Field {
 /// One attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptStory {
-    /// Which.
+    /// Number of the trial's attempt, from 0.
     pub attempt: AttemptNumber,
-    /// Where.
+    /// The device.
     pub device: String,
     /// When it began.
     pub started: Timestamp,
@@ -104,12 +104,12 @@ pub struct AttemptStory {
 /// A turn in a trial's life between its attempts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Turn {
-    /// When.
+    /// Time of it.
     #[serde(serialize_with = "as_instant")]
     pub at: Timestamp,
     /// `paused`, `queued again`, `continued`, `shares`, `drawn again`, `remarked` or `noted`.
     pub what: &'static str,
-    /// Why.
+    /// The reason, as people read it.
     pub reason: String,
 }
 

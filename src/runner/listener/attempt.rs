@@ -46,9 +46,9 @@ pub(super) struct Current {
 /// Whose words a child's are.
 #[derive(Clone, Debug)]
 pub(in crate::runner) struct Expected {
-    /// Whose.
+    /// Number of the trial.
     pub trial: TrialNumber,
-    /// Of which attempt.
+    /// Number of the trial's attempt, from 0.
     pub attempt: AttemptNumber,
     /// Where its relative paths begin.
     pub cwd: PathBuf,

@@ -26,7 +26,7 @@ fn on_normal_scale(rank: f64) -> f64 {
 /// Points and losses, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Data {
-    /// Where.
+    /// Points in the unit cube.
     pub points: Vec<Point>,
     /// How good: finite, smaller is better.
     pub losses: Vec<f64>,

@@ -39,7 +39,7 @@ pub enum Purpose {
 pub struct Prompt {
     /// What for.
     pub purpose: Purpose,
-    /// About which trial.
+    /// The trial it is about; `None`: the study.
     pub trial: Option<TrialNumber>,
     /// What is typed.
     pub line: LineEdit,
