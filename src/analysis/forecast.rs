@@ -101,7 +101,7 @@ impl Situation<'_> {
 /// standard errors and a part for what still changes. What is left of the budget's trials is shared
 /// by the slots, which are as busy as they were so far.
 ///
-/// Of trials that all failed nothing is foretold: how long it takes to fail says nothing of one
+/// Of trials that all failed nothing is forecast: how long it takes to fail says nothing of one
 /// that does not.
 pub fn forecast(situation: &Situation<'_>) -> Forecast {
     if situation.counts.only_fail() {

@@ -1,4 +1,4 @@
-//! Where trials would end, foretold from those that continued: what samplers and pruners learn from
+//! Where trials would end, forecast from those that continued: what samplers and pruners learn from
 //! stopped trials.
 
 mod columns;
@@ -14,7 +14,7 @@ use self::columns::Columns;
 use self::level::Level;
 use self::regression::{Regression, mean_square};
 
-/// Of so many trials that came to a step, the newest, ends are foretold there.
+/// Of so many trials that came to a step, the newest, ends are forecast there.
 const NEWEST: usize = 400;
 /// Parameters are looked at from so many trials on that continued.
 const ENOUGH: usize = 6;
@@ -34,7 +34,7 @@ pub struct End {
 
 /// What is known at one step.
 #[derive(Clone, Debug, Default)]
-pub struct Foretold {
+pub struct EndForecasts {
     /// The trials that came here, by index in the history, oldest first.
     pub trials: Vec<usize>,
     /// The end that each was expected to have, told by what was known of it here.
@@ -45,21 +45,21 @@ pub struct Foretold {
     pub is_learned: bool,
 }
 
-/// The ends of a study's trials as some steps foretell them.
+/// The ends of a study's trials as some steps forecast them.
 #[derive(Clone, Debug, Default)]
 pub struct LearningCurveForecast {
     /// By step.
-    pub at: Vec<Foretold>,
-    /// By trial: measured, or foretold at the last step to which it came.
+    pub at: Vec<EndForecasts>,
+    /// By trial: measured, or forecast at the last step to which it came.
     pub ends: Vec<Option<End>>,
 }
 
 /// Reads what the trials of a study say about each other's ends, at `steps` (ascending).
 ///
 /// From the last step down to the first, ends are regressed on what was known there, over all
-/// trials that continued; those that did not get to their end count with the one that is foretold
+/// trials that continued; those that did not get to their end count with the one that is forecast
 /// for them further up. So every trial is compared at the highest step that it shares with others,
-/// and what came first says less the less it agrees with what came after: a foretold end carries
+/// and what came first says less the less it agrees with what came after: a forecast end carries
 /// its variance.
 ///
 /// At each step there are three accounts of the ends: by the value alone; by the value and what was
@@ -79,7 +79,7 @@ pub fn forecast_curves(
     let trials = history.trials();
     let mut ends: Vec<Option<End>> = trials.iter().map(|trial| measured(history, trial)).collect();
     let columns = Columns::of(space);
-    let mut at = vec![Foretold::default(); steps.len()];
+    let mut at = vec![EndForecasts::default(); steps.len()];
     let reached = |trial: &Trial| {
         steps.partition_point(|step| trial.last().is_some_and(|(last, _)| *step <= last))
     };
@@ -99,12 +99,12 @@ pub fn forecast_curves(
             .take(NEWEST);
         let mut rows: Vec<Row<'_>> = newest.collect();
         rows.reverse();
-        let foretold = foretell(&columns, &rows, middle);
-        for (row, end) in rows.iter().zip(&foretold.ends).filter(|(row, _)| row.end.is_none()) {
+        let forecast = forecast_ends(&columns, &rows, middle);
+        for (row, end) in rows.iter().zip(&forecast.ends).filter(|(row, _)| row.end.is_none()) {
             ends[row.place] =
                 Some(*end).filter(|end| end.loss.is_finite() && end.variance.is_finite());
         }
-        at[index] = foretold;
+        at[index] = forecast;
     }
     LearningCurveForecast { at, ends }
 }
@@ -139,7 +139,7 @@ fn here(history: &History<'_>, trial: &Trial, step: u64) -> Option<(f64, f64)> {
     Some((value, if gain.is_finite() { gain } else { 0.0 }))
 }
 
-fn foretell(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> Foretold {
+fn forecast_ends(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> EndForecasts {
     let values = clipped(rows.iter().map(|row| row.value).collect(), middle);
     let went_on: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].end.is_some()).collect();
     let ends = clipped(
@@ -156,7 +156,7 @@ fn foretell(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> Foretold {
     );
     let own: Vec<f64> = went_on.iter().map(|row| values[*row]).collect();
     let level = Level::learned(&own, &ends, doubt);
-    let mut foretold = Foretold {
+    let mut forecast = EndForecasts {
         trials: rows.iter().map(|row| row.place).collect(),
         ends: rows.iter().map(|row| level.end(row.value)).collect(),
         went_on: went_on.len(),
@@ -164,7 +164,7 @@ fn foretell(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> Foretold {
     };
     let Some(scale) = Some(deviation(&own)).filter(|scale| went_on.len() >= ENOUGH && *scale > 0.0)
     else {
-        return foretold;
+        return forecast;
     };
     let gains = clipped(rows.iter().map(|row| row.gain).collect(), middle);
     let known: Vec<f64> = went_on.iter().map(|row| gains[*row]).collect();
@@ -197,24 +197,24 @@ fn foretell(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> Foretold {
         Some(Account { ends, missed: scale * scale * mean_square(&regression.left_out) })
     });
     let by_level =
-        Account { ends: std::mem::take(&mut foretold.ends), missed: mean_square(&level.left_out) };
-    foretold.ends = blended(
+        Account { ends: std::mem::take(&mut forecast.ends), missed: mean_square(&level.left_out) };
+    forecast.ends = blended(
         &std::iter::once(by_level).chain(regressed).collect::<Vec<Account>>(),
         went_on.len(),
     );
-    foretold.is_learned = true;
-    foretold
+    forecast.is_learned = true;
+    forecast
 }
 
 /// One account of the ends.
 struct Account {
-    /// What it foretells of each row.
+    /// What it forecasts of each row.
     ends: Vec<End>,
-    /// The mean square of what it misses of those that continued, each foretold from the others.
+    /// The mean square of what it misses of those that continued, each forecast from the others.
     missed: f64,
 }
 
-/// The ends that the accounts foretell together, each as likely as it makes the ends of the `count`
+/// The ends that the accounts forecast together, each as likely as it makes the ends of the `count`
 /// rows that continued, left out in turn and with normal errors: `missed^(-count / 2)`
 /// (pseudo-Bayes factors, Geisser and Eddy 1979; Yao, Vehtari, Simpson and Gelman 2018, section
 /// 3.4).

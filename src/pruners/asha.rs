@@ -75,7 +75,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "successive halving without waiting: at each rung the best third \
         (`reduction_factor`) continues",
-    // 2: ends are foretold by all accounts of them, each as likely as it is; 3: the median of an
+    // 2: ends are forecast by all accounts of them, each as likely as it is; 3: the median of an
     // even number of values is the mean of the two in the middle.
     version: MEDIAN_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
@@ -112,9 +112,9 @@ enum Mode {
 /// - `mode = "stop"` (Ray Tune's and Syne Tune's stopping type): with n trials at the rung, a trial
 ///   continues if fewer than `floor(n / eta)` are better, and always while n < eta. Equals share a
 ///   rank, so a tie with the last one to continue continues too.
-/// - `rank_by = "forecast"`: where the curves and parameters of those that continued foretell ends
+/// - `rank_by = "forecast"`: where the curves and parameters of those that continued forecast ends
 ///   better than values at the rung do ([`forecast_curves`](crate::analysis::learning_curve)),
-///   trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing
+///   trials are ranked by their forecast ends, the newest 400 of the rung; elsewhere nothing
 ///   differs.
 /// - `mode = "promote"` (the paper's Algorithm 2): every trial pauses at its next rung. Whenever
 ///   there is room, rungs are searched from the top for one of the best `floor(n / eta)` that still
@@ -203,7 +203,7 @@ impl Asha {
         let mode = if MODE.of::<String>(spec) == "promote" { Mode::Promote } else { Mode::Stop };
         let by_end = RANK_BY.of::<String>(spec) != "value";
         if by_end && mode == Mode::Promote {
-            let why = "ends are foretold from trials that continued, and with \
+            let why = "ends are forecast from trials that continued, and with \
                        `mode = \"promote\"` all wait: leave out one of both";
             return Err(problem(spec, "rank_by", why));
         }

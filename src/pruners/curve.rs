@@ -52,7 +52,7 @@ const MEDIAN_SINCE: u32 = 2;
 /// - [`Asha`]'s in the mode that stops. Against a good sampler it is too mild: whatever the sampler
 ///   proposes late is among the best third of all trials, and most of the budget goes into full
 ///   trainings that come second.
-/// - From the second rung on, at steps in a ratio of 3 to 2, the end of the curve is foretold from
+/// - From the second rung on, at steps in a ratio of 3 to 2, the end of the curve is forecast from
 ///   those of other trials ([`Forecast`]: the gains of a power law, with its rate learnt from the
 ///   study, in place of the parametric ensemble of Domhan et al., *Speeding Up Automatic
 ///   Hyperparameter Optimization of Deep Neural Networks by Extrapolation of Learning Curves*,
@@ -77,7 +77,7 @@ impl Curve {
     pub fn new(spec: &AlgorithmSpec, budget: Option<u64>) -> Result<Self, RegistryError> {
         let written = spec.options.get("max_resource").and_then(serde_json::Value::as_u64);
         let Some(end) = written.into_iter().chain(budget).min() else {
-            let why = "curves are foretold up to the step of a full trial: write `max_resource`";
+            let why = "curves are forecast up to the step of a full trial: write `max_resource`";
             return Err(problem(spec, "max_resource", why));
         };
         let first = MIN_RESOURCE.of::<u64>(spec).max(1);

@@ -38,7 +38,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     aliases: &[],
     summary: "fits a Gaussian process and proposes where it expects most (few trials, parameters \
         of numbers above all)",
-    // 4: ends of pruned trials are foretold by all accounts of them, each as likely as it is; 5:
+    // 4: ends of pruned trials are forecast by all accounts of them, each as likely as it is; 5:
     // the median of an even number of values is the mean of the two in the middle.
     version: MEDIAN_SINCE,
     options: &[N_STARTUP_TRIALS],
@@ -68,7 +68,7 @@ pub struct Gp {
 /// The trials that a start waits for, where trials are stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitsFor {
-    /// Complete ones: what is foretold of stopped ones from few that continued is often wrong.
+    /// Complete ones: what is forecast of stopped ones from few that continued is often wrong.
     Complete,
     /// Stopped ones too.
     CompleteOrStopped,

@@ -253,7 +253,7 @@ fn a_study_whose_trials_all_failed_is_called_failed_and_has_no_forecast() {
         &["forecast none: of the 3 trials of the store none came to anything"],
     );
     let (site, ended) = failing("trials = 20\nfailures = 3", "sleep 0.05; exit 1\n");
-    assert!(!ended.out.contains(" left"), "nothing is foretold: {}", ended.out);
+    assert!(!ended.out.contains(" left"), "nothing is forecast: {}", ended.out);
     site.write("trial.sh", REPORT_X);
     assert_done(&site.run_study_with(&["--set", "budget.failures=4", "--set", "budget.trials=1"]));
     assert_eq!(site.json(&["ls", "--json"])["studies"][0]["state"], "finished");

@@ -1,4 +1,4 @@
-//! What is foretold of trials whose ends are known.
+//! What is forecast of trials whose ends are known.
 
 use super::*;
 use crate::samplers::conformance::{float, space, trial_of};
@@ -49,7 +49,7 @@ fn part(number: u64, by: f64) -> f64 {
 }
 
 #[test]
-fn an_end_is_foretold_by_those_that_went_on() {
+fn an_end_is_forecast_by_those_that_went_on() {
     // What is better at step 2 ends better, by half of the difference and 1 lower.
     let mut trials: Vec<Trial> = (0..60)
         .map(|number| (number, number as f64 / 60.0))

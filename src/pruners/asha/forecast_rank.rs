@@ -1,4 +1,4 @@
-//! Ranks at a rung by the ends that are foretold there.
+//! Ranks at a rung by the ends that are forecast there.
 
 use super::super::Case;
 use crate::analysis::learning_curve::forecast_curves;

@@ -78,7 +78,7 @@ impl Data {
                 TrialState::Complete => end.unwrap_or(at_worst),
                 // A failed trial is as bad as the worst: the search leaves where trials fail.
                 TrialState::Failed => at_worst,
-                // Of many only the newest are foretold.
+                // Of many only the newest are forecast.
                 _ if end.is_none() && stopped_at(history, trial).is_some() => continue,
                 // No stopped trial is taken to be better than what was measured.
                 _ if trial.rests() => end.map_or(at_worst, |end| End {

@@ -97,7 +97,7 @@ impl Warp {
     }
 }
 
-/// Nothing lies below the floor but what is foretold there.
+/// Nothing lies below the floor but what is forecast there.
 fn above(x: f64, floor: f64) -> f64 {
     (x - floor).max(1e-12)
 }
