@@ -102,6 +102,10 @@ fn a_killed_run_leaves_its_terminal_as_it_was() {
     let edits_lines =
         || tcgetattr(&device).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO);
     assert!(!edits_lines());
+    wait_until("it has run for 2 s", || {
+        let shown = site.run(&["show"]).out;
+        !shown.contains("  0 s;") && !shown.contains("  1 s;")
+    });
     processes::signal(holder(&site), Signal::KILL);
     terminal.wait_for_text("the run was killed (signal 9); `hpsearch run study.toml` continues");
     terminal.wait_for(|screen| !screen.alternate_screen() && !screen.bracketed_paste());
