@@ -2,7 +2,7 @@
 //! `cargo bench --bench judge`.
 //!
 //! A decision is a report at the first rung, taken into the study and judged; with `promote`, also
-//! the question which paused trial goes on.
+//! the question which paused trial continues.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark may fail loudly")]
 
