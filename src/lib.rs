@@ -49,6 +49,9 @@
 //! | | [`library`] | [`Study`], for Rust programs |
 //! | | [`ask_tell`] | a study whose trials another program runs, line by line |
 //!
+//! Three packages, so that an edit builds little again: `src/core` (layer 0, `arguments`, `analysis`,
+//! `samplers`, `pruners`), `src/trainer`, and this one, which re-exports them.
+//!
 //! # Seams
 //!
 //! [`Sampler`](samplers::Sampler) and [`Pruner`](pruners::Pruner) are functions of history and a
@@ -206,25 +209,22 @@
 //! - Cloning (PBT), several objectives and other machines are not built; the journal, the leases
 //!   and the schema leave room for them.
 
-pub mod analysis;
 pub mod app;
-pub mod arguments;
 pub mod ask_tell;
 pub mod cli;
 pub mod config;
 pub mod engine;
 pub mod export;
 pub mod library;
-pub mod pruners;
 pub mod report;
 pub mod runner;
-pub mod samplers;
 pub mod storage;
-pub mod study;
-#[cfg(feature = "train")]
-pub mod trainer;
 pub mod tui;
 pub mod worker;
+
+pub use hpsearch_core::{analysis, arguments, pruners, samplers, study};
+#[cfg(feature = "train")]
+pub use hpsearch_trainer as trainer;
 
 pub use engine::TellOutcome;
 pub use library::{AskedTrial, Finished, OpenStudy, Study, StudyError};

@@ -20,14 +20,14 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq, TrialEvent};
 use crate::study::finalists::Race;
-use crate::study::params::Params;
+use crate::study::outcome::Outcome;
 use crate::study::provenance::Provenance;
 use crate::study::query::{Filter, TrialQuery};
 use crate::study::remark::RemarkKind;
 use crate::study::spec::{Extension, StudySpec};
 use crate::study::state::{Counts, StudyState};
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, Note, Trial, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, Note, Trial, TrialNumber};
 use crate::study::usage::Used;
 
 /// A study's key in a store.
@@ -209,30 +209,6 @@ pub struct StoredRunner {
     pub reason: Option<String>,
     /// What its results depend on; `None` of an hpsearch that did not tell.
     pub lineage: Option<Provenance>,
-}
-
-/// What became of a trial, without its curve and its words: small enough to keep all of a study in
-/// memory.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
-    /// Its number.
-    pub number: TrialNumber,
-    /// Where it stands.
-    pub state: TrialState,
-    /// Its value: present exactly when complete. NaN is a value.
-    pub value: Option<f64>,
-    /// Step of the last report of the study's metric.
-    pub last_step: Option<u64>,
-    /// That report.
-    pub last_value: Option<f64>,
-    /// Its active parameters.
-    pub params: Params,
-    /// Seconds spent in attempts that have ended.
-    pub seconds: f64,
-    /// When it was created.
-    pub created: Timestamp,
-    /// When it finished.
-    pub finished: Option<Timestamp>,
 }
 
 /// Up to where a reader knows the outcomes of a study; the default knows none.

@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use super::TrainerError;
 use super::floats::real;
 use super::parameters::{ModelPart, Parameter, ParameterId, Parameters, Role, Values};
-use crate::arguments::TrainerArguments;
+use hpsearch_core::arguments::TrainerArguments;
 
 /// The adapters of a model, whose parameters follow the model's own in the list.
 #[derive(Debug, Clone)]

@@ -23,7 +23,7 @@ use super::tasks::read_model;
 use super::tensor_file::{self, TensorFile, f32_from_le_bytes};
 use super::trainer_state::{RunArguments, TrainerState, VERSION};
 use super::{TrainerError, tokenizer_file};
-use crate::arguments::TrainerArguments;
+use hpsearch_core::arguments::TrainerArguments;
 
 const MODEL: &str = "model.safetensors";
 const CONFIG: &str = "config.json";

@@ -16,7 +16,7 @@ use super::sources::{Sources, check_pieces, clean, normalized};
 use super::splits::{hold_out_splits, share_of};
 use super::tokenizer_file::{self, SpecialTokens, encode_portions};
 use super::{Finding, TrainerError, model_directory};
-use crate::arguments::TokenizerSource;
+use hpsearch_core::arguments::TokenizerSource;
 
 const TOO_FEW_TOKENS: &str = "there must be at least one to see and one to predict; give more text";
 

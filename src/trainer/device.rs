@@ -7,7 +7,7 @@ use super::fused;
 use super::optimiser::Placement;
 use super::parameters::host;
 use super::precision;
-use crate::arguments::TrainerArguments;
+use hpsearch_core::arguments::TrainerArguments;
 
 /// A backend: the prefix of its devices' names, and its devices.
 struct Backend {

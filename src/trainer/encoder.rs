@@ -13,7 +13,7 @@ use super::layers::{
 };
 use super::parameters::{Depth, ModelPart, Parameters, Role};
 use super::rotary::Rope;
-use crate::arguments::Pooling;
+use hpsearch_core::arguments::Pooling;
 
 pub(super) use config::EncoderConfig;
 

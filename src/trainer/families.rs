@@ -7,7 +7,7 @@ pub(super) mod encoders;
 use serde_json::{Map, Value};
 
 use super::fused::ActivationFn;
-use crate::arguments::Activation;
+use hpsearch_core::arguments::Activation;
 
 /// Most layers of a `config.json`: more come from a damaged or hostile file, and each layer costs
 /// memory before a weight is read.

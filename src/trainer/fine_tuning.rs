@@ -7,7 +7,7 @@ use super::adapters::LoraAdapters;
 use super::floats::{as_f32, real};
 use super::parameters::{Depth, ModelPart, Parameter, Parameters, Values};
 use super::{PreparedData, Split, TrainerError};
-use crate::arguments::{ClassWeights, TrainerArguments};
+use hpsearch_core::arguments::{ClassWeights, TrainerArguments};
 
 /// The options that are not marked on the parameters themselves.
 #[derive(Debug, Clone, Default)]

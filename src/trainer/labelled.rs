@@ -11,8 +11,8 @@ use super::targets::Targets;
 use super::tokenizer_file::{self, SpecialTokens, encode_portions};
 use super::vocabulary::{UNKNOWN, about, train_tokenizer};
 use super::{Finding, TrainerError, model_directory};
-use crate::arguments::data_file::Row;
-use crate::arguments::{TaskKind, TokenizerSource};
+use hpsearch_core::arguments::data_file::Row;
+use hpsearch_core::arguments::{TaskKind, TokenizerSource};
 
 /// Labelled rows, tokenised and written to `staged`.
 pub(super) fn prepare(

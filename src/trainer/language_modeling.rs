@@ -20,7 +20,7 @@ use super::rng::{Rng, key};
 use super::sources::Sources;
 use super::task::{EvaluationSet, MicroBatch, Model, ModelInput, Task, TensorNames};
 use super::{PreparedData, Split, TrainerError};
-use crate::arguments::{ModelArguments, TaskKind};
+use hpsearch_core::arguments::{ModelArguments, TaskKind};
 
 /// The task.
 pub(super) struct LanguageModeling;

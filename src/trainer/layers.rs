@@ -18,7 +18,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData, activation as burn_activatio
 
 use super::fused::{self, ActivationFn};
 use super::parameters::{ParameterId, Parameters, Role};
-use crate::arguments::Activation;
+use hpsearch_core::arguments::Activation;
 
 pub(super) use super::fused::AttentionMask;
 pub(super) use attention::{Attention, KvCache, QkvProjection};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::floats::real;
-use crate::arguments::{LR_END, Ramp, SchedulerSettings, SchedulerType, TrainerArguments};
+use hpsearch_core::arguments::{LR_END, Ramp, SchedulerSettings, SchedulerType, TrainerArguments};
 
 /// The schedule of a run: a factor on the peak learning rate for each optimiser step.
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ use tokenizers::{
 use super::TrainerError;
 use super::progress::{MERGES, Progress, WORDS, bytes};
 use super::tokenizer_file::{SpecialTokens, encode_portions};
-use crate::arguments::{TokenizerArguments, TokenizerKind};
+use hpsearch_core::arguments::{TokenizerArguments, TokenizerKind};
 
 /// The end of a text, id 0 of every tokenizer trained here, with GPT-2's name.
 pub(super) const END_OF_TEXT: &str = "<|endoftext|>";

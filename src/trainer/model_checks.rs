@@ -8,7 +8,7 @@ use super::task::Model;
 use super::tasks::{new_model, task};
 use super::weights::Weights;
 use super::{Finding, PreparedData, TrainerError, model_directory, tokenizer_file};
-use crate::arguments::{ModelArguments, TaskKind, TrainerArguments};
+use hpsearch_core::arguments::{ModelArguments, TaskKind, TrainerArguments};
 
 /// Checks that a directory has a model for the task, and readable weights.
 pub(super) fn check_directory(directory: &Path, kind: TaskKind) -> Result<(), TrainerError> {

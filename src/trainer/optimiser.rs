@@ -7,7 +7,7 @@ use super::floats::{as_f32, real};
 use super::fused::{self, SparseRows};
 use super::gradients::{Gradient, Gradients};
 use super::parameters::{Parameter, Parameters, Values, host, tensor};
-use crate::arguments::{Optim, TrainerArguments};
+use hpsearch_core::arguments::{Optim, TrainerArguments};
 
 /// An optimiser's settings and state; the caller counts the steps.
 pub(super) struct Optimiser {

@@ -5,7 +5,7 @@ use burn::tensor::{Device, FloatDType};
 use serde::{Deserialize, Serialize};
 
 use super::TrainerError;
-use crate::arguments::TrainerArguments;
+use hpsearch_core::arguments::TrainerArguments;
 
 /// The dtype that `bf16` and `fp16` ask for; `None`: f32.
 ///

@@ -11,7 +11,7 @@ use super::progress::{Progress, ProgressCallback};
 use super::sequence_classification::SequenceClassifier;
 use super::tokenizer_file::{SpecialTokens, encode_portions};
 use super::{TrainerError, device};
-use crate::arguments::TaskKind;
+use hpsearch_core::arguments::TaskKind;
 use serde::{Deserialize, Serialize};
 
 /// The labels of one text.

@@ -10,7 +10,7 @@ use super::sources::Sources;
 use super::tasks::task;
 use super::tokenizer_file::TOKENIZER_EXTRAS;
 use super::{Severity, TrainerError, model_checks, model_directory};
-use crate::arguments::{DataArguments, TaskKind, TokenizerSource};
+use hpsearch_core::arguments::{DataArguments, TaskKind, TokenizerSource};
 
 /// Prepared data for these arguments, from `cache` when it is there. Several processes may prepare
 /// the same at once. `log` receives lines.

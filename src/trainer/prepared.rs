@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::tokenizer_file::TOKENIZER_EXTRAS;
 use super::{DataProblem, Finding, TrainerError, mapped_file};
-use crate::arguments::TokenizerSource;
+use hpsearch_core::arguments::TokenizerSource;
 
 /// The version of the directory's format; part of its key, so that versions do not collide.
 pub(super) const FORMAT: u32 = 3;

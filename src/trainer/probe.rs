@@ -2,7 +2,7 @@
 
 use super::training::{StepOutcome, TrainingRun};
 use super::{Host, Job, TrainerError};
-use crate::arguments::Probe;
+use hpsearch_core::arguments::Probe;
 
 /// A loss this many times the best one ends the range test.
 const DIVERGENCE_FACTOR: f64 = 4.0;

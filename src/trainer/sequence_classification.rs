@@ -17,7 +17,7 @@ use super::prepared::{Description, TokenRows};
 use super::sources::Sources;
 use super::task::{EvaluationSet, MicroBatch, Model, ModelInput, Task, TensorNames};
 use super::{PreparedData, Split, TrainerError};
-use crate::arguments::{ModelArguments, TaskKind};
+use hpsearch_core::arguments::{ModelArguments, TaskKind};
 
 /// One of these tasks.
 pub(super) struct SequenceClassification(pub(super) TaskKind);

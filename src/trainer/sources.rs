@@ -13,8 +13,8 @@ use super::prepared::{Description, FORMAT, Split, TokenRows};
 use super::progress::{MERGES, PARSE, Progress, ProgressCallback, TOKENISE, WORDS};
 use super::table_file::RawFile;
 use super::{DataProblem, Finding, TrainerError, model_directory};
-use crate::arguments::data_file::{DataProblemBuilder, Row, is_delimited};
-use crate::arguments::{DataArguments, TaskKind, TokenizerSource};
+use hpsearch_core::arguments::data_file::{DataProblemBuilder, Row, is_delimited};
+use hpsearch_core::arguments::{DataArguments, TaskKind, TokenizerSource};
 
 /// What data is made of: the contents of the files a study names, in the order of [`Split::ALL`],
 /// and what it says about them.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::floats::real;
 use super::rng::{Rng, key};
-use crate::arguments::DataArguments;
-use crate::arguments::data_file::Row;
+use hpsearch_core::arguments::DataArguments;
+use hpsearch_core::arguments::data_file::Row;
 
 /// Cuts the test and the validation split from the training rows, as far as the arguments ask for
 /// it: shares are of all rows.

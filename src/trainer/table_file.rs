@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use super::{DataProblem, TrainerError};
-use crate::arguments::DataArguments;
-use crate::arguments::data_file::{self, Columns, Layout, Row};
+use hpsearch_core::arguments::DataArguments;
+use hpsearch_core::arguments::data_file::{self, Columns, Layout, Row};
 
 /// A file's contents as read, before they are parsed.
 pub(super) struct RawFile {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::findings::in_splits;
 use super::prepared::Split;
 use super::{DataProblem, Finding};
-use crate::arguments::data_file::Row;
-use crate::arguments::{DataArguments, TaskKind};
+use hpsearch_core::arguments::data_file::Row;
+use hpsearch_core::arguments::{DataArguments, TaskKind};
 
 /// The labels of a dataset, and how rows encode theirs.
 pub(super) struct Targets<'a> {

@@ -15,7 +15,7 @@ use super::prepared::Description;
 use super::rotary::RotaryAngles;
 use super::sources::Sources;
 use super::{PreparedData, Split, TrainerError};
-use crate::arguments::{ModelArguments, TaskKind};
+use hpsearch_core::arguments::{ModelArguments, TaskKind};
 
 /// A task such as text classification.
 pub(super) trait Task: Sync {

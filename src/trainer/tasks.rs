@@ -9,7 +9,7 @@ use super::language_modeling::LanguageModeling;
 use super::sequence_classification::SequenceClassification;
 use super::task::{Model, Task};
 use super::{PreparedData, TrainerError, quantization};
-use crate::arguments::{ModelArguments, TaskKind};
+use hpsearch_core::arguments::{ModelArguments, TaskKind};
 
 /// All tasks.
 static TASKS: &[&dyn Task] = &[
@@ -60,7 +60,7 @@ pub(super) fn read_model(config: Map<String, Value>) -> Result<Box<dyn Model>, S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::{DECODER_TYPES, ENCODER_TYPES, TRAINER_TASKS};
+    use hpsearch_core::arguments::{DECODER_TYPES, ENCODER_TYPES, TRAINER_TASKS};
 
     #[test]
     fn every_task_that_is_listed_can_be_trained_and_reads_its_own_models() {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::arguments::{
+use hpsearch_core::arguments::{
     DataArguments, TaskKind, TokenizerArguments, TokenizerKind, TokenizerSource,
 };
 

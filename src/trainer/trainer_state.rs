@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::learning_rate_schedule::PlateauState;
 use super::precision::GradScaler;
-use crate::arguments::TrainerArguments;
+use hpsearch_core::arguments::TrainerArguments;
 
 /// The version of both files.
 pub(super) const VERSION: u32 = 1;

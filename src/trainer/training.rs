@@ -23,7 +23,7 @@ use super::task::{EvaluationSet, Model};
 use super::trainer_state::{EvaluationReport, RunArguments, TrainerState, VERSION};
 use super::training_plan::{DueEvaluation, EpochOrder, TrainingPlan};
 use super::{Host, HostVerdict, Job, RunEnd, Split, TrainerError};
-use crate::arguments::LoggingStrategy;
+use hpsearch_core::arguments::LoggingStrategy;
 
 pub(super) use step::StepOutcome;
 

@@ -4,7 +4,7 @@
 use super::floats::real;
 use super::rng::{Rng, key};
 use super::{Milestones, StepUnit, TrainerError};
-use crate::arguments::{EvalStrategy, SamplingStrategy, TrainerArguments};
+use hpsearch_core::arguments::{EvalStrategy, SamplingStrategy, TrainerArguments};
 
 /// The plan of a run: a function of arguments, number of rows and seed alone.
 ///

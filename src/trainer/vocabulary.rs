@@ -19,7 +19,7 @@ use tokenizers::{
 use super::TrainerError;
 use super::lm_tokenizer::words_of;
 use super::progress::{MERGES, Progress, WORDS, bytes};
-use crate::arguments::{TokenizerArguments, TokenizerKind};
+use hpsearch_core::arguments::{TokenizerArguments, TokenizerKind};
 
 /// Padding, unknown, start and end of text: ids 0 to 3 of every tokenizer trained here.
 pub(super) const SPECIAL_TOKENS: [&str; 4] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];

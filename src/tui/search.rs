@@ -15,8 +15,9 @@ use ratatui::layout::Rect;
 
 use super::theme::Theme;
 use crate::analysis::importance::{self, Evaluator};
-use crate::storage::{Outcome, OutcomeCursor, StorageError, StorageReader, StudyId};
+use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId};
 use crate::study::metric::{Direction, Score};
+use crate::study::outcome::Outcome;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::space::{Dimension, Scale};
 use crate::study::spec::StudySpec;

@@ -22,14 +22,15 @@ use super::{HolderLife, TuiMode};
 use crate::report::sparkline::Charset;
 use crate::storage::memory::MemoryStore;
 use crate::storage::{
-    Attempt, Curve, Holder, Lease, Outcome, OutcomeCursor, Remarked, Storage, StorageError,
-    StorageReader, StoredStudy, StudyId, StudySummary, Takeover,
+    Attempt, Curve, Holder, Lease, OutcomeCursor, Remarked, Storage, StorageError, StorageReader,
+    StoredStudy, StudyId, StudySummary, Takeover,
 };
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::metric::Direction;
+use crate::study::outcome::Outcome;
 use crate::study::params::{Params, Value};
 use crate::study::query::{Filter, TrialQuery};
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};

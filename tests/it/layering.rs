@@ -38,7 +38,7 @@ const MODULES: &[Module] = &[
     ("study", Nouns, &[]),
     ("arguments", Policies, &[]),
     ("storage", Policies, &[]),
-    ("analysis", Policies, &["arguments", "storage"]),
+    ("analysis", Policies, &["arguments"]),
     ("samplers", Policies, &["analysis"]),
     // Its conformance suite draws points as the random sampler does.
     ("pruners", Policies, &["analysis", "samplers"]),
@@ -268,12 +268,26 @@ fn read_sources() -> Vec<Source> {
                     .and_then(Path::to_str)
                     .expect("it was found below the root");
                 let text = fs::read_to_string(&path).expect("a source can be read");
-                found.push(Source::new(below, &text));
+                found.extend(as_of_one_package(below, &text));
             }
         }
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
+}
+
+/// A file with the path and the names that it would have if the packages were one.
+fn as_of_one_package(path: &str, text: &str) -> Option<Source> {
+    match path.strip_prefix("core/") {
+        Some("lib.rs") => None,
+        Some(path) => Some(Source::new(path, text)),
+        None if path.starts_with("trainer/") => {
+            let text = text.replace("crate::", "crate::trainer::");
+            let text = text.replace("hpsearch_core::", "crate::");
+            Some(Source::new(&path.replace("trainer/lib.rs", "trainer.rs"), &text))
+        }
+        None => Some(Source::new(path, text)),
+    }
 }
 
 /// The text with comments and the insides of strings as spaces: every character left is code, on
@@ -457,16 +471,16 @@ fn heads<'a>(code: &'a str, root: &'a str) -> Vec<(usize, &'a str)> {
     found
 }
 
-/// The names of the crates that Cargo.toml gives the library.
+/// The names of the crates that the manifests give the packages, which are one here.
 fn dependencies() -> BTreeSet<String> {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
-        .expect("there is a manifest");
-    let manifest: toml::Table = text.parse().expect("cargo has read the manifest");
-    let dependencies = manifest
-        .get("dependencies")
-        .and_then(toml::Value::as_table)
-        .expect("the library has dependencies");
-    dependencies.keys().map(|name| name.replace('-', "_")).collect()
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named = ["Cargo.toml", "src/core/Cargo.toml", "src/trainer/Cargo.toml"].map(|manifest| {
+        let text = fs::read_to_string(root.join(manifest)).expect("there is a manifest");
+        let manifest: toml::Table = text.parse().expect("cargo has read the manifest");
+        let dependencies = manifest["dependencies"].as_table().expect("the table of dependencies");
+        dependencies.keys().map(|name| name.replace('-', "_")).collect::<Vec<_>>()
+    });
+    named.into_iter().flatten().filter(|name| !name.starts_with("hpsearch_")).collect()
 }
 
 /// What was used of the tables, so that what was not can be told.

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes src/samplers/cmaes/reference.json: generations of the package `cmaes`, its points and what it made of them.
+"""Writes src/core/samplers/cmaes/reference.json: generations of the package `cmaes`, its points and what it made of them.
 
     python3 -m venv .venv && .venv/bin/pip install cmaes==0.13.1 numpy
-    .venv/bin/python tests/peers/cmaes_golden.py > src/samplers/cmaes/reference.json
+    .venv/bin/python tests/peers/cmaes_golden.py > src/core/samplers/cmaes/reference.json
 
 With `figures` behind it, the trials that the package takes to reach 1e-3 on two functions (20 seeds, as the test in
-src/samplers/cmaes/tests.rs counts them): unit cube, deviation .2, start in the middle.
+src/core/samplers/cmaes/tests.rs counts them): unit cube, deviation .2, start in the middle.
 """
 import json, sys
 import numpy as np

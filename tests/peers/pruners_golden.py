@@ -1,6 +1,6 @@
-"""Makes src/pruners/optuna.json: what Optuna 5's own pruners decide about fixed curves.
+"""Makes src/core/pruners/optuna.json: what Optuna 5's own pruners decide about fixed curves.
 
-    python3 -m venv .venv && .venv/bin/pip install optuna==5.0.0 scipy && .venv/bin/python tests/peers/pruners_golden.py > src/pruners/optuna.json
+    python3 -m venv .venv && .venv/bin/pip install optuna==5.0.0 scipy && .venv/bin/python tests/peers/pruners_golden.py > src/core/pruners/optuna.json
 
 Each case: a direction, the curves of completed trials (the last report is the value), one running trial, and for each
 pruner the words of Optuna's decisions after each of its reports (1: stop). Values are finite: where they are not, the

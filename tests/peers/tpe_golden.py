@@ -1,6 +1,6 @@
-"""Makes src/samplers/tpe/optuna.json: what Optuna 5's own TPE says about a fixed history.
+"""Makes src/core/samplers/tpe/optuna.json: what Optuna 5's own TPE says about a fixed history.
 
-    python3 -m venv .venv && .venv/bin/pip install optuna==5.0.0 && .venv/bin/python tests/peers/tpe_golden.py > src/samplers/tpe/optuna.json
+    python3 -m venv .venv && .venv/bin/pip install optuna==5.0.0 && .venv/bin/python tests/peers/tpe_golden.py > src/core/samplers/tpe/optuna.json
 
 For a space with every kind of axis: trials (complete, pruned, running), which of them Optuna counts as good, and at some
 points the logarithms of its two densities. Densities are those of Optuna's own units; the test compares their ratio.

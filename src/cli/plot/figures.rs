@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{one_line, param};
-use crate::storage::{Curve, Outcome};
+use crate::storage::Curve;
 use crate::study::metric::Score;
+use crate::study::outcome::Outcome;
 use crate::study::params::Value;
 use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::StudySpec;

@@ -11,9 +11,10 @@ use super::journal::{
 };
 use super::records::held_study;
 use super::{Case, Opener};
-use crate::storage::{Outcome, OutcomeCursor, Storage, StorageError, StudyId, Takeover};
+use crate::storage::{OutcomeCursor, Storage, StorageError, StudyId, Takeover};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Direction;
+use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, Place, SortKey, TrialQuery};
 use crate::study::seed::{SeedTree, StreamRng};
 use crate::study::spec::StudySpec;

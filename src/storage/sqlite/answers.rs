@@ -10,11 +10,12 @@ use super::{
     SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, trials, used, write,
 };
 use crate::storage::{
-    Attempt, Curve, Holder, Lease, Outcome, OutcomeCursor, Remarked, Storage, StorageError,
-    StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary, Takeover,
+    Attempt, Curve, Holder, Lease, OutcomeCursor, Remarked, Storage, StorageError, StorageReader,
+    StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary, Takeover,
 };
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;

@@ -7,8 +7,6 @@ use serde::de::DeserializeOwned;
 
 use super::fault::Fault;
 use crate::storage::StudyId;
-use crate::study::event::Seq;
-use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 
 /// Distance between the first trial ids of neighbouring studies: more trials than a study in memory
@@ -185,18 +183,6 @@ pub(super) fn point(
 ) -> Result<(u64, f64), Fault> {
     let cells = Cells::of(row, || format!("table `report`, study {}, trial {trial}", study.0));
     Ok((cells.integer(column)?, from_real(cells.get(column + 1)?)))
-}
-
-impl FromSql for Timestamp {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        value.as_i64().map(Timestamp)
-    }
-}
-
-impl FromSql for Seq {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        value.as_i64().map(Seq)
-    }
 }
 
 impl FromSql for StudyId {

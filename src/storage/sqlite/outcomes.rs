@@ -6,9 +6,11 @@ use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids};
 use super::fault::Fault;
 use super::read::{last_event, study_row};
 use super::trials::{dimensions, param};
-use crate::storage::{Outcome, OutcomeCursor, StudyId};
+use crate::storage::{OutcomeCursor, StudyId};
 use crate::study::event::Seq;
+use crate::study::outcome::Outcome;
 use crate::study::params::Params;
+use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
 /// So many changed trials are looked up one by one; of more, the whole range is read.
@@ -100,7 +102,7 @@ fn outcome(row: &Row<'_>) -> Result<Outcome, Fault> {
         last_value: last_step.map(|_| last_value),
         params: Params::new(),
         seconds: cells.get::<i64>(6)? as f64 / 1e6,
-        created: cells.get(7)?,
-        finished: cells.get(8)?,
+        created: Timestamp(cells.get(7)?),
+        finished: cells.get::<Option<i64>>(8)?.map(Timestamp),
     })
 }

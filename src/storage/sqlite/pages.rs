@@ -278,7 +278,7 @@ impl Scan<'_> {
         let notes = "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 \
             ORDER BY trial_id, seq";
         for (id, note) in rows(self.connection, notes, trial_ids(self.study), |row| {
-            Ok((row.get(0)?, Note { at: row.get(1)?, text: row.get(2)? }))
+            Ok((row.get(0)?, Note { at: Timestamp(row.get(1)?), text: row.get(2)? }))
         })? {
             marks.entry(number_of(id)).or_default().0.push(note);
         }
@@ -357,7 +357,7 @@ fn sparse<N: Fn() -> String>(cells: &Cells<'_, N>, with_metrics: bool) -> Result
         failures: cells.integer(5)?,
         device: cells.optional(10, str::parse)?,
         reason: cells.get(11)?,
-        started: cells.get(6)?,
+        started: cells.get::<Option<i64>>(6)?.map(Timestamp),
         busy_micros: cells.get(7)?,
         ..Trial::new(number, Params::new(), Origin::Enqueued(0), Timestamp(0))
     })

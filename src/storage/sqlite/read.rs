@@ -184,15 +184,15 @@ pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<Sto
     let sql = "SELECT seq, pid, host, started_at, stopped_at, lineage, slots, ran_micros, reason \
         FROM runner WHERE study_id = ?1 ORDER BY seq";
     rows(connection, sql, [study.0], |row| {
-        let seq: Seq = row.get(0)?;
+        let seq = Seq(row.get(0)?);
         let cells = Cells::of(row, || format!("table `runner`, seq {}", seq.0));
         Ok(StoredRunner {
             seq,
             pid: cells.integer(1)?,
             host: cells.get(2)?,
             slots: cells.json(6)?,
-            started: cells.get(3)?,
-            stopped: cells.get(4)?,
+            started: Timestamp(cells.get(3)?),
+            stopped: cells.get::<Option<i64>>(4)?.map(Timestamp),
             ran_micros: cells.get(7)?,
             reason: cells.get(8)?,
             lineage: cells.optional_json(5)?,
@@ -208,7 +208,7 @@ pub(super) fn revisions(
     let sql = "SELECT seq, spec FROM study_revision WHERE study_id = ?1 ORDER BY revision";
     rows(connection, sql, [study.0], |row| {
         let cells = Cells::of(row, || format!("table `study_revision`, study {}", study.0));
-        Ok((cells.get(0)?, cells.json(1)?))
+        Ok((Seq(cells.get(0)?), cells.json(1)?))
     })
 }
 
@@ -229,7 +229,7 @@ pub(super) fn held(connection: &Connection, study: StudyId) -> Result<Option<Hel
             host: cells.get(3)?,
             boot_id: cells.get(5)?,
         };
-        let (epoch, acquired) = (cells.get(0)?, cells.get(4)?);
+        let (epoch, acquired) = (cells.get(0)?, Timestamp(cells.get(4)?));
         Ok(HeldLease { epoch, holder, acquired, lock_file: None })
     })
 }
@@ -257,7 +257,7 @@ pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<Study
         Ok(StudyRow {
             spec: cells.json(0)?,
             revision: cells.get(1)?,
-            created: cells.get(2)?,
+            created: Timestamp(cells.get(2)?),
             finished: cells.get(3)?,
             ran_micros: cells.get(4)?,
             paused: cells.get(5)?,
@@ -267,7 +267,7 @@ pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<Study
                 device_hours: cells.get(8)?,
                 cost: cells.get(9)?,
             },
-            killed_at: cells.get(10)?,
+            killed_at: cells.get::<Option<i64>>(10)?.map(Timestamp),
             busy_micros: cells.get(11)?,
         })
     })?;
@@ -305,7 +305,9 @@ pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyState
 /// What was written about a study.
 fn notes(connection: &Connection, study: StudyId) -> Result<Vec<Note>, Fault> {
     let sql = "SELECT at, text FROM study_note WHERE study_id = ?1 ORDER BY seq";
-    rows(connection, sql, [study.0], |row| Ok(Note { at: row.get(0)?, text: row.get(1)? }))
+    rows(connection, sql, [study.0], |row| {
+        Ok(Note { at: Timestamp(row.get(0)?), text: row.get(1)? })
+    })
 }
 
 /// The tags of a study.
@@ -352,11 +354,11 @@ pub(super) fn attempts(
             attempt: AttemptNumber(cells.integer(1)?),
             slot: Slot { index: cells.integer(2)?, device },
             process: cells.optional_integer(4)?.zip(cells.optional_integer(5)?),
-            started: cells.get(6)?,
-            ended: cells.get(7)?,
+            started: Timestamp(cells.get(6)?),
+            ended: cells.get::<Option<i64>>(7)?.map(Timestamp),
             end: cells.optional_json(8)?,
             reason: cells.get(9)?,
-            runner: cells.get(10)?,
+            runner: cells.get::<Option<i64>>(10)?.map(Seq),
             resume: cells.optional_integer(11)?.zip(resume_path),
             until: cells.optional_integer(13)?,
         })
@@ -444,9 +446,9 @@ pub(super) fn events_before(
 
 /// A row of table `event`.
 fn entry(row: &Row<'_>) -> Result<(Seq, Timestamp, Event), Fault> {
-    let seq: Seq = row.get(0)?;
+    let seq = Seq(row.get(0)?);
     let cells = Cells::of(row, || format!("table `event`, seq {}", seq.0));
-    Ok((seq, cells.get(1)?, cells.json(2)?))
+    Ok((seq, Timestamp(cells.get(1)?), cells.json(2)?))
 }
 
 /// The remarks on a trial's lines after `seq`, and the journal's last place. They are found by how
@@ -468,7 +470,7 @@ pub(super) fn remarks(
 /// The journal's last place; 0 before the first event.
 pub(super) fn last_event(connection: &Connection, study: StudyId) -> Result<Seq, Fault> {
     let sql = "SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1";
-    value(connection, sql, [study.0])
+    value(connection, sql, [study.0]).map(Seq)
 }
 
 /// Microseconds that runners spent on the study and, if one runs, when it began.
@@ -479,8 +481,8 @@ pub(super) fn running_since(
     let ran = value(connection, "SELECT ran_micros FROM study WHERE id = ?1", [study.0])?;
     let newest = "SELECT iif(stopped_at IS NULL, started_at, NULL) FROM runner \
         WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1";
-    let since: Option<Option<Timestamp>> = values(connection, newest, [study.0])?.pop();
-    Ok((ran, since.flatten()))
+    let since: Option<Option<i64>> = values(connection, newest, [study.0])?.pop();
+    Ok((ran, since.flatten().map(Timestamp)))
 }
 
 /// Requests not yet served, oldest first.

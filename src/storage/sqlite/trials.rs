@@ -12,6 +12,7 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::Decision;
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
+use crate::study::time::Timestamp;
 use crate::study::trial::{DecisionAtStep, Hold, Note, Trial, TrialNumber, TrialState};
 
 /// All trials by number.
@@ -159,7 +160,7 @@ impl<'a> Loader<'a> {
             "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 \
              ORDER BY trial_id, seq",
             &|trial, row| {
-                trial.notes.push(Note { at: row.get(1)?, text: row.get(2)? });
+                trial.notes.push(Note { at: Timestamp(row.get(1)?), text: row.get(2)? });
                 Ok(())
             },
         )?;
@@ -248,10 +249,10 @@ fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
         hold: cells.word(15, Hold::from_word)?,
         continued: cells.word(16, TrialState::from_word)?,
         reason: cells.get(9)?,
-        started: cells.get(11)?,
-        finished: cells.get(12)?,
+        started: cells.get::<Option<i64>>(11)?.map(Timestamp),
+        finished: cells.get::<Option<i64>>(12)?.map(Timestamp),
         busy_micros: cells.get(13)?,
-        ..Trial::new(number_of(id), Params::new(), cells.json(2)?, cells.get(10)?)
+        ..Trial::new(number_of(id), Params::new(), cells.json(2)?, Timestamp(cells.get(10)?))
     })
 }
 

@@ -30,8 +30,8 @@ pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Faul
         AND r.device IS NOT NULL
          GROUP BY r.device ORDER BY r.device";
     let newest = newest.unwrap_or(least);
-    let mut running: Vec<Timestamp> =
-        values(connection, told, [study.0, least, newest, looked_at])?;
+    let told = values(connection, told, [study.0, least, newest, looked_at])?;
+    let mut running: Vec<_> = told.into_iter().map(Timestamp).collect();
     running.sort_unstable();
     let slots = "SELECT slots FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1";
     let slots: Vec<Slot> = first(connection, slots, [study.0], |row| {
@@ -69,7 +69,7 @@ fn recent(connection: &Connection, study: StudyId) -> Result<Vec<Tried>, Fault> 
         let id: i64 = row.get(0)?;
         let cells = Cells::of(row, || format!("table `trial`, id {id}"));
         let state = cells.state(1)?;
-        let started: Option<Timestamp> = cells.get(3)?;
+        let started = cells.get::<Option<i64>>(3)?.map(Timestamp);
         Ok(Tried {
             state,
             busy: micros(cells.get(2)?),

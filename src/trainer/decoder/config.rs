@@ -7,56 +7,56 @@ use super::super::families::decoders::{DECODERS, DecoderFamily, DecoderStyle};
 use super::super::families::{self, ConfigReader, OtherFamilies};
 use super::super::quantization;
 use super::super::rotary::Rope;
-use crate::arguments::{Activation, DECODER_TYPES, ENCODER_TYPES, ModelArguments};
+use hpsearch_core::arguments::{Activation, DECODER_TYPES, ENCODER_TYPES, ModelArguments};
 
 /// A language model's `config.json`.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::trainer) struct DecoderConfig {
-    pub(in crate::trainer) family: &'static DecoderFamily,
+pub(crate) struct DecoderConfig {
+    pub(crate) family: &'static DecoderFamily,
     /// All keys, including those without a meaning here.
-    pub(in crate::trainer) config: Map<String, Value>,
-    pub(in crate::trainer) shape: DecoderShape,
+    pub(crate) config: Map<String, Value>,
+    pub(crate) shape: DecoderShape,
 }
 
 /// The sizes and dropout rates of a decoder.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::trainer) struct DecoderShape {
-    pub(in crate::trainer) width: usize,
-    pub(in crate::trainer) layers: usize,
+pub(crate) struct DecoderShape {
+    pub(crate) width: usize,
+    pub(crate) layers: usize,
     /// Heads of queries.
-    pub(in crate::trainer) heads: usize,
+    pub(crate) heads: usize,
     /// Heads of keys and values; each serves `heads / kv_heads` heads of queries.
-    pub(in crate::trainer) kv_heads: usize,
+    pub(crate) kv_heads: usize,
     /// Width of a head.
-    pub(in crate::trainer) head_dim: usize,
-    pub(in crate::trainer) inner: usize,
-    pub(in crate::trainer) activation: Activation,
-    pub(in crate::trainer) embedding_dropout: f64,
-    pub(in crate::trainer) dropout: f64,
-    pub(in crate::trainer) attention_dropout: f64,
-    pub(in crate::trainer) vocabulary: usize,
+    pub(crate) head_dim: usize,
+    pub(crate) inner: usize,
+    pub(crate) activation: Activation,
+    pub(crate) embedding_dropout: f64,
+    pub(crate) dropout: f64,
+    pub(crate) attention_dropout: f64,
+    pub(crate) vocabulary: usize,
     /// Most tokens of a text.
-    pub(in crate::trainer) positions: usize,
+    pub(crate) positions: usize,
     /// Tokens of a text in training and evaluation.
-    pub(in crate::trainer) window: usize,
+    pub(crate) window: usize,
     /// Of norms.
-    pub(in crate::trainer) epsilon: f64,
-    pub(in crate::trainer) rope: Rope,
-    pub(in crate::trainer) biases: DecoderBiases,
+    pub(crate) epsilon: f64,
+    pub(crate) rope: Rope,
+    pub(crate) biases: DecoderBiases,
     /// Whether the output embedding is the token embedding.
-    pub(in crate::trainer) tied: bool,
+    pub(crate) tied: bool,
     /// Standard deviation of initial weights; `None`: GPT-2's, adapted to the width.
-    pub(in crate::trainer) initializer_range: Option<f64>,
-    pub(in crate::trainer) bos_token: u32,
-    pub(in crate::trainer) eos_token: u32,
+    pub(crate) initializer_range: Option<f64>,
+    pub(crate) bos_token: u32,
+    pub(crate) eos_token: u32,
 }
 
 /// Which linear layers have biases.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::trainer) struct DecoderBiases {
-    pub(in crate::trainer) qkv: bool,
-    pub(in crate::trainer) attention_output: bool,
-    pub(in crate::trainer) feed_forward: bool,
+pub(crate) struct DecoderBiases {
+    pub(crate) qkv: bool,
+    pub(crate) attention_output: bool,
+    pub(crate) feed_forward: bool,
 }
 
 /// The key for `window`, which transformers does not have.
@@ -65,7 +65,7 @@ const WINDOW_KEY: &str = "training_window";
 impl DecoderConfig {
     /// The configuration of a model trained from scratch, for a vocabulary, the window of the data
     /// and the tokens around texts.
-    pub(in crate::trainer) fn new(
+    pub(crate) fn new(
         arguments: &ModelArguments,
         vocab_size: usize,
         max_length: usize,
@@ -110,7 +110,7 @@ impl DecoderConfig {
     }
 
     /// Reads a `config.json`; an error is the end of a sentence about it.
-    pub(in crate::trainer) fn read(config: Map<String, Value>) -> Result<Self, String> {
+    pub(crate) fn read(config: Map<String, Value>) -> Result<Self, String> {
         let config = quantization::without_quantization(config)?;
         let keys = ConfigReader(&config);
         let family = family(keys.model_type())?;
@@ -130,7 +130,7 @@ impl DecoderConfig {
 
     /// Adapts a pretrained model's configuration to this window and to the dropout rates that the
     /// arguments give.
-    pub(in crate::trainer) fn adapt(&mut self, arguments: &ModelArguments, window: usize) {
+    pub(crate) fn adapt(&mut self, arguments: &ModelArguments, window: usize) {
         let keys = &self.family.keys;
         let config = &mut self.config;
         let window = arguments.max_length.unwrap_or(window).min(self.shape.positions);

@@ -6,67 +6,67 @@ use serde_json::{Map, Value, json};
 use super::super::families::encoders::{ENCODERS, EncoderFamily, EncoderStyle, OWN_MODEL_TYPE};
 use super::super::families::{self, ConfigReader, OtherFamilies};
 use super::super::quantization;
-use crate::arguments::{Activation, DECODER_TYPES, ModelArguments, Pooling, TaskKind};
+use hpsearch_core::arguments::{Activation, DECODER_TYPES, ModelArguments, Pooling, TaskKind};
 
 /// A classifier's `config.json`.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::trainer) struct EncoderConfig {
-    pub(in crate::trainer) family: &'static EncoderFamily,
+pub(crate) struct EncoderConfig {
+    pub(crate) family: &'static EncoderFamily,
     /// All keys, including those without a meaning here.
-    pub(in crate::trainer) config: Map<String, Value>,
-    pub(in crate::trainer) shape: EncoderShape,
+    pub(crate) config: Map<String, Value>,
+    pub(crate) shape: EncoderShape,
 }
 
 /// The sizes and dropout rates of an encoder.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::trainer) struct EncoderShape {
-    pub(in crate::trainer) width: usize,
-    pub(in crate::trainer) layers: usize,
-    pub(in crate::trainer) heads: usize,
-    pub(in crate::trainer) inner: usize,
-    pub(in crate::trainer) activation: Activation,
-    pub(in crate::trainer) embedding_dropout: f64,
-    pub(in crate::trainer) dropout: f64,
-    pub(in crate::trainer) attention_dropout: f64,
-    pub(in crate::trainer) head_dropout: f64,
-    pub(in crate::trainer) vocabulary: usize,
+pub(crate) struct EncoderShape {
+    pub(crate) width: usize,
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    pub(crate) inner: usize,
+    pub(crate) activation: Activation,
+    pub(crate) embedding_dropout: f64,
+    pub(crate) dropout: f64,
+    pub(crate) attention_dropout: f64,
+    pub(crate) head_dropout: f64,
+    pub(crate) vocabulary: usize,
     /// Rows of the position embedding.
-    pub(in crate::trainer) positions: usize,
+    pub(crate) positions: usize,
     /// The position id of a text's first token.
-    pub(in crate::trainer) first_position: usize,
+    pub(crate) first_position: usize,
     /// Rows of the segment embedding, of which only the first is used; 0: there is none.
-    pub(in crate::trainer) segments: usize,
+    pub(crate) segments: usize,
     /// Of norms.
-    pub(in crate::trainer) epsilon: f64,
-    pub(in crate::trainer) pooling: Pooling,
+    pub(crate) epsilon: f64,
+    pub(crate) pooling: Pooling,
     /// Standard deviation of initial weights; `None`: Xavier's.
-    pub(in crate::trainer) initializer_range: Option<f64>,
-    pub(in crate::trainer) task: TaskKind,
+    pub(crate) initializer_range: Option<f64>,
+    pub(crate) task: TaskKind,
     /// The labels by id; a placeholder for regression.
-    pub(in crate::trainer) labels: Vec<String>,
-    pub(in crate::trainer) modern: Option<ModernBertShape>,
+    pub(crate) labels: Vec<String>,
+    pub(crate) modern: Option<ModernBertShape>,
 }
 
 /// What is particular to ModernBERT.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::trainer) struct ModernBertShape {
+pub(crate) struct ModernBertShape {
     /// `rope_theta` of layers with full attention, and of those with a sliding window.
-    pub(in crate::trainer) thetas: [f64; 2],
+    pub(crate) thetas: [f64; 2],
     /// How far a sliding window reaches to either side.
-    pub(in crate::trainer) window: usize,
+    pub(crate) window: usize,
     /// Whether each layer has a sliding window.
-    pub(in crate::trainer) sliding: Vec<bool>,
-    pub(in crate::trainer) biases: ModernBertBiases,
+    pub(crate) sliding: Vec<bool>,
+    pub(crate) biases: ModernBertBiases,
 }
 
 /// Which parts of a ModernBERT have biases.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::trainer) struct ModernBertBiases {
-    pub(in crate::trainer) norm: bool,
-    pub(in crate::trainer) attention: bool,
-    pub(in crate::trainer) feed_forward: bool,
+pub(crate) struct ModernBertBiases {
+    pub(crate) norm: bool,
+    pub(crate) attention: bool,
+    pub(crate) feed_forward: bool,
     /// The hidden layer of the head.
-    pub(in crate::trainer) head: bool,
+    pub(crate) head: bool,
 }
 
 /// The default epsilon of norms, BERT's.
@@ -81,7 +81,7 @@ const MAX_LABELS: usize = 1_000_000;
 impl EncoderConfig {
     /// The configuration of a model trained from scratch, for a vocabulary, labels and the longest
     /// row.
-    pub(in crate::trainer) fn new(
+    pub(crate) fn new(
         arguments: &ModelArguments,
         task: TaskKind,
         labels: &[String],
@@ -151,7 +151,7 @@ impl EncoderConfig {
     }
 
     /// Reads a `config.json`; an error is the end of a sentence about it.
-    pub(in crate::trainer) fn read(config: Map<String, Value>) -> Result<Self, String> {
+    pub(crate) fn read(config: Map<String, Value>) -> Result<Self, String> {
         let config = quantization::without_quantization(config)?;
         let keys = ConfigReader(&config);
         let family = family(keys.model_type())?;
@@ -164,7 +164,7 @@ impl EncoderConfig {
     }
 
     /// Replaces the labels.
-    pub(in crate::trainer) fn set_labels(&mut self, task: TaskKind, labels: &[String]) {
+    pub(crate) fn set_labels(&mut self, task: TaskKind, labels: &[String]) {
         let labels = if task == TaskKind::TextRegression {
             vec!["LABEL_0".to_owned()]
         } else {
@@ -186,12 +186,7 @@ impl EncoderConfig {
 
     /// Adapts a pretrained model's configuration to these labels and to the dropout rates that the
     /// arguments give.
-    pub(in crate::trainer) fn adapt(
-        &mut self,
-        arguments: &ModelArguments,
-        task: TaskKind,
-        labels: &[String],
-    ) {
+    pub(crate) fn adapt(&mut self, arguments: &ModelArguments, task: TaskKind, labels: &[String]) {
         self.set_labels(task, labels);
         let keys = &self.family.keys;
         let config = &mut self.config;
@@ -226,7 +221,7 @@ impl EncoderConfig {
     }
 
     /// The task and labels of the model's head, if it has one.
-    pub(in crate::trainer) fn trained_for(&self) -> Option<(TaskKind, Vec<String>)> {
+    pub(crate) fn trained_for(&self) -> Option<(TaskKind, Vec<String>)> {
         let classes = self.config.get("architectures").and_then(Value::as_array);
         let mut classes = classes.into_iter().flatten().filter_map(Value::as_str);
         let has_head = classes.any(|class| class.contains("ForSequenceClassification"));
@@ -235,7 +230,7 @@ impl EncoderConfig {
     }
 
     /// Most tokens of a text.
-    pub(in crate::trainer) fn max_tokens(&self) -> usize {
+    pub(crate) fn max_tokens(&self) -> usize {
         self.shape.positions - self.shape.first_position
     }
 }

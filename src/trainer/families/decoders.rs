@@ -4,11 +4,11 @@
 use super::{Family, TensorNames};
 
 /// A family of decoders.
-pub(in crate::trainer) type DecoderFamily = Family<DecoderStyle, DecoderKeys>;
+pub(crate) type DecoderFamily = Family<DecoderStyle, DecoderKeys>;
 
 /// The structure of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::trainer) enum DecoderStyle {
+pub(crate) enum DecoderStyle {
     /// Learnt positions, layer norms, packed query, key and value, weights stored `[in, out]`
     /// (Radford et al. 2019).
     Gpt,
@@ -22,32 +22,32 @@ pub(in crate::trainer) enum DecoderStyle {
 
 /// Keys of `config.json`.
 #[derive(Debug, PartialEq)]
-pub(in crate::trainer) struct DecoderKeys {
-    pub(in crate::trainer) width: &'static str,
-    pub(in crate::trainer) layers: &'static str,
-    pub(in crate::trainer) heads: &'static str,
-    pub(in crate::trainer) inner: &'static str,
-    pub(in crate::trainer) positions: &'static str,
-    pub(in crate::trainer) activation: &'static str,
-    pub(in crate::trainer) epsilon: &'static str,
-    pub(in crate::trainer) attention_dropout: &'static str,
+pub(crate) struct DecoderKeys {
+    pub(crate) width: &'static str,
+    pub(crate) layers: &'static str,
+    pub(crate) heads: &'static str,
+    pub(crate) inner: &'static str,
+    pub(crate) positions: &'static str,
+    pub(crate) activation: &'static str,
+    pub(crate) epsilon: &'static str,
+    pub(crate) attention_dropout: &'static str,
     /// Dropout of embeddings and of sublayer outputs, where the family has them.
-    pub(in crate::trainer) residual_dropouts: Option<[&'static str; 2]>,
+    pub(crate) residual_dropouts: Option<[&'static str; 2]>,
     /// Whether embeddings are tied where `tie_word_embeddings` is absent.
-    pub(in crate::trainer) tied: bool,
+    pub(crate) tied: bool,
     /// The sliding window, where there may be one: texts are limited to its length, so that it has
     /// no effect.
-    pub(in crate::trainer) sliding_window: Option<&'static str>,
+    pub(crate) sliding_window: Option<&'static str>,
     /// The default of `head_dim`; `None`: the width divided by the number of heads.
-    pub(in crate::trainer) head_dim: Option<usize>,
+    pub(crate) head_dim: Option<usize>,
 }
 
 /// The output embedding, where it is not tied.
-pub(in crate::trainer) const LM_HEAD: &str = "lm_head.weight";
+pub(crate) const LM_HEAD: &str = "lm_head.weight";
 
 /// All families; names as in transformers' `modeling_gpt2.py`, `modeling_llama.py`,
 /// `modeling_qwen2.py`, `modeling_mistral.py` and `modeling_qwen3.py`.
-pub(in crate::trainer) static DECODERS: &[DecoderFamily] = &[
+pub(crate) static DECODERS: &[DecoderFamily] = &[
     DecoderFamily {
         model_type: "gpt2",
         class: "GPT2LMHeadModel",

@@ -5,11 +5,11 @@ use super::super::fused::ActivationFn;
 use super::{Family, HeadDense, HeadNames, TensorNames};
 
 /// A family of encoders.
-pub(in crate::trainer) type EncoderFamily = Family<EncoderStyle, EncoderKeys>;
+pub(crate) type EncoderFamily = Family<EncoderStyle, EncoderKeys>;
 
 /// The structure of an encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::trainer) enum EncoderStyle {
+pub(crate) enum EncoderStyle {
     /// Pre-norm layers (Xiong et al. 2020) and a final norm; learnt positions.
     PreNorm,
     /// Post-norm layers and an embedding norm (Vaswani et al. 2017); learnt positions.
@@ -22,38 +22,38 @@ pub(in crate::trainer) enum EncoderStyle {
 
 /// Keys of `config.json`.
 #[derive(Debug, PartialEq)]
-pub(in crate::trainer) struct EncoderKeys {
-    pub(in crate::trainer) width: &'static str,
-    pub(in crate::trainer) layers: &'static str,
-    pub(in crate::trainer) heads: &'static str,
-    pub(in crate::trainer) inner: &'static str,
-    pub(in crate::trainer) activation: &'static str,
-    pub(in crate::trainer) dropout: &'static str,
-    pub(in crate::trainer) attention_dropout: &'static str,
+pub(crate) struct EncoderKeys {
+    pub(crate) width: &'static str,
+    pub(crate) layers: &'static str,
+    pub(crate) heads: &'static str,
+    pub(crate) inner: &'static str,
+    pub(crate) activation: &'static str,
+    pub(crate) dropout: &'static str,
+    pub(crate) attention_dropout: &'static str,
     /// Dropout where the key is absent.
-    pub(in crate::trainer) dropout_default: f64,
+    pub(crate) dropout_default: f64,
     /// The epsilon of norms and its default; `None`: BERT's.
-    pub(in crate::trainer) epsilon: Option<(&'static str, f64)>,
-    pub(in crate::trainer) head_dropout: &'static str,
+    pub(crate) epsilon: Option<(&'static str, f64)>,
+    pub(crate) head_dropout: &'static str,
     /// Head dropout where the key is absent; `None`: as in the layers.
-    pub(in crate::trainer) head_dropout_default: Option<f64>,
+    pub(crate) head_dropout_default: Option<f64>,
     /// Whether there is dropout of the attention's output.
-    pub(in crate::trainer) attention_output_dropout: bool,
+    pub(crate) attention_output_dropout: bool,
     /// Whether position ids start after the padding token's id (a habit of fairseq).
-    pub(in crate::trainer) positions_after_padding: bool,
+    pub(crate) positions_after_padding: bool,
     /// The number of segments, where there are any, and its default.
-    pub(in crate::trainer) segments: Option<(&'static str, usize)>,
+    pub(crate) segments: Option<(&'static str, usize)>,
     /// Written as `pad_token_id` for a model trained from scratch.
-    pub(in crate::trainer) pad_token_id: u32,
+    pub(crate) pad_token_id: u32,
 }
 
 /// The trainer's own family, for training from scratch: pre-norm with mean pooling. transformers
 /// does not have it.
-pub(in crate::trainer) const OWN_MODEL_TYPE: &str = "hpsearch-encoder";
+pub(crate) const OWN_MODEL_TYPE: &str = "hpsearch-encoder";
 
 /// All families; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`,
 /// `modeling_roberta.py` and `modeling_distilbert.py`.
-pub(in crate::trainer) static ENCODERS: &[EncoderFamily] = &[
+pub(crate) static ENCODERS: &[EncoderFamily] = &[
     EncoderFamily {
         model_type: OWN_MODEL_TYPE,
         class: "HpsearchEncoderForSequenceClassification",

@@ -7,7 +7,7 @@ use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// An element-wise activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::trainer) enum ActivationFn {
+pub(crate) enum ActivationFn {
     /// `x Φ(x)` (Hendrycks and Gimpel 2016), with an error below 3e-7 max(1, |x|).
     Gelu,
     /// GPT-2's approximation: `x σ(2u)` with `u = √(2/π) (x + 0.044715 x³)`.

@@ -14,24 +14,24 @@ use super::{BackwardInput, GradMode, InputGradient, Operation};
 /// Attention over `[tokens, (heads + 2 kv_heads) head_dim]`, each row a token's queries, keys and
 /// values: `[tokens, heads head_dim]`.
 #[derive(Debug, Clone)]
-pub(in crate::trainer) struct Attention {
+pub(crate) struct Attention {
     /// Tokens of each text; the texts lie one after another.
-    pub(in crate::trainer) lengths: Arc<[usize]>,
+    pub(crate) lengths: Arc<[usize]>,
     /// Tokens of the longest text, or more: rows per head of the dropout mask.
-    pub(in crate::trainer) longest: usize,
-    pub(in crate::trainer) heads: usize,
+    pub(crate) longest: usize,
+    pub(crate) heads: usize,
     /// Heads of keys and values; each serves `heads / kv_heads` heads of queries (Ainslie et al.
     /// 2023).
-    pub(in crate::trainer) kv_heads: usize,
-    pub(in crate::trainer) head_dim: usize,
-    pub(in crate::trainer) attention_mask: AttentionMask,
+    pub(crate) kv_heads: usize,
+    pub(crate) head_dim: usize,
+    pub(crate) attention_mask: AttentionMask,
     /// Dropout of attention probabilities `[texts, heads, longest, longest]`.
-    pub(in crate::trainer) dropout: Option<DropoutMask>,
+    pub(crate) dropout: Option<DropoutMask>,
 }
 
 /// Which tokens of its text a token attends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::trainer) enum AttentionMask {
+pub(crate) enum AttentionMask {
     Full,
     /// Itself and those before it.
     Causal,
@@ -42,7 +42,7 @@ pub(in crate::trainer) enum AttentionMask {
 impl AttentionMask {
     /// Whether the token at position `query` attends to the one at `key`.
     #[cfg(test)]
-    pub(in crate::trainer) fn allows(self, query: usize, key: usize) -> bool {
+    pub(crate) fn allows(self, query: usize, key: usize) -> bool {
         self.visible(query, usize::MAX).contains(&key)
     }
 

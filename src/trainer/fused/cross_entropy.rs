@@ -10,12 +10,12 @@ use super::{BackwardInput, GradMode, InputGradient, Operation};
 /// The sum over rows of the cross-entropy of `logits [rows, classes]` with the target classes,
 /// times `scale`: `[1, 1]`.
 #[derive(Debug, Clone)]
-pub(in crate::trainer) struct CrossEntropy {
-    pub(in crate::trainer) targets: Arc<[u32]>,
+pub(crate) struct CrossEntropy {
+    pub(crate) targets: Arc<[u32]>,
     /// The share of the target probability that is spread over all classes.
-    pub(in crate::trainer) smoothing: f32,
+    pub(crate) smoothing: f32,
     /// The factor of each row's loss.
-    pub(in crate::trainer) scale: f32,
+    pub(crate) scale: f32,
 }
 
 impl Operation<1> for CrossEntropy {
@@ -38,10 +38,10 @@ impl Operation<1> for CrossEntropy {
 /// The same for the logits `x tableᵀ` of `x [rows, width]` and `table [classes, width]`, inputs in
 /// this order. Logits are computed in chunks of rows and never lie in memory all at once.
 #[derive(Debug, Clone)]
-pub(in crate::trainer) struct LinearCrossEntropy {
-    pub(in crate::trainer) loss: CrossEntropy,
+pub(crate) struct LinearCrossEntropy {
+    pub(crate) loss: CrossEntropy,
     /// Columns of both inputs.
-    pub(in crate::trainer) width: usize,
+    pub(crate) width: usize,
 }
 
 /// Most logits of a chunk, unless its rows are fewer than [`MIN_CHUNK_ROWS`].
@@ -104,7 +104,7 @@ fn multiply_by(mut values: Vec<f32>, factor: f32) -> InputGradient {
 }
 
 /// The sum over rows of the cross-entropy, without smoothing.
-pub(in crate::trainer) fn cross_entropy_sum(logits: &[f32], targets: &[u32]) -> f64 {
+pub(crate) fn cross_entropy_sum(logits: &[f32], targets: &[u32]) -> f64 {
     losses(&mut logits.to_vec(), targets, 0.0, 1.0, GradMode::Disabled)
 }
 

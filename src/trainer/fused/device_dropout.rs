@@ -7,11 +7,7 @@ use super::dropout::DropoutMask;
 impl DropoutMask {
     /// The same mask computed on a device, `[rows, columns]`, true where an element is dropped.
     /// `rows [rows]` and `columns [columns]` are ranges from 0 in u32.
-    pub(in crate::trainer) fn dropped(
-        self,
-        rows: Tensor<1, Int>,
-        columns: Tensor<1, Int>,
-    ) -> Tensor<2, Bool> {
+    pub(crate) fn dropped(self, rows: Tensor<1, Int>, columns: Tensor<1, Int>) -> Tensor<2, Bool> {
         let [[height], [width]] = [rows.dims(), columns.dims()];
         let keys = mix_tensor(mix_tensor(rows.bitwise_xor_scalar(self.low)).add_scalar(self.high))
             .reshape([height, 1]);
@@ -20,7 +16,7 @@ impl DropoutMask {
 }
 
 /// `0..count` in u32, `[count]`.
-pub(in crate::trainer) fn index_range(count: usize, device: &Device) -> Tensor<1, Int> {
+pub(crate) fn index_range(count: usize, device: &Device) -> Tensor<1, Int> {
     let count = i64::try_from(count).expect("a tensor's dimension fits into i64");
     // Cast afterwards, since burn 0.22 computes ranges by way of -1.
     Tensor::<1, Int>::arange(0..count, device).cast(IntDType::U32)

@@ -12,18 +12,18 @@ use super::{BackwardInput, GradMode, InputGradient, Operation};
 /// in another order: one such pair per 30 masks of a thousand rows of 256, four pairs per mask of
 /// 24,000 rows of 64. The hash is light, not cryptographic; `tests/randomness.rs` tests it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::trainer) struct DropoutMask {
+pub(crate) struct DropoutMask {
     pub(super) low: u32,
     pub(super) high: u32,
     /// Elements whose hash is below it are dropped.
     pub(super) threshold: u32,
     /// The factor of the others, `1 / (1 - rate)`.
-    pub(in crate::trainer) scale: f32,
+    pub(crate) scale: f32,
 }
 
 impl DropoutMask {
     /// `rate` is in [0, 1).
-    pub(in crate::trainer) fn new(key: u64, rate: f64) -> Self {
+    pub(crate) fn new(key: u64, rate: f64) -> Self {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -47,7 +47,7 @@ impl DropoutMask {
 
     /// The factors of `rows` rows, one after another.
     #[cfg(test)]
-    pub(in crate::trainer) fn factors(self, rows: usize, columns: usize) -> Vec<f32> {
+    pub(crate) fn factors(self, rows: usize, columns: usize) -> Vec<f32> {
         (0..rows)
             .flat_map(|row| (0..columns).map(move |column| self.row(row).factor(column)))
             .collect()
@@ -89,9 +89,9 @@ fn counter(index: usize) -> u32 {
 
 /// Dropout of `x [rows, width]`.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::trainer) struct Dropout {
-    pub(in crate::trainer) width: usize,
-    pub(in crate::trainer) mask: DropoutMask,
+pub(crate) struct Dropout {
+    pub(crate) width: usize,
+    pub(crate) mask: DropoutMask,
 }
 
 impl Operation<1> for Dropout {

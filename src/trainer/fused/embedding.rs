@@ -8,18 +8,18 @@ use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// The sum of one row of each of `N` tables `[entries, width]` for each index: `[indices, width]`.
 #[derive(Debug, Clone)]
-pub(in crate::trainer) struct EmbeddingSum<const N: usize> {
-    pub(in crate::trainer) width: usize,
+pub(crate) struct EmbeddingSum<const N: usize> {
+    pub(crate) width: usize,
     /// Each table's number of entries, and the indices to look up.
-    pub(in crate::trainer) indices: [(usize, Arc<[u32]>); N],
+    pub(crate) indices: [(usize, Arc<[u32]>); N],
     /// Where sparse gradients go, keyed by the tables' parameter indices; `None`: gradients are
     /// dense.
-    pub(in crate::trainer) sparse_gradients: Option<(SparseGradientSink, [usize; N])>,
+    pub(crate) sparse_gradients: Option<(SparseGradientSink, [usize; N])>,
 }
 
 /// Some rows of a table-shaped gradient; the others are 0.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::trainer) struct SparseRows {
+pub(crate) struct SparseRows {
     width: usize,
     /// Ascending.
     indices: Vec<u32>,
@@ -29,7 +29,7 @@ pub(in crate::trainer) struct SparseRows {
 
 impl SparseRows {
     /// Sums `rows` by index.
-    pub(in crate::trainer) fn new(width: usize, row_indices: &[u32], rows: &[f32]) -> Self {
+    pub(crate) fn new(width: usize, row_indices: &[u32], rows: &[f32]) -> Self {
         let mut indices = row_indices.to_vec();
         indices.sort_unstable();
         indices.dedup();
@@ -42,7 +42,7 @@ impl SparseRows {
         Self { width, indices, values }
     }
 
-    pub(in crate::trainer) fn plus(self, more: &Self) -> Self {
+    pub(crate) fn plus(self, more: &Self) -> Self {
         Self::new(
             self.width,
             &[&self.indices[..], &more.indices].concat(),
@@ -51,17 +51,17 @@ impl SparseRows {
     }
 
     /// Adds the rows to a dense table.
-    pub(in crate::trainer) fn add_to(&self, table: &mut [f32]) {
+    pub(crate) fn add_to(&self, table: &mut [f32]) {
         scatter(table, &self.values, &self.indices, self.width);
     }
 
     /// The rows with their indices, ascending.
-    pub(in crate::trainer) fn iter(&self) -> impl Iterator<Item = (u32, &[f32])> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &[f32])> {
         self.indices.iter().copied().zip(self.values.chunks_exact(self.width.max(1)))
     }
 
     /// The values of all rows.
-    pub(in crate::trainer) fn values(&self) -> &[f32] {
+    pub(crate) fn values(&self) -> &[f32] {
         &self.values
     }
 }
@@ -69,7 +69,7 @@ impl SparseRows {
 /// Where lookups leave sparse gradients, keyed by the tables' parameter indices. A lock, since burn
 /// decides which thread runs the backward pass, and nothing waits at the end of a channel.
 #[derive(Debug, Clone, Default)]
-pub(in crate::trainer) struct SparseGradientSink(Arc<Mutex<BTreeMap<usize, SparseRows>>>);
+pub(crate) struct SparseGradientSink(Arc<Mutex<BTreeMap<usize, SparseRows>>>);
 
 impl SparseGradientSink {
     fn add(&self, table: usize, rows: SparseRows) {
@@ -81,7 +81,7 @@ impl SparseGradientSink {
         by_table.insert(table, sum);
     }
 
-    pub(in crate::trainer) fn take(&self) -> BTreeMap<usize, SparseRows> {
+    pub(crate) fn take(&self) -> BTreeMap<usize, SparseRows> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -10,11 +10,11 @@ use super::{BackwardInput, GradMode, InputGradient, Operation};
 /// `r + dropout(activation(x W₁ + b₁) W₂ + b₂)`: inputs `r [rows, width]`, `x [rows, in]`,
 /// `W₁ [in, inner]`, `b₁ [1, inner]`, `W₂ [inner, width]`, `b₂ [1, width]`, output as `r`.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::trainer) struct FeedForward {
-    pub(in crate::trainer) inner: usize,
-    pub(in crate::trainer) width: usize,
-    pub(in crate::trainer) activation: ActivationFn,
-    pub(in crate::trainer) dropout: Option<DropoutMask>,
+pub(crate) struct FeedForward {
+    pub(crate) inner: usize,
+    pub(crate) width: usize,
+    pub(crate) activation: ActivationFn,
+    pub(crate) dropout: Option<DropoutMask>,
 }
 
 impl Operation<6> for FeedForward {

@@ -7,7 +7,7 @@ use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// `silu(gate) * x`: inputs in this order.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::trainer) struct SwiGlu;
+pub(crate) struct SwiGlu;
 
 impl Operation<2> for SwiGlu {
     type Saved = ();
@@ -42,10 +42,10 @@ vectorised! {
 
 /// `activation(a) * b` of rows `[a, b]`.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::trainer) struct PackedGlu {
-    pub(in crate::trainer) activation: ActivationFn,
+pub(crate) struct PackedGlu {
+    pub(crate) activation: ActivationFn,
     /// Columns of the input, an even number.
-    pub(in crate::trainer) columns: usize,
+    pub(crate) columns: usize,
 }
 
 impl Operation<1> for PackedGlu {

@@ -6,8 +6,8 @@ use super::{BackwardInput, GradMode, InputGradient, Operation};
 /// `(x - mean) / sqrt(variance + epsilon) * scale + bias` by rows: inputs `x`, `scale [1, width]`,
 /// `bias [1, width]`.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::trainer) struct LayerNorm {
-    pub(in crate::trainer) epsilon: f32,
+pub(crate) struct LayerNorm {
+    pub(crate) epsilon: f32,
 }
 
 impl Operation<3> for LayerNorm {

@@ -12,9 +12,9 @@ use super::{BackwardInput, GradMode, InputGradient, Operation};
 /// `activation(x W + b)`: inputs `x [rows, in]`, `W [in, width]`, `b [1, width]`, output
 /// `[rows, width]`.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::trainer) struct Linear {
-    pub(in crate::trainer) width: usize,
-    pub(in crate::trainer) activation: Option<ActivationFn>,
+pub(crate) struct Linear {
+    pub(crate) width: usize,
+    pub(crate) activation: Option<ActivationFn>,
 }
 
 impl Operation<3> for Linear {
@@ -89,9 +89,9 @@ impl Linear {
 /// `r + dropout(x W + b)`: inputs `r [rows, width]`, `x [rows, in]`, `W [in, width]`,
 /// `b [1, width]`, output as `r`.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::trainer) struct ResidualLinear {
-    pub(in crate::trainer) width: usize,
-    pub(in crate::trainer) dropout: Option<DropoutMask>,
+pub(crate) struct ResidualLinear {
+    pub(crate) width: usize,
+    pub(crate) dropout: Option<DropoutMask>,
 }
 
 impl Operation<4> for ResidualLinear {
@@ -121,9 +121,9 @@ impl Operation<4> for ResidualLinear {
 /// Queries, keys and values side by side: `[x W₁ + b₁, x W₂ + b₂, x W₃ + b₃]`. Inputs `x`, the
 /// weights, the biases.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::trainer) struct QkvLinear {
+pub(crate) struct QkvLinear {
     /// Columns of queries, of keys and of values.
-    pub(in crate::trainer) widths: [usize; 3],
+    pub(crate) widths: [usize; 3],
 }
 
 impl QkvLinear {

@@ -4,25 +4,25 @@ use super::simd::vectorised;
 
 /// The scalars of one AdamW step of one parameter.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::trainer) struct AdamWScalars {
+pub(crate) struct AdamWScalars {
     /// The factor of gradients: below 1 where their norm is clipped.
-    pub(in crate::trainer) clip: f32,
+    pub(crate) clip: f32,
     /// β₁ and 1 - β₁.
-    pub(in crate::trainer) mean: [f32; 2],
+    pub(crate) mean: [f32; 2],
     /// β₂ and 1 - β₂.
-    pub(in crate::trainer) square: [f32; 2],
+    pub(crate) square: [f32; 2],
     /// The bias correction of the root of the second moment.
-    pub(in crate::trainer) scale: f32,
-    pub(in crate::trainer) epsilon: f32,
+    pub(crate) scale: f32,
+    pub(crate) epsilon: f32,
     /// 1 - learning rate * weight decay.
-    pub(in crate::trainer) shrink: f32,
+    pub(crate) shrink: f32,
     /// The learning rate with the bias correction of the first moment.
-    pub(in crate::trainer) rate: f32,
+    pub(crate) rate: f32,
 }
 
 vectorised! {
     /// As `_single_tensor_adamw` in `torch/optim/adamw.py`.
-    pub(in crate::trainer) fn adamw(values: &mut [f32], gradients: &[f32], means: &mut [f32], squares: &mut [f32], scalars: AdamWScalars) {
+    pub(crate) fn adamw(values: &mut [f32], gradients: &[f32], means: &mut [f32], squares: &mut [f32], scalars: AdamWScalars) {
         let AdamWScalars { clip, mean: [keep1, take1], square: [keep2, take2], scale, epsilon, shrink, rate } = scalars;
         for (((value, gradient), mean), square) in values.iter_mut().zip(gradients).zip(means).zip(squares) {
             let gradient = gradient * clip;
@@ -35,7 +35,7 @@ vectorised! {
 
 vectorised! {
     /// As `_single_tensor_sgd` in `torch/optim/sgd.py`.
-    pub(in crate::trainer) fn sgd(values: &mut [f32], gradients: &[f32], buffers: &mut [f32], clip: f32, momentum: f32, decay: f32, rate: f32) {
+    pub(crate) fn sgd(values: &mut [f32], gradients: &[f32], buffers: &mut [f32], clip: f32, momentum: f32, decay: f32, rate: f32) {
         for ((value, gradient), buffer) in values.iter_mut().zip(gradients).zip(buffers) {
             *buffer = *buffer * momentum + (gradient * clip + decay * *value);
             *value -= rate * *buffer;
@@ -45,7 +45,7 @@ vectorised! {
 
 vectorised! {
     /// In f64, so that only a value that is infinite in f32 makes it infinite.
-    pub(in crate::trainer) fn sum_of_squares(numbers: &[f32]) -> f64 {
+    pub(crate) fn sum_of_squares(numbers: &[f32]) -> f64 {
         let mut lanes = [0.0; 16];
         let (chunks, rest) = numbers.as_chunks::<16>();
         for chunk in chunks {

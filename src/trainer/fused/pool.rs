@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::simd::vectorised;
 use super::{BackwardInput, GradMode, InputGradient, Operation};
-use crate::arguments::Pooling;
+use hpsearch_core::arguments::Pooling;
 
 /// Of texts one after another, `[tokens, width]`, each text's mean or first row: `[texts, width]`.
 #[derive(Debug, Clone)]
-pub(in crate::trainer) struct Pool {
+pub(crate) struct Pool {
     /// Rows of each text, at least one.
-    pub(in crate::trainer) lengths: Arc<[usize]>,
-    pub(in crate::trainer) width: usize,
-    pub(in crate::trainer) pooling: Pooling,
+    pub(crate) lengths: Arc<[usize]>,
+    pub(crate) width: usize,
+    pub(crate) pooling: Pooling,
 }
 
 impl Operation<1> for Pool {

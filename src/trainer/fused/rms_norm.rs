@@ -6,8 +6,8 @@ use super::{BackwardInput, GradMode, InputGradient, Operation};
 /// `x / sqrt(mean(x²) + epsilon) * scale` by rows (Zhang and Sennrich 2019): inputs `x`,
 /// `scale [1, width]`.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::trainer) struct RmsNorm {
-    pub(in crate::trainer) epsilon: f32,
+pub(crate) struct RmsNorm {
+    pub(crate) epsilon: f32,
 }
 
 impl Operation<2> for RmsNorm {

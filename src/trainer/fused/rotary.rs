@@ -8,13 +8,13 @@ use super::{BackwardInput, GradMode, InputGradient, Operation};
 /// Rotates the first `heads` heads of `[tokens, columns]` and copies the other columns. Elements
 /// `i` and `i + head_dim / 2` of a head are one pair, as in transformers.
 #[derive(Debug, Clone)]
-pub(in crate::trainer) struct RotaryEmbedding {
+pub(crate) struct RotaryEmbedding {
     /// Heads of queries and keys together.
-    pub(in crate::trainer) heads: usize,
-    pub(in crate::trainer) head_dim: usize,
-    pub(in crate::trainer) columns: usize,
+    pub(crate) heads: usize,
+    pub(crate) head_dim: usize,
+    pub(crate) columns: usize,
     /// `head_dim / 2` cosines, then as many sines, for each token: `[tokens, head_dim]`.
-    pub(in crate::trainer) angles: Arc<[f32]>,
+    pub(crate) angles: Arc<[f32]>,
 }
 
 impl Operation<1> for RotaryEmbedding {

@@ -67,12 +67,12 @@ macro_rules! vectorised {
                 fn avx2($($argument: $kind),*) $(-> $output)? {
                     plain($($argument),*)
                 }
-                match $crate::trainer::fused::simd::simd_level() {
+                match $crate::fused::simd::simd_level() {
                     // SAFETY: the CPU has the features of the instance.
-                    $crate::trainer::fused::simd::SimdLevel::Avx512 => return unsafe { avx512($($argument),*) },
+                    $crate::fused::simd::SimdLevel::Avx512 => return unsafe { avx512($($argument),*) },
                     // SAFETY: as above.
-                    $crate::trainer::fused::simd::SimdLevel::Avx2 => return unsafe { avx2($($argument),*) },
-                    $crate::trainer::fused::simd::SimdLevel::Baseline => {}
+                    $crate::fused::simd::SimdLevel::Avx2 => return unsafe { avx2($($argument),*) },
+                    $crate::fused::simd::SimdLevel::Baseline => {}
                 }
             }
             plain($($argument),*)

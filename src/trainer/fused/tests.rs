@@ -11,7 +11,7 @@ use burn::tensor::{Device, Tensor};
 use super::super::parameters::{host, tensor};
 use super::super::rng::Rng;
 use super::*;
-use crate::arguments::Pooling;
+use hpsearch_core::arguments::Pooling;
 
 const ACTIVATIONS: [ActivationFn; 5] = [
     ActivationFn::Gelu,

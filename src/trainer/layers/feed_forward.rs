@@ -2,7 +2,7 @@
 
 use super::super::fused;
 use super::{ForwardContext, HiddenStates, Linear, activate};
-use crate::arguments::Activation;
+use hpsearch_core::arguments::Activation;
 
 /// A feed-forward network with its activation and dropout.
 pub(in super::super) struct FeedForward {

@@ -19,7 +19,7 @@ use super::super::trainer_state::{RunArguments, TrainerState};
 use super::super::training_plan::TrainingPlan;
 use super::super::{Host, Job, Split, Start, TrainerError, device, model_directory};
 use super::TrainingRun;
-use crate::arguments::{SamplingStrategy, TrainerArguments};
+use hpsearch_core::arguments::{SamplingStrategy, TrainerArguments};
 
 impl<'a> TrainingRun<'a> {
     /// A run from fresh parameters, a pretrained model, or a checkpoint.

@@ -7,7 +7,7 @@ use burn::tensor::{Tensor, activation, module};
 use super::super::activation::{activate_in_place, activate_with_derivative};
 use super::super::simd::{MAX_LEVEL, SimdLevel};
 use super::*;
-use crate::trainer::batch::Batch;
+use crate::batch::Batch;
 
 #[test]
 fn layer_norm_is_burns() {

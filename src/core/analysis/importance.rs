@@ -10,8 +10,8 @@ mod ped_anova;
 
 use std::cmp::Reverse;
 
-use crate::storage::Outcome;
 use crate::study::metric::{Direction, Score};
+use crate::study::outcome::Outcome;
 use crate::study::params::Params;
 use crate::study::space::{Dimension, Space};
 use crate::study::trial::TrialState;

@@ -34,7 +34,7 @@ pub(crate) struct Names<'a> {
 
 impl<'a> Names<'a> {
     /// What a name means in a filter.
-    pub(crate) fn property(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
+    pub fn property(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
         match FIELDS.iter().chain(ALIASES).find(|(field, _)| *field == name) {
             Some((_, property)) => Ok(property.clone()),
             None => self.variable(name, span),
@@ -42,7 +42,7 @@ impl<'a> Names<'a> {
     }
 
     /// The parameter, the metric or the study's clock that is called so.
-    pub(crate) fn variable(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
+    pub fn variable(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
         if let Some(param) = name.strip_prefix("params.").and_then(|name| self.param(name)) {
             return Ok(Property::Param(param));
         }

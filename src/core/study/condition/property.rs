@@ -63,23 +63,23 @@ pub(crate) enum Property {
 
 /// What has to be known of a trial to filter and to sort it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Needs {
+pub struct Needs {
     /// All parameters.
-    pub(crate) all_params: bool,
+    pub all_params: bool,
     /// These parameters.
-    pub(crate) params: BTreeSet<String>,
+    pub params: BTreeSet<String>,
     /// The metrics of the last report.
-    pub(crate) metrics: bool,
+    pub metrics: bool,
     /// Its value.
-    pub(crate) value: bool,
+    pub value: bool,
     /// Its reason and its device.
-    pub(crate) words: bool,
+    pub words: bool,
     /// Its notes and its tags.
-    pub(crate) marks: bool,
+    pub marks: bool,
 }
 
 /// The value of complete trials, the last report of others.
-pub(crate) fn objective_value(trial: &Trial) -> Option<f64> {
+pub fn objective_value(trial: &Trial) -> Option<f64> {
     match trial.state {
         TrialState::Complete => trial.value,
         _ => trial.last().map(|(_, value)| value),
@@ -87,7 +87,7 @@ pub(crate) fn objective_value(trial: &Trial) -> Option<f64> {
 }
 
 impl Property {
-    pub(crate) fn add_needs(&self, needs: &mut Needs) {
+    pub fn add_needs(&self, needs: &mut Needs) {
         match self {
             Property::Value | Property::Objective => needs.value = true,
             Property::Metric(_) => needs.metrics = true,

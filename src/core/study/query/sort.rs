@@ -128,7 +128,7 @@ impl SortKey {
     }
 
     /// What has to be known of a trial to place it.
-    pub(crate) fn add_needs(&self, needs: &mut Needs) {
+    pub fn add_needs(&self, needs: &mut Needs) {
         match self {
             SortKey::Value => needs.value = true,
             SortKey::Param(name) => {

@@ -14,6 +14,7 @@ pub mod field;
 pub mod finalists;
 pub mod history;
 pub mod metric;
+pub mod outcome;
 pub mod params;
 pub mod printed_metrics;
 pub mod provenance;

@@ -246,7 +246,7 @@ fn delimited(
 }
 
 /// What the csv crate could not read, in the words of this module.
-pub(crate) fn unreadable(path: &Path, error: &csv::Error) -> DataProblem {
+pub fn unreadable(path: &Path, error: &csv::Error) -> DataProblem {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
             let line = pos.as_ref().map(csv::Position::line);

@@ -32,9 +32,7 @@ pub use model::{
 pub use probe::Probe;
 pub use problem::{ArgumentProblem, Multiple};
 pub use rows::RowsAtOnce;
-#[cfg(feature = "train")]
-pub(crate) use scheduler::LR_END;
-pub use scheduler::{Ramp, SchedulerSettings, SchedulerType};
+pub use scheduler::{LR_END, Ramp, SchedulerSettings, SchedulerType};
 pub use table::{check_key, check_values, default_of, table_schema};
 pub use tasks::{TRAINER_TASKS, TaskKind, TrainerTask};
 pub use trainer_table::ARGUMENTS;

@@ -41,5 +41,6 @@ pub use check::{Known, check};
 pub use expression::{Expression, Violation};
 pub(crate) use names::Names;
 pub use parse::LONGEST;
-pub(crate) use property::{Needs, Property, objective_value};
+pub use property::Needs;
+pub(crate) use property::{Property, objective_value};
 pub use syntax::ExpressionError;

@@ -123,4 +123,4 @@ impl SchedulerType {
 }
 
 /// The default final learning rate of `polynomial`.
-pub(crate) const LR_END: f64 = 1e-7;
+pub const LR_END: f64 = 1e-7;

@@ -176,12 +176,12 @@ impl Expression {
     }
 
     /// Whether the condition of a filter holds for a trial.
-    pub(crate) fn holds(&self, trial: &Trial) -> bool {
+    pub fn holds(&self, trial: &Trial) -> bool {
         self.root.holds(trial)
     }
 
     /// Whether it holds for trials in a state; `None` where that depends on more.
-    pub(crate) fn holds_in(&self, state: TrialState) -> Option<bool> {
+    pub fn holds_in(&self, state: TrialState) -> Option<bool> {
         let known = |part: &Part| {
             (*part == Part::Property(Property::State))
                 .then(|| Term::Text(Cow::Borrowed(state.as_str())))
@@ -193,7 +193,7 @@ impl Expression {
     }
 
     /// The texts that a filter looks for anywhere in a trial, each as a condition of its own.
-    pub(crate) fn bare_words(&self) -> Vec<Expression> {
+    pub fn bare_words(&self) -> Vec<Expression> {
         let mut words = Vec::new();
         self.root.visit(&mut |node| {
             if let Part::Mentions(text) = &node.part {
@@ -204,7 +204,7 @@ impl Expression {
     }
 
     /// What has to be known of a trial to tell whether the condition holds.
-    pub(crate) fn add_needs(&self, needs: &mut Needs) {
+    pub fn add_needs(&self, needs: &mut Needs) {
         self.root.visit(&mut |node| match &node.part {
             Part::Property(property) | Part::Contains(property, _) => property.add_needs(needs),
             Part::Mentions(_) => (needs.all_params, needs.words, needs.marks) = (true, true, true),

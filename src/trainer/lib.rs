@@ -6,6 +6,7 @@
 //! counters), so a run that is interrupted at any optimiser step and resumed equals an
 //! uninterrupted one, bit for bit on the CPU.
 
+#![cfg(feature = "train")]
 #![expect(
     clippy::disallowed_methods,
     reason = "runs in a process of its own, and measures its pace"
@@ -79,15 +80,15 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arguments::{RowsAtOnce, TrainerArguments};
+use hpsearch_core::arguments::{RowsAtOnce, TrainerArguments};
 
-pub use crate::arguments::data_file::DataProblem;
 pub use allocator::{AlignedAllocator, release_free_memory, tune_allocator};
 pub use device::{available_devices, check_device, gpu_devices, set_kernel_cache, try_device};
 pub use error::TrainerError;
 pub use evaluation::evaluate;
 pub use findings::{Finding, Severity};
 pub use generation::{GenerationConfig, GenerationSummary, generate};
+pub use hpsearch_core::arguments::data_file::DataProblem;
 pub use model_checks::check_fine_tuning;
 pub use model_directory::{find_local, locate};
 pub use prediction::{Prediction, ScoredLabel, predict};

@@ -18,7 +18,7 @@ impl Filter {
     }
 
     /// The same where these metrics were reported, too
-    /// ([`StorageReader::metrics`](crate::storage::StorageReader::metrics)).
+    /// (`StorageReader::metrics`).
     pub fn parse_with(
         text: &str,
         spec: &StudySpec,
@@ -63,19 +63,19 @@ impl Filter {
     }
 
     /// The states that a trial may be in to pass, if not all of them: a store looks there only.
-    pub(crate) fn states(&self) -> Option<Vec<TrialState>> {
+    pub fn states(&self) -> Option<Vec<TrialState>> {
         let mut states = TrialState::ALL.to_vec();
         states.retain(|state| self.passes_in(*state) != Some(false));
         (states.len() < TrialState::ALL.len()).then_some(states)
     }
 
     /// Whether the filter asks for nothing but states.
-    pub(crate) fn is_about_states_only(&self) -> bool {
+    pub fn is_about_states_only(&self) -> bool {
         TrialState::ALL.into_iter().all(|state| self.passes_in(state).is_some())
     }
 
     /// What has to be known of a trial to tell whether it passes.
-    pub(crate) fn add_needs(&self, needs: &mut Needs) {
+    pub fn add_needs(&self, needs: &mut Needs) {
         if let Some(condition) = &self.condition {
             condition.add_needs(needs);
         }
