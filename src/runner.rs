@@ -21,6 +21,7 @@ pub mod lease;
 mod lines;
 mod listener;
 mod loads;
+mod metric_files;
 pub mod monitor;
 pub mod offline_requests;
 mod outlet;

@@ -78,12 +78,11 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
 fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
     let Program::Command { run, args, cwd, .. } = &spec.program else { return None };
     let quoted = |word: String| command_line::quoted(&[word]);
-    let unnamed = trial
-        .params
-        .iter()
-        .filter(|(name, _)| !run.iter().any(|word| word.contains(&format!("{{{name}}}"))));
+    let unnamed = command_line::unnamed(run, &spec.space, &trial.params);
     let mut words: Vec<String> = unnamed
-        .map(|(name, value)| format!("{}={}", variable(name), quoted(value.to_string())))
+        .filter_map(|(name, value)| {
+            Some(format!("{}={}", variable(name), quoted(value.in_environment()?)))
+        })
         .collect();
     if std::env::current_dir().is_ok_and(|here| here != *cwd) {
         words.insert(0, format!("cd {} &&", quoted(cwd.display().to_string())));

@@ -90,7 +90,9 @@ fn value(space: &Space, name: &str, text: &str) -> (String, Value) {
         let dimension = space.dimension(name);
         dimension.is_some_and(|dimension| dimension.distribution.normalize(value).is_some())
     };
+    let is_null = text == "null" && !fits(&as_text) && fits(&Value::Null);
     let value = match parsed {
+        _ if is_null => Value::Null,
         // One of several words may look like a number.
         Some(parsed) if !fits(&parsed) && fits(&as_text) => as_text,
         Some(parsed) => parsed,
@@ -113,8 +115,11 @@ fn in_file(file: &Path) -> Result<Params, Failure> {
         table = params;
     }
     let mut params = Params::new();
-    flatten(&table, "", &mut params)
-        .map_err(|name| unusable(format!("`{name}` is not a number, a string or a boolean")))?;
+    flatten(&table, "", &mut params).map_err(|name| {
+        unusable(format!(
+            "`{name}` is not a number, a string, a boolean, a list of these or `{{ none = true }}`"
+        ))
+    })?;
     Ok(params)
 }
 
@@ -122,7 +127,9 @@ fn flatten(table: &toml::Table, prefix: &str, params: &mut Params) -> Result<(),
     for (key, value) in table {
         let name = format!("{prefix}{key}");
         match value {
-            toml::Value::Table(nested) => flatten(nested, &format!("{name}."), params)?,
+            toml::Value::Table(nested) if !is_none(nested) => {
+                flatten(nested, &format!("{name}."), params)?
+            }
             scalar => match of_toml(scalar) {
                 Some(value) => params.insert(name, value),
                 None => return Err(name),
@@ -132,7 +139,16 @@ fn flatten(table: &toml::Table, prefix: &str, params: &mut Params) -> Result<(),
     Ok(())
 }
 
-/// A value of a parameter, where TOML's is a number, a string or a boolean.
+/// Whether a table stands for null: `{ none = true }`.
+fn is_none(table: &toml::Table) -> bool {
+    table.len() == 1 && table.get("none").and_then(toml::Value::as_bool) == Some(true)
+}
+
+/// A value of a parameter, where TOML's is a number, a string, a boolean, a list of these, or `{
+/// none = true }`.
 fn of_toml(value: &toml::Value) -> Option<Value> {
+    if value.as_table().is_some_and(is_none) {
+        return Some(Value::Null);
+    }
     Value::from_json(&serde_json::to_value(value).ok()?)
 }

@@ -59,11 +59,12 @@ pub(super) fn read(
     if let Some(searched) = searched {
         words.iter().for_each(|argument| check_placeholders(argument, searched, problems));
         check_positional(&run, words, searched, problems);
+        check_args(words, searched, problems);
         check_variables(searched, problems);
     }
     let is_inactive = |searched: &Searched| {
-        let is_conditional = |name: &str| searched.is_conditional(name);
-        command_line::names_inactive(&run, is_conditional, |name| searched.mentions(name))
+        let may_be_absent = |name: &str| searched.may_be_absent(name);
+        command_line::names_inactive(&run, may_be_absent, |name| searched.mentions(name))
     };
     let inactive =
         if searched.is_some_and(is_inactive) { Inactive::Dropped } else { Inactive::Empty };
@@ -80,22 +81,74 @@ fn check_positional(
     searched: &Searched,
     problems: &mut Vec<Diagnostic>,
 ) {
-    let is_conditional = |name: &str| searched.is_conditional(name);
+    let may_be_absent = |name: &str| searched.may_be_absent(name);
     let mentions = |name: &str| searched.mentions(name);
-    for (index, name) in command_line::positional(run, is_conditional, mentions) {
+    for (index, name) in command_line::positional(run, may_be_absent, mentions) {
         let Some(word) = list.get(index) else { continue };
+        let is_nullable =
+            searched.get(name).is_some_and(|parameter| parameter.dimension.is_nullable());
+        let absent = if is_nullable { "null" } else { "inactive" };
         let message = format!(
-            "`{{{name}}}` is inactive in some configurations, and the words behind it would take \
+            "`{{{name}}}` is {absent} in some configurations, and the words behind it would take \
              its place"
         );
         let problem = Diagnostic::error(word.place, message).label("known by its place");
+        let why =
+            if is_nullable { "null is one of its values" } else { "active under a condition" };
         let problem = problem
-            .related(searched.get(name).map(|parameter| parameter.place), "active under a \
-                condition")
-            .help(format!("give it an option: \"--{name}\", \"{{{name}}}\", or \"--{name}={{{name}}}\"; both are left out where it is inactive"))
-            .help(format!("or take it out: where it is active, the program finds it in the \
+            .related(searched.get(name).map(|parameter| parameter.place), why)
+            .help(format!("give it an option: \"--{name}\", \"{{{name}}}\", or \"--{name}={{{name}}}\"; both are left out where it is {absent}"))
+            .help(format!("or take it out: where it has a value, the program finds it in the \
                 environment variable {}", variable(name)));
         problems.push(Diagnostic { severity: Severity::ErrorIfNew, ..problem });
+    }
+}
+
+/// `{args}` is a word of its own behind the program, once; unless a parameter has that name.
+fn check_args(words: &[Node], searched: &Searched, problems: &mut Vec<Diagnostic>) {
+    let mut first = None;
+    for (index, word) in words.iter().enumerate() {
+        let text = word.text().unwrap_or_default();
+        if !pieces(text, |name| searched.mentions(name))
+            .iter()
+            .any(|piece| matches!(piece, Piece::Placeholder(command_line::ARGS, _)))
+        {
+            continue;
+        }
+        if let Some(parameter) = searched.get(command_line::ARGS) {
+            let message = "`{args}` is the parameter `args` here, and not all parameters";
+            let problem = Diagnostic::warning(word.place, message);
+            problems.push(
+                problem
+                    .related(parameter.place, "the parameter")
+                    .help("rename the parameter to have `{args}` stand for all of them"),
+            );
+            return;
+        }
+        if searched.mentions(command_line::ARGS) {
+            return;
+        }
+        let problem = if text != "{args}" {
+            Diagnostic::error(word.place, "`{args}` must be an argument of its own")
+                .label("part of a longer one")
+                .help("write `run = [\"python3\", \"train.py\", \"{args}\"]`")
+                .help(
+                    "a script of `sh -c` takes it as \"$@\": `run = [\"sh\", \"-c\", \"python3 \
+                    train.py \\\"$@\\\"\", \"sh\", \"{args}\"]`",
+                )
+        } else if index == 0 {
+            Diagnostic::error(word.place, "`{args}` stands where the program's name belongs")
+                .help("write `run = [\"python3\", \"train.py\", \"{args}\"]`")
+        } else if let Some(first) = first {
+            Diagnostic::error(word.place, "`{args}` is there twice")
+                .label("second time")
+                .related(Some(first), "first time")
+                .help("keep one of them")
+        } else {
+            first = Some(word.place);
+            continue;
+        };
+        problems.push(problem);
     }
 }
 
@@ -142,12 +195,17 @@ fn environment(
 fn check_placeholders(argument: &Node, searched: &Searched, problems: &mut Vec<Diagnostic>) {
     for piece in pieces(argument.text().unwrap_or_default(), |name| searched.mentions(name)) {
         let Piece::Placeholder(name, _) = piece else { continue };
-        if searched.mentions(name) || TrialValues::NAMES.contains(&name) {
+        if searched.mentions(name)
+            || TrialValues::NAMES.contains(&name)
+            || name == command_line::ARGS
+        {
             continue;
         }
         let message = format!("`{{{name}}}` is not a parameter of [space]");
         let problem = Diagnostic::error(argument.place, message);
-        let known = || searched.names().chain(TrialValues::NAMES);
+        let known = || {
+            searched.names().chain(TrialValues::NAMES).chain(std::iter::once(command_line::ARGS))
+        };
         if let Some(near) = nearest(name, known()) {
             problems.push(problem.help(format!("did you mean `{{{near}}}`?")));
             continue;

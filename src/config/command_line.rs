@@ -5,15 +5,21 @@
 //! the word before it is an option (it begins with `-`, and has no `=` and no placeholder), the
 //! option is dropped with it. Where the study's `args_style` has flags, a boolean after an option
 //! becomes that option alone, or nothing; so does one in the option's own word, `--flag={flag}`.
+//! Null is left out like an inactive parameter, but for `name={name}` in Hydra's style. The word
+//! `{args}` becomes all parameters that no other word names.
 
 use std::path::Path;
 
 use super::placeholder::{Piece, fill_in, pieces};
 use crate::study::params::{Params, Value, variable};
 use crate::study::space::{Distribution, Space};
-use crate::study::spec::{ArgsRules, Inactive, Program, StudySpec};
+use crate::study::spec::{ArgsRules, ArgsStyle, Inactive, Program, StudySpec};
 use crate::study::suggestion::quoted as quoted_names;
 use crate::study::trial::TrialNumber;
+
+/// The placeholder that stands for all parameters that no other word names, where no parameter has
+/// that name.
+pub const ARGS: &str = "args";
 
 /// What a command may name of its trial, where no parameter has that name.
 #[derive(Clone, Copy, Debug)]
@@ -51,28 +57,44 @@ pub fn words(
     trial: Option<TrialValues<'_>>,
 ) -> Vec<String> {
     let knows = |name: &str| space.dimension(name).is_some() || params.get(name).is_some();
-    let has_flags = rules.style.is_some_and(crate::study::spec::ArgsStyle::has_flags);
+    let style = style(run, rules, knows);
     let mut words: Vec<String> = Vec::with_capacity(run.len());
     for (index, word) in run.iter().enumerate() {
+        if is_args(word, knows) {
+            let unnamed = all_unnamed(run, space, params);
+            let style = style.unwrap_or(ArgsStyle::Dashes);
+            words.extend(unnamed.flat_map(|(name, value)| argument(name, value, style)));
+            continue;
+        }
         let role = role(run, index, knows);
-        let is_dropped = rules.inactive == Inactive::Dropped
-            && names(word, knows).any(|name| knows(name) && params.get(name).is_none());
-        let flag = match (is_dropped, flag(word, role, knows)) {
+        // In Hydra's words null is a value.
+        let has_null = style == Some(ArgsStyle::Hydra) && role == Role::Named;
+        let is_absent = |name: &str| match params.get(name) {
+            None => knows(name) && rules.inactive == Inactive::Dropped,
+            Some(value) => *value == Value::Null && !has_null,
+        };
+        let of_flag = |name| params.get(name).filter(|_| style.is_some_and(ArgsStyle::has_flags));
+        let flag = match (names(word, knows).any(is_absent), flag(word, role, knows)) {
             (true, _) => Some(false),
-            (false, Some(name)) if has_flags => match params.get(name) {
+            (false, Some(name)) => match of_flag(name) {
                 Some(Value::Bool(flag)) => Some(*flag),
                 _ => None,
             },
             _ => None,
         };
         match (flag, role) {
-            (None, _) => words.push(fill_in(word, knows, |name| match params.get(name) {
-                Some(value) => value.to_string(),
-                None if knows(name) => String::new(),
-                None => {
-                    trial.and_then(|trial| trial.get(name)).unwrap_or_else(|| format!("{{{name}}}"))
+            (None, _) => match (style, several(word, params, knows)) {
+                (Some(ArgsStyle::Dashes), Some(list)) => {
+                    words.extend(list.iter().map(Value::to_string))
                 }
-            })),
+                _ => words.push(fill_in(word, knows, |name| match params.get(name) {
+                    Some(value) => text(value, style),
+                    None if knows(name) => String::new(),
+                    None => trial
+                        .and_then(|trial| trial.get(name))
+                        .unwrap_or_else(|| format!("{{{name}}}")),
+                })),
+            },
             (Some(true), Role::OfOption) => {}
             (Some(true), _) => {
                 words.extend(word.split_once('=').map(|(option, _)| option.to_owned()))
@@ -83,6 +105,141 @@ pub fn words(
         }
     }
     words
+}
+
+/// A path of a trial, in which parameters and values of the trial are named as in words.
+pub fn path(text: &str, space: &Space, params: &Params, trial: TrialValues<'_>) -> String {
+    let knows = |name: &str| space.dimension(name).is_some();
+    fill_in(text, knows, |name| match params.get(name) {
+        Some(value) => value.to_string(),
+        None => trial.get(name).unwrap_or_default(),
+    })
+}
+
+/// Whether a path names anything of its trial, so that no other trial has it.
+pub fn names_something(text: &str, space: &Space) -> bool {
+    names(text, |name| space.dimension(name).is_some()).next().is_some()
+}
+
+/// The style of a command's words: where `{args}` stands, `dashes` unless another is given.
+fn style(
+    run: &[String],
+    rules: ArgsRules,
+    knows: impl Fn(&str) -> bool + Copy,
+) -> Option<ArgsStyle> {
+    let has_args = run.iter().any(|word| is_args(word, knows));
+    rules.style.or_else(|| has_args.then_some(ArgsStyle::Dashes))
+}
+
+/// Whether a word stands for all parameters that no other word names.
+fn is_args(word: &str, knows: impl Fn(&str) -> bool + Copy) -> bool {
+    !knows(ARGS) && matches!(pieces(word, knows).as_slice(), [Piece::Placeholder(ARGS, _)])
+}
+
+/// The parameters of a trial that no word of its command names, `{args}` included: they are found
+/// in the environment alone.
+pub fn unnamed<'a>(
+    run: &'a [String],
+    space: &'a Space,
+    params: &'a Params,
+) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let knows = |name: &str| space.dimension(name).is_some() || params.get(name).is_some();
+    let has_args = run.iter().any(|word| is_args(word, knows));
+    all_unnamed(run, space, params).filter(move |_| !has_args)
+}
+
+/// The active parameters that no word but `{args}` names, in the order of the space.
+fn all_unnamed<'a>(
+    run: &'a [String],
+    space: &'a Space,
+    params: &'a Params,
+) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let knows = |name: &str| space.dimension(name).is_some() || params.get(name).is_some();
+    let searched = space.dimensions().iter().map(|dimension| dimension.name.as_str());
+    // A trial of an earlier space may have others.
+    let others = params.iter().map(|(name, _)| name);
+    let all = searched.chain(others.filter(|name| space.dimension(name).is_none()));
+    let is_named =
+        move |name: &str| run.iter().any(|word| names(word, knows).any(|named| named == name));
+    all.filter(move |name| !is_named(name))
+        .filter_map(|name| params.get(name).map(|value| (name, value)))
+}
+
+/// The words by which `{args}` passes one parameter.
+fn argument(name: &str, value: &Value, style: ArgsStyle) -> Vec<String> {
+    match (style, value) {
+        (ArgsStyle::Hydra, value) => vec![format!("{name}={}", of_hydra(value))],
+        (_, Value::Bool(true)) => vec![format!("--{name}")],
+        (_, Value::Bool(false) | Value::Null) => Vec::new(),
+        (ArgsStyle::Dashes, Value::List(list)) => {
+            std::iter::once(format!("--{name}")).chain(list.iter().map(Value::to_string)).collect()
+        }
+        // What begins with `-` would be taken for an option: argparse does so even with `-1e-05`.
+        (ArgsStyle::Dashes, value) if !value.to_string().starts_with('-') => {
+            vec![format!("--{name}"), value.to_string()]
+        }
+        (_, value) => vec![format!("--{name}={}", text(value, Some(style)))],
+    }
+}
+
+/// The elements, where the word is nothing but the placeholder of a list.
+fn several<'a>(
+    word: &str,
+    params: &'a Params,
+    knows: impl Fn(&str) -> bool,
+) -> Option<&'a [Value]> {
+    match pieces(word, knows).as_slice() {
+        [Piece::Placeholder(name, _)] => match params.get(name) {
+            Some(Value::List(list)) => Some(list),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A value inside a word.
+fn text(value: &Value, style: Option<ArgsStyle>) -> String {
+    match (value, style) {
+        (Value::List(list), Some(ArgsStyle::Dashes | ArgsStyle::Equals)) => {
+            list.iter().map(Value::to_string).collect::<Vec<_>>().join(",")
+        }
+        (Value::List(_), Some(ArgsStyle::Hydra)) => of_hydra(value),
+        _ => value.to_string(),
+    }
+}
+
+/// A value in Hydra's grammar of overrides
+/// (<https://hydra.cc/docs/advanced/override_grammar/basic/>): a string that it would read as
+/// something else is in quotes.
+fn of_hydra(value: &Value) -> String {
+    let is_plain = |char: char| char.is_alphanumeric() || "_-/.+%@?|".contains(char);
+    match value {
+        Value::Text(text) => {
+            let is_word =
+                ["true", "false", "null"].iter().any(|word| text.eq_ignore_ascii_case(word));
+            let is_other = is_word || text.parse::<f64>().is_ok() || text.is_empty();
+            if !is_other && text.chars().all(is_plain) {
+                return text.clone();
+            }
+            // Only backslashes before a quote are escapes.
+            let mut quoted = String::from("'");
+            let mut backslashes = 0;
+            for char in text.chars().chain(std::iter::once('\'')) {
+                if char == '\'' {
+                    quoted.extend(std::iter::repeat_n('\\', backslashes + 1));
+                }
+                backslashes = if char == '\\' { backslashes + 1 } else { 0 };
+                quoted.push(char);
+            }
+            let end = quoted.len() - 2;
+            quoted.remove(end);
+            quoted
+        }
+        Value::List(list) => {
+            format!("[{}]", list.iter().map(of_hydra).collect::<Vec<_>>().join(","))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// What a word of a command is to the program that reads it.
@@ -138,7 +295,7 @@ fn flag(word: &str, role: Role, knows: impl Fn(&str) -> bool + Copy) -> Option<&
     }
 }
 
-fn names(word: &str, knows: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
+pub(super) fn names(word: &str, knows: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
     pieces(word, knows).into_iter().filter_map(|piece| match piece {
         Piece::Placeholder(name, _) => Some(name),
         Piece::Text(_) => None,
@@ -175,10 +332,10 @@ pub(super) fn names_inactive(
 /// is given, and an option announces them.
 pub fn unstyled_flags(spec: &StudySpec) -> Vec<&str> {
     let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
-    if args.style.is_some() {
+    let knows = |name: &str| spec.space.dimension(name).is_some();
+    if style(run, *args, knows).is_some() {
         return Vec::new();
     }
-    let knows = |name: &str| spec.space.dimension(name).is_some();
     let is_boolean =
         |name: &&str| match spec.space.dimension(name).map(|dimension| &dimension.distribution) {
             Some(Distribution::Choice { choices }) => {
@@ -196,6 +353,9 @@ pub fn unstyled_flags(spec: &StudySpec) -> Vec<&str> {
 pub fn unnamed_parameters(spec: &StudySpec) -> Option<String> {
     let Program::Command { run, .. } = &spec.program else { return None };
     let knows = |name: &str| spec.space.dimension(name).is_some();
+    if run.iter().any(|word| is_args(word, knows)) {
+        return None;
+    }
     let is_unnamed = |name: &&str| {
         let variable = variable(name);
         !run.iter().any(|word| {
@@ -268,7 +428,6 @@ mod tests {
     use super::*;
     use crate::study::metric::Direction;
     use crate::study::space::{Condition, Dimension};
-    use crate::study::spec::ArgsStyle;
 
     /// `lr` is always active, `momentum` and `fast` under a condition.
     fn space() -> Space {
@@ -350,6 +509,86 @@ mod tests {
                 ["p", "--fast", "false", "fast=false"]
             );
         }
+    }
+
+    #[test]
+    fn args_is_every_parameter_that_no_other_word_names() {
+        let dimension = |name: &str, choices: Vec<Value>| {
+            Dimension::new(name, Distribution::choice(choices).unwrap())
+        };
+        let text = |text: &str| Value::from(text);
+        let space = Space::new(vec![
+            dimension("lr", vec![0.5.into()]),
+            dimension("shift", vec![(-1e-5).into()]),
+            dimension("fast", vec![true.into(), false.into()]),
+            dimension("sizes", vec![vec![64i64, 32].into(), Value::List(Vec::new())]),
+            dimension("schedule", vec![Value::Null, text("none"), text("null"), text("a b'c")]),
+            dimension("depth", vec![3i64.into()]),
+        ])
+        .unwrap();
+        let written = |run: &[&str], style, of: &str| {
+            let run: Vec<String> = run.iter().map(|word| (*word).to_owned()).collect();
+            words(&run, ArgsRules { style, ..ArgsRules::default() }, &space, &params(of), None)
+                .join(" ")
+        };
+        let all = r#"{"lr":0.5,"shift":-1e-5,"fast":true,"sizes":[64,32],"schedule":null}"#;
+        let off = r#"{"lr":0.5,"fast":false,"sizes":[],"schedule":"none"}"#;
+        let args = &["p", "{args}", "x"][..];
+        let (equals, hydra) = (Some(ArgsStyle::Equals), Some(ArgsStyle::Hydra));
+        assert_eq!(written(args, None, all), "p --lr 0.5 --shift=-1e-5 --fast --sizes 64 32 x");
+        assert_eq!(written(args, None, off), "p --lr 0.5 --sizes --schedule none x");
+        assert_eq!(written(args, equals, all), "p --lr=0.5 --shift=-1e-5 --fast --sizes=64,32 x");
+        assert_eq!(written(args, equals, off), "p --lr=0.5 --sizes= --schedule=none x");
+        assert_eq!(
+            written(args, hydra, all),
+            "p lr=0.5 shift=-1e-5 fast=true sizes=[64,32] schedule=null x"
+        );
+        assert_eq!(written(args, hydra, off), "p lr=0.5 fast=false sizes=[] schedule=none x");
+        let strings = |value: &str| written(args, hydra, &format!(r#"{{"schedule":"{value}"}}"#));
+        assert_eq!(strings("null"), "p schedule='null' x");
+        assert_eq!(strings("a b'c"), r"p schedule='a b\'c' x");
+        assert_eq!(strings(r"a \\"), r"p schedule='a \\' x");
+        // What has a word of its own is not repeated; braces that are doubled name nothing.
+        assert_eq!(
+            written(
+                &["p", "--rate", "{lr}", "{{shift}}", "{args}"],
+                None,
+                r#"{"lr":0.5,"depth":3}"#
+            ),
+            "p --rate 0.5 {shift} --depth 3"
+        );
+        let named = |style| {
+            written(&["p", "--sizes", "{sizes}", "--s={sizes}", "--d={schedule}"], style, all)
+        };
+        assert_eq!(named(None), "p --sizes [64,32] --s=[64,32]");
+        assert_eq!(named(Some(ArgsStyle::Dashes)), "p --sizes 64 32 --s=64,32");
+        assert_eq!(named(equals), "p --sizes 64,32 --s=64,32");
+        assert_eq!(
+            named(hydra),
+            "p --sizes 64 32 --s=[64,32] --d=null".replace("64 32", "[64,32]")
+        );
+        // A parameter of that name is itself.
+        let own = Space::new(vec![dimension("args", vec![1i64.into()])]).unwrap();
+        let run = ["p".to_owned(), "{args}".to_owned()];
+        let of = params(r#"{"args":1}"#);
+        assert_eq!(words(&run, ArgsRules::default(), &own, &of, None), ["p", "1"]);
+        let rest: Vec<_> = unnamed(&run, &own, &of).collect();
+        assert_eq!(rest, []);
+    }
+
+    #[test]
+    fn the_environment_has_what_no_word_names() {
+        let names = |run: &[&str]| {
+            let run: Vec<String> = run.iter().map(|word| (*word).to_owned()).collect();
+            let of = params(ADAM);
+            let space = space();
+            let names: Vec<_> =
+                unnamed(&run, &space, &of).map(|(name, _)| name.to_owned()).collect();
+            names
+        };
+        assert_eq!(names(&["p", "{lr}"]), ["optimizer"]);
+        assert_eq!(names(&["p", "{{lr}}"]), ["optimizer", "lr"]);
+        assert_eq!(names(&["p", "{args}"]), [""; 0]);
     }
 
     #[test]

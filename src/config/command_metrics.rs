@@ -1,11 +1,16 @@
 //! `[command.metrics]`: where the metrics of a program are found that prints them in its own words.
 
-use super::diagnostic::Diagnostic;
+use std::path::Path;
+
+use super::command_line::{self, TrialValues};
+use super::diagnostic::{Diagnostic, Place};
 use super::section::Section;
 use super::syntax::{Node, Table};
 use crate::study::field::COMMAND_METRICS;
 use crate::study::printed_metrics::{PatternError, Patterns};
+use crate::study::space::Dimension;
 use crate::study::spec::{MetricSources, Program, StudySpec};
+use crate::study::suggestion::{nearest, quoted};
 
 /// How a pattern is written.
 const EXAMPLE: &str = r"write for example `pattern = 'epoch (?<epoch>\d+).* loss: (?<loss>\S+)'`";
@@ -20,15 +25,20 @@ pub(super) fn read(command: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Met
     let section = Section::read("command.metrics", place, table, COMMAND_METRICS, problems);
     let nodes = section.node("pattern").map(patterns).unwrap_or_default();
     let pattern = nodes.iter().filter_map(|node| node.text()).map(str::to_owned).collect();
-    MetricSources { pattern }
+    MetricSources { pattern, json: section.get("json"), tensorboard: section.get("tensorboard") }
 }
 
-/// Whether the patterns can be used, and whether one of them finds the study's metric.
+/// Whether what is written can be used, and whether one of the patterns finds the study's metric.
 pub(super) fn check(spec: &StudySpec, tree: &Table, problems: &mut Vec<Diagnostic>) {
-    let Program::Command { metrics: MetricSources { pattern }, .. } = &spec.program else { return };
-    let node = tree.get("command").and_then(|command| command.value.table()?.get("metrics"));
-    let node = node.and_then(|metrics| Some(&metrics.value.table()?.get("pattern")?.value));
-    let (Some(node), false) = (node, pattern.is_empty()) else { return };
+    let Program::Command { metrics, .. } = &spec.program else { return };
+    let MetricSources { pattern, .. } = metrics;
+    let table = tree.get("command").and_then(|command| command.value.table()?.get("metrics"));
+    let node = |key| table.and_then(|metrics| Some(&metrics.value.table()?.get(key)?.value));
+    for (key, text) in metrics.files() {
+        check_path(spec, key, text, node(key).map(|node| node.place), problems);
+    }
+    let (Some(node), false) = (node("pattern"), pattern.is_empty()) else { return };
+    let has_files = metrics.files().next().is_some();
     match Patterns::new(pattern, spec.step.as_str()) {
         Err((index, error)) => {
             let place = patterns(node).get(index).map(|node| node.place);
@@ -47,7 +57,9 @@ pub(super) fn check(spec: &StudySpec, tree: &Table, problems: &mut Vec<Diagnosti
             };
             problems.push(problem);
         }
-        Ok(patterns) if !patterns.metrics().any(|name| *name == spec.objective().metric) => {
+        Ok(patterns)
+            if !has_files && !patterns.metrics().any(|name| *name == spec.objective().metric) =>
+        {
             let metric = &spec.objective().metric;
             let message = format!("no pattern has a group for the study's metric `{metric}`");
             let problem = Diagnostic::warning(node.place, message);
@@ -57,6 +69,47 @@ pub(super) fn check(spec: &StudySpec, tree: &Table, problems: &mut Vec<Diagnosti
             )));
         }
         Ok(_) => {}
+    }
+}
+
+/// A path names what every trial has, and is another one for each.
+fn check_path(
+    spec: &StudySpec,
+    key: &str,
+    text: &str,
+    place: Option<Place>,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let is_absent = |dimension: &Dimension| dimension.when.is_some() || dimension.is_nullable();
+    let dimension = |name: &str| spec.space.dimension(name);
+    let mut names = command_line::names(text, |name| dimension(name).is_some()).peekable();
+    if names.peek().is_none() && Path::new(text).is_absolute() {
+        let message = format!("all trials write to the same `command.metrics.{key}`");
+        let problem = Diagnostic::warning(place, message).label("names no trial");
+        problems.push(problem.help(
+            "put `{trial}` into it, or take a relative path: it lies in the trial's directory",
+        ));
+    }
+    for name in names {
+        if TrialValues::NAMES.contains(&name) || dimension(name).is_some_and(|of| !is_absent(of)) {
+            continue;
+        }
+        if dimension(name).is_some() {
+            let message = format!("`{{{name}}}` has no value in some configurations");
+            let problem = Diagnostic::error(place, message);
+            problems.push(problem.help("name `{trial}` instead"));
+            continue;
+        }
+        let message = format!("`{{{name}}}` is no value of a trial");
+        let problem = Diagnostic::error(place, message);
+        let known = || {
+            let dimensions = spec.space.dimensions().iter().map(|known| known.name.as_str());
+            TrialValues::NAMES.into_iter().chain(dimensions)
+        };
+        problems.push(match nearest(name, known()) {
+            Some(near) => problem.help(format!("did you mean `{{{near}}}`?")),
+            None => problem.help(format!("the names are {}", quoted(known()))),
+        });
     }
 }
 

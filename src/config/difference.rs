@@ -72,8 +72,14 @@ pub fn difference_to_stored(old: &StudySpec, new: &StudySpec, complete: u64) -> 
 }
 
 /// What a command is.
-const COMMAND: [&str; 4] =
-    ["command.run", "command.cwd", "command.args_style", "command.metrics.pattern"];
+const COMMAND: [&str; 6] = [
+    "command.run",
+    "command.cwd",
+    "command.args_style",
+    "command.metrics.pattern",
+    "command.metrics.json",
+    "command.metrics.tensorboard",
+];
 
 /// All differences, in the order of the study file's tables. The study's name is no difference: it
 /// says which study is meant.
@@ -252,11 +258,14 @@ fn program(changes: &mut Changes<'_>) {
                 metrics: new_metrics,
             },
         ) => {
-            let [of_run, of_cwd, of_style, of_metrics] = COMMAND;
+            let [of_run, of_cwd, of_style, of_pattern, of_json, of_events] = COMMAND;
             changes.add(of_run, NeedsFork, written(run), written(new_run));
             changes.add(of_cwd, NeedsFork, written(cwd), written(new_cwd));
             changes.add(of_style, NeedsFork, written(&args.style), written(&new_args.style));
-            changes.add(of_metrics, NeedsFork, patterns(metrics), patterns(new_metrics));
+            changes.add(of_pattern, NeedsFork, patterns(metrics), patterns(new_metrics));
+            changes.add(of_json, NeedsFork, written(&metrics.json), written(&new_metrics.json));
+            let (old, new) = (written(&metrics.tensorboard), written(&new_metrics.tensorboard));
+            changes.add(of_events, NeedsFork, old, new);
             // Their values are not stored; a changed one is taken.
             for name in env.keys().chain(new_env.keys()).collect::<BTreeSet<_>>() {
                 let is_set = |env: &BTreeMap<String, EnvironmentValue>| {

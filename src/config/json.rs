@@ -89,11 +89,10 @@ impl JsonSearch {
         }
     }
 
-    /// A value of the list element at `index`. Null is absent in an object, and not finite
-    /// elsewhere.
+    /// A value of the list element at `index`. In an object null is absent.
     fn node(&self, json: &Json, index: usize) -> Node {
         let item = match json {
-            Json::Null => Item::Number(f64::NAN),
+            Json::Null => Item::Table(Table::null(at(index))),
             Json::Bool(flag) => Item::Flag(*flag),
             Json::Number(number) => number
                 .as_i64()

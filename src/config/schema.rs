@@ -6,7 +6,7 @@ use super::tables::{Contents, TABLES, TableSchema};
 use crate::arguments::{ARGUMENTS, DATA_ARGUMENTS, table_schema};
 use crate::pruners::PRUNERS;
 use crate::samplers::SAMPLERS;
-use crate::study::field::{Field, object_schema};
+use crate::study::field::{Field, FieldKind, object_schema};
 use crate::study::registry::Entry;
 
 /// The schema. Keys and tables that are not supported yet are left out, so that an editor marks
@@ -51,7 +51,7 @@ fn table_of(table: &TableSchema) -> Json {
 
 /// Parameters by their names, nested as deep as dotted names go.
 fn space() -> Json {
-    let scalar = json!({ "type": ["string", "number", "boolean"] });
+    let scalar = FieldKind::Scalar.schema();
     let choices = json!({ "type": "array", "items": scalar, "minItems": 1 });
     let bounds = |number: &str| json!({ "type": "array", "items": { "type": number }, "minItems": 2, "maxItems": 2 });
     let when = json!({ "type": "object", "additionalProperties": { "anyOf": [scalar, choices, { "type": "object" }] }, "minProperties": 1 });
@@ -60,7 +60,10 @@ fn space() -> Json {
     let one = |kind: &str, range: Json, step: Option<Json>| {
         let mut properties = Map::new();
         properties.insert(kind.to_owned(), range);
-        properties.insert("prior".to_owned(), json!({ "type": ["string", "number", "boolean"], "description": "where the best value is expected" }));
+        properties.insert(
+            "prior".to_owned(),
+            json!({ "anyOf": [scalar], "description": "where the best value is expected" }),
+        );
         properties.insert("when".to_owned(), when.clone());
         if let Some(step) = step {
             properties.insert("step".to_owned(), step);

@@ -60,9 +60,12 @@ impl Searched {
             .chain(self.refused.iter().map(String::as_str))
     }
 
-    /// Whether the parameter called `name` is active under a condition only.
-    pub fn is_conditional(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|parameter| parameter.dimension.when.is_some())
+    /// Whether the parameter called `name` has no value in some configurations: it is active under a
+    /// condition only, or may be null.
+    pub fn may_be_absent(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|parameter| {
+            parameter.dimension.when.is_some() || parameter.dimension.is_nullable()
+        })
     }
 
     /// Whether `name` is written, soundly or not.
@@ -460,18 +463,18 @@ impl fmt::Display for ScalarOf<'_> {
     }
 }
 
-/// A value of a parameter: a string, a finite number or a truth value.
+/// A value of a parameter: a scalar, a list of scalars, or null (`{ none = true }`).
 pub(super) fn scalar(
     node: &Node,
     of: ScalarOf<'_>,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Value> {
-    let is_scalar = !matches!(node.item, Item::Date(_) | Item::List(_) | Item::Table(_));
-    let value = Value::from_json(&node.to_json()).filter(|_| is_scalar);
-    if node.text().is_some_and(|text| text.contains('\0')) {
+    let elements = node.list().unwrap_or(std::slice::from_ref(node));
+    if let Some(node) = elements.iter().find(|node| node.text().is_some_and(|t| t.contains('\0'))) {
         problems.push(nul(of, node));
         return None;
     }
+    let value = of_node(node);
     if value.is_none() {
         let problem = node.wrong(format!("{of} must be {}", FieldKind::Scalar));
         problems.push(match (&node.item, of) {
@@ -479,13 +482,27 @@ pub(super) fn scalar(
             (_, ScalarOf::Enqueued(_)) => {
                 problem.help("give one value; other configurations are [[enqueue]]s of their own")
             }
-            (Item::List(_), _) => {
-                problem.help("several values are a list of choices: `choice = [0.1, 0.2]`")
-            }
+            (Item::List(_), _) => problem.help(
+                "a choice that is a list has numbers, strings and booleans in it: `[64, 32]`",
+            ),
+            (Item::Table(_), _) => problem.help("for no value write `{ none = true }`"),
             _ => problem.help("write for example 0.1, \"adamw\" or true"),
         });
     }
     value
+}
+
+fn of_node(node: &Node) -> Option<Value> {
+    let scalar = |node: &Node| match node.item {
+        Item::Date(_) | Item::List(_) | Item::Table(_) => None,
+        Item::Number(number) if !number.is_finite() => None,
+        _ => Value::from_json(&node.to_json()),
+    };
+    match &node.item {
+        Item::Table(table) => table.is_null().then_some(Value::Null),
+        Item::List(list) => list.iter().map(scalar).collect::<Option<_>>().map(Value::List),
+        _ => scalar(node),
+    }
 }
 
 /// `when = { other = value }` or `{ other = [values] }`; the parent's name may be dotted or quoted.

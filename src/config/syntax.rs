@@ -80,7 +80,21 @@ impl Table {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// All values that are not tables, under dotted names, in the order of the file.
+    /// What stands for null, `{ none = true }`, as if it were written at `place`.
+    pub fn null(place: Place) -> Self {
+        let value = Node { place, item: Item::Flag(true) };
+        let entries = vec![Entry { key: "none".to_owned(), place, value }];
+        Table { form: Form::Inline, entries }
+    }
+
+    /// Whether it stands for null: `{ none = true }`.
+    pub fn is_null(&self) -> bool {
+        self.form == Form::Inline
+            && matches!(self.entries.as_slice(), [Entry { key, value, .. }]
+                if key == "none" && matches!(value.item, Item::Flag(true)))
+    }
+
+    /// All values that are not tables, and nulls, under dotted names, in the order of the file.
     pub fn leaves(&self) -> Vec<Leaf<'_>> {
         let mut leaves = Vec::new();
         self.collect_leaves("", &mut leaves);
@@ -91,7 +105,7 @@ impl Table {
         for entry in &self.entries {
             let name = dotted(prefix, &entry.key);
             match &entry.value.item {
-                Item::Table(table) => table.collect_leaves(&name, leaves),
+                Item::Table(table) if !table.is_null() => table.collect_leaves(&name, leaves),
                 _ => leaves.push(Leaf { name, place: entry.place, value: &entry.value }),
             }
         }

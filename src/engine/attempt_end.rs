@@ -6,7 +6,7 @@ use super::attempt::Leaving;
 use crate::study::constraint;
 use crate::study::decision::Decision;
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
-use crate::study::spec::{FailureCause, Program};
+use crate::study::spec::{FailureCause, MetricSources, Program};
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
 impl Engine {
@@ -147,8 +147,15 @@ impl Engine {
         let metric = &self.spec.objective().metric;
         let others = trial.last_metrics.iter().map(|(name, _)| format!("`{name}`"));
         let others = others.collect::<Vec<_>>().join(", ");
-        let why = remark.unwrap_or_else(|| match (others.as_str(), self.spec.program.has_patterns())
-        {
+        let sources = self.spec.program.metric_sources();
+        let files = sources.into_iter().flat_map(MetricSources::files);
+        let files: Vec<_> = files.map(|(key, text)| format!("{key} = \"{text}\"")).collect();
+        let why = remark.unwrap_or_else(|| match (others.as_str(), sources.is_some()) {
+            ("", true) if !files.is_empty() => format!(
+                "`{metric}` was not found in what [command.metrics] names ({}); `hpsearch show` \
+                 of the trial says what was",
+                files.join(", ")
+            ),
             ("", true) => format!(
                 "no pattern of [command.metrics] finds `{metric}` in what it printed; `hpsearch \
                  check STUDY.toml --try 'a line'` shows what they find"

@@ -55,6 +55,11 @@ pub fn toml_value(value: &Value) -> String {
         Value::Int(int) => toml::Value::Integer(*int).to_string(),
         Value::Float(float) => toml::Value::Float(*float).to_string(),
         Value::Text(text) => toml_text(text),
+        Value::List(list) => {
+            let elements: Vec<String> = list.iter().map(toml_value).collect();
+            format!("[{}]", elements.join(", "))
+        }
+        Value::Null => "{ none = true }".to_owned(),
     }
 }
 
@@ -413,5 +418,7 @@ mod tests {
         assert_eq!(toml_key("two words"), "\"two words\"");
         assert_eq!(toml_value(&Value::Float(1.0)), "1.0");
         assert_eq!(toml_value(&Value::Text("a\"b".into())), "'a\"b'");
+        assert_eq!(toml_value(&vec!["a", "b"].into()), "[\"a\", \"b\"]");
+        assert_eq!(toml_value(&Value::Null), "{ none = true }");
     }
 }

@@ -1,6 +1,7 @@
 //! Listens to a child process: its messages become inputs, everything else its attempt's log.
 
 mod attempt;
+mod following;
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -15,10 +16,12 @@ use crossbeam_channel::Sender;
 
 pub(super) use attempt::Expected;
 use attempt::{Current, End, Stream};
+use following::Following;
 
 use super::clock::system_time;
 use super::failure_cause::advice;
 use super::lines::{LineEnd, Lines, Piece, for_each_line};
+use super::metric_files::MetricFiles;
 use super::registration::{Announced, Registered, Registrar};
 use super::threads;
 use crate::engine::Input;
@@ -55,6 +58,7 @@ pub(super) struct Listener {
 /// A child that is being listened to.
 pub(super) struct Listening {
     shared: Arc<Mutex<Shared>>,
+    inputs: Sender<Input>,
     thread: JoinHandle<()>,
 }
 
@@ -63,6 +67,8 @@ pub(super) struct Listening {
 #[derive(Default)]
 struct Shared {
     current: Option<Current>,
+    /// Who follows the files of the present attempt.
+    following: Option<Following>,
     exited: bool,
     was_killed: bool,
     failed: bool,
@@ -77,13 +83,28 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 impl Listening {
     /// Announces that the child's words now belong to this attempt. An error if it is gone already:
     /// nobody would hear of the attempt's end.
-    pub fn expect_trial(&self, expected: Expected, log: &Path) -> io::Result<()> {
+    pub fn expect_trial(
+        &self,
+        expected: Expected,
+        files: Option<MetricFiles>,
+        log: &Path,
+    ) -> io::Result<()> {
         let current = Current::new(expected, log)?;
         let mut shared = lock(&self.shared);
         if shared.is_gone {
             return Err(io::Error::other("the worker was killed as it started"));
         }
         shared.current = Some(current);
+        if let Some(files) = files {
+            let (of, inputs) = (Arc::clone(&self.shared), self.inputs.clone());
+            let take = move |found| {
+                wait_for_room(&inputs);
+                if let Some(current) = lock(&of).current.as_mut() {
+                    send(&inputs, current.take_found(found));
+                }
+            };
+            shared.following = Some(Following::start(files, take)?);
+        }
         Ok(())
     }
 
@@ -109,10 +130,11 @@ impl Listener {
     /// command ended.
     pub fn listen(self, mut child: Child, aside: UnixStream) -> io::Result<Listening> {
         let shared = Arc::new(Mutex::new(Shared::default()));
+        let to_runner = self.inputs.clone();
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let (for_stderr, to_runner) = (Arc::clone(&shared), self.inputs.clone());
+        let (for_stderr, of_stderr) = (Arc::clone(&shared), self.inputs.clone());
         let errors = threads::spawn("worker stderr", move || {
-            read_errors(stderr, &for_stderr, &to_runner);
+            read_errors(stderr, &for_stderr, &of_stderr);
         })?;
         let (for_exit, inputs) = (Arc::clone(&shared), self.inputs.clone());
         let exit = threads::spawn("worker exit", move || {
@@ -136,7 +158,7 @@ impl Listener {
             let _panicked = (errors.join(), aside.map(JoinHandle::join));
             self.gone(&for_stdout, status);
         })?;
-        Ok(Listening { shared, thread })
+        Ok(Listening { shared, inputs: to_runner, thread })
     }
 
     fn read_messages(&self, stdout: Option<ChildStdout>, shared: &Mutex<Shared>) {
@@ -278,10 +300,13 @@ impl Listener {
     }
 
     fn gone(&self, shared: &Mutex<Shared>, status: Option<ExitStatus>) {
+        let following = lock(shared).following.take();
+        let empty = following.map(Following::end).unwrap_or_default();
         let mut shared = lock(shared);
         shared.is_gone = true;
         let Some(mut current) = shared.current.take() else { return };
         self.send(current.print_end());
+        self.send(current.take_emptiness(empty));
         let (end, message) = match (current.end.take(), current.not_started.take()) {
             (Some((NOT_FOUND, _)), Some(why)) => why,
             (Some(end), _) => end,

@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use crossbeam_channel::{Sender, unbounded};
 use super::copies::Copies;
 use super::launcher::{Job, LaunchError, Launcher};
 use super::listener::{Expected, Listener, Listening};
+use super::metric_files::{MetricFiles, Owner};
 use super::registration::Registrar;
 use super::threads;
 use super::watchdog::Watchdog;
@@ -264,6 +265,20 @@ impl ProcessLauncher {
     }
 }
 
+impl ProcessLauncher {
+    /// The files in which the attempt's command writes metrics.
+    fn metric_files(&self, of: &Assignment, cwd: &Path, clock: Clock) -> Option<MetricFiles> {
+        let directory = self.files.trial(of.trial);
+        let trial =
+            command_line::TrialValues { number: of.trial, directory: &directory, seed: of.seed };
+        let (space, params) = (&self.spec.space, &of.params);
+        MetricFiles::new(
+            self.spec.program.metric_sources()?,
+            Owner { space, params, trial, cwd, clock },
+        )
+    }
+}
+
 fn text(message: &MessageToTrial) -> String {
     serde_json::to_string(message).expect("a message to a worker has only string keys")
 }
@@ -304,8 +319,6 @@ impl Launcher for ProcessLauncher {
             let worker = self.start_worker(&assignment.slot, inputs)?;
             self.workers.insert(index, worker);
         }
-        let worker = self.workers.get_mut(&index).expect("put there a line above");
-        worker.trials += 1;
         let cwd = match &self.spec.program {
             Program::Command { cwd, .. } => cwd.clone(),
             _ => PathBuf::new(),
@@ -318,9 +331,12 @@ impl Launcher for ProcessLauncher {
         let printed =
             self.patterns.clone().map(|patterns| PrintedMetrics::new(patterns, clock.last));
         let printed = printed.map(|printed| [printed.clone(), printed]);
+        let files = self.metric_files(assignment, &cwd, clock);
+        let worker = self.workers.get_mut(&index).expect("put there a few lines above");
+        worker.trials += 1;
         worker
             .listening
-            .expect_trial(Expected { trial, attempt, cwd, clock, printed }, &log)
+            .expect_trial(Expected { trial, attempt, cwd, clock, printed }, files, &log)
             .map_err(LaunchError::refused(&format!("begin `{}`", log.display())))?;
         let pid_started = processes::start_time(worker.pid).unwrap_or(0);
         let pid = worker.pid;
@@ -528,7 +544,7 @@ mod tests {
             clock: Clock { unit: StepUnit::Step, last: 0 },
             printed: None,
         };
-        assert!(listening.expect_trial(expected, &directory.path().join("log")).is_err());
+        assert!(listening.expect_trial(expected, None, &directory.path().join("log")).is_err());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::study::spec::Milestones;
 use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-pub use spoken::{Clock, Spoken};
+pub use spoken::{Clock, Spoken, step_of};
 
 /// Before the name of a study whose trials used tokenised data: an empty file among it, by which
 /// `hpsearch gc` knows.

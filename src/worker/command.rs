@@ -118,7 +118,10 @@ fn spawn(job: &CommandJob) -> io::Result<Child> {
         .stdin(Stdio::piped())
         .process_group(0);
     for (name, value) in trial.params.iter() {
-        command.env(variable(name), value.to_string());
+        match value.in_environment() {
+            Some(text) => command.env(variable(name), text),
+            None => command.env_remove(variable(name)),
+        };
     }
     command
         .env("HPSEARCH_PARAMS", trial.directory.join("params.json"))

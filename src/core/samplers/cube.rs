@@ -62,6 +62,8 @@ enum ChoiceKey {
     Bool(bool),
     Number(u64),
     Text(String),
+    List(Vec<ChoiceKey>),
+    Null,
 }
 
 impl ChoiceKey {
@@ -70,6 +72,8 @@ impl ChoiceKey {
             // `1` and `1.0` are the same choice, and so are `0.0` and `-0.0`.
             (_, Some(number)) => ChoiceKey::Number((number + 0.0).to_bits()),
             (Value::Bool(flag), _) => ChoiceKey::Bool(*flag),
+            (Value::List(list), _) => ChoiceKey::List(list.iter().map(ChoiceKey::of).collect()),
+            (Value::Null, _) => ChoiceKey::Null,
             (other, _) => ChoiceKey::Text(other.to_string()),
         }
     }

@@ -100,7 +100,8 @@ pub enum FieldKind {
     Object,
     /// A JSON array; its reader checks it.
     List,
-    /// A string, a number, or a truth value; its reader checks it.
+    /// A string, a number, a truth value, a list of these, or `{ none = true }`; its reader checks
+    /// it.
     Scalar,
 }
 
@@ -134,9 +135,14 @@ pub const OBJECTIVE: &[Field] = &[
 ];
 
 /// The fields of `[command.metrics]`.
-pub const COMMAND_METRICS: &[Field] =
-    &[key("pattern", FieldKind::TextOrTexts, FieldDefault::Absent)
-        .doc("regular expressions over its lines; each named group is a metric, or the step")];
+pub const COMMAND_METRICS: &[Field] = &[
+    key("pattern", FieldKind::TextOrTexts, FieldDefault::Absent)
+        .doc("regular expressions over its lines; each named group is a metric, or the step"),
+    key("json", FieldKind::Text, FieldDefault::Absent)
+        .doc("a file of JSON lines that it writes; each line is a report"),
+    key("tensorboard", FieldKind::Text, FieldDefault::Absent)
+        .doc("a directory of TensorBoard's event files that it writes; tags are metrics"),
+];
 
 /// Any integer from 1.
 pub const COUNT: FieldKind = FieldKind::Integer { min: 1, max: i64::MAX };
@@ -324,7 +330,9 @@ impl fmt::Display for FieldKind {
             Self::TextOrTexts => f.write_str("a string or a list of strings"),
             Self::Object => f.write_str("an object"),
             Self::List => f.write_str("a list"),
-            Self::Scalar => f.write_str("a string, a finite number, true or false"),
+            Self::Scalar => {
+                f.write_str("a string, a finite number, true or false, or a list of these")
+            }
         }
     }
 }
@@ -460,7 +468,11 @@ impl FieldKind {
             }
             Self::Object => json!({ "type": "object" }),
             Self::List => json!({ "type": "array" }),
-            Self::Scalar => json!({ "type": ["string", "number", "boolean"] }),
+            Self::Scalar => {
+                let scalar = json!({ "type": ["string", "number", "boolean"] });
+                let none = json!({ "type": "object", "properties": { "none": { "const": true } }, "required": ["none"], "additionalProperties": false });
+                json!({ "anyOf": [scalar, { "type": "array", "items": scalar }, none] })
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 
-/// One parameter's value: a TOML or JSON scalar.
+/// One parameter's value: a scalar, a list of scalars as one choice, or null.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `true` or `false`.
@@ -16,10 +16,14 @@ pub enum Value {
     Float(f64),
     /// A string.
     Text(String),
+    /// Several scalars together, one choice: `[64, 64]`.
+    List(Vec<Value>),
+    /// No value: `{ none = true }` in a study file.
+    Null,
 }
 
 impl Value {
-    /// The value as a number; `None` for strings and booleans.
+    /// The value as a number; `None` for everything else.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             #[expect(
@@ -28,7 +32,7 @@ impl Value {
             )]
             Value::Int(int) => Some(*int as f64),
             Value::Float(float) => Some(*float),
-            Value::Bool(_) | Value::Text(_) => None,
+            _ => None,
         }
     }
 
@@ -39,11 +43,13 @@ impl Value {
             Value::Int(int) => serde_json::Value::from(*int),
             Value::Float(float) => serde_json::Value::from(*float),
             Value::Text(text) => serde_json::Value::from(text.as_str()),
+            Value::List(list) => list.iter().map(Value::to_json).collect(),
+            Value::Null => serde_json::Value::Null,
         }
     }
 
-    /// A JSON scalar as a value; `None` for null, arrays, objects and numbers outside the range of
-    /// `i64` and `f64`.
+    /// A JSON value as a parameter's; `None` for objects, for lists of anything but scalars, and for
+    /// numbers outside the range of `i64` and `f64`.
     pub fn from_json(json: &serde_json::Value) -> Option<Value> {
         match json {
             serde_json::Value::Bool(flag) => Some(Value::Bool(*flag)),
@@ -52,23 +58,39 @@ impl Value {
                 Some(int) => Some(Value::Int(int)),
                 None => number.as_f64().filter(|float| float.is_finite()).map(Value::Float),
             },
-            _ => None,
+            serde_json::Value::Null => Some(Value::Null),
+            serde_json::Value::Array(list) => {
+                let is_scalar = |value: &Value| !matches!(value, Value::List(_) | Value::Null);
+                let scalar = |json| Value::from_json(json).filter(is_scalar);
+                list.iter().map(scalar).collect::<Option<_>>().map(Value::List)
+            }
+            serde_json::Value::Object(_) => None,
         }
     }
 
-    /// Whether two values mean the same: numbers by value (`1` and `1.0`), everything else by kind
-    /// and content.
+    /// The text of its environment variable, which is not set for null.
+    pub fn in_environment(&self) -> Option<String> {
+        (*self != Value::Null).then(|| self.to_string())
+    }
+
+    /// Whether two values mean the same: numbers by value (`1` and `1.0`), lists by their elements,
+    /// everything else by kind and content.
     pub fn same(&self, other: &Value) -> bool {
-        match (self.as_number(), other.as_number()) {
-            (Some(mine), Some(theirs)) => mine == theirs,
-            _ => self == other,
+        match (self, other) {
+            (Value::List(mine), Value::List(theirs)) => {
+                mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(a, b)| a.same(b))
+            }
+            _ => match (self.as_number(), other.as_number()) {
+                (Some(mine), Some(theirs)) => mine == theirs,
+                _ => self == other,
+            },
         }
     }
 }
 
 impl fmt::Display for Value {
     /// As a person writes it, and as a command's `{name}` receives it: no quotes around strings,
-    /// shortest exact floats.
+    /// shortest exact floats; lists and null as JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Bool(flag) => write!(f, "{flag}"),
@@ -78,6 +100,7 @@ impl fmt::Display for Value {
             }
             Value::Float(float) => write!(f, "{float}"),
             Value::Text(text) => f.write_str(text),
+            Value::List(_) | Value::Null => write!(f, "{}", self.to_json()),
         }
     }
 }
@@ -92,7 +115,9 @@ impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = serde_json::Value::deserialize(deserializer)?;
         Value::from_json(&json).ok_or_else(|| {
-            de::Error::custom(format!("`{json}` is not a string, number or boolean"))
+            de::Error::custom(format!(
+                "`{json}` is not a string, number, boolean, null, or a list of scalars"
+            ))
         })
     }
 }
@@ -121,6 +146,12 @@ impl From<i64> for Value {
 impl From<bool> for Value {
     fn from(flag: bool) -> Self {
         Value::Bool(flag)
+    }
+}
+
+impl<V: Into<Value>> From<Vec<V>> for Value {
+    fn from(list: Vec<V>) -> Self {
+        Value::List(list.into_iter().map(Into::into).collect())
     }
 }
 
@@ -220,6 +251,9 @@ mod tests {
         params.insert("count", 3i64);
         params.insert("flag", true);
         params.insert("name", "adamw");
+        params.insert("sizes", vec![64i64, 32]);
+        params.insert("empty", Value::List(Vec::new()));
+        params.insert("nothing", Value::Null);
         let text = serde_json::to_string(&params).unwrap();
         assert_eq!(serde_json::from_str::<Params>(&text).unwrap(), params);
     }
@@ -234,5 +268,15 @@ mod tests {
     fn one_and_one_point_zero_mean_the_same() {
         assert!(Value::Int(1).same(&Value::Float(1.0)));
         assert!(!Value::Text("1".into()).same(&Value::Int(1)));
+        assert!(Value::from(vec![1i64]).same(&vec![1.0].into()));
+        assert!(!Value::from(vec![1i64]).same(&1i64.into()));
+    }
+
+    #[test]
+    fn null_is_neither_a_string_nor_part_of_a_list() {
+        assert!(!Value::Null.same(&"null".into()));
+        for json in ["[[1]]", "[null]", "{}", "[1, {}]"] {
+            assert_eq!(Value::from_json(&serde_json::from_str(json).unwrap()), None, "{json}");
+        }
     }
 }

@@ -33,6 +33,8 @@ pub enum RemarkKind {
     Superseded,
     /// A pattern of `[command.metrics]` that found nothing, or what is no number.
     Pattern,
+    /// A file of `[command.metrics]` that cannot be read, or in which there is nothing.
+    MetricFile,
     /// A value of a step came twice.
     Repeated,
     /// A step came after a later one.
@@ -48,6 +50,7 @@ impl RemarkKind {
                 | RemarkKind::Uncopied
                 | RemarkKind::Superseded
                 | RemarkKind::Pattern
+                | RemarkKind::MetricFile
         )
     }
 
@@ -87,6 +90,7 @@ impl RemarkKind {
                 "repair `pattern` in [command.metrics]; `hpsearch check STUDY.toml --try 'a line'` \
                  shows what it finds"
             }
+            RemarkKind::MetricFile => "see `json` and `tensorboard` in [command.metrics]",
             RemarkKind::Repeated | RemarkKind::WentBack => "",
         }
     }

@@ -4,7 +4,7 @@ pub mod distribution;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::study::params::{Params, Value};
 pub use distribution::{Distribution, DistributionError, Scale};
@@ -38,14 +38,24 @@ pub struct Dimension {
     /// Its values.
     pub distribution: Distribution,
     /// Where the user expects the best value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub prior: Option<Value>,
     /// When it is active; `None`: always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Condition>,
 }
 
+/// A value that is there, null included.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
 impl Dimension {
+    /// Whether null is one of its values.
+    pub fn is_nullable(&self) -> bool {
+        matches!(&self.distribution, Distribution::Choice { choices } if choices.contains(&Value::Null))
+    }
+
     /// A parameter that is always active.
     pub fn new(name: impl Into<String>, distribution: Distribution) -> Self {
         Dimension { name: name.into(), distribution, prior: None, when: None }

@@ -359,6 +359,20 @@ pub struct MetricSources {
     /// Regular expressions over its lines; see [`super::printed_metrics`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pattern: Vec<String>,
+    /// A file of JSON lines that it writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<String>,
+    /// A directory of TensorBoard's event files that it writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tensorboard: Option<String>,
+}
+
+impl MetricSources {
+    /// The keys that name files, with what they say.
+    pub fn files(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let files = [("json", &self.json), ("tensorboard", &self.tensorboard)];
+        files.into_iter().filter_map(|(key, text)| Some((key, text.as_deref()?)))
+    }
 }
 
 /// What a trial runs.
@@ -392,9 +406,14 @@ pub enum Program {
 }
 
 impl Program {
-    /// Whether metrics are looked for in the lines of a program.
-    pub fn has_patterns(&self) -> bool {
-        matches!(self, Program::Command { metrics, .. } if !metrics.pattern.is_empty())
+    /// Where metrics are looked for besides a program's reports, if anywhere.
+    pub fn metric_sources(&self) -> Option<&MetricSources> {
+        match self {
+            Program::Command { metrics, .. } if *metrics != MetricSources::default() => {
+                Some(metrics)
+            }
+            _ => None,
+        }
     }
 }
 

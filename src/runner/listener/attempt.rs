@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::engine::Input;
 use crate::runner::failure_cause::StderrTail;
+use crate::runner::metric_files::Found;
 use crate::runner::processes;
 use crate::runner::protocol::{Clock, PREFIX};
 use crate::storage::sqlite;
@@ -83,7 +84,9 @@ impl Current {
             | RemarkKind::Superseded => {
                 format!("[hpsearch] {why}\n")
             }
-            RemarkKind::Pattern => format!("[hpsearch] {}\n", remark.text()),
+            RemarkKind::Pattern | RemarkKind::MetricFile => {
+                format!("[hpsearch] {}\n", remark.text())
+            }
             RemarkKind::Misplaced | RemarkKind::StandardError | RemarkKind::TooLong => {
                 format!("[hpsearch] the line above was not taken: {why}\n")
             }
@@ -143,6 +146,21 @@ impl Current {
             inputs.extend(self.remark_once(Remark::new(RemarkKind::Pattern, why)));
         }
         inputs
+    }
+
+    /// What was found in the files that the program writes.
+    pub fn take_found(&mut self, found: Found) -> Option<Input> {
+        match found {
+            Found::Report { step, metrics } => Some(self.report(step, metrics)),
+            Found::Remark(why) => self.remark_once(Remark::new(RemarkKind::MetricFile, why)),
+        }
+    }
+
+    /// In which of these files nothing was found, if the program ended by itself.
+    pub fn take_emptiness(&mut self, whys: Vec<String>) -> Vec<Input> {
+        let ended_itself = matches!(self.end, Some((AttemptEnd::Completed, _)));
+        let whys = whys.into_iter().filter(|_| ended_itself);
+        whys.filter_map(|why| self.take_found(Found::Remark(why))).collect()
     }
 
     /// A report; what is odd about it stands in the log, and the engine makes the same remark.

@@ -108,22 +108,15 @@ fn take(
     clock: &mut Clock,
     remarks: &mut Vec<Remark>,
 ) -> Vec<MessageToRunner> {
-    // `step` is the clock whatever its unit: beside it a key of the unit's name is a metric.
-    let names = ["step", clock.unit.as_str()];
-    let name =
-        names.into_iter().find(|name| object.get(*name).is_some_and(|value| !value.is_null()));
+    let name = step_name(&object, clock.unit);
+    let said = match step_of(&mut object, clock.unit) {
+        Ok(said) => said,
+        Err(remark) => {
+            remarks.push(remark);
+            return Vec::new();
+        }
+    };
     let mut remark = |kind, why: String| remarks.push(Remark::new(kind, why));
-    let value = name.and_then(|name| object.remove(name));
-    let said = value.as_ref().and_then(whole);
-    if let (Some(value), Some(name), None) = (value, name, said) {
-        let is_large = value.as_f64().is_some_and(|float| float > 9e15);
-        let range =
-            if is_large { format!("from 0 to {LARGEST_STEP}") } else { "of at least 0".to_owned() };
-        let value = cut(&value.to_string());
-        remark(RemarkKind::Step, format!("`{name}` must be an integer {range}, not `{value}`"));
-        return Vec::new();
-    }
-    object.retain(|name, value| !(value.is_null() && names.contains(&name.as_str())));
     let checkpoint = object.remove("checkpoint");
     let (mut metrics, mut is_odd) = (Metrics::default(), false);
     for (name, value) in object {
@@ -163,6 +156,38 @@ fn take(
         }
     }
     taken
+}
+
+/// Takes the step out of a report, if it names one.
+///
+/// # Errors
+/// What it names is no step.
+pub fn step_of(object: &mut Map<String, Value>, unit: StepUnit) -> Result<Option<u64>, Remark> {
+    let said = match step_name(object, unit).and_then(|name| Some((name, object.remove(name)?))) {
+        None => None,
+        Some((name, value)) => Some(whole(&value).ok_or_else(|| {
+            let is_large = value.as_f64().is_some_and(|float| float > 9e15);
+            let range = if is_large {
+                format!("from 0 to {LARGEST_STEP}")
+            } else {
+                "of at least 0".to_owned()
+            };
+            let value = cut(&value.to_string());
+            let why = format!("`{name}` must be an integer {range}, not `{value}`");
+            Remark::new(RemarkKind::Step, why)
+        })?),
+    };
+    object.retain(|name, value| {
+        !(value.is_null() && ["step", unit.as_str()].contains(&name.as_str()))
+    });
+    Ok(said)
+}
+
+/// The key of the step. `step` is the clock whatever its unit: beside it a key of the unit's name
+/// is a metric.
+fn step_name(object: &Map<String, Value>, unit: StepUnit) -> Option<&'static str> {
+    let names = ["step", unit.as_str()];
+    names.into_iter().find(|name| object.get(*name).is_some_and(|value| !value.is_null()))
 }
 
 /// The one message of a worker's line; nothing of it may be left over.

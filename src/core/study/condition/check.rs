@@ -213,7 +213,11 @@ impl Checker<'_> {
         }
         let (Part::Name(name), Part::Text(text)) = (&name.part, &literal.part) else { return };
         let Some(Distribution::Choice { choices }) = self.distribution(name) else { return };
-        if choices.iter().all(|choice| !choice.same(&Value::from(text.as_str()))) {
+        let text_of = |choice: &Value| match choice {
+            Value::Text(_) | Value::List(_) | Value::Null => Some(choice.to_string()),
+            _ => None,
+        };
+        if choices.iter().all(|choice| text_of(choice).as_ref() != Some(text)) {
             let choices: Vec<String> = choices.iter().take(10).map(Value::to_string).collect();
             let help = format!("its choices are {}", quoted(choices.iter().map(String::as_str)));
             let message = format!("`{text}` is not a choice of `{name}`");
@@ -233,6 +237,7 @@ fn kind_of(value: &Value) -> Kind {
     match value {
         Value::Bool(_) => Kind::Flag,
         Value::Int(_) | Value::Float(_) => Kind::Number,
-        Value::Text(_) => Kind::Text,
+        // Compared as they are written: `sizes == "[64,32]"`, `scheduler == "null"`.
+        Value::Text(_) | Value::List(_) | Value::Null => Kind::Text,
     }
 }

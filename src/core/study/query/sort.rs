@@ -114,9 +114,10 @@ impl SortKey {
                 None => (last, Amount::Nothing),
                 Some(value) => match value.as_number() {
                     Some(number) => (0, Amount::Real(number)),
-                    None => {
-                        (u8::from(matches!(value, Value::Text(_))), Amount::Text(value.to_string()))
-                    }
+                    None => (
+                        u8::from(matches!(value, Value::Text(_) | Value::List(_))),
+                        Amount::Text(value.to_string()),
+                    ),
                 },
             },
             SortKey::Metric(name) => match trial.last_metrics.get(name) {

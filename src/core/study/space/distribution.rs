@@ -384,6 +384,8 @@ enum Meaning<'a> {
     /// The bits of a number; both zeros have those of `0.0`.
     Number(u64),
     Text(&'a str),
+    List(Vec<Meaning<'a>>),
+    Null,
 }
 
 impl<'a> Meaning<'a> {
@@ -391,6 +393,8 @@ impl<'a> Meaning<'a> {
         match value {
             Value::Bool(flag) => Meaning::Flag(*flag),
             Value::Text(text) => Meaning::Text(text),
+            Value::List(list) => Meaning::List(list.iter().map(Meaning::of).collect()),
+            Value::Null => Meaning::Null,
             Value::Int(_) | Value::Float(_) => {
                 Meaning::Number((value.as_number().unwrap_or_default() + 0.0).to_bits())
             }
@@ -525,5 +529,10 @@ mod tests {
         assert!(Distribution::choice(vec![Value::Int(1), Value::Float(1.0)]).is_err());
         assert!(Distribution::choice(vec![Value::Int(0), Value::Float(-0.0)]).is_err());
         assert!(Distribution::choice(vec![Value::Int(1), Value::Bool(true), "1".into()]).is_ok());
+        assert!(Distribution::choice(vec![Value::Null, Value::Null]).is_err());
+        assert!(Distribution::choice(vec![vec![1i64, 2].into(), vec![1.0, 2.0].into()]).is_err());
+        assert!(
+            Distribution::choice(vec![Value::Null, "null".into(), vec!["null"].into()]).is_ok()
+        );
     }
 }

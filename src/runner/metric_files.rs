@@ -1,0 +1,115 @@
+//! Files in which a program writes its metrics (`[command.metrics]`), followed while they grow.
+
+mod event_files;
+mod event_format;
+mod growing_file;
+mod json_lines;
+
+use std::path::{Path, PathBuf};
+
+use event_files::EventFiles;
+use json_lines::JsonLines;
+
+use super::protocol::{CHECKPOINTS, Clock};
+use crate::config::command_line::{TrialValues, names_something, path};
+use crate::study::metric::Metrics;
+use crate::study::params::Params;
+use crate::study::space::Space;
+use crate::study::spec::MetricSources;
+
+/// What the files brought.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Found {
+    /// Metrics at a step.
+    Report { step: u64, metrics: Metrics },
+    /// Something that is not taken, and why.
+    Remark(String),
+}
+
+/// Whether a file has more to read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Everything that was written by now is read.
+    Nothing,
+    /// There is more.
+    More,
+}
+
+/// The files of one attempt.
+#[derive(Debug)]
+pub(super) struct MetricFiles {
+    json: Option<JsonLines>,
+    events: Option<EventFiles>,
+}
+
+/// Whose files they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner<'a> {
+    /// The space of the study.
+    pub space: &'a Space,
+    /// The trial's parameters.
+    pub params: &'a Params,
+    /// What paths may name of the trial.
+    pub trial: TrialValues<'a>,
+    /// Where the command runs.
+    pub cwd: &'a Path,
+    /// The study's clock, at the checkpoint that the attempt continues from.
+    pub clock: Clock,
+}
+
+impl MetricFiles {
+    /// The files of an attempt that is about to start, if the study has any. What they hold by now
+    /// is that of an earlier attempt, and is not read.
+    pub fn new(sources: &MetricSources, owner: Owner<'_>) -> Option<Self> {
+        let json = sources
+            .json
+            .as_deref()
+            .map(|text| JsonLines::new(text.to_owned(), places(text, owner), owner.clock));
+        let events = sources
+            .tensorboard
+            .as_deref()
+            .map(|text| EventFiles::new(text.to_owned(), places(text, owner)));
+        (json.is_some() || events.is_some()).then_some(MetricFiles { json, events })
+    }
+
+    /// Reads on, a limited amount at a time.
+    pub fn poll(&mut self) -> (Vec<Found>, Rest) {
+        let mut found = Vec::new();
+        let mut rest = Rest::Nothing;
+        if let Some(json) = &mut self.json {
+            rest = json.poll(&mut found);
+        }
+        if let Some(events) = &mut self.events
+            && events.poll(&mut found) == Rest::More
+        {
+            rest = Rest::More;
+        }
+        (found, rest)
+    }
+
+    /// What is left when the program has ended and everything is read: a last line without its end,
+    /// and a remark on each source in which there was nothing.
+    pub fn end(&mut self) -> (Vec<Found>, Vec<String>) {
+        let mut found = Vec::new();
+        if let Some(json) = &mut self.json {
+            json.end(&mut found);
+        }
+        let json = self.json.as_ref().and_then(JsonLines::emptiness);
+        let events = self.events.as_ref().and_then(EventFiles::emptiness);
+        (found, json.into_iter().chain(events).collect())
+    }
+}
+
+/// Where a path of the study file leads. One that names nothing of the trial lies in the trial's
+/// directory, or in that of its checkpoints, so that trials do not share it.
+fn places(text: &str, owner: Owner<'_>) -> Vec<PathBuf> {
+    let Owner { space, params, trial, cwd, .. } = owner;
+    if names_something(text, space) {
+        return vec![cwd.join(path(text, space, params, trial))];
+    }
+    let text = path(text, space, params, trial);
+    if Path::new(&text).is_absolute() {
+        return vec![text.into()];
+    }
+    vec![trial.directory.join(&text), trial.directory.join(CHECKPOINTS).join(text)]
+}

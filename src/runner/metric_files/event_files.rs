@@ -1,0 +1,259 @@
+//! Metrics in a directory of TensorBoard's event files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::event_format::{Broken, Event, EventReader};
+use super::growing_file::{GrowingFile, Piece};
+use super::{Found, Rest};
+use crate::study::metric::Metrics;
+use crate::study::trial::LARGEST_STEP;
+
+/// What the names of event files begin with.
+const NAME: &str = "events.out.tfevents.";
+
+/// So deep directories are looked through.
+const DEPTH: usize = 4;
+
+/// So many files of one attempt are followed.
+const MOST_FILES: usize = 256;
+
+/// A directory, and the event files below it.
+#[derive(Debug)]
+pub(super) struct EventFiles {
+    /// As the study file names it.
+    name: String,
+    places: Vec<PathBuf>,
+    files: BTreeMap<PathBuf, EventFile>,
+    has_reports: bool,
+}
+
+#[derive(Debug)]
+struct EventFile {
+    /// Before its tags: the directory below the one that is followed, such as `train/`.
+    prefix: String,
+    file: GrowingFile,
+    reader: EventReader,
+    /// Whether it is not read any more.
+    is_left: bool,
+}
+
+impl EventFiles {
+    /// The directory at one of `places`; of files that are there already only what is appended.
+    pub fn new(name: String, places: Vec<PathBuf>) -> Self {
+        let mut events = EventFiles { name, places, files: BTreeMap::new(), has_reports: false };
+        // What is wrong with the directory is said when it is looked at again.
+        let _said_later = events.discover(|path| GrowingFile::from_end(vec![path]));
+        events
+    }
+
+    /// Reads on: reports in the order in which they were written, whatever their files.
+    pub fn poll(&mut self, found: &mut Vec<Found>) -> Rest {
+        found.extend(self.discover(GrowingFile::from_start).err().map(Found::Remark));
+        let mut rest = Rest::Nothing;
+        let mut events: Vec<(String, Event)> = Vec::new();
+        for (path, file) in self.files.iter_mut().filter(|(_, file)| !file.is_left) {
+            let mut own = Vec::new();
+            match file.read(&mut own) {
+                Ok(Rest::More) => rest = Rest::More,
+                Ok(Rest::Nothing) => {}
+                Err(why) => {
+                    let why = format!("`{}` is not read any further: {why}", path.display());
+                    found.push(Found::Remark(why));
+                }
+            }
+            events.extend(own.into_iter().map(|event| (file.prefix.clone(), event)));
+        }
+        events.sort_by(|(_, a), (_, b)| a.wall_time.total_cmp(&b.wall_time));
+        let before = found.len();
+        reports(events, found);
+        self.has_reports |= found.len() > before;
+        rest
+    }
+
+    /// What there is to say if nothing was found.
+    pub fn emptiness(&self) -> Option<String> {
+        let name = &self.name;
+        match (self.has_reports, self.files.is_empty()) {
+            (true, _) => None,
+            (false, false) => {
+                Some(format!("the event files in `{name}` have no scalars of this trial"))
+            }
+            (false, true) => {
+                let places: Vec<_> =
+                    self.places.iter().map(|path| path.display().to_string()).collect();
+                Some(format!(
+                    "there is no event file in `{name}`: looked for `{NAME}*` in {}",
+                    places.join(" and ")
+                ))
+            }
+        }
+    }
+
+    /// Finds files that are new.
+    fn discover(&mut self, begin: impl Fn(PathBuf) -> GrowingFile) -> Result<(), String> {
+        for place in &self.places {
+            let mut paths = Vec::new();
+            match fs::metadata(place) {
+                Ok(metadata) if metadata.is_dir() => event_files(place, DEPTH, &mut paths),
+                Ok(_) => {
+                    let place = place.display();
+                    return Err(format!(
+                        "`{place}` is no directory, where event files are expected"
+                    ));
+                }
+                Err(_) => continue,
+            }
+            paths.sort();
+            for path in paths {
+                if self.files.contains_key(&path) {
+                    continue;
+                }
+                if self.files.len() >= MOST_FILES {
+                    return Err(format!(
+                        "`{}` has more than {MOST_FILES} event files: the others are not read",
+                        place.display()
+                    ));
+                }
+                let below = path.parent().and_then(|directory| directory.strip_prefix(place).ok());
+                let prefix = match below.map(|below| below.to_string_lossy().into_owned()) {
+                    Some(below) if !below.is_empty() => format!("{below}/"),
+                    _ => String::new(),
+                };
+                let (file, reader) = (begin(path.clone()), EventReader::default());
+                self.files.insert(path, EventFile { prefix, file, reader, is_left: false });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EventFile {
+    /// # Errors
+    /// It is not read any more, and why.
+    fn read(&mut self, events: &mut Vec<Event>) -> Result<Rest, String> {
+        let Piece { is_beginning, bytes } = match self.file.read() {
+            Ok(piece) => piece,
+            Err(why) => {
+                self.is_left = true;
+                return Err(why);
+            }
+        };
+        if is_beginning {
+            self.reader = EventReader::default();
+        }
+        if bytes.is_empty() {
+            return Ok(Rest::Nothing);
+        }
+        self.reader.read(&bytes, events).map(|()| Rest::More).map_err(|broken| {
+            self.is_left = true;
+            match broken {
+                Broken::Checksum => "the checksum of a record is wrong".to_owned(),
+                Broken::Event => "a record is no event of TensorBoard".to_owned(),
+            }
+        })
+    }
+}
+
+/// Collects the event files below a directory, not those behind links.
+fn event_files(directory: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_file() && entry.file_name().to_string_lossy().starts_with(NAME) {
+            paths.push(entry.path());
+        } else if kind.is_dir() && depth > 0 && paths.len() <= MOST_FILES {
+            event_files(&entry.path(), depth - 1, paths);
+        }
+    }
+}
+
+/// Makes reports of events: neighbours of one step are one report, unless they have a metric twice.
+fn reports(events: Vec<(String, Event)>, found: &mut Vec<Found>) {
+    let mut pending: Option<(u64, Metrics)> = None;
+    let mut flush = |pending: Option<(u64, Metrics)>| {
+        found.extend(pending.map(|(step, metrics)| Found::Report { step, metrics }));
+    };
+    for (prefix, event) in events {
+        let Some(step) = u64::try_from(event.step).ok().filter(|step| *step <= LARGEST_STEP) else {
+            continue;
+        };
+        for (tag, number) in event.scalars {
+            let name = format!("{prefix}{tag}");
+            match &mut pending {
+                Some((at, metrics)) if *at == step && metrics.get(&name).is_none() => {
+                    metrics.0.insert(name, number);
+                }
+                _ => flush(pending.replace((step, [(name, number)].into_iter().collect()))),
+            }
+        }
+    }
+    flush(pending);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Write;
+
+    use super::super::event_format::tests::simple;
+    use super::*;
+
+    fn append(path: &Path, bytes: &[u8]) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        file.write_all(bytes).unwrap();
+    }
+
+    fn read(files: &mut EventFiles) -> Vec<String> {
+        let mut found = Vec::new();
+        while files.poll(&mut found) == Rest::More {}
+        let words = |found| match found {
+            Found::Report { step, metrics } => {
+                let metrics = metrics.iter().map(|(name, value)| format!(" {name}={value}"));
+                format!("{step}{}", metrics.collect::<String>())
+            }
+            Found::Remark(why) => why,
+        };
+        found.into_iter().map(words).collect()
+    }
+
+    #[test]
+    fn files_in_subdirectories_are_followed_and_what_was_there_is_skipped() {
+        let directory = tempfile::tempdir().unwrap();
+        let runs = directory.path().join("runs");
+        let file = |name: &str| runs.join(name);
+        append(&file("events.out.tfevents.1"), &simple(1.0, 1, "loss", 9.0));
+        let mut files = EventFiles::new("runs".to_owned(), vec![runs.clone()]);
+        assert_eq!(read(&mut files), [""; 0]);
+        append(&file("events.out.tfevents.1"), &simple(2.0, 2, "loss", 0.5));
+        append(&file("train/events.out.tfevents.2"), &simple(2.5, 2, "acc", 0.25));
+        append(&file("notes.txt"), b"other");
+        assert_eq!(read(&mut files), ["2 loss=0.5 train/acc=0.25"]);
+        let next = [simple(4.0, 4, "acc", 1.0), simple(3.0, 3, "acc", 0.75)].concat();
+        append(&file("train/events.out.tfevents.2"), &next[..next.len() - 3]);
+        append(&file("events.out.tfevents.1"), &simple(5.0, 4, "acc", 2.0));
+        assert_eq!(read(&mut files), ["4 acc=2 train/acc=1"]);
+        append(&file("train/events.out.tfevents.2"), &next[next.len() - 3..]);
+        assert_eq!(read(&mut files), ["3 train/acc=0.75"]);
+        assert_eq!(files.emptiness(), None);
+    }
+
+    #[test]
+    fn a_broken_file_is_left_with_a_remark_and_the_others_are_read_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let (bad, good) = ("events.out.tfevents.1", "events.out.tfevents.2");
+        let mut files = EventFiles::new("runs".to_owned(), vec![directory.path().to_owned()]);
+        assert!(files.emptiness().unwrap().contains("no event file in `runs`"));
+        append(&directory.path().join(bad), &[7; 40]);
+        append(&directory.path().join(good), &simple(1.0, 1, "loss", 1.0));
+        let said = read(&mut files);
+        assert!(said[0].ends_with("is not read any further: the checksum of a record is wrong"));
+        assert_eq!(said[1..], ["1 loss=1"]);
+        append(&directory.path().join(bad), &simple(1.0, 1, "loss", 1.0));
+        assert_eq!(read(&mut files), [""; 0]);
+        let file = directory.path().join(good);
+        let mut wrong = EventFiles::new("x".to_owned(), vec![file]);
+        assert!(read(&mut wrong)[0].contains("is no directory"));
+    }
+}
