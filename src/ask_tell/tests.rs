@@ -272,7 +272,7 @@ fn what_is_wrong_with_a_study_is_said_as_for_a_study_file() {
 {"name":"a","type":"cat","choices":[]}
 {"name":"a","type":"cat","choices":[1,1.0]}
 {"name":"a","type":"cat","choices":[1,NaN]}
-{"name":"a","type":"cat","choices":[null]}
+{"name":"a","type":"cat","choices":[[null]]}
 {"name":"a","type":"int","low":0,"high":1,"when":{"param":"b","in":[1]}}
 {"name":"a","type":"int","low":0,"high":1,"when":{"param":"a","in":[1]}}
 {"name":"a","type":"int","low":0,"high":1,"hihg":2}"#;
@@ -287,6 +287,16 @@ fn what_is_wrong_with_a_study_is_said_as_for_a_study_file() {
         refusal(&mut session, &format!("{LINE}}}")),
         "`init` was said already: another study needs another `hpsearch ask-tell`"
     );
+}
+
+#[test]
+fn choices_may_be_null_and_lists() {
+    let mut session = Session::new();
+    let init = r#"{"cmd":"init","space":[{"name":"a","type":"cat","choices":[null,[1,2]]},{"name":"b","type":"int","low":1,"high":2,"when":{"param":"a","in":[null]}}],"sampler":{"type":"grid"}}"#;
+    assert_eq!(say(&mut session, init), json!({ "ok": true }));
+    let mut seen: Vec<String> = (0..3).map(|_| ask(&mut session)["params"].to_string()).collect();
+    seen.sort();
+    assert_eq!(seen, [r#"{"a":[1,2]}"#, r#"{"a":null,"b":1}"#, r#"{"a":null,"b":2}"#]);
 }
 
 #[test]

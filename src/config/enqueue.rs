@@ -3,7 +3,7 @@
 use super::diagnostic::Diagnostic;
 use super::space::{ScalarOf, Searched, scalar};
 use super::syntax::{Entry, Leaf, Table};
-use crate::study::params::Params;
+use crate::study::params::{Params, Value};
 use crate::study::space::Dimension;
 use crate::study::suggestion::{nearest, quoted};
 
@@ -69,12 +69,14 @@ fn configuration(table: &Table, searched: &Searched, problems: &mut Vec<Diagnost
                     leaf.value.place,
                     format!("`{value}` is not a value of `{}`", leaf.name),
                 );
-                problems.push(
-                    problem
-                        .label(format!("not {}", parameter.dimension.distribution))
-                        .related(parameter.range, "the range")
-                        .help("give a value of the range, or widen it under [space]"),
-                );
+                let problem = problem
+                    .label(format!("not {}", parameter.dimension.distribution))
+                    .related(parameter.range, "the range");
+                problems.push(match value {
+                    Value::List(_) => problem
+                        .help("give one value; other configurations are [[enqueue]]s of their own"),
+                    _ => problem.help("give a value of the range, or widen it under [space]"),
+                });
             }
         }
     }

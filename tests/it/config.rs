@@ -396,7 +396,7 @@ fn problems_of_ranges_are_explained() {
             (range, "[]"),
             (range, "[1, 2, 1.0]"),
             (range, "[nan]"),
-            (range, "[[1, 2], [3, 4]]"),
+            (range, "[[1, [2]], [3, 4]]"),
             (range, "{ choice = 3 }"),
             (range, "{ choice = [1, 2], log = true }"),
             (range, "{ float = [0, 1], prior = 2 }"),

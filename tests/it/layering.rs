@@ -95,6 +95,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "runner/copies",
             "runner/lease",
             "runner/lines",
+            "runner/metric_files",
             "storage/sqlite/filesystem",
             "tui",
             "cli/run",

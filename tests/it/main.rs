@@ -45,12 +45,14 @@ mod layering;
 mod library;
 mod memory;
 mod memory_model;
+mod metric_files;
 #[cfg(feature = "train")]
 mod models;
 #[cfg(feature = "train")]
 mod out_of_memory;
 mod pictures;
 mod printed_metrics;
+mod programs;
 mod readers;
 mod replay;
 mod reports;

@@ -240,7 +240,8 @@ mod tests {
         append(&path, "4\n");
         fs::write(&other, "new\nfile\n").unwrap();
         fs::rename(&other, &path).unwrap();
-        assert_eq!(text(&mut file).0, true);
+        assert_eq!(text(&mut file), (false, "4\n".to_owned()));
+        assert_eq!(text(&mut file), (true, "new\nfile\n".to_owned()));
         fs::remove_file(&path).unwrap();
         assert_eq!(text(&mut file), (false, String::new()));
     }

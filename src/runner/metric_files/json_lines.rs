@@ -66,7 +66,9 @@ impl JsonLines {
 
     /// Takes a last line that has no newline, if it is whole.
     pub fn end(&mut self, found: &mut Vec<Found>) {
-        if serde_json::from_slice::<Json>(&self.line).is_ok_and(|json| json.is_object()) {
+        let text = String::from_utf8_lossy(&self.line);
+        let json = serde_json::from_str::<Json>(&quote_non_finite(&text));
+        if json.is_ok_and(|json| json.is_object()) {
             self.end_line(found);
         }
     }
