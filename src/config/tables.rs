@@ -155,6 +155,10 @@ const EXPORT: &[Field] = &[
         .doc("number format of the exported weights; single floats when not given"),
 ];
 
+const TRACK: &[Field] = &[key("system", FieldKind::Period, Text("10s")).doc(
+    "how often CPU, memory and GPUs of each trial are measured and kept as series; \"off\": never",
+)];
+
 const COMMAND: &[Field] = &[
     key("run", FieldKind::Texts, Absent).doc("program and arguments, with {name} for parameters"),
     key("cwd", FieldKind::Path, Derived("the study file's directory")).doc("working directory"),
@@ -221,6 +225,7 @@ pub static TABLES: &[TableSchema] = &[
     table("retry", RETRY, Contents::Keys, "which failed attempts are started again"),
     table("checkpoints", CHECKPOINTS, Contents::Keys, "which checkpoints stay on disk"),
     table("export", EXPORT, Contents::Keys, "what is exported at the end"),
+    table("track", TRACK, Contents::Keys, "what is kept of trials besides their reports"),
     table("notify", &[], Contents::NotYet, "who is told"),
 ];
 

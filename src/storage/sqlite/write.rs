@@ -11,6 +11,7 @@ use super::optuna::distribution_json;
 use super::read::{directories, held, last_event, require, study_row};
 use crate::storage::{HeldLease, Holder, Lease, StorageError, StudyId, Takeover, check_creations};
 use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::series::LoggedSeries;
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 
@@ -189,6 +190,7 @@ pub(super) fn append(
     lease: &Lease,
     now: Timestamp,
     events: &[Event],
+    logged: &[LoggedSeries],
 ) -> Result<Seq, Fault> {
     let revision = check_fence(connection, lease)?;
     let trials = trials_of(connection, lease.study)?;
@@ -198,6 +200,7 @@ pub(super) fn append(
     for event in events {
         seq = Some(append.write(event)?);
     }
+    append.log(logged)?;
     match seq {
         Some(seq) => Ok(Seq(seq)),
         None => last_event(connection, lease.study),
