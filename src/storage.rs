@@ -472,6 +472,9 @@ pub trait Storage: StorageReader {
         events: &[Event],
         logged: &[LoggedSeries],
     ) -> Result<Seq, StorageError>;
+    /// Writes what attempts logged, without a lease: for those who run trials of a study that nobody
+    /// runs. An attempt that another has followed writes no more: what it logged is dropped.
+    fn log(&mut self, study: StudyId, logged: &[LoggedSeries]) -> Result<(), StorageError>;
     /// Keeps a text by its digest; nothing happens if it is kept already.
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError>;
     /// Asks something of whoever runs the study, or will. Notes and tags are written at once, with

@@ -387,6 +387,13 @@ impl<T: Writes> Storage for T {
         })
     }
 
+    fn log(&mut self, study: StudyId, logged: &[LoggedSeries]) -> Result<(), StorageError> {
+        let store = self.reader().path.clone();
+        self.store().write("writing points", |transaction, cache| {
+            write::log(transaction, cache, &store, study, logged)
+        })
+    }
+
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError> {
         self.store().write("keeping a document", |transaction, _| {
             write::keep_document(transaction, digest, body)
