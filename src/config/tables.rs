@@ -104,7 +104,7 @@ const BUDGET: &[Field] = &[
     key("trial_time", FieldKind::Duration, Absent)
         .doc("longest running time of one attempt at a trial"),
     key("stall_time", FieldKind::Duration, Absent)
-        .doc("longest time without a report or a checkpoint; then the attempt is killed"),
+        .doc("longest time without a metric or a checkpoint; then the attempt is killed"),
     key("patience", COUNT, Absent)
         .doc("the study ends after so many complete and pruned trials without a better one"),
     key("device_hours", POSITIVE, Absent).doc(

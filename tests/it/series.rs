@@ -223,6 +223,42 @@ fi
 }
 
 #[test]
+fn a_trial_that_logs_has_not_stalled() {
+    let script = "for i in 1 2 3 4 5 6 7 8 9 10; do echo '@hpsearch {\"noise\":1}'; sleep 0.5; done\n\
+        echo '@hpsearch {\"step\":1,\"loss\":1}'\n";
+    let site = Site::new(&study("trials = 1\nstall_time = \"3s\"", ONE_SLOT), script);
+    assert_done(&site.run_study());
+    assert_eq!(site.states(), ["complete"]);
+}
+
+/// A chunk that does not hold what its row says is found.
+#[test]
+fn verify_compares_chunks_with_their_rows() {
+    let script = "for i in 1 2 3; do echo \"@hpsearch {\\\"noise\\\":$i}\"; done\n\
+        echo '@hpsearch {\"step\":1,\"loss\":1}'\n";
+    let site = Site::new(&study("trials = 1", ONE_SLOT), script);
+    assert_done(&site.run_study());
+    assert_done(&site.run(&["verify", "s"]));
+    for (sql, words) in [
+        ("UPDATE series_chunk SET max = 9", &["`series_chunk`", "`max`", "noise by step"][..]),
+        ("UPDATE series SET count = 4", &["table `series`", "`count`"]),
+        ("UPDATE series_block SET points = zeroblob(7)", &["`points`", "damaged"]),
+        ("DELETE FROM series_block", &["`points`"]),
+    ] {
+        let database = site.database();
+        database.execute_batch("BEGIN").unwrap();
+        database.execute_batch(sql).unwrap();
+        database.execute_batch("COMMIT").unwrap();
+        let said = site.run(&["verify", "s"]);
+        assert_eq!(said.code, 7, "{sql}: {}{}", said.out, said.err);
+        assert_names(&said.out, words);
+        database
+            .execute_batch("UPDATE series_chunk SET max = 3; UPDATE series SET count = 3")
+            .unwrap();
+    }
+}
+
+#[test]
 fn a_trials_processes_are_measured_now_and_then() {
     let script = "i=0; while [ ! -e enough ]; do i=$((i + 1)); done\n\
         echo '@hpsearch {\"step\":1,\"loss\":1}'\n";

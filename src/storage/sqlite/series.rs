@@ -111,6 +111,9 @@ fn in_order(logged: &[LoggedPoint], mut counted: f64) -> Vec<Point> {
 
 /// Removes the points from a step on.
 fn truncate(connection: &Connection, id: i64, from: f64) -> Result<(), Fault> {
+    let sql = "DELETE FROM series_block WHERE id IN (SELECT block FROM series_chunk WHERE \
+        series_id = ?1 AND first_step >= ?2)";
+    connection.prepare_cached(sql)?.execute(params![id, from])?;
     let sql = "DELETE FROM series_chunk WHERE series_id = ?1 AND first_step >= ?2";
     connection.prepare_cached(sql)?.execute(params![id, from])?;
     if let Some(chunk) = chunk_at(connection, id, from)?
@@ -206,8 +209,12 @@ fn put_all(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fau
 /// Writes a chunk, in the place of the one that begins at the same step.
 fn put(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
     let Some(all) = Pixel::of(points) else { return Ok(()) };
+    let sql = "SELECT block FROM series_chunk WHERE series_id = ?1 AND first_step = ?2";
+    let block: Option<i64> = first(connection, sql, params![id, all.first], |row| Ok(row.get(0)?))?;
+    let sql = "INSERT OR REPLACE INTO series_block (id, points) VALUES (?1, ?2) RETURNING id";
+    let block: i64 = value(connection, sql, params![block, encode(points)])?;
     let sql = "INSERT OR REPLACE INTO series_chunk (series_id, first_step, last_step, count, min, \
-        max, last_value, last_at, points) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        max, last_value, last_at, block) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     connection.prepare_cached(sql)?.execute(params![
         id,
         all.first,
@@ -217,7 +224,7 @@ fn put(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault> 
         to_real(all.max),
         to_real(all.value),
         all.at.0,
-        encode(points)
+        block
     ])?;
     Ok(())
 }
@@ -228,7 +235,8 @@ pub(super) fn read_chunk(
     id: i64,
     first_step: f64,
 ) -> Result<Vec<Point>, Fault> {
-    let sql = "SELECT points FROM series_chunk WHERE series_id = ?1 AND first_step = ?2";
+    let sql = "SELECT b.points FROM series_chunk c JOIN series_block b ON b.id = c.block WHERE \
+        c.series_id = ?1 AND c.first_step = ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let mut found = statement.query(params![id, first_step])?;
     let place = || format!("table `series_chunk`, series {id}, step {first_step}");

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use rusqlite::{Connection, params};
 
 use super::chunk::decode;
-use super::column::{Cells, first, from_real, number_of, rows, trial_id, trial_ids, value};
+use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids, value};
 use super::fault::Fault;
 use super::series::{SeriesKey, find, metric_id, read_chunk, reported};
 use crate::storage::{SeriesFault, StudyId};
@@ -115,7 +115,8 @@ pub(super) fn points(
         }
         Place::Chunks(id) => id,
     };
-    let sql = format!("SELECT first_step, points {CHUNKS_OF_RANGE}");
+    let points = "(SELECT points FROM series_block WHERE id = block)";
+    let sql = format!("SELECT first_step, {points} {CHUNKS_OF_RANGE}");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut chunks = statement.query(params![id, range.start(), range.end()])?;
     let mut points = Vec::new();
@@ -166,7 +167,7 @@ pub(super) fn pixels(
             min: from_real(row.get(3)?),
             max: from_real(row.get(4)?),
             value: from_real(row.get(5)?),
-            at: row.get(6)?,
+            at: Timestamp(row.get(6)?),
         })
     })?;
     let (Some(begin), Some(end)) = (chunks.first(), chunks.last()) else { return Ok(Vec::new()) };
@@ -239,15 +240,16 @@ fn check_chunks(
     connection: &Connection,
     id: i64,
 ) -> Result<Result<(usize, Option<[Point; 2]>), ChunkFault>, Fault> {
-    let sql = "SELECT first_step, last_step, count, min, max, last_value, last_at, points FROM \
-        series_chunk WHERE series_id = ?1 ORDER BY first_step";
+    let sql = "SELECT first_step, last_step, count, min, max, last_value, last_at, \
+        (SELECT points FROM series_block WHERE id = block) FROM series_chunk WHERE series_id = ?1 \
+        ORDER BY first_step";
     let mut statement = connection.prepare_cached(sql)?;
     let mut chunks = statement.query([id])?;
     let (mut count, mut ends): (usize, Option<[Point; 2]>) = (0, None);
     while let Some(row) = chunks.next()? {
         let step: f64 = row.get(0)?;
-        let bytes = row.get_ref(7)?.as_blob().map_err(rusqlite::Error::from)?;
-        let points = match decode(bytes) {
+        let bytes = row.get_ref(7)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+        let points = match decode(bytes.unwrap_or_default()) {
             Ok(points) => points,
             Err(why) => return Ok(Err((step, "points", "damaged".to_owned(), why.to_owned()))),
         };
@@ -257,7 +259,7 @@ fn check_chunks(
             return Ok(Err((step, "points", "none".to_owned(), "at least one".to_owned())));
         };
         let stored_count: i64 = row.get(2)?;
-        let at: Timestamp = row.get(6)?;
+        let at = Timestamp(row.get(6)?);
         let facts = [
             ("first_step", step.to_string(), all.first.to_string()),
             ("last_step", row.get::<_, f64>(1)?.to_string(), all.last.to_string()),
@@ -305,5 +307,6 @@ pub(super) fn began(
 ) -> Result<Option<Timestamp>, Fault> {
     let Ok(id) = trial_id(study, trial) else { return Ok(None) };
     let sql = "SELECT min(started_at) FROM attempt WHERE trial_id = ?1";
-    Ok(first(connection, sql, [id], |row| Ok(row.get::<_, Option<Timestamp>>(0)?))?.flatten())
+    let began: Option<i64> = value(connection, sql, [id])?;
+    Ok(began.map(Timestamp))
 }

@@ -1,5 +1,5 @@
 -- Version 6: series. Every metric at its own step, whoever logs it; reports on the study's clock stay in `report`.
--- A step is exact up to 2^53. Points lie in chunks of up to 512, encoded; a chunk's row says what a chart needs to know of it.
+-- A step is exact up to 2^53. Points lie in chunks of up to 512; a chunk's row says what a chart needs to know of it, its block has them.
 
 CREATE TABLE series (
     id         INTEGER PRIMARY KEY,
@@ -24,6 +24,12 @@ CREATE TABLE series_chunk (
     max        REAL,
     last_value REAL,                                                            -- NULL: NaN
     last_at    INTEGER NOT NULL,
-    points     BLOB NOT NULL,                                                   -- steps, moments and values: see storage/sqlite/chunk.rs
+    block      INTEGER NOT NULL,                                                -- series_block.id
     PRIMARY KEY (series_id, first_step)
 ) STRICT, WITHOUT ROWID;
+
+-- A table of its own, so that charts read rows of chunks from a few pages.
+CREATE TABLE series_block (
+    id     INTEGER PRIMARY KEY,
+    points BLOB NOT NULL                                                        -- steps, moments and values: see storage/sqlite/chunk.rs
+) STRICT;
