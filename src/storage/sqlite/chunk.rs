@@ -51,21 +51,26 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Point>, &'static str> {
     if count > bytes.len() / 8 {
         return Err(SHORT);
     }
-    let steps: Option<Vec<f64>> = match kind {
+    let empty = Point { step: 0.0, value: 0.0, at: Timestamp(0) };
+    let mut points = vec![empty; count];
+    match kind {
         INTEGERS => {
-            #[expect(clippy::cast_precision_loss, reason = "written for integers below 2^53")]
-            let step = |step| step as f64;
-            reader.differences(count).map(|steps| steps.into_iter().map(step).collect())
+            let mut step = 0_i64;
+            for point in &mut points {
+                step = step.wrapping_add(reader.difference().ok_or(SHORT)?);
+                #[expect(clippy::cast_precision_loss, reason = "written for integers below 2^53")]
+                let step = step as f64;
+                point.step = step;
+            }
         }
-        _ => (0..count).map(|_| reader.number()).collect(),
-    };
-    let steps = steps.ok_or(SHORT)?;
-    let moments = reader.differences(count).ok_or(SHORT)?;
-    let mut points = Vec::with_capacity(count);
-    for (step, at) in steps.into_iter().zip(moments) {
-        let value = reader.number().ok_or(SHORT)?;
-        points.push(Point { step, value, at: Timestamp(at) });
+        _ => reader.numbers(&mut points, |point, step| point.step = step).ok_or(SHORT)?,
     }
+    let mut moment = 0_i64;
+    for point in &mut points {
+        moment = moment.wrapping_add(reader.difference().ok_or(SHORT)?);
+        point.at = Timestamp(moment);
+    }
+    reader.numbers(&mut points, |point, value| point.value = value).ok_or(SHORT)?;
     if reader.0.is_empty() { Ok(points) } else { Err("bytes follow its points") }
 }
 
@@ -106,11 +111,24 @@ impl Reader<'_> {
         Some(*array)
     }
 
-    fn number(&mut self) -> Option<f64> {
-        self.array().map(f64::from_le_bytes)
+    /// As many numbers as there are points, one for each.
+    fn numbers(&mut self, points: &mut [Point], put: impl Fn(&mut Point, f64)) -> Option<()> {
+        let (numbers, rest) = self.0.split_at_checked(points.len() * 8)?;
+        self.0 = rest;
+        let (numbers, _) = numbers.as_chunks::<8>();
+        for (point, number) in points.iter_mut().zip(numbers) {
+            put(point, f64::from_le_bytes(*number));
+        }
+        Some(())
     }
 
     fn varint(&mut self) -> Option<u64> {
+        // Most are small.
+        if let [byte @ ..0x80, rest @ ..] = self.0 {
+            let number = u64::from(*byte);
+            self.0 = rest;
+            return Some(number);
+        }
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let [byte] = self.array::<1>()?;
@@ -122,15 +140,9 @@ impl Reader<'_> {
         None
     }
 
-    fn differences(&mut self, count: usize) -> Option<Vec<i64>> {
-        let mut before = 0_i64;
-        let next = |_| {
-            let zigzag = self.varint()?;
-            let difference = (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed();
-            before = before.wrapping_add(difference);
-            Some(before)
-        };
-        (0..count).map(next).collect()
+    fn difference(&mut self) -> Option<i64> {
+        let zigzag = self.varint()?;
+        Some((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())
     }
 }
 
