@@ -254,6 +254,7 @@ impl Engine {
             Input::Report { trial, attempt, step, metrics } => {
                 self.report(trial, attempt, step, metrics)
             }
+            Input::Heard { trial, attempt } => self.note_heard(trial, attempt),
             Input::Remark { trial, attempt, remark } => self.remark(trial, attempt, &remark),
             Input::Checkpoint { trial, attempt, step, path, bytes, system } => {
                 self.checkpoint(trial, attempt, Checkpoint { step, path, bytes }, system)

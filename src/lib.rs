@@ -86,7 +86,8 @@
 //! 6. A child carries out the attempt: one long-lived worker a slot for the built-in trainer, one
 //!    supervisor an attempt for a command. It says `@hpsearch {..}` on stdout; every other line is
 //!    its log, in which patterns may find metrics ([`study::printed_metrics`]). A report of the
-//!    metric gets a decision; what is not taken of a line is an event
+//!    metric gets a decision; other metrics become points of series, which are written with the
+//!    events of their turn and are not in the journal ([`runner::point_queue`]); what is not taken of a line is an event
 //!    ([`Remarked`](study::event::TrialEvent::Remarked)), and said.
 //! 7. A checkpoint is written beside its place, synced, renamed, then told. The engine keeps the
 //!    best of the study, what runs and what is paused, and drops the others, and more where

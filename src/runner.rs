@@ -26,6 +26,7 @@ pub mod monitor;
 pub mod offline_requests;
 mod outlet;
 pub mod ownership;
+pub mod point_queue;
 pub mod process;
 pub mod processes;
 pub mod protocol;
@@ -34,13 +35,15 @@ mod registration;
 pub mod removal;
 pub mod signals;
 pub mod slots;
+mod system_metrics;
 pub mod threads;
 mod watchdog;
 pub mod worker_job;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -55,6 +58,7 @@ use crate::study::device::Slot;
 use crate::study::event::{
     Answer, AttemptEnd, Event, Request, RunnerEvent, Seq, StudyEvent, TrialEvent,
 };
+use crate::study::series::LoggedSeries;
 use crate::study::spec::{FailureCause, Program};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -67,7 +71,9 @@ use lease::OwnLease;
 pub use lease::{Liveness, liveness, take_lease, take_over, this_process};
 use loads::Loads;
 use outlet::Outlet;
+use point_queue::PointQueue;
 use removal::Remover;
+use system_metrics::SystemMetrics;
 
 /// How often the store is asked for requests, at least.
 const LOOK: Duration = Duration::from_millis(100);
@@ -218,6 +224,12 @@ pub struct Runner<'a> {
     looked: Instant,
     /// Where devices share themselves out.
     loads: Option<Loads>,
+    /// What trials logged and is not written yet.
+    points: Arc<PointQueue>,
+    /// When the first attempts of trials started, of those that log by the second.
+    began: BTreeMap<TrialNumber, Timestamp>,
+    /// Measures the processes of trials, where that is asked for.
+    system_metrics: Option<SystemMetrics>,
     tx: Sender<Input>,
     rx: Receiver<Input>,
 }
@@ -265,6 +277,16 @@ impl<'a> Runner<'a> {
             attempts.iter().filter_map(|attempt| Some((attempt.trial, attempt.end.as_ref()?))),
         );
         let (tx, rx) = unbounded();
+        let points = Arc::new(PointQueue::default());
+        let mut launcher = launcher;
+        launcher.log_to(Arc::clone(&points));
+        let system_metrics = match study.spec.track.system {
+            Some(period) => Some(
+                SystemMetrics::start(period, Arc::clone(&points))
+                    .map_err(|source| RunnerError::System { doing: "start a thread", source })?,
+            ),
+            None => None,
+        };
         Ok(Runner {
             storage,
             lease,
@@ -279,6 +301,9 @@ impl<'a> Runner<'a> {
             waiting: requests,
             looked: Instant::now(),
             loads: study.spec.devices.packed.then(Loads::new),
+            points,
+            began: BTreeMap::new(),
+            system_metrics,
             tx,
             rx,
         })
@@ -327,6 +352,7 @@ impl<'a> Runner<'a> {
         }
         // Whoever waits for room to say something need not any more.
         self.rx = crossbeam_channel::never();
+        self.points.close();
         for job in self.jobs.values_mut() {
             job.kill();
         }
@@ -386,6 +412,9 @@ impl<'a> Runner<'a> {
             if let Some(loads) = self.loads.as_mut().and_then(Loads::look) {
                 return Ok(vec![Input::Load(loads)]);
             }
+            if self.points.is_due() {
+                return Ok(self.rx.try_iter().take(INPUTS_A_TURN).collect());
+            }
             let until_deadline =
                 self.engine.deadline().map_or(LOOK, |deadline| deadline.since(self.clock.now()));
             if let Ok(first) = self.rx.recv_timeout(until_deadline.min(LOOK)) {
@@ -410,6 +439,9 @@ impl<'a> Runner<'a> {
             self.launcher.sweep();
         }
         let mut effects = Vec::new();
+        for (trial, attempt) in self.points.heard() {
+            effects.extend(self.engine.step(at, Input::Heard { trial, attempt }));
+        }
         for input in inputs {
             match &input {
                 Input::Ended { trial, attempt, .. } => drop(self.jobs.remove(&(*trial, *attempt))),
@@ -420,7 +452,14 @@ impl<'a> Runner<'a> {
             }
             effects.extend(self.engine.step(at, input));
         }
-        let Committed { events, acts } = commit(self.storage, &self.lease, at, effects)?;
+        // What was logged before an event is never lost without it.
+        let has_events = effects.iter().any(|effect| effect.event().is_some());
+        let logged =
+            if has_events || self.points.is_due() { self.take_logged()? } else { Vec::new() };
+        let Committed { events, acts } = commit(self.storage, &self.lease, at, effects, &logged)?;
+        if let Some(system_metrics) = &self.system_metrics {
+            events.iter().for_each(|(_, event)| system_metrics.hear(event));
+        }
         if let Some(loads) = &mut self.loads {
             events.iter().for_each(|(_, event)| loads.hear(event));
         }
@@ -443,6 +482,21 @@ impl<'a> Runner<'a> {
             self.launcher.rest();
         }
         Ok(None)
+    }
+
+    /// What trials logged since the last time.
+    fn take_logged(&mut self) -> Result<Vec<LoggedSeries>, StorageError> {
+        let Runner { points, storage, lease, began, clock, .. } = self;
+        points.take(*clock, |trial| {
+            if let Some(began) = began.get(&trial) {
+                return Ok(Some(*began));
+            }
+            let found = storage.began(lease.study, trial)?;
+            if let Some(found) = found {
+                began.insert(trial, found);
+            }
+            Ok(found)
+        })
     }
 
     fn carry_out(&mut self, effect: Effect) -> Result<Option<Outcome>, RunnerError> {

@@ -9,6 +9,7 @@ pub mod paths;
 pub mod sqlite;
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::study::outcome::Outcome;
 use crate::study::provenance::Provenance;
 use crate::study::query::{Filter, TrialQuery};
 use crate::study::remark::RemarkKind;
+use crate::study::series::{LoggedSeries, Pixel, Point, SeriesClock, SeriesSummary};
 use crate::study::spec::{Extension, StudySpec};
 use crate::study::state::{Counts, StudyState};
 use crate::study::time::Timestamp;
@@ -274,6 +276,23 @@ impl Remarked {
     }
 }
 
+/// A place where a stored series is not what its row says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeriesFault {
+    /// Number of the trial.
+    pub trial: TrialNumber,
+    /// The table.
+    pub table: &'static str,
+    /// The series, and the chunk if it is one's.
+    pub row: String,
+    /// The column.
+    pub field: String,
+    /// What stands there.
+    pub stored: String,
+    /// What its points come to.
+    pub now: String,
+}
+
 /// Reading. Every call sees one committed state.
 pub trait StorageReader: Send {
     /// The names of the directories that were taken for the files of a study's trials, the present
@@ -332,6 +351,37 @@ pub trait StorageReader: Send {
         study: StudyId,
         trial: TrialNumber,
     ) -> Result<Vec<(String, u64, f64)>, StorageError>;
+    /// The series of some trials, in the order asked for, then by metric and clock: all that was
+    /// logged, and what was reported, on the study's clock.
+    fn series(
+        &self,
+        study: StudyId,
+        trials: &[TrialNumber],
+    ) -> Result<Vec<SeriesSummary>, StorageError>;
+    /// The points of a series whose steps are in a range, by step; none if there is no such series.
+    fn series_points(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+        metric: &str,
+        clock: SeriesClock,
+        range: RangeInclusive<f64>,
+    ) -> Result<Vec<Point>, StorageError>;
+    /// The same for a chart of `columns` pixels: smallest, largest and last value of each. What is
+    /// read grows with the columns, hardly with the points.
+    fn series_pixels(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+        metric: &str,
+        clock: SeriesClock,
+        range: RangeInclusive<f64>,
+        columns: usize,
+    ) -> Result<Vec<Pixel>, StorageError>;
+    /// The moment from which the seconds of a trial's series count: the start of its first attempt.
+    fn began(&self, study: StudyId, trial: TrialNumber) -> Result<Option<Timestamp>, StorageError>;
+    /// The first place where a study's series are not what their rows say.
+    fn series_fault(&self, study: StudyId) -> Result<Option<SeriesFault>, StorageError>;
     /// The journal after `seq`, at most `limit` events.
     fn events_after(
         &self,
@@ -409,7 +459,22 @@ pub trait Storage: StorageReader {
         lease: &Lease,
         now: Timestamp,
         events: &[Event],
+    ) -> Result<Seq, StorageError> {
+        self.append_logged(lease, now, events, &[])
+    }
+    /// The same with what trials logged, in that transaction. Points of an attempt that another has
+    /// followed are dropped; the first points of a later attempt supersede the earlier ones' from
+    /// their first step on. Points are not in the journal.
+    fn append_logged(
+        &mut self,
+        lease: &Lease,
+        now: Timestamp,
+        events: &[Event],
+        logged: &[LoggedSeries],
     ) -> Result<Seq, StorageError>;
+    /// Writes what attempts logged, without a lease: for those who run trials of a study that nobody
+    /// runs. An attempt that another has followed writes no more: what it logged is dropped.
+    fn log(&mut self, study: StudyId, logged: &[LoggedSeries]) -> Result<(), StorageError>;
     /// Keeps a text by its digest; nothing happens if it is kept already.
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError>;
     /// Asks something of whoever runs the study, or will. Notes and tags are written at once, with

@@ -244,7 +244,17 @@ impl Console {
     /// Prints an answer as the one line of the result: a JSON object with the version of its shape
     /// and, where it is about a study, the study's name first.
     pub fn json(&mut self, study: Option<&str>, answer: &impl Serialize) -> Result<Exit, Failure> {
-        let text = serde_json::to_string(&Versioned { version: 1, study, answer })?;
+        self.json_of_version(1, study, answer)
+    }
+
+    /// The same in a later version of a verb's form.
+    pub fn json_of_version(
+        &mut self,
+        version: u32,
+        study: Option<&str>,
+        answer: &impl Serialize,
+    ) -> Result<Exit, Failure> {
+        let text = serde_json::to_string(&Versioned { version, study, answer })?;
         writeln!(self.out, "{}", shown::json(&text))?;
         Ok(Exit::Done)
     }

@@ -1,6 +1,7 @@
 //! `hpsearch export-data`: the trials of a study, or their reports, as a table for other programs.
 
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -20,6 +21,7 @@ use crate::study::device::Device;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Params;
 use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::series::{SeriesClock, SeriesSummary, step_json};
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// Arguments of `hpsearch export-data`.
@@ -31,6 +33,7 @@ Examples:
   hpsearch export-data digits --format tsv
   hpsearch export-data digits --where state:complete -o complete.csv
   hpsearch export-data digits --reports -o curves.csv
+  hpsearch export-data digits --series -o series.csv
 
 In CSV and TSV, a cell is empty where a trial has nothing, and NaN where it has
 NaN; cells with separators or line breaks are quoted."))]
@@ -49,6 +52,10 @@ pub struct ExportDataArguments {
     /// One row for each reported number instead of one for each trial
     #[arg(long)]
     pub reports: bool,
+    /// One row for each point of each series, reported or logged, with its clock and seconds since
+    /// its trial began
+    #[arg(long, conflicts_with = "reports")]
+    pub series: bool,
     /// Only trials that match the filter (see below)
     #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
@@ -131,6 +138,25 @@ struct ReportLine<'a> {
     value: Number,
 }
 
+/// One point of a series.
+#[derive(Serialize)]
+struct PointLine<'a> {
+    trial: u64,
+    metric: &'a str,
+    clock: SeriesClock,
+    step: serde_json::Value,
+    value: Number,
+    seconds: f64,
+}
+
+/// What a row is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RowOf {
+    Trial,
+    Report,
+    Point,
+}
+
 /// Writes the table.
 pub fn export_data(
     arguments: &ExportDataArguments,
@@ -155,11 +181,16 @@ pub fn export_data(
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
     let table = Table { reader: &reader, study: &study, filter, form };
+    let of = match (arguments.reports, arguments.series) {
+        (true, _) => RowOf::Report,
+        (_, true) => RowOf::Point,
+        _ => RowOf::Trial,
+    };
     let Some(path) = &arguments.output else {
-        table.write(arguments.reports, &mut console.out)?;
+        table.write(of, &mut console.out)?;
         return Ok(Exit::Done);
     };
-    let rows = whole_file(path, |out| table.write(arguments.reports, out))?;
+    let rows = whole_file(path, |out| table.write(of, out))?;
     if path != Path::new("-") {
         console.say(&format!("{} written to {}", count(rows, "row"), path.display()));
     }
@@ -202,21 +233,24 @@ struct Table<'a> {
 
 impl Table<'_> {
     /// Writes all rows; how many there are.
-    fn write(&self, reports: bool, out: &mut dyn Write) -> Result<u64, Failure> {
+    fn write(&self, of: RowOf, out: &mut dyn Write) -> Result<u64, Failure> {
         let separator = match self.form {
             Format::Csv => b',',
             Format::Tsv => b'\t',
             Format::Json => {
                 write!(out, "[")?;
-                let rows = self.objects(reports, out, ["\n", ",\n"], "")?;
+                let rows = self.objects(of, out, ["\n", ",\n"], "")?;
                 writeln!(out, "{}]", if rows == 0 { "" } else { "\n" })?;
                 return Ok(rows);
             }
-            Format::Jsonl => return self.objects(reports, out, ["", ""], "\n"),
+            Format::Jsonl => return self.objects(of, out, ["", ""], "\n"),
         };
         let mut csv = csv::WriterBuilder::new().delimiter(separator).from_writer(out);
-        let rows =
-            if reports { self.reports_as_cells(&mut csv) } else { self.trials_as_cells(&mut csv) }?;
+        let rows = match of {
+            RowOf::Trial => self.trials_as_cells(&mut csv),
+            RowOf::Report => self.reports_as_cells(&mut csv),
+            RowOf::Point => self.points_as_cells(&mut csv),
+        }?;
         csv.flush()?;
         Ok(rows)
     }
@@ -225,13 +259,17 @@ impl Table<'_> {
     /// behind each.
     fn objects(
         &self,
-        reports: bool,
+        of: RowOf,
         out: &mut dyn Write,
         [first, next]: [&str; 2],
         end: &str,
     ) -> Result<u64, Failure> {
         let mut before = first;
-        if reports {
+        if of == RowOf::Point {
+            return self
+                .each_point(|row| object(out, std::mem::replace(&mut before, next), row, end));
+        }
+        if of == RowOf::Report {
             return self.each_report(|trial, metric, step, value| {
                 let row = ReportLine { trial: trial.0, metric, step, value: Number(value) };
                 object(out, std::mem::replace(&mut before, next), &row, end)
@@ -289,6 +327,49 @@ impl Table<'_> {
             }
         }
         Ok(rows)
+    }
+
+    /// The points of a series are in memory, one series at a time.
+    fn each_point(
+        &self,
+        mut take: impl FnMut(&PointLine<'_>) -> Result<(), Failure>,
+    ) -> Result<u64, Failure> {
+        const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
+        let mut rows = 0;
+        let (reader, study) = (self.reader, self.study.id);
+        for trial in self.numbers()? {
+            let began = reader.began(study, trial)?;
+            for SeriesSummary { metric, clock, .. } in &reader.series(study, &[trial])? {
+                for point in reader.series_points(study, trial, metric, *clock, ALL)? {
+                    take(&PointLine {
+                        trial: trial.0,
+                        metric,
+                        clock: *clock,
+                        step: step_json(point.step),
+                        value: Number(point.value),
+                        seconds: point.at.since(began.unwrap_or(point.at)).as_secs_f64(),
+                    })?;
+                    rows += 1;
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn points_as_cells(&self, csv: &mut Csv<'_>) -> Result<u64, Failure> {
+        csv.write_record(["trial", "metric", "clock", "step", "value", "seconds"])
+            .map_err(csv_failure)?;
+        self.each_point(|row| {
+            csv.write_record([
+                &row.trial.to_string(),
+                row.metric,
+                row.clock.as_str(),
+                &row.step.to_string(),
+                &cell(Some(row.value.0)),
+                &row.seconds.to_string(),
+            ])
+            .map_err(csv_failure)
+        })
     }
 
     fn trials_as_cells(&self, csv: &mut Csv<'_>) -> Result<u64, Failure> {

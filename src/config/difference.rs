@@ -304,6 +304,9 @@ fn operation(changes: &mut Changes<'_>) {
     changes.compare("export.dir", Free, |spec| written(&spec.export.dir));
     changes.compare("export.on_finish", Free, |spec| written(&spec.export.on_finish));
     changes.compare("export.quantize", Free, |spec| written(&spec.export.quantize));
+    changes.compare("track.system", Free, |spec| {
+        Some(spec.track.system.map_or_else(|| "off".to_owned(), duration::format))
+    });
 }
 
 /// A value of a specification as it stands in messages.

@@ -21,7 +21,7 @@ use super::{STUDY_NAME_RULE, is_study_name};
 use crate::arguments::TaskKind;
 use crate::study::field::{self, keep_best};
 use crate::study::params::Params;
-use crate::study::spec::{CheckpointsSpec, ExportSpec, Program, RetrySpec, StudySpec};
+use crate::study::spec::{CheckpointsSpec, ExportSpec, Program, RetrySpec, StudySpec, TrackSpec};
 use crate::study::step::StepUnit;
 use crate::study::suggestion::{nearest, quoted};
 use crate::{pruners, samplers};
@@ -66,6 +66,7 @@ pub(super) fn resolve(
     retry.on.dedup();
     let checkpoints = checkpoints(&file.section("checkpoints", problems), base, problems);
     let export = export(&file.section("export", problems), base, problems);
+    let track = track(&file.section("track", problems));
     if let Some(arguments) = &arguments {
         let task = TaskKind::of(&arguments.values);
         objective::check_metric(&study, objective.as_ref(), task, problems);
@@ -101,6 +102,7 @@ pub(super) fn resolve(
         retry,
         checkpoints,
         export,
+        track,
         ..StudySpec::new(&name, &objective.metric, objective.direction, space, program)
     };
     let unlimited =
@@ -411,6 +413,11 @@ fn checkpoints(
     }
     let keep_best = keep_best(&section.get::<String>("keep")).unwrap_or_default();
     CheckpointsSpec { keep_best, dir, max_disk: section.get("max_disk") }
+}
+
+fn track(section: &Section<'_>) -> TrackSpec {
+    let system = section.text("system").and_then(|text| field::period(text).ok());
+    TrackSpec { system: system.unwrap_or(TrackSpec::default().system) }
 }
 
 fn export(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic>) -> ExportSpec {

@@ -172,6 +172,9 @@ fn check(path: &str, field: &Field, node: &Node) -> Result<Json, Box<Diagnostic>
     }
     let problem = match (kind, wrong.text()) {
         (FieldKind::Duration, Some(text)) => because("duration", duration::parse(text).err()),
+        (FieldKind::Period, Some(text)) if field::period(text).is_err() => {
+            because("duration", field::period(text).err())
+        }
         (FieldKind::Size, Some(text)) => because("size", size::parse(text).err()),
         _ => wrong.wrong(format!("`{name}` must be {kind}")),
     };

@@ -104,7 +104,7 @@ const BUDGET: &[Field] = &[
     key("trial_time", FieldKind::Duration, Absent)
         .doc("longest running time of one attempt at a trial"),
     key("stall_time", FieldKind::Duration, Absent)
-        .doc("longest time without a report or a checkpoint; then the attempt is killed"),
+        .doc("longest time without a metric or a checkpoint; then the attempt is killed"),
     key("patience", COUNT, Absent)
         .doc("the study ends after so many complete and pruned trials without a better one"),
     key("device_hours", POSITIVE, Absent).doc(
@@ -154,6 +154,10 @@ const EXPORT: &[Field] = &[
     key("quantize", FieldKind::Choice(Quantize::WORDS), Absent)
         .doc("number format of the exported weights; single floats when not given"),
 ];
+
+const TRACK: &[Field] = &[key("system", FieldKind::Period, Text("10s")).doc(
+    "how often CPU, memory and GPUs of each trial are measured and kept as series; \"off\": never",
+)];
 
 const COMMAND: &[Field] = &[
     key("run", FieldKind::Texts, Absent).doc("program and arguments, with {name} for a parameter, {args} for all others"),
@@ -221,6 +225,7 @@ pub static TABLES: &[TableSchema] = &[
     table("retry", RETRY, Contents::Keys, "which failed attempts are started again"),
     table("checkpoints", CHECKPOINTS, Contents::Keys, "which checkpoints stay on disk"),
     table("export", EXPORT, Contents::Keys, "what is exported at the end"),
+    table("track", TRACK, Contents::Keys, "what is kept of trials besides their reports"),
     table("notify", &[], Contents::NotYet, "who is told"),
 ];
 

@@ -22,6 +22,7 @@ pub mod query;
 pub mod registry;
 pub mod remark;
 pub mod seed;
+pub mod series;
 pub mod size;
 pub mod space;
 pub mod spec;

@@ -6,6 +6,7 @@ use super::attempt::Leaving;
 use crate::study::constraint;
 use crate::study::decision::Decision;
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
+use crate::study::remark::without_metric;
 use crate::study::spec::{FailureCause, MetricSources, Program};
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
@@ -145,29 +146,25 @@ impl Engine {
             return self.finish_trial(number, TrialState::Complete, value, short);
         }
         let metric = &self.spec.objective().metric;
-        let others = trial.last_metrics.iter().map(|(name, _)| format!("`{name}`"));
-        let others = others.collect::<Vec<_>>().join(", ");
+        let others: Vec<&str> = trial.last_metrics.iter().map(|(name, _)| name).collect();
         let sources = self.spec.program.metric_sources();
         let files = sources.into_iter().flat_map(MetricSources::files);
         let files: Vec<_> = files.map(|(key, text)| format!("{key} = \"{text}\"")).collect();
-        let why = remark.unwrap_or_else(|| match (others.as_str(), sources.is_some()) {
-            ("", true) if !files.is_empty() => format!(
+        let why = remark.unwrap_or_else(|| match (&others[..], sources.is_some()) {
+            ([], true) if !files.is_empty() => format!(
                 "`{metric}` was not found in what [command.metrics] names ({}); `hpsearch show` \
                  of the trial says what was",
                 files.join(", ")
             ),
-            ("", true) => format!(
+            ([], true) => format!(
                 "no pattern of [command.metrics] finds `{metric}` in what it printed; `hpsearch \
                  check STUDY.toml --try 'a line'` shows what they find"
             ),
-            ("", false) => format!(
+            ([], false) => format!(
                 "it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`; what it \
                  prints in its own words is found by `pattern` under [command.metrics]"
             ),
-            _ => format!(
-                "it reported {others} but never `{metric}`, the study's metric; let the program \
-                 print that too, or name another in [study]"
-            ),
+            (others, _) => without_metric(others, metric),
         });
         self.failures.in_a_row += 1;
         self.fail(number, format!("reported no value: {why}"));

@@ -43,6 +43,13 @@ pub enum Input {
         /// What was measured.
         metrics: Metrics,
     },
+    /// A trial logged something that asks for no decision: it has not stalled.
+    Heard {
+        /// Number of the trial.
+        trial: TrialNumber,
+        /// Number of the trial's attempt, from 0.
+        attempt: AttemptNumber,
+    },
     /// A trial said something that was not taken.
     Remark {
         /// Number of the trial.

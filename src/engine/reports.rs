@@ -107,6 +107,12 @@ impl Engine {
         }
     }
 
+    /// Notes that an attempt has not stalled.
+    pub(super) fn note_heard(&mut self, trial: TrialNumber, attempt: AttemptNumber) {
+        // One that has left its slot need not be heard.
+        let _slot = self.hear(trial, attempt);
+    }
+
     /// The slot of an attempt that says something, and so has not stalled.
     fn hear(&mut self, trial: TrialNumber, attempt: AttemptNumber) -> Option<usize> {
         let slot = self.slots.of_attempt(trial, attempt)?;

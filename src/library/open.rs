@@ -289,7 +289,7 @@ impl Session {
         effects: Vec<Effect>,
     ) -> Result<(Option<Assignment>, Option<Decision>), StudyError> {
         let now = self.clock.now();
-        let committed = commit(self.store.as_mut(), &self.lease, now, effects);
+        let committed = commit(self.store.as_mut(), &self.lease, now, effects, &[]);
         self.is_broken |= committed.is_err();
         let (mut launched, mut answered) = (None, None);
         for effect in committed?.acts {

@@ -26,6 +26,14 @@ impl Clock {
         self.after(self.since.elapsed())
     }
 
+    /// A moment that was noted by the machine's steady clock.
+    pub fn of(&self, noted: Instant) -> Timestamp {
+        match noted.checked_duration_since(self.since) {
+            Some(passed) => self.after(passed),
+            None => self.began,
+        }
+    }
+
     fn after(&self, passed: Duration) -> Timestamp {
         self.began.after(passed)
     }
@@ -52,5 +60,6 @@ mod tests {
         let clock = Clock::start(noon, Some(one));
         assert_eq!(clock.after(HOUR), one.after(HOUR));
         assert!(clock.now() >= one);
+        assert_eq!(clock.of(clock.since + HOUR), one.after(HOUR));
     }
 }

@@ -4,6 +4,7 @@
 use crate::engine::Effect;
 use crate::storage::{Lease, Storage, StorageError};
 use crate::study::event::{Event, Seq};
+use crate::study::series::LoggedSeries;
 use crate::study::time::Timestamp;
 
 /// Decisions that are durable.
@@ -14,7 +15,7 @@ pub struct Committed {
     pub acts: Vec<Effect>,
 }
 
-/// Writes the events among `effects`.
+/// Writes the events among `effects`, and what trials `logged`, in one transaction.
 ///
 /// # Errors
 /// Nothing was written, and nothing may be done.
@@ -23,6 +24,7 @@ pub fn commit(
     lease: &Lease,
     at: Timestamp,
     effects: Vec<Effect>,
+    logged: &[LoggedSeries],
 ) -> Result<Committed, StorageError> {
     let (mut events, mut acts) = (Vec::new(), Vec::new());
     for effect in effects {
@@ -32,8 +34,8 @@ pub fn commit(
         }
     }
     let mut first = 0;
-    if !events.is_empty() {
-        let last = storage.append(lease, at, &events)?;
+    if !events.is_empty() || !logged.is_empty() {
+        let last = storage.append_logged(lease, at, &events, logged)?;
         first = last.0 + 1 - i64::try_from(events.len()).unwrap_or(0);
     }
     Ok(Committed { events: (first..).map(Seq).zip(events).collect(), acts })

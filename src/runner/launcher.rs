@@ -2,9 +2,11 @@
 //! process, or a script.
 
 use std::io;
+use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
+use super::point_queue::PointQueue;
 use crate::engine::{Assignment, Input};
 use crate::study::decision::Decision;
 
@@ -51,6 +53,9 @@ pub trait Launcher {
         assignment: &Assignment,
         inputs: &Sender<Input>,
     ) -> Result<Box<dyn Job>, LaunchError>;
+
+    /// Called before anything is launched: where attempts put the points that they log.
+    fn log_to(&mut self, _points: Arc<PointQueue>) {}
 
     /// Called when a job ended: what it left behind is cleared away.
     fn sweep(&mut self) {}

@@ -22,11 +22,14 @@ use super::clock::system_time;
 use super::failure_cause::advice;
 use super::lines::{LineEnd, Lines, Piece, for_each_line};
 use super::metric_files::MetricFiles;
+use super::point_queue::PointQueue;
 use super::registration::{Announced, Registered, Registrar};
 use super::threads;
 use crate::engine::Input;
 use crate::runner::processes;
-use crate::runner::protocol::{COMMAND_NOT_FOUND, Clock, MessageToRunner, PREFIX, Spoken};
+use crate::runner::protocol::{
+    COMMAND_NOT_FOUND, Clock, MessageToRunner, PREFIX, Reported, Spoken,
+};
 use crate::study::event::AttemptEnd;
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::spec::FailureCause;
@@ -53,6 +56,8 @@ pub(super) struct Listener {
     pub inputs: Sender<Input>,
     /// Who takes its checkpoints.
     pub registrar: Arc<Registrar>,
+    /// Where the points go that it logs.
+    pub points: Arc<PointQueue>,
 }
 
 /// A child that is being listened to.
@@ -97,10 +102,11 @@ impl Listening {
         shared.current = Some(current);
         if let Some(files) = files {
             let (of, inputs) = (Arc::clone(&self.shared), self.inputs.clone());
+            let points = Arc::clone(&self.points);
             let take = move |found| {
                 wait_for_room(&inputs);
                 if let Some(current) = lock(&of).current.as_mut() {
-                    send(&inputs, current.take_found(found));
+                    send(&inputs, current.take_found(found, &points));
                 }
             };
             shared.following = Some(Following::start(files, take)?);
@@ -133,8 +139,9 @@ impl Listener {
         let to_runner = self.inputs.clone();
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (for_stderr, of_stderr) = (Arc::clone(&shared), self.inputs.clone());
+        let points = Arc::clone(&self.points);
         let errors = threads::spawn("worker stderr", move || {
-            read_errors(stderr, &for_stderr, &of_stderr);
+            read_errors(stderr, &for_stderr, &of_stderr, &points);
         })?;
         let (for_exit, inputs) = (Arc::clone(&shared), self.inputs.clone());
         let exit = threads::spawn("worker exit", move || {
@@ -173,6 +180,7 @@ impl Listener {
             let line = line.as_slice();
             // Before the lock is taken, which the runner needs: it is the one who makes room.
             wait_for_room(&self.inputs);
+            self.wait_for_points(shared);
             let spoken = match piece {
                 Piece::Whole => Listener::read(shared, line),
                 Piece::First => Spoken::of_long(line),
@@ -183,7 +191,7 @@ impl Listener {
             match spoken {
                 Spoken::Log => {
                     current.log.write(line);
-                    self.send(current.print(Stream::Output, line));
+                    self.send(current.print(Stream::Output, line, &self.points));
                 }
                 Spoken::Missed(remark) => {
                     current.log.write(line);
@@ -205,13 +213,30 @@ impl Listener {
 
     /// Reads a line without holding the lock; nobody else moves the clock of what is expected.
     fn read(shared: &Mutex<Shared>, line: &[u8]) -> Spoken {
-        let clock = lock(shared).current.as_ref().map(|current| current.expected.clock);
-        let Some(mut clock) = clock else { return Spoken::Log };
-        let spoken = Spoken::read(line, &mut clock);
+        let expected = lock(shared)
+            .current
+            .as_ref()
+            .map(|current| (current.expected.clock, Arc::clone(&current.expected.reported)));
+        let Some((mut clock, reported)) = expected else { return Spoken::Log };
+        let spoken = Spoken::read(line, &mut clock, Reported::With(&reported));
         if let (Spoken::Message(..), Some(current)) = (&spoken, lock(shared).current.as_mut()) {
             current.expected.clock = clock;
         }
         spoken
+    }
+
+    /// Waits until the runner has caught up with what the present attempt logged.
+    fn wait_for_points(&self, shared: &Mutex<Shared>) {
+        let whose = |shared: &Shared| {
+            shared
+                .current
+                .as_ref()
+                .map(|current| (current.expected.trial, current.expected.attempt))
+        };
+        let Some((trial, attempt)) = whose(&lock(shared)) else { return };
+        while self.points.is_full_of(trial, attempt) {
+            std::thread::sleep(MOMENT);
+        }
     }
 
     /// Passes on what a line says.
@@ -232,6 +257,9 @@ impl Listener {
         let (trial, attempt) = (current.expected.trial, current.expected.attempt);
         match up {
             MessageToRunner::Report { step, metrics } => self.send([current.report(step, metrics)]),
+            MessageToRunner::Points { clock, step, metrics } => {
+                self.send(current.log_points(clock, step, metrics, &self.points));
+            }
             MessageToRunner::Checkpoint { step, .. } => match registered {
                 Some(Ok(Some(Registered { path, bytes, uncopied }))) => {
                     if let Some(why) = uncopied {
@@ -291,8 +319,9 @@ impl Listener {
         lines: &mut Lines<ChildStdout>,
     ) -> Option<Result<Option<Registered>, String>> {
         let expected = lock(shared).current.as_ref().map(|current| current.expected.clone())?;
-        let Expected { trial, cwd, clock, .. } = &expected;
-        let is_announced_again = || is_announced_again(path, step, *clock, &lines.ahead());
+        let Expected { trial, cwd, clock, reported, .. } = &expected;
+        let is_announced_again =
+            || is_announced_again(path, step, *clock, reported, &lines.ahead());
         Some(
             self.registrar
                 .register(Announced { trial: *trial, step, cwd, path }, is_announced_again),
@@ -305,8 +334,8 @@ impl Listener {
         let mut shared = lock(shared);
         shared.is_gone = true;
         let Some(mut current) = shared.current.take() else { return };
-        self.send(current.print_end());
-        self.send(current.take_emptiness(empty));
+        self.send(current.print_end(&self.points));
+        self.send(current.take_emptiness(empty, &self.points));
         let (end, message) = match (current.end.take(), current.not_started.take()) {
             (Some((NOT_FOUND, _)), Some(why)) => why,
             (Some(end), _) => end,
@@ -350,7 +379,7 @@ impl Listener {
             Some(message) if is_own && self.single && !stderr_tail.is_empty() => {
                 Some(format!("{message}: {stderr_tail}"))
             }
-            None if end == AttemptEnd::Completed => current.misread_at_end(),
+            None if end == AttemptEnd::Completed => current.remark_at_end(),
             message => message,
         };
         let may_advise = is_own || end == AttemptEnd::Failed(DeviceLost);
@@ -392,10 +421,17 @@ fn read_aside(aside: UnixStream, shared: &Mutex<Shared>) {
 }
 
 /// Whether a checkpoint at `path` is announced for another step in what a child said.
-fn is_announced_again(path: &Path, step: u64, mut clock: Clock, said: &[u8]) -> bool {
+fn is_announced_again(
+    path: &Path,
+    step: u64,
+    mut clock: Clock,
+    reported: &[String],
+    said: &[u8],
+) -> bool {
+    let reported = Reported::With(reported);
     let is_it = |up: &MessageToRunner| matches!(up, MessageToRunner::Checkpoint { path: said, step: of } if said == path && *of != step);
     said.split(|byte| matches!(byte, b'\n' | b'\r'))
-        .any(|line| matches!(Spoken::read(line, &mut clock), Spoken::Message(taken, _) if taken.iter().any(is_it)))
+        .any(|line| matches!(Spoken::read(line, &mut clock, reported), Spoken::Message(taken, _) if taken.iter().any(is_it)))
 }
 
 /// Waits until the runner has caught up with what was said.
@@ -405,13 +441,18 @@ fn wait_for_room(inputs: &Sender<Input>) {
     }
 }
 
-fn read_errors(stderr: Option<ChildStderr>, shared: &Mutex<Shared>, inputs: &Sender<Input>) {
+fn read_errors(
+    stderr: Option<ChildStderr>,
+    shared: &Mutex<Shared>,
+    inputs: &Sender<Input>,
+    points: &PointQueue,
+) {
     let Some(stderr) = stderr else { return };
     for_each_line(stderr, LineEnd::Newline, |line, piece| {
         wait_for_room(inputs);
         if let Some(current) = lock(shared).current.as_mut() {
             current.log.write(line);
-            send(inputs, current.print(Stream::Errors, line));
+            send(inputs, current.print(Stream::Errors, line, points));
             let words = String::from_utf8_lossy(&line[..line.len().min(LONGEST_WORDS)]);
             current.stderr_tail.hear(&words);
             let missed = matches!(piece, Piece::Whole)

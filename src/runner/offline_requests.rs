@@ -44,7 +44,7 @@ fn serve(
     let mut engine = Engine::new(spec, storage.view(study.id)?, no_slot_is_used)?;
     let at = super::clock_of(storage, study.id)?.now();
     let effects = engine.serve_at_rest(at, requests);
-    let acts = commit(storage, lease, at, effects)?.acts;
+    let acts = commit(storage, lease, at, effects, &[])?.acts;
     let mut remover = Remover::new(ownership::own_homes(storage, &summary.stored(), store)?);
     for effect in &acts {
         if let Effect::Remove { trial, path } = effect {

@@ -18,6 +18,7 @@ use super::copies::Copies;
 use super::launcher::{Job, LaunchError, Launcher};
 use super::listener::{Expected, Listener, Listening};
 use super::metric_files::{MetricFiles, Owner};
+use super::point_queue::PointQueue;
 use super::registration::Registrar;
 use super::threads;
 use super::watchdog::Watchdog;
@@ -53,6 +54,10 @@ pub struct ProcessLauncher {
     store: PathBuf,
     files: StudyFiles,
     registrar: Arc<Registrar>,
+    /// The metrics whose lines are reports.
+    reported: Arc<[String]>,
+    /// Where attempts put the points that they log.
+    points: Arc<PointQueue>,
     patterns: Option<Arc<Patterns>>,
     cache: PathBuf,
     workers: HashMap<usize, Worker>,
@@ -139,6 +144,8 @@ impl ProcessLauncher {
         let run = format!("{pid}.{}", processes::start_time(pid).unwrap_or(0));
         ProcessLauncher {
             program,
+            reported: spec.reported_metrics().into(),
+            points: Arc::default(),
             spec,
             store,
             files,
@@ -185,8 +192,8 @@ impl ProcessLauncher {
         let pid = child.id();
         drop(command);
         let single = !matches!(self.spec.program, Program::Trainer { .. });
-        let listener =
-            Listener { single, inputs: inputs.clone(), registrar: Arc::clone(&self.registrar) };
+        let (inputs, registrar) = (inputs.clone(), Arc::clone(&self.registrar));
+        let listener = Listener { single, inputs, registrar, points: Arc::clone(&self.points) };
         let listening =
             listener.listen(child, aside).map_err(LaunchError::refused("listen to a worker"))?;
         self.pids.insert(pid);
@@ -291,6 +298,10 @@ fn unknown_value(name: &str) -> LaunchError {
 }
 
 impl Launcher for ProcessLauncher {
+    fn log_to(&mut self, points: Arc<PointQueue>) {
+        self.points = points;
+    }
+
     fn launch(
         &mut self,
         assignment: &Assignment,
@@ -328,6 +339,8 @@ impl Launcher for ProcessLauncher {
             last: assignment.resume.as_ref().map_or(0, |checkpoint| checkpoint.step),
         };
         let (trial, attempt) = (assignment.trial, assignment.attempt);
+        let metric = self.spec.objective().metric.clone();
+        let reported = Arc::clone(&self.reported);
         let printed =
             self.patterns.clone().map(|patterns| PrintedMetrics::new(patterns, clock.last));
         let printed = printed.map(|printed| [printed.clone(), printed]);
@@ -336,7 +349,11 @@ impl Launcher for ProcessLauncher {
         worker.trials += 1;
         worker
             .listening
-            .expect_trial(Expected { trial, attempt, cwd, clock, printed }, files, &log)
+            .expect_trial(
+                Expected { trial, attempt, cwd, clock, metric, reported, printed },
+                files,
+                &log,
+            )
             .map_err(LaunchError::refused(&format!("begin `{}`", log.display())))?;
         let pid_started = processes::start_time(worker.pid).unwrap_or(0);
         let pid = worker.pid;
@@ -533,7 +550,9 @@ mod tests {
         let mut command = Command::new("true");
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (_stream, aside) = UnixStream::pair().unwrap();
-        let listening = Listener { single: false, inputs, registrar }.listen(child, aside).unwrap();
+        let points = Arc::default();
+        let listener = Listener { single: false, inputs, registrar, points };
+        let listening = listener.listen(child, aside).unwrap();
         while !listening.is_over() {
             std::thread::yield_now();
         }
@@ -542,6 +561,8 @@ mod tests {
             attempt: fixtures::ATTEMPT,
             cwd: PathBuf::new(),
             clock: Clock { unit: StepUnit::Step, last: 0 },
+            metric: "loss".to_owned(),
+            reported: Arc::new(["loss".to_owned()]),
             printed: None,
         };
         assert!(listening.expect_trial(expected, None, &directory.path().join("log")).is_err());

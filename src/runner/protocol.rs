@@ -15,11 +15,12 @@ use crate::study::device::Device;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
+use crate::study::series::SeriesClock;
 use crate::study::spec::Milestones;
 use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-pub use spoken::{Clock, Spoken, step_of};
+pub use spoken::{Clock, Reported, Spoken, step_of};
 
 /// Before the name of a study whose trials used tokenised data: an empty file among it, by which
 /// `hpsearch gc` knows.
@@ -59,6 +60,16 @@ pub enum MessageToRunner {
     Report {
         /// Step.
         step: u64,
+        /// What was measured.
+        metrics: Metrics,
+    },
+    /// Metrics that ask for no decision, on whatever clock.
+    #[serde(rename = "hpsearch_points")]
+    Points {
+        /// What the step counts.
+        clock: SeriesClock,
+        /// The step; `None`: counted, for each metric by itself.
+        step: Option<f64>,
         /// What was measured.
         metrics: Metrics,
     },

@@ -6,6 +6,7 @@ mod leases;
 mod listing;
 mod queries;
 mod records;
+mod series;
 
 use super::{Storage, StorageError};
 
@@ -17,7 +18,7 @@ pub type Opener = Box<dyn FnMut() -> Box<dyn Storage>>;
 type Case = fn(&mut Opener) -> Result<(), StorageError>;
 
 const SUITES: &[&[(&str, Case)]] =
-    &[leases::CASES, records::CASES, listing::CASES, queries::CASES, folding::CASES];
+    &[leases::CASES, records::CASES, series::CASES, listing::CASES, queries::CASES, folding::CASES];
 
 /// Runs every case, each on a fresh, empty store from `fresh`.
 ///

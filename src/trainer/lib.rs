@@ -126,6 +126,10 @@ pub trait Host {
     /// A line for the trial's log.
     fn log(&mut self, line: &str);
 
+    /// Metrics of training at an optimiser step, for which there is no verdict: `loss`,
+    /// `learning_rate`, `grad_norm`, `weight_norm`, `epoch`, `loss_scale`.
+    fn points(&mut self, _step: u64, _metrics: &BTreeMap<String, f64>) {}
+
     /// Announces progress: `done` of `of` optimiser steps.
     fn at(&mut self, _done: u64, _of: u64) {}
 

@@ -290,13 +290,13 @@ impl TrainingRun<'_> {
             ("epoch", self.state.epoch),
         ];
         let scale = self.state.scaling.map(|scaling| ("loss_scale", scaling.scale));
-        self.append_history(
-            &entries
-                .into_iter()
-                .chain(scale)
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
-        );
+        let metrics = entries
+            .into_iter()
+            .chain(scale)
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        host.points(step, &metrics);
+        self.append_history(&metrics);
         Ok(())
     }
 

@@ -11,12 +11,13 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::chart::{Axis, Chart, Series, SeriesRole};
+use super::chart::{Axis, Chart, Mark, Series, SeriesRole};
 use super::log::LogTail;
 use super::snapshot::Detail;
 use super::state::State;
 use super::theme::{Theme, wrapped};
 use crate::report::wording::{count, micros, number, one_line, proposed, rough_duration, width};
+use crate::study::series::SeriesClock;
 use crate::study::space::Scale;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
@@ -155,12 +156,22 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail,
     let mut series: Vec<Series<'_>> =
         behind.map(|(_, curve)| Series::curve(String::new(), curve, SeriesRole::Behind)).collect();
     let others = series.len();
-    series.push(Series::curve(String::new(), own, SeriesRole::Compared(0)));
+    let logged = detail.logged.iter().find(|logged| logged.name == *metric);
+    series.push(match logged {
+        Some(logged) => {
+            let points = logged.points.clone();
+            Series::new(String::new(), Mark::Line, SeriesRole::Compared(0), points)
+        }
+        None => Series::curve(String::new(), own, SeriesRole::Compared(0)),
+    });
     let others = if others > 0 { format!(", before {others} others") } else { String::new() };
     let keep = own.iter().map(|(_, value)| *value).filter(|value| value.is_finite());
     let chart = Chart {
         title: format!("{} of trial {}{others}", one_line(metric), detail.trial.number),
-        x: Axis::whole(),
+        x: match logged {
+            Some(logged) if logged.clock == SeriesClock::Seconds => Axis::default(),
+            _ => Axis::whole(),
+        },
         y: Axis { scale: scale_of(&series), ..Axis::without_outliers(keep.collect()) },
         series,
         empty: "no report yet",

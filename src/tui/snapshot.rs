@@ -1,6 +1,7 @@
 //! What the screens show, read from the store at one moment, and what of it a screen wants.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use crate::storage::{
 };
 use crate::study::event::Seq;
 use crate::study::query::{SortKey, TrialQuery};
+use crate::study::series::{Pixel, SeriesClock, SeriesSummary};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
@@ -69,10 +71,27 @@ pub struct Detail {
     pub trial: Trial,
     /// Its attempts, in order.
     pub attempts: Vec<Attempt>,
-    /// Its metrics and their curves, by name.
+    /// What it reported: its metrics and their curves, by name.
     pub metrics: Vec<(String, Curve)>,
+    /// What it logged besides.
+    pub logged: Vec<LoggedCurve>,
     /// What was remarked on its lines; read for its own screen only.
     pub remarks: Vec<Remarked>,
+}
+
+/// A series that a trial logged, thinned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoggedCurve {
+    /// The metric and its clock: `train/loss by step`.
+    pub name: String,
+    /// What its steps count.
+    pub clock: SeriesClock,
+    /// How many points there are.
+    pub count: u64,
+    /// Those that are drawn: of each pixel the smallest, the largest and the last.
+    pub points: Vec<(f64, f64)>,
+    /// The last step, and the value there.
+    pub last: (f64, f64),
 }
 
 /// The same metric of other trials.
@@ -273,8 +292,33 @@ impl Source {
         let curve = |group: &[(String, u64, f64)]| {
             (group[0].0.clone(), group.iter().map(|(_, step, value)| (*step, *value)).collect())
         };
-        let metrics = reports.chunk_by(|one, next| one.0 == next.0).map(curve).collect();
-        Ok(Some(Detail { trial, attempts, metrics, remarks: Vec::new() }))
+        let metrics: Vec<(String, Curve)> =
+            reports.chunk_by(|one, next| one.0 == next.0).map(curve).collect();
+        let logged = self.logged(number, &metrics)?;
+        Ok(Some(Detail { trial, attempts, metrics, logged, remarks: Vec::new() }))
+    }
+
+    /// The series of a trial that are no reports.
+    fn logged(
+        &self,
+        number: TrialNumber,
+        reported: &[(String, Curve)],
+    ) -> Result<Vec<LoggedCurve>, StorageError> {
+        const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
+        let mut logged = Vec::new();
+        for series in self.reader.series(self.study, &[number])? {
+            let SeriesSummary { metric, clock, count, last, last_value, .. } = series;
+            // Reports are integers on the study's clock, which a series of one has in full.
+            if reported.iter().any(|(name, curve)| *name == metric && curve.len() as u64 == count) {
+                continue;
+            }
+            let pixels =
+                self.reader.series_pixels(self.study, number, &metric, clock, ALL, FIELD_POINTS)?;
+            let points = pixels.into_iter().flat_map(Pixel::drawn).collect();
+            let name = format!("{metric} by {clock}");
+            logged.push(LoggedCurve { name, clock, count, points, last: (last, last_value) });
+        }
+        Ok(logged)
     }
 
     fn remarks(&mut self, number: TrialNumber) -> Result<Vec<Remarked>, StorageError> {

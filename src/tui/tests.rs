@@ -2,6 +2,7 @@
 
 mod large;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +34,7 @@ use crate::study::metric::Direction;
 use crate::study::outcome::Outcome;
 use crate::study::params::{Params, Value};
 use crate::study::query::{Filter, TrialQuery};
+use crate::study::series::{Pixel, Point, SeriesClock, SeriesSummary};
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
 use crate::study::spec::{FailureCause, Program, StudySpec};
 use crate::study::state::StudyState;
@@ -639,6 +641,16 @@ impl StorageReader for Counting {
         runners(study: StudyId) -> Vec<crate::storage::StoredRunner>;
         revisions(study: StudyId) -> Vec<(Seq, StudySpec)>;
         document(digest: &str) -> Option<String>;
+        series(study: StudyId, trials: &[TrialNumber]) -> Vec<SeriesSummary>;
+        series_pixels(
+            study: StudyId,
+            trial: TrialNumber,
+            metric: &str,
+            clock: SeriesClock,
+            range: RangeInclusive<f64>,
+            columns: usize
+        ) -> Vec<Pixel>;
+        began(study: StudyId, trial: TrialNumber) -> Option<Timestamp>;
     }
     refused! {
         "the leaderboard reads the visible trials only";
@@ -647,6 +659,8 @@ impl StorageReader for Counting {
         events_after(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;
         events_before(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;
         checkpoints(StudyId) -> Vec<(TrialNumber, Checkpoint)>;
+        series_points(StudyId, TrialNumber, &str, SeriesClock, RangeInclusive<f64>) -> Vec<Point>;
+        series_fault(StudyId) -> Option<crate::storage::SeriesFault>;
     }
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
         self.read.fetch_add(query.limit, Ordering::Relaxed);

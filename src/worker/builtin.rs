@@ -22,6 +22,7 @@ use crate::storage::paths;
 use crate::study::decision::Action;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::{Direction, Metrics};
+use crate::study::series::SeriesClock;
 use crate::study::spec::FailureCause;
 use crate::study::step::StepUnit as StudyStepUnit;
 use crate::trainer::{
@@ -454,6 +455,13 @@ impl Host for RunnerConnection<'_> {
 
     fn log(&mut self, line: &str) {
         println!("{line}");
+    }
+
+    fn points(&mut self, step: u64, metrics: &BTreeMap<String, f64>) {
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+        let step = Some(step as f64);
+        let metrics = Metrics(metrics.clone());
+        say(&MessageToRunner::Points { clock: SeriesClock::Step, step, metrics });
     }
 
     fn at(&mut self, done: u64, of: u64) {

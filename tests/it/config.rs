@@ -142,6 +142,9 @@ max_disk = "1.5 GiB"
 dir = "exported"
 on_finish = true
 quantize = "int8"
+
+[track]
+system = "30s"
 "#;
 
 /// A snapshot without the test's own source in it.

@@ -5,7 +5,7 @@ use hpsearch::study::decision::{Decision, Reason};
 use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
 use hpsearch::study::step::StepUnit;
 use hpsearch::study::trial::{TrialNumber, TrialState};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::harness::{Scene, assert_names};
 
@@ -143,15 +143,19 @@ fn curves_are_numbers_too() {
         3  0.2
     ");
     let answer = scene.json(&["curves", "digits", "0", "2", "--json"]);
+    assert_eq!((&answer["version"], &answer["study"]), (&json!(2), &json!("digits")));
+    let series = &answer["series"][0];
     assert_eq!(
-        (&answer["version"], &answer["metric"], &answer["step"]),
-        (&json!(1), &json!("eval_loss"), &json!("epoch"))
+        (&series["trial"], &series["metric"], &series["clock"]),
+        (&json!(0), &json!("eval_loss"), &json!("epoch"))
     );
-    assert_eq!(
-        answer["trials"][0],
-        json!({"number": 0, "state": "complete", "points": [[1, 0.9], [2, 0.184_213], [3, 0.2]]})
-    );
-    assert_eq!(answer["trials"][1]["points"], json!([[1, "NaN"]]));
+    let values = |series: &Json| {
+        let points = series["points"].as_array().unwrap().iter();
+        points.map(|point| json!([point[0], point[1]])).collect::<Vec<_>>()
+    };
+    assert_eq!(values(series), [json!([1, 0.9]), json!([2, 0.184_213]), json!([3, 0.2])]);
+    assert!(series["points"][0][2].as_f64().is_some_and(|seconds| seconds >= 0.0), "{series}");
+    assert_eq!(values(&answer["series"][1]), [json!([1, "NaN"])]);
 }
 
 #[test]

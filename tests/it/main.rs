@@ -61,6 +61,7 @@ mod requests;
 mod retention;
 mod runner_safety;
 mod search_quality;
+mod series;
 mod shipped_studies;
 mod store_safety;
 mod terminal;

@@ -124,13 +124,16 @@ fn a_line_may_name_the_studys_clock_or_leave_it_out() {
         ended.err
     );
     assert_eq!(lines_with(&ended, " step "), Vec::<&str>::new());
-    // In a study that counts steps an epoch is a metric.
-    let site =
-        with_clock("step", 1, &says(&["{\"epoch\":0.5,\"loss\":4}", "{\"epoch\":1,\"loss\":3}"]));
+    // In a study that counts steps an epoch is another clock, or a metric beside the step.
+    let site = with_clock(
+        "step",
+        1,
+        &says(&["{\"epoch\":0.5,\"loss\":4}", "{\"step\":9,\"epoch\":1,\"loss\":3}"]),
+    );
     assert_done(&site.run_study());
     assert_eq!(
         (steps(&site, 0, "loss"), steps(&site, 0, "epoch")),
-        (vec![(1, 4.0), (2, 3.0)], vec![(1, 0.5), (2, 1.0)])
+        (vec![(9, 3.0)], vec![(9, 1.0)])
     );
     assert_eq!(remarks(&site, 0), json!([]));
 }

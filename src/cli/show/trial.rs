@@ -15,8 +15,10 @@ use crate::engine::seed_of;
 use crate::report::wording::{count, duration, micros, number, one_line, param, remarked};
 use crate::storage::{Remarked, StorageReader, StudySummary};
 use crate::study::event::Seq;
+use crate::study::metric::Number;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
+use crate::study::series::{SeriesClock, SeriesSummary, step_json};
 use crate::study::statistics::Sample;
 use crate::study::trial::{Origin, Trial, TrialNumber};
 
@@ -28,7 +30,27 @@ struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<MemoryJson>,
     attempts: Vec<MadeJson>,
+    series: Vec<SeriesJson>,
     remarks: Vec<RemarkJson>,
+}
+
+/// A metric on a clock.
+#[derive(Serialize)]
+struct SeriesJson {
+    metric: String,
+    clock: SeriesClock,
+    count: u64,
+    first: serde_json::Value,
+    last: serde_json::Value,
+    last_value: Number,
+}
+
+impl From<SeriesSummary> for SeriesJson {
+    fn from(series: SeriesSummary) -> Self {
+        let SeriesSummary { metric, clock, count, first, last, last_value, .. } = series;
+        let (first, last, last_value) = (step_json(first), step_json(last), Number(last_value));
+        SeriesJson { metric, clock, count, first, last, last_value }
+    }
 }
 
 /// What was not taken of the trial's lines, or is odd.
@@ -57,6 +79,7 @@ pub fn show(
 ) -> Result<Exit, Failure> {
     let trial = find::trial(reader, study, number)?;
     let made = lineage::of_trial(reader, study.id, number)?;
+    let series = reader.series(study.id, &[number])?;
     let remarks = Remarked::taken_together(reader.remarks(study.id, number, Seq::default())?.0);
     match form {
         Form::Changes => changes(reader, study, number, &made, console)?,
@@ -70,11 +93,12 @@ pub fn show(
                     by_its_arguments: memory.usual,
                 }),
                 attempts: made.iter().map(MadeJson::from).collect(),
+                series: series.into_iter().map(SeriesJson::from).collect(),
                 remarks: remarks.into_iter().map(RemarkJson::from).collect(),
             };
             return console.json(Some(&study.spec.name), &answer);
         }
-        Form::Text => print(reader, study, &trial, &made, &remarks, console)?,
+        Form::Text => print(reader, study, &trial, &made, (&series, &remarks), console)?,
     }
     Ok(Exit::Done)
 }
@@ -136,7 +160,7 @@ fn print(
     study: &StudySummary,
     trial: &Trial,
     made: &[Made],
-    remarks: &[Remarked],
+    (series, remarks): (&[SeriesSummary], &[Remarked]),
     console: &mut Console,
 ) -> Result<(), Failure> {
     let spec = &study.spec;
@@ -170,6 +194,16 @@ fn print(
     }
     if let Some(words) = configuration(reader, study, trial)? {
         console.fact("runs", &words)?;
+    }
+    for (index, series) in series.iter().enumerate() {
+        let SeriesSummary { metric, clock, count: points, last, last_value, .. } = series;
+        let text = format!(
+            "{metric} by {clock}: {}, last {} at {}",
+            count(*points, "point"),
+            number(*last_value),
+            clock.words(*last)
+        );
+        console.fact(if index == 0 { "series" } else { "" }, &one_line(&text))?;
     }
     for (index, remark) in remarks.iter().enumerate() {
         let text = format!("attempt {}: {}", remark.attempt, remarked(&remark.text, remark.count));

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
@@ -71,6 +72,8 @@ pub enum FieldKind {
     Flag,
     /// A duration as a string.
     Duration,
+    /// A duration of at least a second as a string, or `"off"`.
+    Period,
     /// A size in bytes as a string.
     Size,
     /// A list of strings.
@@ -313,6 +316,9 @@ impl fmt::Display for FieldKind {
             Self::StepsOrFraction => f.write_str("a number of steps, or a fraction in [0, 1)"),
             Self::Flag => f.write_str("true or false"),
             Self::Duration => f.write_str("a duration such as \"90m\", \"2h30m\" or \"1d\""),
+            Self::Period => {
+                f.write_str("a duration of at least a second, such as \"10s\", or \"off\"")
+            }
             Self::Size => f.write_str("a size such as \"50GiB\" or \"800MiB\""),
             Self::Texts => f.write_str("a list of strings"),
             Self::Words(words) => write!(f, "a list of {}", in_quotes(words)),
@@ -369,6 +375,7 @@ impl FieldKind {
             Self::Duration => {
                 text.and_then(|text| duration::parse(text).ok().map(|time| json!(time)))
             }
+            Self::Period => same(text.is_some_and(|text| period(text).is_ok())),
             Self::Size => text.and_then(|text| size::parse(text).ok().map(Json::from)),
             Self::Texts => same(strings(value).is_some()),
             Self::Words(words) => same(
@@ -440,6 +447,7 @@ impl FieldKind {
             Self::Duration => {
                 json!({ "type": "string", "pattern": r"^\s*([0-9.]+d)?\s*([0-9.]+h)?\s*([0-9.]+m)?\s*([0-9.]+s)?\s*$", "examples": ["90m", "2h30m", "1d"] })
             }
+            Self::Period => json!({ "type": "string", "examples": ["10s", "1m", "off"] }),
             Self::Size => {
                 json!({ "type": "string", "pattern": r"^\s*[0-9.]+\s*([KMGT]i|[kMGT])?B\s*$", "examples": ["50GiB", "800MiB"] })
             }
@@ -474,6 +482,20 @@ impl FieldKind {
                 json!({ "anyOf": [scalar, { "type": "array", "items": scalar }, none] })
             }
         }
+    }
+}
+
+/// How often something is done: a duration, or `None` for `off` and `0s`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn period(text: &str) -> Result<Option<Duration>, &'static str> {
+    match text.trim() {
+        "off" | "0s" => Ok(None),
+        text => match duration::parse(text)? {
+            period if period < Duration::from_secs(1) => Err("it is shorter than a second"),
+            period => Ok(Some(period)),
+        },
     }
 }
 

@@ -6,6 +6,7 @@ use regex_lite::{Captures, Regex, RegexBuilder};
 use thiserror::Error;
 
 use super::metric::Metrics;
+use super::series::SeriesClock;
 use super::trial::LARGEST_STEP;
 
 /// A compiled pattern takes at most this much memory.
@@ -53,7 +54,14 @@ impl Patterns {
     /// The metrics that can be found.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         let names = self.patterns.iter().flat_map(|regex| regex.capture_names().flatten());
-        names.filter(|name| !self.clock.contains(name))
+        names.filter(|name| !self.clock.contains(name) && self.other_clock(name).is_none())
+    }
+
+    /// The clock of this name, where it is not the study's.
+    fn other_clock(&self, name: &str) -> Option<SeriesClock> {
+        let clocks = [SeriesClock::Epoch, SeriesClock::Samples];
+        let clock = clocks.into_iter().find(|clock| clock.as_str() == name)?;
+        (!self.clock.contains(&name)).then_some(clock)
     }
 }
 
@@ -62,6 +70,9 @@ impl Patterns {
 pub struct Found {
     /// The step that it names.
     pub step: Option<u64>,
+    /// Another clock than the study's that it names, and where it is on that. Beside a step of the
+    /// study's clock it is a metric.
+    pub other: Option<(SeriesClock, f64)>,
     /// Its metrics.
     pub metrics: Metrics,
     /// Groups that matched, and whose text is no number: their names and texts.
@@ -73,6 +84,8 @@ pub struct Found {
 pub struct LineReports {
     /// Reports that are complete by now: their steps and metrics.
     pub reports: Vec<(u64, Metrics)>,
+    /// Metrics on another clock than the study's, and where they are on that.
+    pub points: Vec<(SeriesClock, f64, Metrics)>,
     /// Groups whose text is no number: their names and texts.
     pub not_numbers: Vec<(String, String)>,
 }
@@ -114,8 +127,10 @@ impl PrintedMetrics {
         let found = find(&self.patterns, line, |pattern| matches[pattern] += 1);
         let is_replaced = line.ends_with(b"\r");
         self.named = found.step.or(self.named);
-        let mut reports = Vec::new();
-        if !found.metrics.0.is_empty() {
+        let (mut reports, mut points) = (Vec::new(), Vec::new());
+        if let Some((clock, step)) = found.other {
+            points.extend((!found.metrics.0.is_empty()).then_some((clock, step, found.metrics)));
+        } else if !found.metrics.0.is_empty() {
             let step = self.named.unwrap_or_else(|| self.count(&found.metrics));
             match &mut self.pending {
                 Some((pending, metrics)) if *pending == step => metrics.0.extend(found.metrics.0),
@@ -125,7 +140,7 @@ impl PrintedMetrics {
         if !is_replaced {
             reports.extend(self.end());
         }
-        LineReports { reports, not_numbers: found.not_numbers }
+        LineReports { reports, points, not_numbers: found.not_numbers }
     }
 
     /// What is still waiting when the attempt ends.
@@ -158,18 +173,23 @@ fn find(patterns: &Patterns, line: &[u8], mut matched: impl FnMut(usize)) -> Fou
     let line = line.trim_end_matches(['\r', '\n']);
     for (index, regex) in patterns.patterns.iter().enumerate() {
         for captures in regex.captures_iter(line) {
-            take(&captures, regex, patterns.clock, &mut found);
+            take(&captures, regex, patterns, &mut found);
             matched(index);
         }
+    }
+    if found.step.is_some()
+        && let Some((clock, number)) = found.other.take()
+    {
+        found.metrics.0.insert(clock.as_str().to_owned(), number);
     }
     found
 }
 
-fn take(captures: &Captures<'_>, regex: &Regex, clock: [&str; 2], found: &mut Found) {
+fn take(captures: &Captures<'_>, regex: &Regex, patterns: &Patterns, found: &mut Found) {
     for name in regex.capture_names().flatten() {
         let Some(text) = captures.name(name).map(|group| group.as_str()) else { continue };
         let number = number(text);
-        if clock.contains(&name) {
+        if patterns.clock.contains(&name) {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -182,6 +202,10 @@ fn take(captures: &Captures<'_>, regex: &Regex, clock: [&str; 2], found: &mut Fo
             if step.is_none() {
                 found.not_numbers.push((name.to_owned(), text.to_owned()));
             }
+        } else if let (Some(clock), Some(number)) =
+            (patterns.other_clock(name), number.filter(|number| number.is_finite()))
+        {
+            found.other = Some((clock, number));
         } else if let Some(number) = number {
             found.metrics.0.insert(name.to_owned(), number);
         } else {
@@ -286,6 +310,20 @@ mod tests {
             reports(&counted, &["loss 3\r", "loss 2\r", "loss 1\n", "loss 0\n"]),
             ["1 loss=1", "2 loss=0"]
         );
+    }
+
+    #[test]
+    fn another_clock_than_the_studys_makes_points_and_beside_it_a_metric() {
+        let texts = [r"(?:step (?<step>\d+) )?(?:seen (?<samples>\S+) )?loss (?<loss>\S+)"];
+        let mut reader = PrintedMetrics::new(patterns(&texts), 0);
+        let read = reader.read(b"seen 64 loss 0.5\n");
+        let loss: Metrics = [("loss".to_owned(), 0.5)].into_iter().collect();
+        assert_eq!(read.points, [(SeriesClock::Samples, 64.0, loss)]);
+        assert!(read.reports.is_empty());
+        let read = reader.read(b"step 3 seen 96 loss 0.25\n");
+        assert!(read.points.is_empty());
+        assert_eq!((read.reports[0].0, read.reports[0].1.get("samples")), (3, Some(96.0)));
+        assert_eq!(patterns(&texts).metrics().collect::<Vec<_>>(), ["loss"]);
     }
 
     #[test]

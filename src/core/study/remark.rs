@@ -120,6 +120,16 @@ impl Remark {
     }
 }
 
+/// One sentence about a trial that reported other metrics than the study's.
+pub fn without_metric(others: &[&str], metric: &str) -> String {
+    let others: Vec<String> = others.iter().map(|name| format!("`{name}`")).collect();
+    format!(
+        "it reported {} but never `{metric}`, the study's metric; let the program print that too, \
+         or name another in [study]",
+        others.join(", ")
+    )
+}
+
 /// The reports of one attempt so far. Metrics of one step are taken together, and of one metric the
 /// last value stands.
 #[derive(Clone, Debug, Default)]
@@ -128,6 +138,11 @@ pub struct Reports {
 }
 
 impl Reports {
+    /// The step of the last report.
+    pub fn last_step(&self) -> Option<u64> {
+        self.last.as_ref().map(|(step, _)| *step)
+    }
+
     /// Takes a report in: gives all that was reported at its step without a report of another step
     /// between, and what there is to say about it.
     pub fn take(

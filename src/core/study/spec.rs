@@ -550,6 +550,20 @@ impl Quantize {
     }
 }
 
+/// What is kept of trials besides what they report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrackSpec {
+    /// How often processor, memory and GPUs of each trial are measured; `None`: never.
+    pub system: Option<Duration>,
+}
+
+impl Default for TrackSpec {
+    fn default() -> Self {
+        TrackSpec { system: Some(Duration::from_secs(10)) }
+    }
+}
+
 /// A resolved study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -614,6 +628,9 @@ pub struct StudySpec {
     pub checkpoints: CheckpointsSpec,
     /// What is exported at the end.
     pub export: ExportSpec,
+    /// What is kept of trials besides their reports.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub track: TrackSpec,
 }
 
 fn one() -> u32 {
@@ -661,12 +678,28 @@ impl StudySpec {
             retry: RetrySpec::default(),
             checkpoints: CheckpointsSpec::default(),
             export: ExportSpec::default(),
+            track: TrackSpec::default(),
         }
     }
 
     /// The one objective that is searched.
     pub fn objective(&self) -> &Objective {
         self.objectives.first().expect("a study has an objective: checked when it is resolved")
+    }
+
+    /// The metrics whose lines are reports, and no mere points: those of the objectives and of
+    /// `limit`s.
+    pub fn reported_metrics(&self) -> Vec<String> {
+        let limits = self.constraints.iter().filter_map(|constraint| match constraint {
+            Constraint::Limit(expression) => Some(expression.names()),
+            Constraint::Require(_) => None,
+        });
+        let objectives = self.objectives.iter().map(|objective| objective.metric.as_str());
+        let mut names: Vec<String> =
+            objectives.chain(limits.flatten()).map(str::to_owned).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// The study's direction.

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Difference, Entry};
 use crate::config;
 use crate::storage::journal::{attempts_of, runners_of};
-use crate::storage::{Attempt, OutcomeCursor, StorageError, StorageReader, StoredRunner, StudyId};
+use crate::storage::{
+    Attempt, OutcomeCursor, SeriesFault, StorageError, StorageReader, StoredRunner, StudyId,
+};
 use crate::study::event::{Event, Seq, StudyEvent, TrialEvent};
 use crate::study::spec::StudySpec;
 use crate::study::state::{StudyState, continues};
@@ -316,6 +318,14 @@ pub fn hold_tables(
     for key in told.keys().chain(stored.keys()).collect::<BTreeSet<_>>() {
         let facts = |side: &BTreeMap<_, _>| side.get(key).map_or_else(Facts::default, of_runner);
         comparison.hold(None, facts(&stored), facts(&told));
+    }
+    if comparison.first.is_none()
+        && let Some(fault) = reader.series_fault(study)?
+    {
+        let SeriesFault { trial, table, row, field, stored, now } = fault;
+        let (trial, table) = (Some(trial), Some(table));
+        comparison.first =
+            Some(Difference { seq, trial, what: "state", table, row, field, stored, now });
     }
     Ok(comparison.first)
 }

@@ -5,17 +5,21 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::engine::Input;
 use crate::runner::failure_cause::StderrTail;
 use crate::runner::metric_files::Found;
+use crate::runner::point_queue::PointQueue;
 use crate::runner::processes;
 use crate::runner::protocol::{Clock, PREFIX};
 use crate::storage::sqlite;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::Metrics;
 use crate::study::printed_metrics::{LineReports, PrintedMetrics};
-use crate::study::remark::{Remark, RemarkKind, Reports};
+use crate::study::remark::{Remark, RemarkKind, Reports, without_metric};
+use crate::study::series::SeriesClock;
+use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// A log grows to this size; what comes after is dropped, and said to be.
@@ -37,6 +41,7 @@ pub(super) struct Current {
     pub log: AttemptLog,
     pub stderr_tail: StderrTail,
     remarks: Remarks,
+    logged: Logged,
     pub end: Option<End>,
     /// Why there was nothing to start, where its command's place says so.
     pub not_started: Option<End>,
@@ -55,6 +60,10 @@ pub(in crate::runner) struct Expected {
     pub cwd: PathBuf,
     /// The study's clock, at the checkpoint that the attempt continues from.
     pub clock: Clock,
+    /// The study's metric.
+    pub metric: String,
+    /// The metrics whose lines are reports, the study's among them.
+    pub reported: Arc<[String]>,
     /// Reads the metrics in its log: on standard output, and on standard error. Each has steps of
     /// its own, since nobody knows which line of the two came first.
     pub printed: Option<[PrintedMetrics; 2]>,
@@ -68,6 +77,7 @@ impl Current {
             log: AttemptLog::open(log)?,
             stderr_tail: StderrTail::default(),
             remarks: Remarks::default(),
+            logged: Logged::default(),
             end: None,
             not_started: None,
             memory_kills: processes::memory_kills(),
@@ -119,11 +129,14 @@ impl Current {
 
     /// The reports that the patterns of the study find in a line of the log, and what they make of
     /// them.
-    pub fn print(&mut self, stream: Stream, line: &[u8]) -> Vec<Input> {
+    pub fn print(&mut self, stream: Stream, line: &[u8], points: &PointQueue) -> Vec<Input> {
         let Some(printed) = &mut self.expected.printed else { return Vec::new() };
-        let LineReports { reports, not_numbers } = printed[stream as usize].read(line);
-        let mut inputs: Vec<_> =
-            reports.into_iter().map(|(step, metrics)| self.report(step, metrics)).collect();
+        let LineReports { reports, points: other, not_numbers } =
+            printed[stream as usize].read(line);
+        let mut inputs = self.printed(reports, points);
+        for (clock, step, metrics) in other {
+            inputs.extend(self.log_points(clock, Some(step), metrics, points));
+        }
         if let Some((name, text)) = not_numbers.first() {
             let why = format!("a pattern finds `{text}` for `{name}`, which is not a number");
             inputs.extend(self.remark_once(Remark::new(RemarkKind::Pattern, why)));
@@ -132,15 +145,14 @@ impl Current {
     }
 
     /// The same at its end, and which patterns never found anything.
-    pub fn print_end(&mut self) -> Vec<Input> {
+    pub fn print_end(&mut self, points: &PointQueue) -> Vec<Input> {
         let Some(printed) = &mut self.expected.printed else { return Vec::new() };
         let ended_itself = matches!(self.end, Some((AttemptEnd::Completed, _)));
         let [output, errors] = printed;
         let unmatched = output.unmatched().find(|index| errors.unmatched().any(|of| of == *index));
         let unmatched = unmatched.filter(|_| ended_itself);
         let last: Vec<_> = [output.end(), errors.end()].into_iter().flatten().collect();
-        let mut inputs: Vec<_> =
-            last.into_iter().map(|(step, metrics)| self.report(step, metrics)).collect();
+        let mut inputs = self.printed(last, points);
         if let Some(index) = unmatched {
             let why = format!("pattern {} matches no line of this trial", index + 1);
             inputs.extend(self.remark_once(Remark::new(RemarkKind::Pattern, why)));
@@ -149,23 +161,73 @@ impl Current {
     }
 
     /// What was found in the files that the program writes.
-    pub fn take_found(&mut self, found: Found) -> Option<Input> {
+    pub fn take_found(&mut self, found: Found, points: &PointQueue) -> Vec<Input> {
         match found {
-            Found::Report { step, metrics } => Some(self.report(step, metrics)),
-            Found::Remark(why) => self.remark_once(Remark::new(RemarkKind::MetricFile, why)),
+            Found::Report { step, metrics } => self.printed(vec![(step, metrics)], points),
+            Found::Remark(why) => {
+                self.remark_once(Remark::new(RemarkKind::MetricFile, why)).into_iter().collect()
+            }
         }
     }
 
     /// In which of these files nothing was found, if the program ended by itself.
-    pub fn take_emptiness(&mut self, whys: Vec<String>) -> Vec<Input> {
+    pub fn take_emptiness(&mut self, whys: Vec<String>, points: &PointQueue) -> Vec<Input> {
         let ended_itself = matches!(self.end, Some((AttemptEnd::Completed, _)));
         let whys = whys.into_iter().filter(|_| ended_itself);
-        whys.filter_map(|why| self.take_found(Found::Remark(why))).collect()
+        whys.flat_map(|why| self.take_found(Found::Remark(why), points)).collect()
+    }
+
+    /// What was found at steps of the study's clock, by patterns or in files.
+    fn printed(&mut self, found: Vec<(u64, Metrics)>, points: &PointQueue) -> Vec<Input> {
+        let clock = SeriesClock::from(self.expected.clock.unit);
+        let mut inputs = Vec::new();
+        for (step, metrics) in found {
+            if self.is_report(&metrics) {
+                inputs.push(self.report(step, metrics));
+            } else {
+                #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+                let step = step as f64;
+                inputs.extend(self.log_points(clock, Some(step), metrics, points));
+            }
+        }
+        inputs
+    }
+
+    fn is_report(&self, metrics: &Metrics) -> bool {
+        self.expected.reported.iter().any(|name| metrics.get(name).is_some())
+    }
+
+    /// Puts points into the queue. At the step that was reported last they belong to the report,
+    /// and are written as that; those of a step that is reported later are told with it.
+    pub fn log_points(
+        &mut self,
+        clock: SeriesClock,
+        step: Option<f64>,
+        metrics: Metrics,
+        points: &PointQueue,
+    ) -> Option<Input> {
+        let Expected { trial, attempt, clock: own, .. } = self.expected;
+        self.logged.note(&metrics);
+        // `step` is the study's clock in reports.
+        let is_own = clock == SeriesClock::Step || clock == SeriesClock::from(own.unit);
+        let Some(step) = step.filter(|_| is_own) else {
+            points.log((trial, attempt), clock, step, metrics);
+            return None;
+        };
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+        if self.remarks.reports.last_step().is_some_and(|last| last as f64 == step) {
+            let last = self.remarks.reports.last_step()?;
+            return Some(self.report(last, metrics));
+        }
+        self.logged.hold(step, &metrics);
+        points.log((trial, attempt), clock, Some(step), metrics);
+        None
     }
 
     /// A report; what is odd about it stands in the log, and the engine makes the same remark.
     pub fn report(&mut self, step: u64, metrics: Metrics) -> Input {
         let Expected { trial, attempt, clock, .. } = self.expected;
+        let metrics = self.logged.told_with(step, metrics);
         if let (_, Some(remark)) = self.remarks.reports.take(clock.unit, step, metrics.clone()) {
             self.note_once(&remark);
         }
@@ -180,14 +242,76 @@ impl Current {
         Input::Remark { trial: self.expected.trial, attempt: self.expected.attempt, remark }
     }
 
-    /// What its end should say of lines that could not be understood.
-    pub fn misread_at_end(&self) -> Option<String> {
+    /// What its end should say if it has no value: lines that could not be understood, or other
+    /// metrics than the study's.
+    pub fn remark_at_end(&self) -> Option<String> {
+        self.misread_at_end().or_else(|| {
+            let Expected { metric, clock, .. } = &self.expected;
+            let is_reported = self.remarks.reports.last_step().is_some();
+            self.logged.without(metric, clock.unit).filter(|_| !is_reported)
+        })
+    }
+
+    fn misread_at_end(&self) -> Option<String> {
         let Remarks { misread, why, .. } = &self.remarks;
         let lines = if *misread == 1 { "a line".to_owned() } else { format!("{misread} lines") };
         let prefix = PREFIX.trim_end();
         (*misread > 0).then(|| {
             format!("{lines} after `{prefix}` could not be understood, the last because {why}")
         })
+    }
+}
+
+/// What an attempt logged without reporting it.
+#[derive(Default)]
+struct Logged {
+    /// The names of its first metrics.
+    names: BTreeSet<String>,
+    /// Metrics of a step that may still be reported.
+    held: Option<(f64, Metrics)>,
+}
+
+/// So many names of metrics are remembered for a message.
+const NAMES: usize = 8;
+
+impl Logged {
+    fn note(&mut self, metrics: &Metrics) {
+        if self.names.len() < NAMES {
+            let new = metrics.iter().map(|(name, _)| name);
+            self.names.extend(new.take(NAMES).map(str::to_owned));
+        }
+    }
+
+    fn hold(&mut self, step: f64, metrics: &Metrics) {
+        match &mut self.held {
+            Some((at, held)) if *at == step => {
+                held.0.extend(metrics.iter().map(|(name, value)| (name.to_owned(), value)))
+            }
+            held => *held = Some((step, metrics.clone())),
+        }
+    }
+
+    /// A report with what was logged at its step before it.
+    fn told_with(&mut self, step: u64, metrics: Metrics) -> Metrics {
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+        let held = self.held.take().filter(|(at, _)| *at == step as f64);
+        let Some((_, mut held)) = held else { return metrics };
+        held.0.extend(metrics.0);
+        held
+    }
+
+    /// One sentence about metrics that do not include the study's, or not by its clock.
+    fn without(&self, metric: &str, clock: StepUnit) -> Option<String> {
+        let others: Vec<&str> =
+            self.names.iter().map(String::as_str).filter(|name| *name != metric).collect();
+        if self.names.contains(metric) {
+            let clock = clock.as_str();
+            return Some(format!(
+                "it logged `{metric}` on another clock than the study's, which is `{clock}`: \
+                 print `{clock}` beside it, or set `step` in [study]"
+            ));
+        }
+        (!others.is_empty()).then(|| without_metric(&others, metric))
     }
 }
 

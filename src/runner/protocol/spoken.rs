@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::{MessageToRunner, WireError, quote_non_finite};
 use crate::study::metric::{Metrics, Number};
 use crate::study::remark::{Remark, RemarkKind};
+use crate::study::series::SeriesClock;
 use crate::study::step::StepUnit;
 use crate::study::trial::LARGEST_STEP;
 
@@ -36,7 +37,7 @@ pub enum Spoken {
 impl Spoken {
     /// Reads a line that is whole, with or without its end. A report without a step is
     /// counted: it is one after the last.
-    pub fn read(line: &[u8], clock: &mut Clock) -> Spoken {
+    pub fn read(line: &[u8], clock: &mut Clock, reported: Reported<'_>) -> Spoken {
         let Some(at) = find(line, TAG) else { return Spoken::Log };
         let text = String::from_utf8_lossy(&line[at + TAG.len()..]);
         let (begins, text) = (text.starts_with([' ', '\t', '{']), text.trim());
@@ -74,7 +75,7 @@ impl Spoken {
             };
         }
         let mut remarks = Vec::new();
-        let taken = take(object, clock, &mut remarks);
+        let taken = take(object, clock, reported, &mut remarks);
         Spoken::Message(taken, remarks)
     }
 
@@ -91,7 +92,7 @@ impl Spoken {
 
     /// What a line says on standard error, where nothing is taken.
     pub fn on_standard_error(line: &[u8], clock: Clock) -> Option<Remark> {
-        match Spoken::read(line, &mut clock.clone()) {
+        match Spoken::read(line, &mut clock.clone(), Reported::All) {
             Spoken::Message(taken, _) if !taken.is_empty() => Some(Remark::new(
                 RemarkKind::StandardError,
                 "a line after `@hpsearch` came on standard error, where it is not looked for",
@@ -101,22 +102,88 @@ impl Spoken {
     }
 }
 
-/// Reports and checkpoints of an object, a report before the checkpoint of the same line: nobody
-/// continues from a step that was not reported.
+/// Which lines are reports.
+#[derive(Clone, Copy, Debug)]
+pub enum Reported<'a> {
+    /// Those that hold one of these metrics, at a step of the study's clock.
+    With(&'a [String]),
+    /// All of them.
+    All,
+}
+
+impl Reported<'_> {
+    fn holds(self, object: &Map<String, Value>) -> bool {
+        match self {
+            Reported::With(names) => names.iter().any(|name| object.contains_key(name)),
+            Reported::All => true,
+        }
+    }
+}
+
+/// The key of a line that says its step, and what that counts.
+#[derive(Clone, Copy, Debug)]
+struct StepKey {
+    name: &'static str,
+    clock: SeriesClock,
+    /// Whether it is the study's clock, in this line.
+    is_study: bool,
+}
+
+impl StepKey {
+    /// The key of an object. `step` is the study's clock in a report, whatever that counts, and by
+    /// itself otherwise; beside it a key with the name of a clock is a metric.
+    fn of(object: &Map<String, Value>, unit: StepUnit, is_report: bool) -> Option<StepKey> {
+        let own = SeriesClock::from(unit);
+        let given = |clock: SeriesClock| object.get(clock.as_str()).is_some_and(|v| !v.is_null());
+        // After `step`, a report looks for the study's clock first.
+        let preferred = [SeriesClock::Step, own, SeriesClock::Epoch, SeriesClock::Samples];
+        let clock = preferred.into_iter().find(|clock| given(*clock))?;
+        let is_study = clock == own || (is_report && clock == SeriesClock::Step);
+        Some(StepKey { name: clock.as_str(), clock, is_study })
+    }
+}
+
+/// Reports, points and checkpoints of an object, a report before the checkpoint of the same line:
+/// nobody continues from a step that was not reported.
 fn take(
     mut object: Map<String, Value>,
     clock: &mut Clock,
+    reported: Reported<'_>,
     remarks: &mut Vec<Remark>,
 ) -> Vec<MessageToRunner> {
-    let name = step_name(&object, clock.unit);
-    let said = match step_of(&mut object, clock.unit) {
-        Ok(said) => said,
-        Err(remark) => {
-            remarks.push(remark);
-            return Vec::new();
+    let is_report = reported.holds(&object);
+    let key = match reported {
+        Reported::All => {
+            let names = [SeriesClock::Step, SeriesClock::from(clock.unit)];
+            let given = |name: &SeriesClock| {
+                object.get(name.as_str()).is_some_and(|value| !value.is_null())
+            };
+            let clock = names.into_iter().find(given);
+            clock.map(|clock| StepKey { name: clock.as_str(), clock, is_study: true })
         }
+        Reported::With(_) => StepKey::of(&object, clock.unit, is_report),
     };
     let mut remark = |kind, why: String| remarks.push(Remark::new(kind, why));
+    let value = key.and_then(|key| object.remove(key.name));
+    let (whole, any) = (value.as_ref().and_then(whole), value.as_ref().and_then(any));
+    // Only epochs have fractions, where nothing is decided by them.
+    let takes_fractions =
+        key.is_some_and(|key| key.clock == SeriesClock::Epoch && !(key.is_study && is_report));
+    if let (Some(value), Some(key)) = (&value, key)
+        && (if takes_fractions { any.is_none() } else { whole.is_none() })
+    {
+        let is_large = value.as_f64().is_some_and(|float| float > 9e15);
+        let what = if takes_fractions { "a number" } else { "an integer" };
+        let range =
+            if is_large { format!("from 0 to {LARGEST_STEP}") } else { "of at least 0".to_owned() };
+        let (name, value) = (key.name, cut(&value.to_string()));
+        remark(RemarkKind::Step, format!("`{name}` must be {what} {range}, not `{value}`"));
+        return Vec::new();
+    }
+    let clocks = [SeriesClock::Step, SeriesClock::Epoch, SeriesClock::Samples];
+    object.retain(|name, value| {
+        !(value.is_null() && clocks.iter().any(|clock| clock.as_str() == name))
+    });
     let checkpoint = object.remove("checkpoint");
     let (mut metrics, mut is_odd) = (Metrics::default(), false);
     for (name, value) in object {
@@ -129,15 +196,33 @@ fn take(
         is_odd = true;
     }
     let mut taken = Vec::new();
-    if !metrics.0.is_empty() {
-        let step = said.unwrap_or(clock.last.saturating_add(1)).min(LARGEST_STEP);
+    // A value that is not a number is no report of its metric.
+    let is_report = is_report
+        && key.is_none_or(|key| key.is_study)
+        && match reported {
+            Reported::With(names) => names.iter().any(|name| metrics.get(name).is_some()),
+            Reported::All => true,
+        };
+    if metrics.0.is_empty() {
+        if checkpoint.is_none() && !is_odd {
+            let name = key.map_or("step", |key| key.name);
+            remark(
+                RemarkKind::Empty,
+                format!("a report needs at least one metric beside `{name}`"),
+            );
+        }
+    } else if is_report {
+        let step = whole.unwrap_or(clock.last.saturating_add(1)).min(LARGEST_STEP);
         clock.last = step;
         taken.push(MessageToRunner::Report { step, metrics });
-    } else if checkpoint.is_none() && !is_odd {
-        let name = name.unwrap_or("step");
-        remark(RemarkKind::Empty, format!("a report needs at least one metric beside `{name}`"));
+    } else {
+        let clock = key.map_or(SeriesClock::Step, |key| key.clock);
+        taken.push(MessageToRunner::Points { clock, step: any, metrics });
     }
-    match (checkpoint, said) {
+    // `step` is the study's clock for a checkpoint.
+    let own = SeriesClock::from(clock.unit);
+    let is_own = key.is_some_and(|key| key.clock == own || key.clock == SeriesClock::Step);
+    match (checkpoint, whole.filter(|_| is_own)) {
         (None, _) => {}
         (Some(Value::String(path)), Some(step)) => {
             taken.push(MessageToRunner::Checkpoint { path: PathBuf::from(path), step })
@@ -193,7 +278,8 @@ fn step_name(object: &Map<String, Value>, unit: StepUnit) -> Option<&'static str
 /// The one message of a worker's line; nothing of it may be left over.
 pub(super) fn only(object: Map<String, Value>) -> Result<MessageToRunner, WireError> {
     let mut remarks = Vec::new();
-    let taken = take(object, &mut Clock { unit: StepUnit::Step, last: 0 }, &mut remarks);
+    let mut clock = Clock { unit: StepUnit::Step, last: 0 };
+    let taken = take(object, &mut clock, Reported::All, &mut remarks);
     match (remarks.into_iter().next(), taken.into_iter().next()) {
         (None, Some(up)) => Ok(up),
         (remark, _) => Err(WireError::Shape {
@@ -221,6 +307,16 @@ fn whole(step: &Value) -> Option<u64> {
     .filter(|step| *step <= LARGEST_STEP)
 }
 
+/// A step of any size that is not negative: a number, or that as a string.
+fn any(step: &Value) -> Option<f64> {
+    match step {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+    .filter(|step| step.is_finite() && *step >= 0.0)
+}
+
 /// What a remark quotes at most.
 fn cut(text: &str) -> String {
     const MOST: usize = 60;
@@ -239,7 +335,9 @@ mod tests {
     use super::*;
 
     fn read(line: &str, unit: StepUnit, last: u64) -> (Vec<(u64, String)>, Vec<String>) {
-        let said = Spoken::read(line.as_bytes(), &mut Clock { unit, last });
+        let reported = ["loss".to_owned()];
+        let said =
+            Spoken::read(line.as_bytes(), &mut Clock { unit, last }, Reported::With(&reported));
         let (taken, remarks) = match said {
             Spoken::Log => return (Vec::new(), vec!["log".to_owned()]),
             Spoken::Missed(remark) => (Vec::new(), vec![remark]),
@@ -251,6 +349,11 @@ mod tests {
                 (step, metrics.collect::<Vec<_>>().join(" "))
             }
             MessageToRunner::Checkpoint { path, step } => (step, path.display().to_string()),
+            MessageToRunner::Points { clock, step, metrics } => {
+                let step = step.map_or_else(|| "counted".to_owned(), |step| step.to_string());
+                let metrics = metrics.iter().map(|(name, value)| format!(" {name}={value}"));
+                (0, format!("{clock} {step}{}", metrics.collect::<String>()))
+            }
             other => (0, format!("{other:?}")),
         };
         let remarks = remarks.into_iter().map(|remark| remark.why).collect();
@@ -266,7 +369,6 @@ mod tests {
             (r#"{"samples":512,"loss":0.5}"#, Samples, 512, "loss=0.5"),
             (r#"{"epoch":1.5,"step":30,"loss":0.5}"#, Step, 30, "epoch=1.5 loss=0.5"),
             (r#"{"epoch":1.5,"step":30,"loss":0.5}"#, Epoch, 30, "epoch=1.5 loss=0.5"),
-            (r#"{"epoch":2,"loss":0.5}"#, Step, 7, "epoch=2 loss=0.5"),
             (r#"{"loss":0.5}"#, Epoch, 7, "loss=0.5"),
             (r#"{"step":null,"loss":NaN}"#, Epoch, 7, "loss=NaN"),
             (r#"{"step":2.0,"loss":1}"#, Step, 2, "loss=1"),
@@ -278,14 +380,43 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_report_is_a_point_on_the_clock_that_it_names() {
+        use StepUnit::{Epoch, Samples, Step};
+        for (line, unit, point) in [
+            (r#"{"step":120,"train/loss":0.3}"#, Epoch, "step 120 train/loss=0.3"),
+            (r#"{"step":120,"train/loss":0.3}"#, Step, "step 120 train/loss=0.3"),
+            (r#"{"epoch":1.5,"a":1,"b":NaN}"#, Epoch, "epoch 1.5 a=1 b=NaN"),
+            (r#"{"epoch":1.5,"step":30,"a":1}"#, Epoch, "step 30 a=1 epoch=1.5"),
+            (r#"{"samples":"512","a":1}"#, Step, "samples 512 a=1"),
+            (r#"{"a":1}"#, Samples, "step counted a=1"),
+            (r#"{"step":null,"epoch":null,"a":1}"#, Samples, "step counted a=1"),
+            // The study's metric on another clock than the study's.
+            (r#"{"epoch":2,"loss":0.5}"#, Step, "epoch 2 loss=0.5"),
+            (r#"{"samples":64,"loss":0.5}"#, Epoch, "samples 64 loss=0.5"),
+            // Its value is not a number: the others are kept.
+            (r#"{"step":2,"loss":"low","a":1}"#, Step, "step 2 a=1"),
+        ] {
+            let (taken, _) = read(&format!("@hpsearch {line}"), unit, 6);
+            assert_eq!(taken, [(0, point.to_owned())], "{line} in {unit:?}");
+        }
+        let (_, remarks) = read(r#"@hpsearch {"epoch":"two","a":1}"#, Step, 0);
+        assert_eq!(remarks, [r#"`epoch` must be a number of at least 0, not `"two"`"#]);
+        let (taken, _) = read(r#"@hpsearch {"step":3,"a":2,"checkpoint":"c"}"#, Epoch, 0);
+        assert_eq!(taken, [(0, "step 3 a=2".to_owned()), (3, "c".to_owned())]);
+    }
+
+    #[test]
     fn what_is_counted_goes_on_from_the_last_clock_value() {
         let mut clock = Clock { unit: StepUnit::Step, last: 4 };
-        let mut step = |line: &str| match Spoken::read(line.as_bytes(), &mut clock) {
-            Spoken::Message(taken, _) => taken.first().and_then(|up| {
-                if let MessageToRunner::Report { step, .. } = up { Some(*step) } else { None }
-            }),
-            other => panic!("{other:?}"),
-        };
+        let reported = ["a".to_owned()];
+        let mut step =
+            |line: &str| match Spoken::read(line.as_bytes(), &mut clock, Reported::With(&reported))
+            {
+                Spoken::Message(taken, _) => taken.first().and_then(|up| {
+                    if let MessageToRunner::Report { step, .. } = up { Some(*step) } else { None }
+                }),
+                other => panic!("{other:?}"),
+            };
         let lines = [
             "{\"a\":1}",
             "{\"a\":2}",

@@ -1,5 +1,6 @@
 //! The storage traits for whatever reads or writes as a store in SQLite does.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use super::column::value;
@@ -7,16 +8,18 @@ use super::fault::Fault;
 use super::place::lock_file;
 use super::wal::Rescue;
 use super::{
-    SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, trials, used, write,
+    SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, series_read, trials, used,
+    write,
 };
 use crate::storage::{
-    Attempt, Curve, Holder, Lease, OutcomeCursor, Remarked, Storage, StorageError, StorageReader,
-    StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary, Takeover,
+    Attempt, Curve, Holder, Lease, OutcomeCursor, Remarked, SeriesFault, Storage, StorageError,
+    StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary, Takeover,
 };
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Answer, Event, Request, Seq};
 use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, TrialQuery};
+use crate::study::series::{LoggedSeries, Pixel, Point, SeriesClock, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -188,6 +191,53 @@ impl<T: Reads> StorageReader for T {
         })
     }
 
+    fn series(
+        &self,
+        study: StudyId,
+        trials: &[TrialNumber],
+    ) -> Result<Vec<SeriesSummary>, StorageError> {
+        self.reader().read_of(study, "listing series", |connection, study| {
+            series_read::list(connection, study, trials)
+        })
+    }
+
+    fn series_points(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+        metric: &str,
+        clock: SeriesClock,
+        range: RangeInclusive<f64>,
+    ) -> Result<Vec<Point>, StorageError> {
+        self.reader().read_of(study, "reading a series", |connection, study| {
+            series_read::points(connection, study, trial, metric, clock, range)
+        })
+    }
+
+    fn series_pixels(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+        metric: &str,
+        clock: SeriesClock,
+        range: RangeInclusive<f64>,
+        columns: usize,
+    ) -> Result<Vec<Pixel>, StorageError> {
+        self.reader().read_of(study, "reading a series", |connection, study| {
+            series_read::pixels(connection, study, trial, metric, clock, range, columns)
+        })
+    }
+
+    fn began(&self, study: StudyId, trial: TrialNumber) -> Result<Option<Timestamp>, StorageError> {
+        self.reader().read_of(study, "reading attempts", |connection, study| {
+            series_read::began(connection, study, trial)
+        })
+    }
+
+    fn series_fault(&self, study: StudyId) -> Result<Option<SeriesFault>, StorageError> {
+        self.reader().read_of(study, "reading series", series_read::check)
+    }
+
     fn events_after(
         &self,
         study: StudyId,
@@ -324,15 +374,23 @@ impl<T: Writes> Storage for T {
             .write("giving a study back", |transaction, _| write::release(transaction, lease))
     }
 
-    fn append(
+    fn append_logged(
         &mut self,
         lease: &Lease,
         now: Timestamp,
         events: &[Event],
+        logged: &[LoggedSeries],
     ) -> Result<Seq, StorageError> {
         let store = self.reader().path.clone();
         self.store().write("writing events", |transaction, cache| {
-            write::append(transaction, cache, &store, lease, now, events)
+            write::append(transaction, cache, &store, lease, now, events, logged)
+        })
+    }
+
+    fn log(&mut self, study: StudyId, logged: &[LoggedSeries]) -> Result<(), StorageError> {
+        let store = self.reader().path.clone();
+        self.store().write("writing points", |transaction, cache| {
+            write::log(transaction, cache, &store, study, logged)
         })
     }
 

@@ -11,6 +11,7 @@ use super::column::{number_of, rows, to_integer, to_real, trial_id, value, value
 use super::fault::Fault;
 use super::located::{Roots, has_path};
 use super::read::{race, study_row};
+use super::series::{self, SeriesKey};
 use crate::storage::StudyId;
 use crate::study::decision::Decision;
 use crate::study::device::Slot;
@@ -20,6 +21,7 @@ use crate::study::event::{
 use crate::study::finalists::Race;
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use crate::study::space::Distribution;
 use crate::study::spec::{Extension, LARGEST_WHOLE};
 use crate::study::state::continues;
@@ -520,6 +522,13 @@ impl<'a> Append<'a> {
                  = excluded.at",
                 params![id, metric, step, to_real(value), attempt.0, self.now.0],
             )?;
+            // Where there is a series on the study's clock, it holds the reports as well.
+            let key = SeriesKey { trial: id, metric, clock: SeriesClock::from(self.cache.clock) };
+            if series::find(self.connection, key)?.is_some() {
+                #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+                let point = LoggedPoint { step: Some(step as f64), value, at: self.now };
+                series::write(self.connection, key, attempt, &[point], || Ok(Vec::new()))?;
+            }
         }
         let all = to_json(metrics)?;
         match metrics.get(&self.cache.objective) {
@@ -533,6 +542,27 @@ impl<'a> Append<'a> {
                 params![id, all, step, to_real(value)],
             ),
         }
+    }
+
+    /// Writes what trials logged. It needs no lease: who writes is told apart by the number of the
+    /// attempt.
+    pub(super) fn log(&mut self, logged: &[LoggedSeries]) -> Result<(), Fault> {
+        for LoggedSeries { trial, attempt, metric, clock, points } in logged {
+            if trial.0 >= self.trials {
+                continue;
+            }
+            let trial = trial_id(self.study, *trial)?;
+            if !is_latest(self.connection, trial, *attempt)? {
+                continue;
+            }
+            let key = SeriesKey { trial, metric: self.metric(metric)?, clock: *clock };
+            let is_reported = SeriesClock::from(self.cache.clock) == *clock;
+            series::write(self.connection, key, *attempt, points, || {
+                let reports = || series::reported(self.connection, key.trial, key.metric);
+                if is_reported { reports() } else { Ok(Vec::new()) }
+            })?;
+        }
+        Ok(())
     }
 
     fn metric(&mut self, name: &str) -> Result<i64, Fault> {
@@ -630,6 +660,12 @@ impl<'a> Append<'a> {
             }
         }
     }
+}
+
+/// Whether no attempt of a trial has followed this one.
+fn is_latest(connection: &Connection, trial: i64, attempt: AttemptNumber) -> Result<bool, Fault> {
+    let sql = "SELECT 1 FROM trial WHERE id = ?1 AND attempts <= ?2";
+    Ok(connection.prepare_cached(sql)?.exists([trial, i64::from(attempt.0) + 1])?)
 }
 
 impl StudyCache {

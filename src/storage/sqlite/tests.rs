@@ -180,7 +180,7 @@ fn a_store_of_a_newer_version_is_refused() {
     drop(store);
     assert!(matches!(
         SqliteStore::open(&path),
-        Err(StorageError::Newer { found: 99, known: 5, .. })
+        Err(StorageError::Newer { found: 99, known: 6, .. })
     ));
     assert!(matches!(SqliteReader::open(&path), Err(StorageError::Newer { .. })));
 }
@@ -480,11 +480,12 @@ fn optunas_views_show_the_study() {
 }
 
 /// Stores as earlier versions left them.
-const OLD: [(i64, &str); 4] = [
+const OLD: [(i64, &str); 5] = [
     (1, include_str!("../../../tests/it/stores/v1.sql")),
     (2, include_str!("../../../tests/it/stores/v2.sql")),
     (3, include_str!("../../../tests/it/stores/v3.sql")),
     (4, include_str!("../../../tests/it/stores/v4.sql")),
+    (5, include_str!("../../../tests/it/stores/v5.sql")),
 ];
 
 fn old_store(directory: &tempfile::TempDir, dump: &str) -> PathBuf {
@@ -518,7 +519,8 @@ fn an_older_store_is_brought_up_to_date_and_kept_as_it_was() {
             1 => (3, 3, 1),
             2 => (4, 1, 1),
             3 => (6, 0, 1),
-            _ => (1, 8, 0),
+            4 => (1, 8, 0),
+            _ => (2, 4, 0),
         };
         assert_eq!((view.counts.complete, view.counts.pruned, view.counts.failed), expected);
         let store = SqliteStore::open(&path).unwrap();

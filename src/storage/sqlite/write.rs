@@ -11,6 +11,7 @@ use super::optuna::distribution_json;
 use super::read::{directories, held, last_event, require, study_row};
 use crate::storage::{HeldLease, Holder, Lease, StorageError, StudyId, Takeover, check_creations};
 use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::series::LoggedSeries;
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 
@@ -189,6 +190,7 @@ pub(super) fn append(
     lease: &Lease,
     now: Timestamp,
     events: &[Event],
+    logged: &[LoggedSeries],
 ) -> Result<Seq, Fault> {
     let revision = check_fence(connection, lease)?;
     let trials = trials_of(connection, lease.study)?;
@@ -198,10 +200,27 @@ pub(super) fn append(
     for event in events {
         seq = Some(append.write(event)?);
     }
+    append.log(logged)?;
     match seq {
         Some(seq) => Ok(Seq(seq)),
         None => last_event(connection, lease.study),
     }
+}
+
+/// Writes what attempts logged, by whoever carries them out.
+pub(super) fn log(
+    connection: &Connection,
+    cache: &mut Cache,
+    store: &Path,
+    study: StudyId,
+    logged: &[LoggedSeries],
+) -> Result<(), Fault> {
+    require(connection, study)?;
+    let trials = trials_of(connection, study)?;
+    let revision = value(connection, "SELECT revision FROM study WHERE id = ?1", [study.0])?;
+    // The moments are those of the points.
+    let now = Timestamp::default();
+    Append::new(connection, cache, store, study, revision, now, trials)?.log(logged)
 }
 
 /// How many trials there are.

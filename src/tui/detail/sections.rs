@@ -6,14 +6,14 @@ use crate::engine::batch_halving::BatchHalving;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
-    attempt_end, duration, number, one_line, param, remarked, rough_duration,
+    attempt_end, count, duration, number, one_line, param, remarked, rough_duration,
 };
 use crate::storage::{Attempt, Remarked};
 use crate::study::metric::Score;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
-use crate::tui::snapshot::{Curve, Detail};
+use crate::tui::snapshot::{Curve, Detail, LoggedCurve};
 use crate::tui::state::State;
 use crate::tui::theme::Theme;
 
@@ -29,6 +29,9 @@ pub(super) fn sections(
     let mut lines = Vec::new();
     section(&mut lines, "parameters", parameters(trial), theme);
     section(&mut lines, "metrics", metrics(state, detail, room, theme), theme);
+    if !detail.logged.is_empty() {
+        section(&mut lines, "series", logged(detail, room, theme), theme);
+    }
     if !detail.remarks.is_empty() {
         let remark = |remark: &Remarked| {
             let text = remarked(&remark.text, remark.count);
@@ -109,6 +112,25 @@ fn metrics(state: &State, detail: &Detail, room: usize, theme: Theme) -> Vec<Str
         Columns::of(&detail.metrics).left("", |(_, curve)| sparkline(curve, room, theme.charset));
     columns.extend(curves.end());
     rows(columns, detail.metrics.len())
+}
+
+/// What was logged besides reports.
+fn logged(detail: &Detail, room: usize, theme: Theme) -> Vec<String> {
+    let table = Columns::of(&detail.logged)
+        .left("", |curve| one_line(&curve.name))
+        .point("", |curve| number(curve.last.1))
+        .left("", |curve| format!("at {}", curve.clock.words(curve.last.0)))
+        .right("", |curve| count(curve.count, "point"));
+    let mut columns = table.end();
+    let taken: usize = columns.iter().map(|column| column.cells_width() + 2).sum();
+    let room = room.saturating_sub(taken + 4).min(40);
+    let steps = |curve: &LoggedCurve| -> Curve {
+        (0..).zip(&curve.points).map(|(step, (_, value))| (step, *value)).collect()
+    };
+    let curves =
+        Columns::of(&detail.logged).left("", |curve| sparkline(&steps(curve), room, theme.charset));
+    columns.extend(curves.end());
+    rows(columns, detail.logged.len())
 }
 
 fn decisions(trial: &Trial, clock: StepUnit) -> Vec<String> {

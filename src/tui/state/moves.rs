@@ -57,7 +57,12 @@ impl State {
             Action::Metric => {
                 if let Some(detail) = self.seen.detail.clone() {
                     self.next_metric(
-                        &detail.metrics.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+                        &detail
+                            .metrics
+                            .iter()
+                            .map(|(name, _)| name)
+                            .chain(detail.logged.iter().map(|curve| &curve.name))
+                            .collect::<Vec<_>>(),
                     );
                 }
             }

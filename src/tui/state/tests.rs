@@ -6,8 +6,10 @@ use super::*;
 use crate::storage::Storage as _;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Answer, AttemptEnd, DeviceEvent, Event, Retried, StudyEvent};
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use crate::study::spec::Extension;
 use crate::study::time::Timestamp;
+use crate::study::trial::AttemptNumber;
 use crate::tui::columns::ColumnKey;
 use crate::tui::tests::{Script, Shown, attempt_started, key_of, mixed};
 
@@ -250,6 +252,32 @@ fn enter_opens_the_selected_trial_and_arrows_go_to_its_neighbours() {
     press(&mut shown, "\u{1b}");
     assert_eq!(shown.state.screen, Screen::Trials);
     assert_eq!(shown.state.list.trial(), Some(TrialNumber(4)));
+}
+
+#[test]
+fn what_a_trial_logged_is_listed_and_drawn_after_what_it_reported() {
+    let mut shown = shown();
+    let point = |step: i32| LoggedPoint {
+        step: Some(f64::from(step)),
+        value: 1.0 / f64::from(step),
+        at: Timestamp(5),
+    };
+    let trial = shown.state.list.trial().unwrap();
+    let logged = LoggedSeries {
+        trial,
+        attempt: AttemptNumber(9),
+        metric: "train/loss".into(),
+        clock: SeriesClock::Step,
+        points: (1..=3_000).map(point).collect(),
+    };
+    shown.script.store.log(shown.script.study, &[logged]).unwrap();
+    press(&mut shown, "\n");
+    let frame = shown.frame();
+    assert!(frame.contains("train/loss by step"), "{frame}");
+    assert!(frame.contains("3000 points") || frame.contains("3,000 points"), "{frame}");
+    press(&mut shown, "mm");
+    let frame = shown.frame();
+    assert!(frame.contains(&format!("train/loss by step of trial {trial}")), "{frame}");
 }
 
 #[test]

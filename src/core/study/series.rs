@@ -1,0 +1,322 @@
+//! Series: the points of a metric on a clock, as they are logged, stored and thinned for a screen.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::metric::Number;
+use super::step::StepUnit;
+use super::time::Timestamp;
+use super::trial::{AttemptNumber, TrialNumber};
+
+/// What the steps of a series count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SeriesClock {
+    /// Optimiser steps, or whatever a program calls a step.
+    Step,
+    /// Passes over the training data.
+    Epoch,
+    /// Training rows seen.
+    Samples,
+    /// Seconds since the trial's first attempt started.
+    Seconds,
+}
+
+impl SeriesClock {
+    /// All of them, in the order in which they are offered.
+    pub const ALL: [SeriesClock; 4] =
+        [SeriesClock::Step, SeriesClock::Epoch, SeriesClock::Samples, SeriesClock::Seconds];
+
+    /// Its name in lines, in the store and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SeriesClock::Step => "step",
+            SeriesClock::Epoch => "epoch",
+            SeriesClock::Samples => "samples",
+            SeriesClock::Seconds => "seconds",
+        }
+    }
+
+    /// A step for people: seconds with one decimal, others as they are.
+    pub fn words(self, step: f64) -> String {
+        match self {
+            SeriesClock::Seconds => format!("{step:.1}"),
+            _ => step.to_string(),
+        }
+    }
+
+    /// The clock of this name.
+    pub fn from_word(word: &str) -> Option<Self> {
+        SeriesClock::ALL.into_iter().find(|clock| clock.as_str() == word)
+    }
+}
+
+impl From<StepUnit> for SeriesClock {
+    fn from(unit: StepUnit) -> Self {
+        match unit {
+            StepUnit::Epoch => SeriesClock::Epoch,
+            StepUnit::Step => SeriesClock::Step,
+            StepUnit::Samples => SeriesClock::Samples,
+        }
+    }
+}
+
+impl fmt::Display for SeriesClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A stored point. Steps are exact up to 2^53.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// Where it is on its clock; finite.
+    pub step: f64,
+    /// What was measured; NaN and infinities are values.
+    pub value: f64,
+    /// When it was logged.
+    pub at: Timestamp,
+}
+
+impl PartialEq for Point {
+    /// Bit by bit: NaN equals itself, and 0 is not -0.
+    fn eq(&self, other: &Self) -> bool {
+        let bits = |point: &Point| (point.step.to_bits(), point.value.to_bits(), point.at);
+        bits(self) == bits(other)
+    }
+}
+
+/// A point that a trial logs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoggedPoint {
+    /// Where it is on its clock; `None`: counted, one after the last of its series. A step that is
+    /// not finite is not kept.
+    pub step: Option<f64>,
+    /// What was measured.
+    pub value: f64,
+    /// When it was logged.
+    pub at: Timestamp,
+}
+
+/// A step as JSON: an integer where it is one.
+pub fn step_json(step: f64) -> serde_json::Value {
+    #[expect(clippy::cast_possible_truncation, reason = "an integer below 2^53")]
+    if step.fract() == 0.0 && step.abs() <= 9_007_199_254_740_992.0 {
+        return (step as i64).into();
+    }
+    Number(step).to_json()
+}
+
+/// Points that an attempt logged of one metric, in the order in which it did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoggedSeries {
+    /// Number of the trial.
+    pub trial: TrialNumber,
+    /// Number of the trial's attempt, from 0.
+    pub attempt: AttemptNumber,
+    /// Name of the metric.
+    pub metric: String,
+    /// What its steps count.
+    pub clock: SeriesClock,
+    /// The points.
+    pub points: Vec<LoggedPoint>,
+}
+
+/// A series without its points.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesSummary {
+    /// Number of the trial.
+    pub trial: TrialNumber,
+    /// Name of the metric.
+    pub metric: String,
+    /// What its steps count.
+    pub clock: SeriesClock,
+    /// Number of points; at least one.
+    pub count: u64,
+    /// The first step.
+    pub first: f64,
+    /// The last step.
+    pub last: f64,
+    /// The value there.
+    pub last_value: f64,
+}
+
+/// What the points of one pixel of a chart come to, or those of one chunk of a store.
+#[derive(Clone, Copy, Debug)]
+pub struct Pixel {
+    /// Number of points; at least one.
+    pub count: u64,
+    /// The first step.
+    pub first: f64,
+    /// The last step.
+    pub last: f64,
+    /// The smallest value; NaN where every value is.
+    pub min: f64,
+    /// The largest value; NaN where every value is.
+    pub max: f64,
+    /// The value at the last step.
+    pub value: f64,
+    /// When the last point was logged.
+    pub at: Timestamp,
+}
+
+impl PartialEq for Pixel {
+    /// NaN equals NaN.
+    fn eq(&self, other: &Self) -> bool {
+        let same = |one: f64, other: f64| one == other || (one.is_nan() && other.is_nan());
+        self.count == other.count
+            && self.at == other.at
+            && same(self.first, other.first)
+            && same(self.last, other.last)
+            && same(self.min, other.min)
+            && same(self.max, other.max)
+            && same(self.value, other.value)
+    }
+}
+
+impl From<&Point> for Pixel {
+    fn from(point: &Point) -> Self {
+        Pixel {
+            count: 1,
+            first: point.step,
+            last: point.step,
+            min: point.value,
+            max: point.value,
+            value: point.value,
+            at: point.at,
+        }
+    }
+}
+
+impl Pixel {
+    /// Of points in the order of their steps; `None` without any.
+    pub fn of(points: &[Point]) -> Option<Pixel> {
+        points.iter().map(Pixel::from).reduce(|mut all, next| {
+            all.append(&next);
+            all
+        })
+    }
+
+    /// Takes in what follows.
+    fn append(&mut self, next: &Pixel) {
+        self.count += next.count;
+        self.last = next.last;
+        // The other one where one is NaN.
+        self.min = self.min.min(next.min);
+        self.max = self.max.max(next.max);
+        self.value = next.value;
+        self.at = next.at;
+    }
+
+    /// Steps and values that draw it: smallest, largest, last.
+    pub fn drawn(self) -> impl Iterator<Item = (f64, f64)> {
+        let ends = [(self.first, self.min), (self.last, self.max)];
+        let ends = ends.into_iter().filter(move |_| self.min < self.max);
+        ends.chain([(self.last, self.value)])
+    }
+}
+
+/// A range of steps as columns of pixels, filled from its left to its right.
+#[derive(Clone, Debug)]
+pub struct Pixels {
+    first: f64,
+    width: f64,
+    last_index: usize,
+    filled: Vec<(usize, Pixel)>,
+}
+
+impl Pixels {
+    /// `count` pixels, at least one, for the steps from `first` to `last`.
+    pub fn new(first: f64, last: f64, count: usize) -> Self {
+        let count = count.max(1);
+        #[expect(clippy::cast_precision_loss, reason = "columns of a screen")]
+        let width = (last - first) / count as f64;
+        Pixels { first, width, last_index: count - 1, filled: Vec::new() }
+    }
+
+    /// The pixel that a step is in.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "casts to integers saturate, and NaN is 0: both are right here"
+    )]
+    pub fn index(&self, step: f64) -> usize {
+        (((step - self.first) / self.width) as usize).min(self.last_index)
+    }
+
+    /// Takes in what follows everything so far, and lies in one pixel.
+    pub fn add(&mut self, part: &Pixel) {
+        let index = self.index(part.first);
+        match self.filled.last_mut() {
+            Some((last, pixel)) if *last == index => pixel.append(part),
+            _ => self.filled.push((index, *part)),
+        }
+    }
+
+    /// Those with points, from left to right.
+    pub fn filled(self) -> Vec<Pixel> {
+        self.filled.into_iter().map(|(_, pixel)| pixel).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(values: &[(f64, f64)]) -> Vec<Point> {
+        values
+            .iter()
+            .map(|(step, value)| Point { step: *step, value: *value, at: Timestamp(7) })
+            .collect()
+    }
+
+    fn thinned(values: &[(f64, f64)], count: usize) -> Vec<Pixel> {
+        let points = points(values);
+        let (first, last) = (values[0].0, values[values.len() - 1].0);
+        let mut pixels = Pixels::new(first, last, count);
+        points.iter().for_each(|point| pixels.add(&Pixel::from(point)));
+        pixels.filled()
+    }
+
+    #[test]
+    fn each_pixel_has_the_smallest_largest_and_last_value_of_its_points() {
+        let values =
+            [(0.0, 3.0), (1.0, -1.0), (2.0, f64::NAN), (6.0, 5.0), (9.0, 2.0), (10.0, 4.0)];
+        let pixels = thinned(&values, 2);
+        let seen: Vec<_> = pixels
+            .iter()
+            .map(|pixel| (pixel.count, pixel.first, pixel.last, pixel.min, pixel.max))
+            .collect();
+        assert_eq!(seen, [(3, 0.0, 2.0, -1.0, 3.0), (3, 6.0, 10.0, 2.0, 5.0)]);
+        assert!(pixels[0].value.is_nan(), "the last value stands, a number or not");
+        assert_eq!(pixels[1].value, 4.0);
+        assert_eq!(pixels[1].drawn().collect::<Vec<_>>(), [(6.0, 2.0), (10.0, 5.0), (10.0, 4.0)]);
+    }
+
+    #[test]
+    fn one_point_infinities_and_nothing_but_nan_are_pixels() {
+        assert_eq!(thinned(&[(4.0, 1.0)], 100).len(), 1);
+        let all = thinned(&[(0.0, f64::INFINITY), (1.0, f64::NEG_INFINITY)], 1);
+        assert_eq!((all[0].min, all[0].max), (f64::NEG_INFINITY, f64::INFINITY));
+        assert!(thinned(&[(0.0, f64::NAN), (1.0, f64::NAN)], 1)[0].max.is_nan());
+        assert_eq!(Pixel::of(&[]), None);
+    }
+
+    #[test]
+    fn steps_are_integers_in_json_where_they_are() {
+        let said = [3.0, 1.5, -0.0, 1e300].map(|step| step_json(step).to_string());
+        assert_eq!(said, ["3", "1.5", "0", "1e+300"]);
+        assert_eq!(SeriesClock::Seconds.words(10.0521), "10.1");
+        assert_eq!(SeriesClock::Step.words(123_456.0), "123456");
+    }
+
+    #[test]
+    fn clocks_are_found_by_their_names() {
+        for clock in SeriesClock::ALL {
+            assert_eq!(SeriesClock::from_word(clock.as_str()), Some(clock));
+        }
+        assert_eq!(SeriesClock::from_word("steps"), None);
+        assert_eq!(SeriesClock::from(StepUnit::Samples), SeriesClock::Samples);
+    }
+}

@@ -1,0 +1,237 @@
+//! What trials logged and is not written yet: put here by those who listen to them, and taken out
+//! by the runner, a turn at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::clock::Clock;
+use crate::study::metric::Metrics;
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// No point waits longer for the store than this, and a turn.
+const LONGEST_WAIT: Duration = Duration::from_millis(400);
+
+/// So many points are worth a transaction of their own.
+const MANY: usize = 20_000;
+
+/// So many points of one trial may wait; while there are more it is not listened to, and waits in
+/// its pipe. Other trials are listened to meanwhile.
+const MOST_OF_A_TRIAL: usize = 50_000;
+
+/// Points of attempts, by series. A lock rather than a channel: points of one series are put
+/// together where they arrive, so that the runner does nothing for each of them.
+#[derive(Debug, Default)]
+pub struct PointQueue {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    attempts: BTreeMap<(TrialNumber, AttemptNumber), AttemptPoints>,
+    /// Those that said something since they were asked for.
+    heard: BTreeSet<(TrialNumber, AttemptNumber)>,
+    count: usize,
+    oldest: Option<Instant>,
+    is_closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct AttemptPoints {
+    series: BTreeMap<SeriesClock, BTreeMap<String, Vec<TimedPoint>>>,
+    count: usize,
+}
+
+/// The step, the value, and when it came.
+type TimedPoint = (Option<f64>, f64, Instant);
+
+impl PointQueue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a trial has to wait until what it logged is written.
+    pub fn is_full_of(&self, trial: TrialNumber, attempt: AttemptNumber) -> bool {
+        let waiting = self.lock();
+        let points = waiting.attempts.get(&(trial, attempt));
+        !waiting.is_closed && points.is_some_and(|points| points.count >= MOST_OF_A_TRIAL)
+    }
+
+    /// Adds what an attempt said of some metrics at a step; `None`: counted.
+    pub fn log(
+        &self,
+        (trial, attempt): (TrialNumber, AttemptNumber),
+        clock: SeriesClock,
+        step: Option<f64>,
+        metrics: Metrics,
+    ) {
+        let mut waiting = self.lock();
+        waiting.heard.insert((trial, attempt));
+        waiting.add((trial, attempt), clock, step, metrics);
+    }
+
+    /// Adds what was measured of an attempt's processes, by the second.
+    pub fn measure(&self, trial: TrialNumber, attempt: AttemptNumber, metrics: Metrics) {
+        self.lock().add((trial, attempt), SeriesClock::Seconds, None, metrics);
+    }
+
+    /// The attempts that logged something since the last call.
+    pub fn heard(&self) -> BTreeSet<(TrialNumber, AttemptNumber)> {
+        std::mem::take(&mut self.lock().heard)
+    }
+
+    /// Whether points have waited long, or are many.
+    pub fn is_due(&self) -> bool {
+        let waiting = self.lock();
+        let is_old = waiting.oldest.is_some_and(|oldest| oldest.elapsed() >= LONGEST_WAIT);
+        waiting.count >= MANY || is_old
+    }
+
+    /// Takes everything out. `began` is when a trial's first attempt started, from which its
+    /// seconds count.
+    pub fn take<E>(
+        &self,
+        now: Clock,
+        mut began: impl FnMut(TrialNumber) -> Result<Option<Timestamp>, E>,
+    ) -> Result<Vec<LoggedSeries>, E> {
+        let attempts = {
+            let mut waiting = self.lock();
+            waiting.count = 0;
+            waiting.oldest = None;
+            std::mem::take(&mut waiting.attempts)
+        };
+        let mut logged = Vec::new();
+        for ((trial, attempt), points) in attempts {
+            for (clock, metrics) in points.series {
+                let since = match clock {
+                    SeriesClock::Seconds => began(trial)?,
+                    _ => None,
+                };
+                let point = |(step, value, came): TimedPoint| {
+                    let at = now.of(came);
+                    let seconds = since.map(|since| at.since(since).as_secs_f64());
+                    LoggedPoint { step: step.or(seconds), value, at }
+                };
+                logged.extend(metrics.into_iter().map(|(metric, points)| LoggedSeries {
+                    trial,
+                    attempt,
+                    metric,
+                    clock,
+                    points: points.into_iter().map(point).collect(),
+                }));
+            }
+        }
+        Ok(logged)
+    }
+
+    /// Nobody takes anything out any more: nobody waits, and nothing is kept.
+    pub fn close(&self) {
+        *self.lock() = Waiting { is_closed: true, ..Waiting::default() };
+    }
+}
+
+impl Waiting {
+    fn add(
+        &mut self,
+        key: (TrialNumber, AttemptNumber),
+        clock: SeriesClock,
+        step: Option<f64>,
+        metrics: Metrics,
+    ) {
+        if self.is_closed {
+            return;
+        }
+        let came = Instant::now();
+        self.oldest.get_or_insert(came);
+        let points = self.attempts.entry(key).or_default();
+        let series = points.series.entry(clock).or_default();
+        for (metric, value) in metrics.0 {
+            points.count += 1;
+            self.count += 1;
+            // Most metrics were there before.
+            match series.get_mut(&metric) {
+                Some(series) => series.push((step, value, came)),
+                None => drop(series.insert(metric, vec![(step, value, came)])),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: (TrialNumber, AttemptNumber) = (TrialNumber(3), AttemptNumber(1));
+
+    fn metrics(pairs: &[(&str, f64)]) -> Metrics {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    fn take(queue: &PointQueue, clock: Clock) -> Vec<LoggedSeries> {
+        queue.take(clock, |_| Ok::<_, ()>(Some(Timestamp(0)))).unwrap()
+    }
+
+    #[test]
+    fn points_come_out_by_series_in_the_order_in_which_they_came() {
+        let (queue, clock) = (PointQueue::default(), Clock::start(Timestamp(5_000_000), None));
+        queue.log(KEY, SeriesClock::Step, Some(1.0), metrics(&[("b", 0.1), ("a", 0.2)]));
+        queue.log(KEY, SeriesClock::Step, None, metrics(&[("a", 0.3)]));
+        queue.log(KEY, SeriesClock::Epoch, Some(0.5), metrics(&[("a", 0.4)]));
+        queue.measure(KEY.0, KEY.1, metrics(&[("system/cpu", 99.0)]));
+        assert_eq!(queue.heard().into_iter().collect::<Vec<_>>(), [KEY]);
+        assert!(queue.heard().is_empty());
+        let logged = take(&queue, clock);
+        let said: Vec<_> = logged
+            .iter()
+            .map(|series| {
+                let points = series.points.iter().map(|point| (point.step, point.value));
+                (series.metric.as_str(), series.clock.as_str(), points.collect::<Vec<_>>())
+            })
+            .collect();
+        let seconds = logged[3].points[0].step;
+        let expected = [
+            ("a", "step", vec![(Some(1.0), 0.2), (None, 0.3)]),
+            ("b", "step", vec![(Some(1.0), 0.1)]),
+            ("a", "epoch", vec![(Some(0.5), 0.4)]),
+            ("system/cpu", "seconds", vec![(seconds, 99.0)]),
+        ];
+        assert_eq!(said, expected);
+        assert!(seconds.is_some_and(|seconds| (5.0..60.0).contains(&seconds)), "{seconds:?}");
+        assert!(logged[0].points[0].at >= Timestamp(5_000_000));
+        assert!(take(&queue, clock).is_empty());
+    }
+
+    #[test]
+    fn what_is_measured_is_no_sign_of_life() {
+        let queue = PointQueue::default();
+        queue.measure(KEY.0, KEY.1, metrics(&[("system/cpu", 0.0)]));
+        assert!(queue.heard().is_empty());
+    }
+
+    #[test]
+    fn a_trial_that_logs_without_end_waits_alone_and_until_nobody_writes() {
+        let queue = PointQueue::default();
+        for step in 0..MOST_OF_A_TRIAL {
+            assert!(!queue.is_full_of(KEY.0, KEY.1), "{step}");
+            queue.log(KEY, SeriesClock::Step, None, metrics(&[("a", 0.0)]));
+        }
+        assert!(queue.is_full_of(KEY.0, KEY.1) && queue.is_due());
+        assert!(!queue.is_full_of(TrialNumber(4), AttemptNumber(0)));
+        queue.close();
+        assert!(!queue.is_full_of(KEY.0, KEY.1));
+        queue.log(KEY, SeriesClock::Step, None, metrics(&[("a", 0.0)]));
+        assert!(take(&queue, Clock::start(Timestamp(0), None)).is_empty());
+    }
+
+    #[test]
+    fn points_are_due_soon() {
+        let queue = PointQueue::default();
+        assert!(!queue.is_due(), "nothing waits");
+        queue.log(KEY, SeriesClock::Step, None, metrics(&[("a", 0.0)]));
+        assert!(!queue.is_due());
+        queue.lock().oldest = Instant::now().checked_sub(LONGEST_WAIT);
+        assert!(queue.is_due());
+    }
+}

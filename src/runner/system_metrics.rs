@@ -1,0 +1,189 @@
+//! What the processes of trials take of the machine, as series: a thread measures them now and
+//! then, so that the runner never waits for that.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+
+use super::monitor::{Gpu, Machine, Monitor, TreeLoad};
+use super::point_queue::PointQueue;
+use super::threads;
+use crate::study::device::Device;
+use crate::study::event::{Event, TrialEvent};
+use crate::study::metric::Metrics;
+use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// The near end of the thread; it ends when this is dropped.
+pub(super) struct SystemMetrics {
+    changes: Sender<Change>,
+}
+
+/// Who runs where.
+enum Change {
+    Started { trial: TrialNumber, attempt: AttemptNumber, device: Device },
+    Launched { trial: TrialNumber, pid: u32 },
+    Ended { trial: TrialNumber },
+}
+
+impl SystemMetrics {
+    /// Starts the thread, which puts its points into `points` every `period`.
+    pub fn start(period: Duration, points: Arc<PointQueue>) -> io::Result<Self> {
+        let (changes, there) = unbounded();
+        let measuring = Measuring { period, points, trials: BTreeMap::new() };
+        threads::spawn("system metrics", move || measuring.run(&there))?;
+        Ok(SystemMetrics { changes })
+    }
+
+    /// Follows who runs where.
+    pub fn hear(&self, event: &Event) {
+        let change = match event {
+            Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
+                Change::Started { trial: *trial, attempt: *attempt, device: slot.device.clone() }
+            }
+            Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
+                Change::Launched { trial: *trial, pid: *pid }
+            }
+            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => Change::Ended { trial: *trial },
+            _ => return,
+        };
+        // A thread that is gone measures nothing: the study goes on.
+        let _gone = self.changes.send(change);
+    }
+}
+
+/// The thread.
+struct Measuring {
+    period: Duration,
+    points: Arc<PointQueue>,
+    trials: BTreeMap<TrialNumber, Running>,
+}
+
+struct Running {
+    attempt: AttemptNumber,
+    device: Device,
+    pid: Option<u32>,
+}
+
+impl Measuring {
+    fn run(mut self, changes: &Receiver<Change>) {
+        let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        // Made when something is measured first: asking drivers takes time.
+        let mut monitor = None;
+        let mut next = Instant::now() + self.period;
+        loop {
+            match changes.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(change) => self.follow(change),
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    next = Instant::now() + self.period;
+                    let roots: Vec<u32> =
+                        self.trials.values().filter_map(|running| running.pid).collect();
+                    if !roots.is_empty() {
+                        let monitor =
+                            monitor.get_or_insert_with(|| Monitor::new(visible.as_deref()));
+                        self.log(&monitor.sample(&roots));
+                    }
+                }
+            }
+        }
+    }
+
+    fn follow(&mut self, change: Change) {
+        match change {
+            Change::Started { trial, attempt, device } => {
+                self.trials.insert(trial, Running { attempt, device, pid: None });
+            }
+            Change::Launched { trial, pid } => {
+                if let Some(running) = self.trials.get_mut(&trial) {
+                    running.pid = Some(pid);
+                }
+            }
+            Change::Ended { trial } => drop(self.trials.remove(&trial)),
+        }
+    }
+
+    fn log(&self, machine: &Machine) {
+        for (trial, Running { attempt, device, pid }) in &self.trials {
+            let Some(load) = pid.and_then(|pid| machine.trees.get(&pid)) else { continue };
+            let gpu = match device {
+                Device::Cuda(index) => {
+                    machine.gpus.iter().flatten().find(|gpu| gpu.cuda == Some(*index))
+                }
+                _ => None,
+            };
+            self.points.measure(*trial, *attempt, measured(load, gpu));
+        }
+    }
+}
+
+/// What a trial takes, and what its GPU does. A trial's only GPU is its number 0, as its process
+/// sees it.
+#[expect(clippy::cast_precision_loss, reason = "bytes, exact up to 2^53")]
+fn measured(load: &TreeLoad, gpu: Option<&Gpu>) -> Metrics {
+    let own = [
+        ("cpu", load.cores.map(|cores| cores * 100.0)),
+        ("memory", Some(load.memory as f64)),
+        ("gpu0/load", gpu.and_then(|gpu| gpu.utilisation).map(|share| share * 100.0)),
+        ("gpu0/memory", gpu.and_then(|gpu| gpu.memory).map(|memory| memory.used as f64)),
+        ("gpu0/power", gpu.and_then(|gpu| gpu.power)),
+        ("gpu0/temperature", gpu.and_then(|gpu| gpu.temperature).map(f64::from)),
+    ];
+    own.into_iter().filter_map(|(name, value)| Some((format!("system/{name}"), value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::clock::Clock;
+    use crate::runner::fixtures::{self, ATTEMPT, TRIAL};
+    use crate::runner::monitor::Memory;
+    use crate::study::event::AttemptEnd;
+    use crate::study::time::Timestamp;
+
+    #[test]
+    fn what_is_known_of_a_trial_is_measured_and_nothing_else() {
+        let names = |metrics: &Metrics| metrics.0.keys().cloned().collect::<Vec<_>>().join(" ");
+        let first = measured(&TreeLoad { cores: None, memory: 5, processes: 1 }, None);
+        assert_eq!(names(&first), "system/memory", "no share of the processor in the first sample");
+        let gpu = Gpu {
+            utilisation: Some(0.5),
+            memory: Some(Memory { used: 7, total: 9 }),
+            power: Some(70.0),
+            temperature: Some(60),
+            ..Gpu::default()
+        };
+        let load = TreeLoad { cores: Some(1.5), memory: 5, processes: 2 };
+        let all = measured(&load, Some(&gpu));
+        assert_eq!((all.get("system/cpu"), all.get("system/gpu0/load")), (Some(150.0), Some(50.0)));
+        assert_eq!(names(&all).split(' ').count(), 6);
+    }
+
+    #[test]
+    fn a_trial_is_measured_from_its_launch_to_its_end() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let points = Arc::new(PointQueue::default());
+        let metrics = SystemMetrics::start(Duration::from_millis(20), Arc::clone(&points)).unwrap();
+        metrics.hear(&fixtures::started());
+        let launched =
+            TrialEvent::AttemptLaunched { attempt: ATTEMPT, pid: child.id(), pid_started: 0 };
+        metrics.hear(&Event::Trial(TRIAL, launched));
+        let clock = Clock::start(Timestamp(0), None);
+        let patience = Instant::now() + Duration::from_secs(30);
+        let logged = loop {
+            let logged = points.take(clock, |_| Ok::<_, ()>(Some(Timestamp(0)))).unwrap();
+            if !logged.is_empty() {
+                break logged;
+            }
+            assert!(Instant::now() < patience, "nothing is measured");
+            std::thread::yield_now();
+        };
+        let memory = logged.iter().find(|series| series.metric == "system/memory").unwrap();
+        assert!(memory.points[0].value > 10_000.0 && memory.points[0].step.is_some());
+        metrics.hear(&fixtures::ended(AttemptEnd::Completed));
+        crate::runner::processes::kill(child.id());
+        child.wait().unwrap();
+    }
+}

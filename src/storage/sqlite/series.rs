@@ -1,0 +1,279 @@
+//! Writes series: sorts points into chunks, each call inside the transaction it is given.
+
+use rusqlite::{Connection, params};
+
+use super::chunk::{CAPACITY, decode, encode};
+use super::column::{first, from_real, rows, to_real, value, values};
+use super::fault::Fault;
+use crate::study::series::{LoggedPoint, Pixel, Point, SeriesClock};
+use crate::study::time::Timestamp;
+use crate::study::trial::AttemptNumber;
+
+/// A series by its trial's id, its metric's and its clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SeriesKey {
+    pub trial: i64,
+    pub metric: i64,
+    pub clock: SeriesClock,
+}
+
+/// The row of a series that is written to.
+struct Row {
+    id: i64,
+    attempt: i64,
+    last_step: Option<f64>,
+}
+
+/// The id of a series; `None` if nothing was logged to it.
+pub(super) fn find(connection: &Connection, key: SeriesKey) -> Result<Option<i64>, Fault> {
+    Ok(row(connection, key)?.map(|row| row.id))
+}
+
+fn row(connection: &Connection, key: SeriesKey) -> Result<Option<Row>, Fault> {
+    let sql = "SELECT id, attempt, last_step FROM series WHERE trial_id = ?1 AND metric_id = ?2 \
+        AND clock = ?3";
+    first(connection, sql, params![key.trial, key.metric, key.clock.as_str()], |row| {
+        Ok(Row { id: row.get(0)?, attempt: row.get(1)?, last_step: row.get(2)? })
+    })
+}
+
+/// Appends what an attempt logged. What an attempt logs that another has followed is dropped; the
+/// first points of a later one supersede the earlier ones' from their first step on. `reported`
+/// gives what the table of reports has of a series that is new.
+pub(super) fn write(
+    connection: &Connection,
+    key: SeriesKey,
+    attempt: AttemptNumber,
+    points: &[LoggedPoint],
+    reported: impl FnOnce() -> Result<Vec<Point>, Fault>,
+) -> Result<(), Fault> {
+    let (attempt, found) = (i64::from(attempt.0), row(connection, key)?);
+    if found.as_ref().is_some_and(|row| row.attempt > attempt) {
+        return Ok(());
+    }
+    let continues = match &found {
+        Some(row) if row.attempt == attempt => true,
+        _ => is_resumed(connection, key.trial, attempt)?,
+    };
+    let counted_from = found.as_ref().filter(|_| continues).and_then(|row| row.last_step);
+    let points = in_order(points, counted_from.unwrap_or(0.0));
+    let Some(first) = points.first() else { return Ok(()) };
+    let (id, before) = match &found {
+        Some(row) => (row.id, row.attempt),
+        None => (create(connection, key, attempt)?, attempt),
+    };
+    if found.is_none() {
+        merge(connection, id, &reported()?)?;
+    }
+    if before < attempt {
+        truncate(connection, id, first.step)?;
+    }
+    merge(connection, id, &points)?;
+    summarise(connection, id, attempt)
+}
+
+/// Whether an attempt continues from a checkpoint.
+fn is_resumed(connection: &Connection, trial: i64, attempt: i64) -> Result<bool, Fault> {
+    let sql = "SELECT 1 FROM attempt WHERE trial_id = ?1 AND attempt = ?2 AND resume_step IS NOT \
+        NULL";
+    Ok(connection.prepare_cached(sql)?.exists([trial, attempt])?)
+}
+
+fn create(connection: &Connection, key: SeriesKey, attempt: i64) -> Result<i64, Fault> {
+    let sql = "INSERT INTO series (trial_id, metric_id, clock, attempt, count) VALUES (?1, ?2, \
+        ?3, ?4, 0) RETURNING id";
+    value(connection, sql, params![key.trial, key.metric, key.clock.as_str(), attempt])
+}
+
+/// Logged points by their steps; of one step the last one stands.
+fn in_order(logged: &[LoggedPoint], mut counted: f64) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::with_capacity(logged.len());
+    for LoggedPoint { step, value, at } in logged {
+        // -0 is 0, for the table and for everybody else.
+        let step = step.unwrap_or(counted + 1.0) + 0.0;
+        if step.is_finite() {
+            counted = counted.max(step);
+            points.push(Point { step, value: *value, at: *at });
+        }
+    }
+    if !points.is_sorted_by(|one, next| one.step < next.step) {
+        points.sort_by(|one, next| one.step.total_cmp(&next.step));
+        points.dedup_by(|later, earlier| {
+            let is_same = later.step == earlier.step;
+            if is_same {
+                *earlier = *later;
+            }
+            is_same
+        });
+    }
+    points
+}
+
+/// Removes the points from a step on.
+fn truncate(connection: &Connection, id: i64, from: f64) -> Result<(), Fault> {
+    let sql = "DELETE FROM series_block WHERE id IN (SELECT block FROM series_chunk WHERE \
+        series_id = ?1 AND first_step >= ?2)";
+    connection.prepare_cached(sql)?.execute(params![id, from])?;
+    let sql = "DELETE FROM series_chunk WHERE series_id = ?1 AND first_step >= ?2";
+    connection.prepare_cached(sql)?.execute(params![id, from])?;
+    if let Some(chunk) = chunk_at(connection, id, from)?
+        && chunk.last_step >= from
+    {
+        let mut points = read_chunk(connection, id, chunk.first_step)?;
+        points.retain(|point| point.step < from);
+        put(connection, id, &points)?;
+    }
+    let sql = "UPDATE series SET count = (SELECT coalesce(sum(count), 0) FROM series_chunk WHERE \
+        series_id = ?1) WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute([id])?;
+    Ok(())
+}
+
+struct Chunk {
+    first_step: f64,
+    last_step: f64,
+    count: i64,
+}
+
+/// The last chunk that begins at a step or before it.
+fn chunk_at(connection: &Connection, id: i64, step: f64) -> Result<Option<Chunk>, Fault> {
+    let sql = "SELECT first_step, last_step, count FROM series_chunk WHERE series_id = ?1 AND \
+        first_step <= ?2 ORDER BY first_step DESC LIMIT 1";
+    first(connection, sql, params![id, step], |row| {
+        Ok(Chunk { first_step: row.get(0)?, last_step: row.get(1)?, count: row.get(2)? })
+    })
+}
+
+/// Puts points into the chunks where they belong, in the place of those of the same steps.
+fn merge(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
+    let (mut rest, mut added) = (points, 0);
+    while let Some(next) = rest.first() {
+        let chunk = chunk_at(connection, id, next.step)?;
+        let following = "SELECT min(first_step) FROM series_chunk WHERE series_id = ?1 AND \
+            first_step > ?2";
+        let following: Option<f64> = value(connection, following, params![id, next.step])?;
+        let end =
+            following.map_or(rest.len(), |end| rest.partition_point(|point| point.step < end));
+        let (group, later) = rest.split_at(end);
+        added += match chunk {
+            // A chunk that has room, or holds the place of the first of them.
+            Some(chunk) if chunk.last_step >= next.step || !is_full(&chunk) => {
+                let held = read_chunk(connection, id, chunk.first_step)?;
+                let merged = merged(held, group);
+                put_all(connection, id, &merged)?;
+                length(&merged) - chunk.count
+            }
+            _ => {
+                put_all(connection, id, group)?;
+                length(group)
+            }
+        };
+        rest = later;
+    }
+    let sql = "UPDATE series SET count = count + ?2 WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute(params![id, added])?;
+    Ok(())
+}
+
+fn length(points: &[Point]) -> i64 {
+    i64::try_from(points.len()).unwrap_or(i64::MAX)
+}
+
+fn is_full(chunk: &Chunk) -> bool {
+    usize::try_from(chunk.count).is_ok_and(|count| count >= CAPACITY)
+}
+
+/// Both in the order of steps; of one step the newer one.
+fn merged(held: Vec<Point>, newer: &[Point]) -> Vec<Point> {
+    let Some(begin) = newer.first() else { return held };
+    let mut held = held;
+    // What is usual: they follow.
+    let mut overlap = held.split_off(held.partition_point(|point| point.step < begin.step));
+    if overlap.is_empty() {
+        held.extend_from_slice(newer);
+        return held;
+    }
+    let is_replaced =
+        |point: &Point| newer.binary_search_by(|other| other.step.total_cmp(&point.step)).is_ok();
+    overlap.retain(|point| !is_replaced(point));
+    overlap.extend_from_slice(newer);
+    overlap.sort_by(|one, next| one.step.total_cmp(&next.step));
+    held.append(&mut overlap);
+    held
+}
+
+fn put_all(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
+    points.chunks(CAPACITY).try_for_each(|chunk| put(connection, id, chunk))
+}
+
+/// Writes a chunk, in the place of the one that begins at the same step.
+fn put(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
+    let Some(all) = Pixel::of(points) else { return Ok(()) };
+    let sql = "SELECT block FROM series_chunk WHERE series_id = ?1 AND first_step = ?2";
+    let block: Option<i64> = first(connection, sql, params![id, all.first], |row| Ok(row.get(0)?))?;
+    let sql = "INSERT OR REPLACE INTO series_block (id, points) VALUES (?1, ?2) RETURNING id";
+    let block: i64 = value(connection, sql, params![block, encode(points)])?;
+    let sql = "INSERT OR REPLACE INTO series_chunk (series_id, first_step, last_step, count, min, \
+        max, last_value, last_at, block) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    connection.prepare_cached(sql)?.execute(params![
+        id,
+        all.first,
+        all.last,
+        length(points),
+        to_real(all.min),
+        to_real(all.max),
+        to_real(all.value),
+        all.at.0,
+        block
+    ])?;
+    Ok(())
+}
+
+/// The points of the chunk that begins at a step.
+pub(super) fn read_chunk(
+    connection: &Connection,
+    id: i64,
+    first_step: f64,
+) -> Result<Vec<Point>, Fault> {
+    let sql = "SELECT b.points FROM series_chunk c JOIN series_block b ON b.id = c.block WHERE \
+        c.series_id = ?1 AND c.first_step = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = statement.query(params![id, first_step])?;
+    let place = || format!("table `series_chunk`, series {id}, step {first_step}");
+    let Some(row) = found.next()? else {
+        return Err(Fault::corrupt(place(), "there is no such chunk"));
+    };
+    let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+    decode(bytes).map_err(|why| Fault::corrupt(place(), why))
+}
+
+/// Says in the row of a series where it begins and ends.
+fn summarise(connection: &Connection, id: i64, attempt: i64) -> Result<(), Fault> {
+    let sql = "UPDATE series SET attempt = ?2,
+          first_step = (SELECT min(first_step) FROM series_chunk WHERE series_id = ?1),
+          (last_step, last_value) = (SELECT last_step, last_value FROM series_chunk
+            WHERE series_id = ?1 ORDER BY first_step DESC LIMIT 1)
+        WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute([id, attempt])?;
+    Ok(())
+}
+
+/// The reports of a metric by a trial, as points.
+pub(super) fn reported(
+    connection: &Connection,
+    trial: i64,
+    metric: i64,
+) -> Result<Vec<Point>, Fault> {
+    let sql = "SELECT step, value, at FROM report WHERE trial_id = ?1 AND metric_id = ?2 ORDER BY \
+        step";
+    rows(connection, sql, [trial, metric], |row| {
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+        let step = row.get::<_, i64>(0)? as f64;
+        Ok(Point { step, value: from_real(row.get(1)?), at: Timestamp(row.get(2)?) })
+    })
+}
+
+/// The id of a metric; `None` if nobody ever measured it.
+pub(super) fn metric_id(connection: &Connection, name: &str) -> Result<Option<i64>, Fault> {
+    Ok(values(connection, "SELECT id FROM metric WHERE name = ?1", [name])?.pop())
+}

@@ -1,0 +1,312 @@
+//! Reads series: their list, their points, what a chart of them shows, and whether they are whole.
+
+use std::ops::RangeInclusive;
+
+use rusqlite::{Connection, params};
+
+use super::chunk::decode;
+use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids, value};
+use super::fault::Fault;
+use super::series::{SeriesKey, find, metric_id, read_chunk, reported};
+use crate::storage::{SeriesFault, StudyId};
+use crate::study::series::{Pixel, Pixels, Point, SeriesClock, SeriesSummary};
+use crate::study::step::StepUnit;
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialNumber;
+
+/// The clock of a study's reports.
+fn study_clock(connection: &Connection, study: StudyId) -> Result<SeriesClock, Fault> {
+    let word: String =
+        value(connection, "SELECT spec ->> '$.step' FROM study WHERE id = ?1", [study.0])?;
+    let unit = [StepUnit::Epoch, StepUnit::Step, StepUnit::Samples];
+    let unit = unit.into_iter().find(|unit| unit.as_str() == word);
+    unit.map(SeriesClock::from).ok_or_else(|| {
+        Fault::corrupt(format!("table `study`, study {}", study.0), "its clock is unknown")
+    })
+}
+
+/// The series of some trials, in the order of the trials, then by metric and clock. What was only
+/// reported is a series on the study's clock.
+pub(super) fn list(
+    connection: &Connection,
+    study: StudyId,
+    trials: &[TrialNumber],
+) -> Result<Vec<SeriesSummary>, Fault> {
+    let reports = study_clock(connection, study)?;
+    let sql = "SELECT m.name, s.clock, s.count, s.first_step, s.last_step, s.last_value FROM \
+        series s JOIN metric m ON m.id = s.metric_id WHERE s.trial_id = ?1 AND s.count > 0
+      UNION ALL
+      SELECT m.name, ?2, r.count, r.first, r.last, (SELECT value FROM report WHERE trial_id = ?1 \
+        AND metric_id = r.metric_id AND step = r.last) FROM
+        (SELECT metric_id, count(*) AS count, min(step) AS first, max(step) AS last FROM report
+         WHERE trial_id = ?1 GROUP BY metric_id) r
+        JOIN metric m ON m.id = r.metric_id
+        WHERE NOT EXISTS (SELECT 1 FROM series WHERE trial_id = ?1 AND metric_id = r.metric_id \
+        AND clock = ?2)";
+    let mut listed = Vec::new();
+    for trial in trials {
+        let Ok(id) = trial_id(study, *trial) else { continue };
+        let mut of_trial = rows(connection, sql, params![id, reports.as_str()], |row| {
+            let cells = Cells::of(row, || format!("table `series`, trial {trial}"));
+            Ok(SeriesSummary {
+                trial: *trial,
+                metric: cells.get(0)?,
+                clock: cells.given(1, cells.word(1, SeriesClock::from_word)?)?,
+                count: cells.integer(2)?,
+                first: row.get(3)?,
+                last: row.get(4)?,
+                last_value: from_real(row.get(5)?),
+            })
+        })?;
+        of_trial.sort_by(|one, other| (&one.metric, one.clock).cmp(&(&other.metric, other.clock)));
+        listed.append(&mut of_trial);
+    }
+    Ok(listed)
+}
+
+/// Where the points of a series are.
+enum Place {
+    /// In chunks.
+    Chunks(i64),
+    /// In the table of reports.
+    Reports(Vec<Point>),
+    /// Nowhere.
+    Nowhere,
+}
+
+fn place(
+    connection: &Connection,
+    study: StudyId,
+    trial: TrialNumber,
+    metric: &str,
+    clock: SeriesClock,
+) -> Result<Place, Fault> {
+    let (Ok(trial), Some(metric)) = (trial_id(study, trial), metric_id(connection, metric)?) else {
+        return Ok(Place::Nowhere);
+    };
+    Ok(match find(connection, SeriesKey { trial, metric, clock })? {
+        Some(id) => Place::Chunks(id),
+        None if clock == study_clock(connection, study)? => {
+            Place::Reports(reported(connection, trial, metric)?)
+        }
+        None => Place::Nowhere,
+    })
+}
+
+/// The chunks that reach into a range: from the last that begins at its start or before it.
+const CHUNKS_OF_RANGE: &str = "FROM series_chunk WHERE series_id = ?1 AND first_step <= ?3 \
+    AND first_step >= coalesce((SELECT max(first_step) FROM series_chunk WHERE series_id = ?1 \
+    AND first_step <= ?2), ?2) ORDER BY first_step";
+
+/// The points of a series whose steps are in a range, in their order.
+pub(super) fn points(
+    connection: &Connection,
+    study: StudyId,
+    trial: TrialNumber,
+    metric: &str,
+    clock: SeriesClock,
+    range: RangeInclusive<f64>,
+) -> Result<Vec<Point>, Fault> {
+    let id = match place(connection, study, trial, metric, clock)? {
+        Place::Nowhere => return Ok(Vec::new()),
+        Place::Reports(mut points) => {
+            points.retain(|point| range.contains(&point.step));
+            return Ok(points);
+        }
+        Place::Chunks(id) => id,
+    };
+    let points = "(SELECT points FROM series_block WHERE id = block)";
+    let sql = format!("SELECT first_step, {points} {CHUNKS_OF_RANGE}");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut chunks = statement.query(params![id, range.start(), range.end()])?;
+    let mut points = Vec::new();
+    while let Some(row) = chunks.next()? {
+        let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let decoded = decode(bytes).map_err(|why| {
+            let step = row.get::<_, f64>(0).unwrap_or(f64::NAN);
+            Fault::corrupt(format!("table `series_chunk`, series {id}, step {step}"), why)
+        })?;
+        points.extend(decoded.into_iter().filter(|point| range.contains(&point.step)));
+    }
+    Ok(points)
+}
+
+/// What a chart of so many columns shows of a series in a range: pixels from the first to the last
+/// of its steps there. Only chunks that lie in several pixels are decoded.
+pub(super) fn pixels(
+    connection: &Connection,
+    study: StudyId,
+    trial: TrialNumber,
+    metric: &str,
+    clock: SeriesClock,
+    range: RangeInclusive<f64>,
+    count: usize,
+) -> Result<Vec<Pixel>, Fault> {
+    let id = match place(connection, study, trial, metric, clock)? {
+        Place::Nowhere => return Ok(Vec::new()),
+        Place::Reports(mut points) => {
+            points.retain(|point| range.contains(&point.step));
+            let (Some(first), Some(last)) = (points.first(), points.last()) else {
+                return Ok(Vec::new());
+            };
+            let mut pixels = Pixels::new(first.step, last.step, count);
+            points.iter().for_each(|point| pixels.add(&Pixel::from(point)));
+            return Ok(pixels.filled());
+        }
+        Place::Chunks(id) => id,
+    };
+    let sql = format!(
+        "SELECT first_step, last_step, count, min, max, last_value, last_at {CHUNKS_OF_RANGE}"
+    );
+    let chunks = rows(connection, &sql, params![id, range.start(), range.end()], |row| {
+        let cells = Cells::of(row, || format!("table `series_chunk`, series {id}"));
+        Ok(Pixel {
+            first: row.get(0)?,
+            last: row.get(1)?,
+            count: cells.integer(2)?,
+            min: from_real(row.get(3)?),
+            max: from_real(row.get(4)?),
+            value: from_real(row.get(5)?),
+            at: Timestamp(row.get(6)?),
+        })
+    })?;
+    let (Some(begin), Some(end)) = (chunks.first(), chunks.last()) else { return Ok(Vec::new()) };
+    let (first, last) = (begin.first.max(*range.start()), end.last.min(*range.end()));
+    let mut pixels = Pixels::new(first, last, count);
+    for chunk in &chunks {
+        let is_inside = range.contains(&chunk.first) && range.contains(&chunk.last);
+        if is_inside && pixels.index(chunk.first) == pixels.index(chunk.last) {
+            pixels.add(chunk);
+            continue;
+        }
+        let points = read_chunk(connection, id, chunk.first)?;
+        let inside = points.iter().filter(|point| range.contains(&point.step));
+        inside.for_each(|point| pixels.add(&Pixel::from(point)));
+    }
+    Ok(pixels.filled())
+}
+
+/// The first place where a study's series are not what their rows say.
+pub(super) fn check(connection: &Connection, study: StudyId) -> Result<Option<SeriesFault>, Fault> {
+    let (low, high) = trial_ids(study);
+    let sql = "SELECT s.id, s.trial_id, m.name, s.clock, s.count, s.first_step, s.last_step, \
+        s.last_value FROM series s JOIN metric m ON m.id = s.metric_id WHERE s.trial_id BETWEEN \
+        ?1 AND ?2 ORDER BY s.trial_id, m.name, s.clock";
+    type Stored = (i64, i64, String, String, [String; 4]);
+    let all: Vec<Stored> = rows(connection, sql, [low, high], |row| {
+        let count: i64 = row.get(4)?;
+        let facts =
+            [count.to_string(), optional(row.get(5)?), optional(row.get(6)?), real(row.get(7)?)];
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, facts))
+    })?;
+    for (id, trial, metric, clock, stored) in all {
+        let fault = |table, field: &str, stored: &str, now: String| SeriesFault {
+            trial: number_of(trial),
+            table,
+            row: format!("{metric} by {clock}"),
+            field: field.to_owned(),
+            stored: stored.to_owned(),
+            now,
+        };
+        let (count, ends) = match check_chunks(connection, id)? {
+            Ok(found) => found,
+            Err((step, field, stored, now)) => {
+                let row = format!("{metric} by {clock}, chunk from {step}");
+                return Ok(Some(SeriesFault { row, ..fault("series_chunk", field, &stored, now) }));
+            }
+        };
+        let now = [
+            count.to_string(),
+            optional(ends.map(|[first, _]| first.step)),
+            optional(ends.map(|[_, last]| last.step)),
+            real(ends.map(|[_, last]| last.value).filter(|value| !value.is_nan())),
+        ];
+        let fields = ["count", "first_step", "last_step", "last_value"];
+        for ((field, stored), now) in fields.into_iter().zip(&stored).zip(now) {
+            if *stored != now {
+                return Ok(Some(fault("series", field, stored, now)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A chunk's step, the column that is wrong, what stands there, and what its points come to.
+type ChunkFault = (f64, &'static str, String, String);
+
+/// How many points the chunks of a series hold, and the first and last; or what is wrong.
+#[expect(clippy::type_complexity, reason = "read once, above")]
+fn check_chunks(
+    connection: &Connection,
+    id: i64,
+) -> Result<Result<(usize, Option<[Point; 2]>), ChunkFault>, Fault> {
+    let sql = "SELECT first_step, last_step, count, min, max, last_value, last_at, \
+        (SELECT points FROM series_block WHERE id = block) FROM series_chunk WHERE series_id = ?1 \
+        ORDER BY first_step";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut chunks = statement.query([id])?;
+    let (mut count, mut ends): (usize, Option<[Point; 2]>) = (0, None);
+    while let Some(row) = chunks.next()? {
+        let step: f64 = row.get(0)?;
+        let bytes = row.get_ref(7)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+        let points = match decode(bytes.unwrap_or_default()) {
+            Ok(points) => points,
+            Err(why) => return Ok(Err((step, "points", "damaged".to_owned(), why.to_owned()))),
+        };
+        let (Some(all), Some(begin), Some(end)) =
+            (Pixel::of(&points), points.first(), points.last())
+        else {
+            return Ok(Err((step, "points", "none".to_owned(), "at least one".to_owned())));
+        };
+        let stored_count: i64 = row.get(2)?;
+        let at = Timestamp(row.get(6)?);
+        let facts = [
+            ("first_step", step.to_string(), all.first.to_string()),
+            ("last_step", row.get::<_, f64>(1)?.to_string(), all.last.to_string()),
+            ("count", stored_count.to_string(), all.count.to_string()),
+            ("min", real(row.get(3)?), number(all.min)),
+            ("max", real(row.get(4)?), number(all.max)),
+            ("last_value", real(row.get(5)?), number(all.value)),
+            ("last_at", at.0.to_string(), all.at.0.to_string()),
+        ];
+        if let Some((field, stored, now)) = facts.into_iter().find(|(_, stored, now)| stored != now)
+        {
+            return Ok(Err((step, field, stored, now)));
+        }
+        let follows = ends.is_none_or(|[_, last]| last.step < begin.step)
+            && points.is_sorted_by(|one, next| one.step < next.step);
+        if !follows {
+            let stored = "out of order".to_owned();
+            return Ok(Err((step, "points", stored, "steps that ascend".to_owned())));
+        }
+        count += points.len();
+        ends = Some([ends.map_or(*begin, |[first, _]| first), *end]);
+    }
+    Ok(Ok((count, ends)))
+}
+
+/// A column that is NULL for NaN.
+fn real(column: Option<f64>) -> String {
+    number(from_real(column))
+}
+
+/// SQLite's columns drop the sign of a zero.
+fn number(value: f64) -> String {
+    if value == 0.0 { "0".to_owned() } else { value.to_string() }
+}
+
+fn optional(column: Option<f64>) -> String {
+    column.map_or_else(|| "nothing".to_owned(), |step| step.to_string())
+}
+
+/// The moment from which a trial's seconds count: when its first attempt started.
+pub(super) fn began(
+    connection: &Connection,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<Option<Timestamp>, Fault> {
+    let Ok(id) = trial_id(study, trial) else { return Ok(None) };
+    let sql = "SELECT min(started_at) FROM attempt WHERE trial_id = ?1";
+    let began: Option<i64> = value(connection, sql, [id])?;
+    Ok(began.map(Timestamp))
+}
