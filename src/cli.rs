@@ -57,6 +57,7 @@ mod starter;
 mod stop;
 mod study_columns;
 mod tag;
+mod track;
 mod train;
 mod trial_json;
 mod trial_words;
@@ -92,6 +93,7 @@ Examples:
   hpsearch watch                   the live leaderboard, from another terminal
   hpsearch best > best.toml        the best parameters found so far
   hpsearch export -o model         the best trial's checkpoint, ready for use
+  hpsearch track -- python train.py  a run without a search
 
 A study is named by its name, by its file (study.toml), or not at all if the
 store holds only one.
@@ -206,6 +208,8 @@ pub enum Verb {
     Note(note::NoteArguments),
     /// Add or remove tags of trials and studies, or show them
     Tag(tag::TagArguments),
+    /// Run a program and record it, without a search
+    Track(track::TrackArguments),
     /// Ask-and-tell interface for a program that runs the trials itself, in JSON lines
     AskTell(ask_tell::AskTellArguments),
     /// List the devices of this machine and which of them can be used
@@ -352,6 +356,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::ContinueTrial(arguments) => continue_trial::continue_trial(arguments, console),
         Verb::Note(arguments) => note::note(arguments, console),
         Verb::Tag(arguments) => tag::tag(arguments, console),
+        Verb::Track(arguments) => track::track(arguments, console),
         Verb::Kill(arguments) => kill::kill(arguments, console),
         Verb::Importance(arguments) => importance::importance(arguments, console),
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),

@@ -262,6 +262,7 @@ impl Engine {
                 self.ended(trial, attempt, end, message)
             }
             Input::Request { id, request } => self.serve(id, &request),
+            Input::Recorded { .. } => {}
             Input::Peak { trial, attempt, bytes } => self.note_peak(trial, attempt, bytes),
             Input::Load(loads) => self.note_load(&loads),
             Input::Interrupt => self.drain(Outcome::Interrupted("interrupted".to_owned())),

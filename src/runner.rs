@@ -11,6 +11,7 @@ pub mod clock;
 pub mod commit;
 mod copies;
 pub mod disk;
+mod echo;
 pub mod failure_cause;
 #[cfg(test)]
 pub(crate) mod fixtures;

@@ -1,8 +1,10 @@
 //! Runs without a search: a study of them has no sampler and no budget, and every process that
 //! tracks a run writes to it by itself, fenced by the run's newest attempt.
 
+pub mod arguments;
 mod error;
 mod life;
+pub mod process;
 mod run;
 mod study;
 

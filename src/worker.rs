@@ -54,7 +54,10 @@ pub fn serve() -> i32 {
             },
             Ok(
                 Incoming::Message(
-                    MessageToTrial::Leave | MessageToTrial::Examine | MessageToTrial::Kill,
+                    MessageToTrial::Leave
+                    | MessageToTrial::Signal { .. }
+                    | MessageToTrial::Examine
+                    | MessageToTrial::Kill,
                 )
                 | Incoming::Decision { .. },
             ) => {}

@@ -17,6 +17,7 @@ pub(super) use attempt::Expected;
 use attempt::{Current, End, Stream};
 
 use super::clock::system_time;
+use super::echo::Echo;
 use super::failure_cause::advice;
 use super::lines::{LineEnd, Lines, Piece, for_each_line};
 use super::registration::{Announced, Registered, Registrar};
@@ -24,7 +25,7 @@ use super::threads;
 use crate::engine::Input;
 use crate::runner::processes;
 use crate::runner::protocol::{COMMAND_NOT_FOUND, Clock, MessageToRunner, PREFIX, Spoken};
-use crate::study::event::AttemptEnd;
+use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::spec::FailureCause;
 
@@ -46,6 +47,8 @@ const NOT_FOUND: AttemptEnd = AttemptEnd::Failed(FailureCause::Exit(COMMAND_NOT_
 pub(super) struct Listener {
     /// Whether the child carries out one attempt only: then its end counts once it is gone.
     pub single: bool,
+    /// Whether the child's streams are shown as they come: it is a tracked run.
+    pub is_shown: bool,
     /// Where its words go.
     pub inputs: Sender<Input>,
     /// Who takes its checkpoints.
@@ -68,6 +71,8 @@ struct Shared {
     failed: bool,
     /// Nothing more is heard of it.
     is_gone: bool,
+    /// How a tracked program ended.
+    exit_status: Option<i32>,
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
@@ -85,6 +90,18 @@ impl Listening {
         }
         shared.current = Some(current);
         Ok(())
+    }
+
+    /// The exit status of a tracked program, once it has ended.
+    pub fn exit_status(&self) -> Option<i32> {
+        lock(&self.shared).exit_status
+    }
+
+    /// Writes a line of hpsearch's own into the log of the present attempt.
+    pub fn note(&self, text: &str) {
+        if let Some(current) = lock(&self.shared).current.as_mut() {
+            current.log.write(format!("[hpsearch] {text}\n").as_bytes());
+        }
     }
 
     /// Whether the child lives, is idle and never failed.
@@ -110,6 +127,8 @@ impl Listener {
     pub fn listen(self, mut child: Child, aside: UnixStream) -> io::Result<Listening> {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let stdout = stdout.map(if self.is_shown { Echo::output } else { Echo::silent });
+        let stderr = stderr.map(if self.is_shown { Echo::errors } else { Echo::silent });
         let (for_stderr, to_runner) = (Arc::clone(&shared), self.inputs.clone());
         let errors = threads::spawn("worker stderr", move || {
             read_errors(stderr, &for_stderr, &to_runner);
@@ -139,7 +158,7 @@ impl Listener {
         Ok(Listening { shared, thread })
     }
 
-    fn read_messages(&self, stdout: Option<ChildStdout>, shared: &Mutex<Shared>) {
+    fn read_messages(&self, stdout: Option<Echo<ChildStdout>>, shared: &Mutex<Shared>) {
         let Some(stdout) = stdout else { return };
         // After a message that ended with `\r`: its newline belongs to it.
         let mut swallows_newline = false;
@@ -198,7 +217,7 @@ impl Listener {
         shared: &Mutex<Shared>,
         line: &[u8],
         up: MessageToRunner,
-        lines: &mut Lines<ChildStdout>,
+        lines: &mut Lines<Echo<ChildStdout>>,
     ) {
         // Before the lock: a disk may be slow.
         let registered = match &up {
@@ -234,6 +253,19 @@ impl Listener {
                 }
                 None => {}
             },
+            MessageToRunner::Params { params } if self.is_shown => {
+                let event = TrialEvent::ParamsRecorded { params };
+                self.send([Input::Recorded { trial, attempt, event }]);
+            }
+            MessageToRunner::Summary { summary } if self.is_shown => {
+                let event = TrialEvent::SummaryRecorded { summary };
+                self.send([Input::Recorded { trial, attempt, event }]);
+            }
+            MessageToRunner::Params { .. } | MessageToRunner::Summary { .. } => {
+                let why = "parameters and summaries are recorded of tracked runs only";
+                let remark = Remark::new(RemarkKind::Reserved, why);
+                self.send(current.misread(line, vec![remark]));
+            }
             // Said in the command's place, before it could start; it counts if its supervisor says
             // that, too.
             MessageToRunner::End {
@@ -254,7 +286,8 @@ impl Listener {
                 }
             }
             MessageToRunner::Peak { bytes } => self.send([Input::Peak { trial, attempt, bytes }]),
-            MessageToRunner::Answer { .. }
+            MessageToRunner::Exit { .. }
+            | MessageToRunner::Answer { .. }
             | MessageToRunner::Text { .. }
             | MessageToRunner::At { .. } => {}
         }
@@ -266,7 +299,7 @@ impl Listener {
         shared: &Mutex<Shared>,
         path: &Path,
         step: u64,
-        lines: &mut Lines<ChildStdout>,
+        lines: &mut Lines<Echo<ChildStdout>>,
     ) -> Option<Result<Option<Registered>, String>> {
         let expected = lock(shared).current.as_ref().map(|current| current.expected.clone())?;
         let Expected { trial, cwd, clock, .. } = &expected;
@@ -358,10 +391,14 @@ fn read_aside(aside: UnixStream, shared: &Mutex<Shared>) {
         let text = line
             .strip_prefix(PREFIX.as_bytes())
             .map(|text| String::from_utf8_lossy(text).trim_end().to_owned());
-        if let (Some(Ok(MessageToRunner::End { end, message })), Some(current)) =
-            (text.map(|text| MessageToRunner::parse(&text)), lock(shared).current.as_mut())
-        {
-            current.end.get_or_insert((end, message));
+        let said = text.and_then(|text| MessageToRunner::parse(&text).ok());
+        let mut shared = lock(shared);
+        match (said, shared.current.as_mut()) {
+            (Some(MessageToRunner::Exit { status }), _) => shared.exit_status = Some(status),
+            (Some(MessageToRunner::End { end, message }), Some(current)) => {
+                current.end.get_or_insert((end, message));
+            }
+            _ => {}
         }
     });
 }
@@ -380,7 +417,7 @@ fn wait_for_room(inputs: &Sender<Input>) {
     }
 }
 
-fn read_errors(stderr: Option<ChildStderr>, shared: &Mutex<Shared>, inputs: &Sender<Input>) {
+fn read_errors(stderr: Option<Echo<ChildStderr>>, shared: &Mutex<Shared>, inputs: &Sender<Input>) {
     let Some(stderr) = stderr else { return };
     for_each_line(stderr, LineEnd::Newline, |line, piece| {
         wait_for_room(inputs);

@@ -295,7 +295,7 @@ impl Run {
     ///
     /// # Errors
     /// The store failed, or another process resumed the run.
-    pub fn finish(self, storage: &mut dyn Storage, end: RunEnd) -> Result<(), TrackingError> {
+    pub fn finish(&self, storage: &mut dyn Storage, end: RunEnd) -> Result<(), TrackingError> {
         let value = match storage.trial(self.study.id, self.number())? {
             Some(trial) => StudyState::new(&self.study.spec).value_of(&trial),
             None => None,
