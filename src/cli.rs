@@ -82,6 +82,8 @@ use foreground::Foreground;
 use importance::{ImportanceArguments, Measure};
 use plot::{Kind, PlotArguments};
 
+use crate::worker::{self, ExecOf};
+
 /// Where the store is unless the command line or the environment says otherwise.
 const DEFAULT_STORE: &str = "runs/hpsearch.db";
 
@@ -230,7 +232,7 @@ pub enum Verb {
 /// Runs what this process's arguments say.
 pub fn main() -> ExitCode {
     crate::runner::signals::outlive_file_size_limits();
-    if let Some(code) = worker() {
+    if let Some(code) = as_worker() {
         return code;
     }
     completions::answer(CommandLine::command);
@@ -302,17 +304,18 @@ fn failed(failure: &Failure) -> ExitCode {
 
 /// Workers are started by the hundred and hand on other programs' arguments as they are: clap has
 /// no part in them.
-fn worker() -> Option<ExitCode> {
+fn as_worker() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     if words.next()? != "worker" {
         return None;
     }
     let words: Vec<OsString> = words.collect();
     let code = match words.split_first() {
-        None => crate::worker::serve(),
-        Some((first, command)) if first == "--exec" => crate::worker::exec(command),
+        None => worker::serve(),
+        Some((first, command)) if first == "--exec" => worker::exec(command, ExecOf::Trial),
+        Some((first, command)) if first == "--track" => worker::exec(command, ExecOf::Tracked),
         Some((first, [run, group @ ..])) if first == "--watch" => {
-            crate::worker::watchdog::watch(run, group.first().map(AsRef::as_ref))
+            worker::watchdog::watch(run, group.first().map(AsRef::as_ref))
         }
         Some(_) => return None,
     };

@@ -246,11 +246,16 @@ fn how_far(
         || no_best(study.counts),
         |(trial, value)| format!("{} (trial {trial})", number(value)),
     );
+    let time = if study.spec.is_tracked() {
+        format!("{} of all runs together", duration(effort.elapsed))
+    } else {
+        format!("{}; {hours}{cost}", duration(effort.elapsed))
+    };
     let facts = [
         ("state", state_in_words(study, state, &lineage::run(runners), console)),
         ("trials", trials),
         ("best", best),
-        ("time", format!("{}; {hours}{cost}", duration(effort.elapsed))),
+        ("time", time),
     ];
     facts.into_iter().chain(forecast).chain([("created", moment(study.created))]).collect()
 }

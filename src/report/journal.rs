@@ -78,6 +78,12 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
             let trial = view.and_then(|view| view.trial(*number));
             said_of_trial(event, clock, view.zip(trial), is_best)
         }
+        Event::Runner(RunnerEvent::Started { pid, host, tracker: Some(_), .. }) => {
+            format!("process {pid} on {host} tracks a run")
+        }
+        Event::Runner(RunnerEvent::Stopped { reason, ran_micros, runner: Some(_), .. }) => {
+            format!("its process left after {}: {reason}", duration(micros(*ran_micros)))
+        }
         Event::Runner(RunnerEvent::Started { pid, host, slots: now, .. }) => {
             format!("running on {}, process {pid} on {host}", slots(now))
         }

@@ -14,7 +14,8 @@ const LONGEST_TEXT: usize = 10_000;
 /// are none of the program's.
 pub fn params_of(words: &[String]) -> Params {
     let mut params = Params::new();
-    for Setting { name, value, .. } in options(words) {
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    for Setting { name, value, .. } in options(&words[..end]) {
         let value = if is_secret(name) {
             Value::Text(REDACTED.to_owned())
         } else {
@@ -93,9 +94,6 @@ fn options(words: &[String]) -> Vec<Setting<'_>> {
     let mut found = Vec::new();
     let mut at = of_program(words);
     while let Some(word) = words.get(at) {
-        if word == "--" {
-            break;
-        }
         let next = words.get(at + 1).filter(|next| is_value(next));
         if let Some(body) = option_name(word) {
             match (body.split_once('='), body.strip_prefix("no-"), next) {
@@ -282,8 +280,8 @@ mod tests {
             assert!(params.contains(kept), "{params}");
         }
         assert!(stored.starts_with("train --api-key *** --token=*** --hub_token ***"), "{stored}");
-        let own = masked(&words("hpsearch track --param api_key=abc -- train"));
-        assert_eq!(own[3], "api_key=***");
+        let own = masked(&words("hpsearch track --param api_key=abc -- run -- train --token def"));
+        assert_eq!((own[3].as_str(), own.last().map(String::as_str)), ("api_key=***", Some("***")));
         assert_eq!(given("api_key=abc"), Some(("api_key".to_owned(), REDACTED.into())));
         assert_eq!(given("lr=0.1"), Some(("lr".to_owned(), Value::Float(0.1))));
         assert_eq!([given("lr"), given("=1")], [None, None]);

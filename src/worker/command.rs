@@ -118,7 +118,7 @@ fn spawn(job: &CommandJob) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("worker")
-        .arg("--exec")
+        .arg(if job.is_tracked { "--track" } else { "--exec" })
         .args(&job.run)
         .current_dir(&job.cwd)
         .stdin(Stdio::piped())

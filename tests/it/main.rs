@@ -62,6 +62,7 @@ mod search_quality;
 mod shipped_studies;
 mod store_safety;
 mod terminal;
+mod track;
 #[cfg(feature = "train")]
 mod trainer;
 mod tui;
