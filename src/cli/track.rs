@@ -30,10 +30,11 @@ here, or `runs`. Its metric is, without --metric, `loss`, smaller is better; it
 is set by the first run. Parameters are the program's options: --lr 0.1,
 --lr=0.1, lr=0.1; those called like a password or token are not stored.
 
-The program reports as a trial does, with lines `@hpsearch {\"step\":1,\"loss\":0.5}`
-on standard output; all other output is shown here and kept as its log. Its exit
-code is that of this command. Ctrl-C is passed on; --resume goes on with the
-run, with HPSEARCH_RESUME set to its last checkpoint.";
+The program reports as a trial does, with lines on standard output such as
+  @hpsearch {\"step\":1,\"loss\":0.5}
+All other output is shown here and kept as its log. Its exit code is that of
+this command. Ctrl-C is passed on; --resume continues the run, with
+HPSEARCH_RESUME set to its last checkpoint.";
 
 /// Arguments of `hpsearch track`.
 #[derive(Clone, Debug, Args)]

@@ -166,6 +166,9 @@ fn a_run_that_is_being_tracked_is_not_resumed() {
     site.wait_for("started");
     let refused = site.run(&words(&["--resume", "a"], &[]));
     assert_refused(&refused, &["run 0 is being tracked by process", "wait until it has ended"]);
+    // Nor is it taken for what a dead run left.
+    let doctor = site.run(&["doctor"]).out;
+    assert!(!doctor.contains("nobody runs it"), "{doctor}");
     tracker.signal(Signal::TERM);
     assert_code(&tracker.end(), 143);
 }
@@ -174,7 +177,8 @@ fn a_run_that_is_being_tracked_is_not_resumed() {
 fn a_signal_reaches_the_program_which_may_save_and_leave() {
     let site = site(
         "trap 'echo saved >> saved; exit 3' INT\n\
-        echo '@hpsearch {\"step\":1,\"loss\":0.5}'\necho >> started\nwhile :; do sleep 0.05; done\n",
+        echo '@hpsearch {\"step\":1,\"loss\":0.5}'\necho >> started\nwhile :; do sleep 0.05; \
+        done\n",
     );
     let tracker = site.start(&words(&[], &[]));
     site.wait_for("started");
@@ -234,12 +238,7 @@ fn hostile_names_are_shown_harmlessly_and_are_no_paths() {
     assert_done(
         &site.run(&words(&["--name", name, "--group", name], &["--a\u{1b}[31m", "x\u{1b}[2J"])),
     );
-    for verb in [
-        &["trials", "runs"][..],
-        &["show", "runs", "0"],
-        &["events", "runs"],
-        &["export-data", "runs"],
-    ] {
+    for verb in [&["trials", "runs"][..], &["show", "runs", "0"], &["events", "runs"]] {
         let shown = site.run(verb);
         assert_done(&shown);
         assert!(!shown.out.contains('\u{1b}'), "{verb:?}: {:?}", shown.out);
@@ -268,7 +267,7 @@ fn nothing_is_searched_among_tracked_runs_and_none_is_tracked_in_a_search() {
     site.write("train.sh", TRAIN);
     assert_refused(&site.run(&words(&["--study", "s"], &[])), &["`s` is a search"]);
     assert_done(&site.run(&words(&["--study", "tracked"], &[])));
-    for verb in ["pause", "resume", "retry", "extend"] {
+    for verb in ["pause", "resume", "extend"] {
         let more: &[&str] = if verb == "extend" { &["--trials", "1"] } else { &[] };
         let refused = site.run(&[&[verb, "tracked"], more].concat());
         assert_refused(&refused, &["tracked runs"]);
@@ -312,7 +311,7 @@ fn the_verbs_show_a_study_of_runs_without_a_word_of_a_search() {
         }
     }
     assert_done(&site.run(&["note", "runs", "0", "-m", "good"]));
-    assert_done(&site.run(&["tag", "runs", "0", "keep"]));
+    assert_done(&site.run(&["tag", "runs", "0", "+keep"]));
     assert_eq!(runs(&site, "runs")[0]["tags"], json!(["keep"]));
     assert_verified(&site, "runs");
 }
