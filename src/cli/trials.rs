@@ -73,10 +73,12 @@ fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
         0 => String::new(),
         busy => duration(micros(busy)),
     };
-    let mut columns = Columns::of(trials)
-        .right("trial", |trial| trial.number.to_string())
-        .left("name", |trial| run_name(trial).map_or_else(String::new, one_line))
-        .optional()
+    let mut columns = Columns::of(trials).right("trial", |trial| trial.number.to_string());
+    if study.spec.is_tracked() {
+        let name = |trial: &Trial| run_name(trial).map_or_else(String::new, one_line);
+        columns = columns.left("name", name).optional();
+    }
+    columns = columns
         .left("state", state_word)
         .point(one_line(&study.spec.objective().metric), value_cell)
         .right(study.spec.step.as_str(), |trial| {
