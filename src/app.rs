@@ -17,6 +17,7 @@ pub mod prepare_data;
 pub mod reconcile;
 pub mod request;
 pub mod study_state;
+pub mod track;
 pub mod train_once;
 pub mod warm_start;
 pub mod worker_job;

@@ -57,6 +57,7 @@ mod starter;
 mod stop;
 mod study_columns;
 mod tag;
+mod track;
 mod train;
 mod trial_json;
 mod trial_words;
@@ -81,6 +82,8 @@ use foreground::Foreground;
 use importance::{ImportanceArguments, Measure};
 use plot::{Kind, PlotArguments};
 
+use crate::worker::{self, ExecOf};
+
 /// Where the store is unless the command line or the environment says otherwise.
 const DEFAULT_STORE: &str = "runs/hpsearch.db";
 
@@ -92,6 +95,7 @@ Examples:
   hpsearch watch                   the live leaderboard, from another terminal
   hpsearch best > best.toml        the best parameters found so far
   hpsearch export -o model         the best trial's checkpoint, ready for use
+  hpsearch track -- python train.py  a run without a search
 
 A study is named by its name, by its file (study.toml), or not at all if the
 store holds only one.
@@ -206,6 +210,8 @@ pub enum Verb {
     Note(note::NoteArguments),
     /// Add or remove tags of trials and studies, or show them
     Tag(tag::TagArguments),
+    /// Run a program and record it, without a search
+    Track(track::TrackArguments),
     /// Ask-and-tell interface for a program that runs the trials itself, in JSON lines
     AskTell(ask_tell::AskTellArguments),
     /// List the devices of this machine and which of them can be used
@@ -226,7 +232,7 @@ pub enum Verb {
 /// Runs what this process's arguments say.
 pub fn main() -> ExitCode {
     crate::runner::signals::outlive_file_size_limits();
-    if let Some(code) = worker() {
+    if let Some(code) = as_worker() {
         return code;
     }
     completions::answer(CommandLine::command);
@@ -298,17 +304,18 @@ fn failed(failure: &Failure) -> ExitCode {
 
 /// Workers are started by the hundred and hand on other programs' arguments as they are: clap has
 /// no part in them.
-fn worker() -> Option<ExitCode> {
+fn as_worker() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     if words.next()? != "worker" {
         return None;
     }
     let words: Vec<OsString> = words.collect();
     let code = match words.split_first() {
-        None => crate::worker::serve(),
-        Some((first, command)) if first == "--exec" => crate::worker::exec(command),
+        None => worker::serve(),
+        Some((first, command)) if first == "--exec" => worker::exec(command, ExecOf::Trial),
+        Some((first, command)) if first == "--track" => worker::exec(command, ExecOf::Tracked),
         Some((first, [run, group @ ..])) if first == "--watch" => {
-            crate::worker::watchdog::watch(run, group.first().map(AsRef::as_ref))
+            worker::watchdog::watch(run, group.first().map(AsRef::as_ref))
         }
         Some(_) => return None,
     };
@@ -352,6 +359,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::ContinueTrial(arguments) => continue_trial::continue_trial(arguments, console),
         Verb::Note(arguments) => note::note(arguments, console),
         Verb::Tag(arguments) => tag::tag(arguments, console),
+        Verb::Track(arguments) => track::track(arguments, console),
         Verb::Kill(arguments) => kill::kill(arguments, console),
         Verb::Importance(arguments) => importance::importance(arguments, console),
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),

@@ -263,6 +263,7 @@ impl Engine {
                 self.ended(trial, attempt, end, message)
             }
             Input::Request { id, request } => self.serve(id, &request),
+            Input::Recorded { .. } => {}
             Input::Peak { trial, attempt, bytes } => self.note_peak(trial, attempt, bytes),
             Input::Load(loads) => self.note_load(&loads),
             Input::Interrupt => self.drain(Outcome::Interrupted("interrupted".to_owned())),
@@ -302,7 +303,7 @@ impl Engine {
         self.budgets.begin(self.now);
         self.phase = Phase::Searching;
         let slots = self.slots.iter().map(|slot| slot.slot.clone()).collect();
-        self.emit(Event::Runner(RunnerEvent::Started { pid, host, slots }));
+        self.emit(Event::Runner(RunnerEvent::Started { pid, host, slots, tracker: None }));
         if let Some(lineage) = self.lineage.take() {
             self.emit(Event::Runner(RunnerEvent::Described { lineage }));
         }

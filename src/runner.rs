@@ -11,6 +11,7 @@ pub mod clock;
 pub mod commit;
 mod copies;
 pub mod disk;
+mod echo;
 pub mod failure_cause;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -68,7 +69,9 @@ pub use clock::system_time as now;
 use commit::{Committed, commit};
 use launcher::{Job, LaunchError, Launcher};
 use lease::OwnLease;
-pub use lease::{Liveness, liveness, take_lease, take_over, this_process};
+pub use lease::{
+    Liveness, identified_process, liveness, process_liveness, take_lease, take_over, this_process,
+};
 use loads::Loads;
 use outlet::Outlet;
 use point_queue::PointQueue;

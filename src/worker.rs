@@ -54,7 +54,10 @@ pub fn serve() -> i32 {
             },
             Ok(
                 Incoming::Message(
-                    MessageToTrial::Leave | MessageToTrial::Examine | MessageToTrial::Kill,
+                    MessageToTrial::Leave
+                    | MessageToTrial::Signal { .. }
+                    | MessageToTrial::Examine
+                    | MessageToTrial::Kill,
                 )
                 | Incoming::Decision { .. },
             ) => {}
@@ -63,8 +66,17 @@ pub fn serve() -> i32 {
     }
 }
 
+/// Whose command a process becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecOf {
+    /// A trial's, of `[command]`.
+    Trial,
+    /// A tracked run's, of a command line.
+    Tracked,
+}
+
 /// Replaces this process by a command that dies with its parent; the exit code, if that fails.
-pub fn exec(words: &[std::ffi::OsString]) -> i32 {
+pub fn exec(words: &[std::ffi::OsString], of: ExecOf) -> i32 {
     use std::os::unix::process::CommandExt;
     let Some((program, arguments)) = words.split_first() else { return 2 };
     if rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
@@ -82,8 +94,11 @@ pub fn exec(words: &[std::ffi::OsString]) -> i32 {
     } else {
         error.to_string()
     };
-    let message =
-        format!("cannot start `{}`: {what}; check `run` in [command]", program.to_string_lossy());
+    let remedy = match of {
+        ExecOf::Trial => "; check `run` in [command]",
+        ExecOf::Tracked => "",
+    };
+    let message = format!("cannot start `{}`: {what}{remedy}", program.to_string_lossy());
     let end =
         if command::is_refused(&error) { AttemptEnd::Refused } else { AttemptEnd::Failed(Program) };
     say(&MessageToRunner::End { end, message: Some(message) });

@@ -12,6 +12,7 @@ use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
 use crate::study::suggestion::quoted;
 use crate::study::trial::TrialNumber;
+use crate::tracking::TrackingError;
 
 /// Why a use case could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,9 @@ pub enum AppError {
     /// A worker did not do its job.
     #[error(transparent)]
     Job(#[from] JobError),
+    /// A run cannot be tracked.
+    #[error(transparent)]
+    Tracking(#[from] TrackingError),
     /// There is no device to use.
     #[error(transparent)]
     Slots(#[from] SlotsError),
@@ -272,6 +276,7 @@ impl AppError {
                 "take it out, or name a study with complete trials and parameters of the same \
                  names",
             ),
+            AppError::Tracking(error) => said(error.remedy()),
             AppError::StudyFile(_)
             | AppError::Runner(_)
             | AppError::Export(_)

@@ -23,6 +23,7 @@ const TURN: Duration = Duration::from_millis(10);
 /// The store failed.
 pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, StorageError> {
     let mut store = SqliteStore::open(path)?;
+    refuse_of_tracked(&store, study, std::slice::from_ref(request))?;
     let id = store.request(study, runner::now(), request)?;
     if request.entry().is_some() {
         return Ok(id);
@@ -64,6 +65,7 @@ pub fn ask(
     requests: &[Request],
     hear: &mut dyn FnMut(Option<Answer>),
 ) -> Result<(), AppError> {
+    refuse_of_tracked(store, study, requests)?;
     let path = absolute(path)?;
     let ids = requests
         .iter()
@@ -84,6 +86,19 @@ pub fn ask(
         hear(answer);
     }
     Ok(())
+}
+
+/// Tracked runs are nobody's to pause or to extend: only notes and tags are written about them.
+fn refuse_of_tracked(
+    store: &SqliteStore,
+    study: StudyId,
+    requests: &[Request],
+) -> Result<(), StorageError> {
+    if requests.iter().all(|request| request.entry().is_some()) {
+        return Ok(());
+    }
+    let spec = store.summary(study)?.spec;
+    if spec.is_tracked() { Err(StorageError::Tracked { study: spec.name }) } else { Ok(()) }
 }
 
 /// Who serves what is asked.

@@ -5,11 +5,13 @@ use std::time::Duration;
 use crate::report::wording::{HolderLife, StudyStatus, micros};
 use crate::runner::{self, Liveness, liveness};
 use crate::samplers::Situation;
-use crate::storage::{HeldLease, StorageError, StorageReader, StudySummary};
+use crate::storage::{HeldLease, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::event::Seq;
+use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
 use crate::study::trial::TrialNumber;
+use crate::tracking::life_of;
 
 /// Whether a study's runner lives; on another machine nobody can tell, and it is taken to.
 pub fn life(held: &HeldLease) -> HolderLife {
@@ -27,6 +29,42 @@ pub fn has_runner(study: &StudySummary) -> bool {
 /// A study's state.
 pub fn state(study: &StudySummary) -> StudyStatus {
     StudyStatus::new(study, study.held.as_ref().map_or(HolderLife::Dead, life))
+}
+
+/// A study's state, with a look at the processes of its tracked runs: it is interrupted where all
+/// that ran are dead.
+///
+/// # Errors
+/// The store failed.
+pub fn state_in(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<StudyStatus, StorageError> {
+    let state = state(study);
+    if state != StudyStatus::Running || !study.spec.is_tracked() {
+        return Ok(state);
+    }
+    let running = Filter::parse("state:running", &study.spec).unwrap_or_else(|_| Filter::all());
+    let query = TrialQuery::all(SortKey::Number).filtered(running);
+    for number in reader.numbers(study.id, &query)? {
+        if !is_dead(reader, study.id, number)? {
+            return Ok(state);
+        }
+    }
+    Ok(StudyStatus::Interrupted)
+}
+
+/// Whether the process of a running tracked run has died; its end is not written yet.
+///
+/// # Errors
+/// The store failed.
+pub fn is_dead(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<bool, StorageError> {
+    let tracked = life_of(reader, study, trial)?;
+    Ok(tracked.is_some_and(|tracked| tracked.liveness == Liveness::Dead))
 }
 
 /// What a study's sampler decides by when it proposes trial `number`, where `counts` trials are
@@ -48,6 +86,10 @@ pub fn situation(spec: &StudySpec, counts: Counts, number: TrialNumber) -> Situa
 /// The store failed.
 pub fn elapsed(reader: &dyn StorageReader, study: &StudySummary) -> Result<Duration, StorageError> {
     let (ran, since) = reader.running_since(study.id)?;
+    if study.spec.is_tracked() {
+        // Runs that end at different times: what is written of them together.
+        return Ok(micros(ran));
+    }
     let Some(since) = since else { return Ok(micros(ran)) };
     // A runner that died left its beginning behind; the clock stopped with what it wrote last.
     let until = match state(study) {

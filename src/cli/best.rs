@@ -76,6 +76,9 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
 /// The command line of a trial as a shell takes it, where its study runs a command. A parameter
 /// that the command does not name is in the environment.
 fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
+    if let Some(run) = trial.origin.tracked() {
+        return (!run.command.is_empty()).then(|| command_line::quoted(&run.command));
+    }
     let Program::Command { run, args, cwd, .. } = &spec.program else { return None };
     let quoted = |word: String| command_line::quoted(&[word]);
     let unnamed = command_line::unnamed(run, &spec.space, &trial.params);

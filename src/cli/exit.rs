@@ -14,6 +14,7 @@ use crate::runner::slots::SlotsError;
 use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
 use crate::study::suggestion::{nearest, quoted};
+use crate::tracking::TrackingError;
 use crate::tui::TuiError;
 
 /// The exit codes of the contract.
@@ -45,6 +46,8 @@ pub enum Exit {
     Interrupted,
     /// SIGTERM; can be resumed.
     Terminated,
+    /// What a tracked program ended with.
+    Program(u8),
 }
 
 impl Exit {
@@ -62,6 +65,7 @@ impl Exit {
             Exit::HungUp => 129,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
+            Exit::Program(code) => code,
         }
     }
 }
@@ -206,7 +210,10 @@ impl From<ConfigError> for Failure {
 impl From<StorageError> for Failure {
     fn from(error: StorageError) -> Self {
         let exit = match error {
-            StorageError::Exists { .. } | StorageError::NoStudy { .. } => Exit::Usage,
+            StorageError::Exists { .. }
+            | StorageError::NoStudy { .. }
+            | StorageError::Tracked { .. }
+            | StorageError::Searched { .. } => Exit::Usage,
             StorageError::OutOfOrder { .. } => Exit::Internal,
             _ => Exit::Store,
         };
@@ -225,6 +232,19 @@ impl From<RunnerError> for Failure {
                 Failure::new(Exit::Store, error)
             }
             RunnerError::System { .. } => Failure::new(Exit::Internal, error).help(AGAIN),
+        }
+    }
+}
+
+impl From<TrackingError> for Failure {
+    fn from(error: TrackingError) -> Self {
+        match error {
+            TrackingError::Storage(error) => Failure::from(error),
+            TrackingError::Files(error) => Failure::from(error),
+            error => {
+                let remedy = error.remedy();
+                Failure::new(Exit::Usage, error).help(remedy)
+            }
         }
     }
 }
@@ -271,6 +291,7 @@ impl From<AppError> for Failure {
             AppError::Export(error) | AppError::ExportAtTheEnd(error) => error.into(),
             AppError::Job(error) => error.into(),
             AppError::Slots(error) => error.into(),
+            AppError::Tracking(error) => error.into(),
             AppError::Io(error) => error.into(),
             AppError::Json(error) => error.into(),
             AppError::NoBestTrial { .. } | AppError::NoReport => {

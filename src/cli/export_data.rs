@@ -375,7 +375,10 @@ impl Table<'_> {
     fn trials_as_cells(&self, csv: &mut Csv<'_>) -> Result<u64, Failure> {
         let params = self.params()?;
         let metrics = self.reader.metrics(self.study.id)?;
-        let names = CELLS.split(' ').map(str::to_owned);
+        let is_tracked = self.study.spec.is_tracked();
+        let own = if is_tracked { " name group" } else { "" };
+        let cells = format!("{CELLS}{own}");
+        let names = cells.split(' ').map(str::to_owned);
         let params_named = params.iter().map(|name| format!("params.{name}"));
         let metrics_named = metrics.iter().map(|name| format!("metrics.{name}"));
         csv.write_record(names.chain(params_named).chain(metrics_named)).map_err(csv_failure)?;
@@ -399,6 +402,9 @@ impl Table<'_> {
                 told.notes.join("\n"),
                 told.reason.unwrap_or_default().to_owned(),
             ];
+            if let Some(run) = trial.origin.tracked().filter(|_| is_tracked) {
+                cells.extend([&run.name, &run.group].map(|text| text.clone().unwrap_or_default()));
+            }
             cells.extend(
                 params.iter().map(|name| {
                     trial.params.get(name).map_or_else(String::new, ToString::to_string)

@@ -42,7 +42,7 @@ use crate::runner::slots::{Machine, remarks, slots, tried};
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::paths::component;
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
-use crate::storage::{Holder, Storage, StorageReader, StoredStudy};
+use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
 use crate::study::event::Request;
@@ -147,6 +147,9 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     }
     if let (None, Some(note)) = (&known, command_line::unnamed_parameters(&spec)) {
         console.mention(&format!("note: {note}"));
+    }
+    if let Some(known) = known.as_ref().filter(|known| known.spec.is_tracked()) {
+        return Err(StorageError::Tracked { study: known.spec.name.clone() }.into());
     }
     if let Some(known) = &known {
         // The file does not know of `hpsearch extend`, nor of the rules the study began with.

@@ -19,11 +19,11 @@ use super::trial_words;
 use crate::analysis::forecast::Forecast;
 use crate::app::best;
 use crate::app::find;
-use crate::app::study_state::{elapsed, situation, state};
+use crate::app::study_state::{elapsed, situation, state_in};
 use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
-    StudyStatus, bytes, count, duration, no_best, number, one_line, param, states,
+    StudyStatus, bytes, count, duration, no_best, number, one_line, param, states_of,
 };
 use crate::runner;
 use crate::samplers;
@@ -115,7 +115,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
                 .help("`hpsearch trials` lists several, `hpsearch diff` compares two"));
         }
     }
-    let state = state(&study);
+    let state = state_in(&reader, &study)?;
     let effort = effort(&reader, &study, state)?;
     let view = best::view_of_runs(&reader, &study)?;
     let runners = reader.runners(study.id)?;
@@ -148,7 +148,8 @@ fn effort(
     let (elapsed, used, now) = (elapsed(reader, study)?, reader.used(study.id)?, runner::now());
     let running = if state == StudyStatus::Running { Running::Yes } else { Running::No };
     let device_time = if running == Running::Yes { used.device_time(now) } else { used.busy };
-    let forecast = (!matches!(state, StudyStatus::Finished | StudyStatus::Failed))
+    let has_end = matches!(state, StudyStatus::Finished | StudyStatus::Failed);
+    let forecast = (!has_end && !study.spec.is_tracked())
         .then(|| look_ahead(&study.spec, study.search_counts(), elapsed, used, now, running));
     Ok(Effort { elapsed, device_time, forecast })
 }
@@ -193,6 +194,9 @@ fn print(
         lineage::print_study(behind.runners, console)?;
         writeln!(console.out)?;
     }
+    if spec.is_tracked() {
+        return Ok(());
+    }
     console.table(&space_columns(spec.space.dimensions()))
 }
 
@@ -223,7 +227,8 @@ fn how_far(
     console: &Console,
 ) -> Vec<(&'static str, String)> {
     let running = if state == StudyStatus::Interrupted { "interrupted" } else { "running" };
-    let trials = states(study.counts, running).unwrap_or_else(|| "none yet".to_owned());
+    let trials =
+        states_of(&study.spec, study.counts, running).unwrap_or_else(|| "none yet".to_owned());
     let hours = ahead::device_hours(effort.device_time.as_secs_f64() / 3600.0);
     let cost = study
         .spec
@@ -241,11 +246,16 @@ fn how_far(
         || no_best(study.counts),
         |(trial, value)| format!("{} (trial {trial})", number(value)),
     );
+    let time = if study.spec.is_tracked() {
+        format!("{} of all runs together", duration(effort.elapsed))
+    } else {
+        format!("{}; {hours}{cost}", duration(effort.elapsed))
+    };
     let facts = [
         ("state", state_in_words(study, state, &lineage::run(runners), console)),
         ("trials", trials),
         ("best", best),
-        ("time", format!("{}; {hours}{cost}", duration(effort.elapsed))),
+        ("time", time),
     ];
     facts.into_iter().chain(forecast).chain([("created", moment(study.created))]).collect()
 }
@@ -262,6 +272,10 @@ fn state_in_words(
         (StudyStatus::Running, Some(held), _) => {
             format!("running, by process {} on {}", held.holder.pid, one_line(&held.holder.host))
         }
+        (StudyStatus::Interrupted, ..) if study.spec.is_tracked() => {
+            "the processes of its running runs died; `hpsearch track` settles them".to_owned()
+        }
+        (StudyStatus::Idle, ..) => "idle: no run is being tracked".to_owned(),
         (StudyStatus::Paused, ..) => format!("paused by you: {resume} lets it continue"),
         (StudyStatus::Finished | StudyStatus::Failed, _, Some(reason)) => {
             format!("{}: {}", state.as_str(), one_line(reason))
@@ -303,6 +317,16 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         .max_disk
         .map(|most| format!(", {} at most", bytes(most)))
         .unwrap_or_default();
+    let checkpoints =
+        format!("{keep}{most}, in {}", one_line(&shown(&files_directory(spec, &console.store))));
+    if spec.is_tracked() {
+        let value = format!("{value}; reports are counted in {}", spec.step.plural());
+        return vec![
+            ("value", value),
+            ("sampler", "none: it holds tracked runs, and nothing is searched".to_owned()),
+            ("checkpoints", checkpoints),
+        ];
+    }
     vec![
         ("value", format!("{value}; reports are counted in {}", spec.step.plural())),
         ("budget", budget(spec)),
@@ -316,13 +340,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
                 one_line(&spec.devices.select.join(", "))
             ),
         ),
-        (
-            "checkpoints",
-            format!(
-                "{keep}{most}, in {}",
-                one_line(&shown(&files_directory(spec, &console.store)))
-            ),
-        ),
+        ("checkpoints", checkpoints),
         ("seed", spec.seed.to_string()),
     ]
     .into_iter()

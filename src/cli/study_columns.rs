@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use crate::app::study_state::state;
 use crate::report::progress::Progress;
 use crate::report::table::{Column, Columns};
-use crate::report::wording::{number, one_line};
+use crate::report::wording::{StudyStatus, number, one_line};
 use crate::storage::StudySummary;
 
 /// The columns of a table of studies.
-pub fn columns(studies: &[StudySummary]) -> Vec<Column> {
+pub fn columns(
+    studies: &[StudySummary],
+    state: &dyn Fn(&StudySummary) -> StudyStatus,
+) -> Vec<Column> {
     let trials = |study: &StudySummary| {
         let progress =
             Progress::new(&study.spec, study.search_counts(), Duration::ZERO, Duration::ZERO);

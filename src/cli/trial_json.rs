@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::moments::instant;
 use crate::analysis::forecast::{Forecast, Span};
+use crate::report::wording::run_name;
 use crate::study::device::Device;
 use crate::study::metric::Number;
 use crate::study::params::Params;
@@ -35,6 +36,12 @@ pub fn as_instant<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok,
 pub struct TrialJson {
     /// Its number.
     pub number: u64,
+    /// The name of a tracked run that has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The group of a tracked run that has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Its state.
     pub state: TrialState,
     /// Its value; null unless complete.
@@ -74,6 +81,8 @@ impl From<&Trial> for TrialJson {
     fn from(trial: &Trial) -> Self {
         TrialJson {
             number: trial.number.0,
+            name: run_name(trial).map(str::to_owned),
+            group: trial.origin.tracked().and_then(|run| run.group.clone()),
             state: trial.state,
             value: trial.value.map(Number),
             violation: trial.violation.map(Number),
@@ -127,6 +136,7 @@ pub fn origin_kind(origin: &Origin) -> &'static str {
         Origin::Replicate(_) => "replicate",
         Origin::Repeat(_) => "repeat",
         Origin::Race { .. } => "race",
+        Origin::Tracked(_) => "tracked",
     }
 }
 

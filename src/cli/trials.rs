@@ -1,6 +1,6 @@
 //! `hpsearch trials`: the trials of a study, filtered and in any order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 
@@ -8,7 +8,9 @@ use super::selection;
 use super::trial_json::TrialJson;
 use super::{Console, Exit, Failure};
 use crate::report::table::{Align, Column, Columns};
-use crate::report::wording::{count, duration, micros, one_line, param, value_cell};
+use crate::report::wording::{
+    count, duration, micros, one_line, param, run_name, state_word, value_cell,
+};
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::query::TrialQuery;
 use crate::study::space::Distribution;
@@ -71,9 +73,13 @@ fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
         0 => String::new(),
         busy => duration(micros(busy)),
     };
-    let mut columns = Columns::of(trials)
-        .right("trial", |trial| trial.number.to_string())
-        .left("state", |trial| trial.state.as_str())
+    let mut columns = Columns::of(trials).right("trial", |trial| trial.number.to_string());
+    if study.spec.is_tracked() {
+        let name = |trial: &Trial| run_name(trial).map_or_else(String::new, one_line);
+        columns = columns.left("name", name).optional();
+    }
+    columns = columns
+        .left("state", state_word)
         .point(one_line(&study.spec.objective().metric), value_cell)
         .right(study.spec.step.as_str(), |trial| {
             trial.last().map_or_else(String::new, |(step, _)| step.to_string())
@@ -88,6 +94,14 @@ fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
         let value =
             |trial: &Trial| trial.params.get(&dimension.name).map_or_else(String::new, param);
         columns = columns.aligned(align, one_line(&dimension.name), value).optional();
+    }
+    if study.spec.is_tracked() {
+        let names: BTreeSet<&str> =
+            trials.iter().flat_map(|trial| trial.params.iter()).map(|(name, _)| name).collect();
+        for name in names {
+            let value = |trial: &Trial| trial.params.get(name).map_or_else(String::new, param);
+            columns = columns.left(one_line(name), value).optional();
+        }
     }
     let reason = |trial: &Trial| trial.reason.as_deref().map_or_else(String::new, one_line);
     columns.left("reason", reason).end()

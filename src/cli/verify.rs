@@ -81,7 +81,8 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
     if arguments.json {
         console.json(Some(name), &json(verified))?;
     } else {
-        print(&one_line(name), &verified, console)?;
+        let decided = if study.spec.is_tracked() { Decided::Nothing } else { Decided::All };
+        print(&one_line(name), &verified, decided, console)?;
     }
     Ok(exit)
 }
@@ -153,7 +154,21 @@ fn what_was_decided(verified: &Verified) -> String {
     format!("{} and {last}", parts.join(", "))
 }
 
-fn print(name: &str, verified: &Verified, console: &mut Console) -> Result<(), Failure> {
+/// What there is to decide in a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decided {
+    /// What a search decides.
+    All,
+    /// It holds tracked runs.
+    Nothing,
+}
+
+fn print(
+    name: &str,
+    verified: &Verified,
+    decided: Decided,
+    console: &mut Console,
+) -> Result<(), Failure> {
     for VersionChange { kind, name: policy, stored, here } in &verified.versions {
         let words = format!(
             "{kind} `{}` decided by its rules of version {stored}; this hpsearch has version \
@@ -163,6 +178,10 @@ fn print(name: &str, verified: &Verified, console: &mut Console) -> Result<(), F
         console.hanging("note: ", 6, &words)?;
     }
     let Some(difference) = &verified.difference else {
+        if decided == Decided::Nothing {
+            let text = "its tables repeat exactly from its journal; nothing was decided in it";
+            return console.hanging(&format!("{name}: "), 2, text);
+        }
         return console.hanging(
             &format!("{name}: "),
             2,

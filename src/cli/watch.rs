@@ -9,7 +9,7 @@ use super::exit::{Exit, Failure};
 use super::study_columns::columns;
 use crate::app::find;
 use crate::app::request::post;
-use crate::app::study_state::life;
+use crate::app::study_state::{life, state};
 use crate::storage::StorageReader as _;
 use crate::tui::{Detach, TuiContext, TuiMode, choose_study, run_tui};
 
@@ -40,7 +40,7 @@ pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, 
         )));
     }
     let chosen = if arguments.study.is_none() && reader.studies()?.len() > 1 {
-        match choose_study(&mut reader, &columns, console.look)? {
+        match choose_study(&mut reader, &|studies| columns(studies, &state), console.look)? {
             Some(chosen) => chosen,
             None => return Ok(Exit::Done),
         }

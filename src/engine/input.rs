@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::load::Load;
-use crate::study::event::{AttemptEnd, Request};
+use crate::study::event::{AttemptEnd, Request, TrialEvent};
 use crate::study::metric::Metrics;
 use crate::study::remark::Remark;
 use crate::study::time::Timestamp;
@@ -73,6 +73,15 @@ pub enum Input {
         bytes: Option<u64>,
         /// The system's clock when a command registered it.
         system: Option<Timestamp>,
+    },
+    /// A tracked run said something of itself; no search asks for it.
+    Recorded {
+        /// Number of the trial.
+        trial: TrialNumber,
+        /// Number of the trial's attempt, from 0.
+        attempt: AttemptNumber,
+        /// What it said.
+        event: TrialEvent,
     },
     /// An attempt's process is gone, or its job done.
     Ended {

@@ -12,7 +12,7 @@ use crate::study::device::Slot;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::significant;
 use crate::study::params::{Params, Value};
-use crate::study::spec::{Extension, FailureCause};
+use crate::study::spec::{Extension, FailureCause, StudySpec};
 use crate::study::state::Counts;
 use crate::study::trial::{Origin, Trial, TrialState};
 
@@ -45,6 +45,7 @@ pub fn proposed(origin: &Origin) -> String {
         Origin::Replicate(of) => format!("trial {of} on another seed"),
         Origin::Repeat(of) => format!("proposed again, as trial {of}"),
         Origin::Race { of, round, .. } => format!("trial {of} in round {} of the race", round + 1),
+        Origin::Tracked(_) => "tracked".to_owned(),
     }
 }
 
@@ -220,6 +221,30 @@ pub fn states(mut counts: Counts, running: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
+/// The same of a study; tracked runs that are paused were interrupted.
+pub fn states_of(spec: &StudySpec, mut counts: Counts, running: &str) -> Option<String> {
+    if !spec.is_tracked() {
+        return states(counts, running);
+    }
+    let interrupted = std::mem::take(&mut counts.paused);
+    let interrupted = (interrupted > 0).then(|| format!("{interrupted} interrupted"));
+    let parts: Vec<String> = [states(counts, running), interrupted].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// The word for a trial's state: a tracked run that is paused was interrupted.
+pub fn state_word(trial: &Trial) -> &'static str {
+    match (trial.state, &trial.origin) {
+        (TrialState::Paused, Origin::Tracked(_)) => "interrupted",
+        (state, _) => state.as_str(),
+    }
+}
+
+/// The name of a tracked run, where it has one.
+pub fn run_name(trial: &Trial) -> Option<&str> {
+    trial.origin.tracked().and_then(|run| run.name.as_deref())
+}
+
 /// What stands where a study has no best trial.
 pub fn no_best(counts: Counts) -> String {
     match counts.complete {
@@ -282,6 +307,8 @@ pub enum StudyStatus {
     Paused,
     /// Its runner died; running it again continues.
     Interrupted,
+    /// It holds tracked runs, and none is running.
+    Idle,
     /// Its runner left before the end; running it again continues.
     Stopped,
     /// Its budget is used up, or its goal reached.
@@ -293,6 +320,13 @@ pub enum StudyStatus {
 impl StudyStatus {
     /// The state of a study whose lease's holder, if there is one, lives or not.
     pub fn new(summary: &StudySummary, life: HolderLife) -> Self {
+        if summary.spec.is_tracked() {
+            return match (summary.counts.total(), summary.counts.running) {
+                (0, _) => StudyStatus::New,
+                (_, 0) => StudyStatus::Idle,
+                _ => StudyStatus::Running,
+            };
+        }
         match (&summary.held, life) {
             // Until its trials have left their slots, it runs.
             (Some(_), HolderLife::Alive)
@@ -317,6 +351,7 @@ impl StudyStatus {
             StudyStatus::Running => "running",
             StudyStatus::Paused => "paused",
             StudyStatus::Interrupted => "interrupted",
+            StudyStatus::Idle => "idle",
             StudyStatus::Stopped => "stopped",
             StudyStatus::Finished => "finished",
             StudyStatus::Failed => "failed",

@@ -36,6 +36,8 @@ pub trait Job {
     fn answer(&mut self, verdict: &Decision);
     /// Asks it to checkpoint and leave.
     fn leave(&mut self);
+    /// Sends it a signal, as the terminal of a program in the foreground would.
+    fn signal(&mut self, _number: i32) {}
     /// Writes into its log what its processes are doing, as far as the system tells.
     fn examine(&mut self) {}
     /// Ends it at once, with everything it started.

@@ -19,6 +19,7 @@ use attempt::{Current, End, Stream};
 use following::Following;
 
 use super::clock::system_time;
+use super::echo::Echo;
 use super::failure_cause::advice;
 use super::lines::{LineEnd, Lines, Piece, for_each_line};
 use super::metric_files::MetricFiles;
@@ -30,7 +31,7 @@ use crate::runner::processes;
 use crate::runner::protocol::{
     COMMAND_NOT_FOUND, Clock, MessageToRunner, PREFIX, Reported, Spoken,
 };
-use crate::study::event::AttemptEnd;
+use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::spec::FailureCause;
 
@@ -52,6 +53,8 @@ const NOT_FOUND: AttemptEnd = AttemptEnd::Failed(FailureCause::Exit(COMMAND_NOT_
 pub(super) struct Listener {
     /// Whether the child carries out one attempt only: then its end counts once it is gone.
     pub single: bool,
+    /// Whether the child's streams are shown as they come: it is a tracked run.
+    pub is_shown: bool,
     /// Where its words go.
     pub inputs: Sender<Input>,
     /// Who takes its checkpoints.
@@ -64,6 +67,7 @@ pub(super) struct Listener {
 pub(super) struct Listening {
     shared: Arc<Mutex<Shared>>,
     inputs: Sender<Input>,
+    points: Arc<PointQueue>,
     thread: JoinHandle<()>,
 }
 
@@ -79,6 +83,8 @@ struct Shared {
     failed: bool,
     /// Nothing more is heard of it.
     is_gone: bool,
+    /// How a tracked program ended.
+    exit_status: Option<i32>,
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
@@ -114,6 +120,18 @@ impl Listening {
         Ok(())
     }
 
+    /// The exit status of a tracked program, once it has ended.
+    pub fn exit_status(&self) -> Option<i32> {
+        lock(&self.shared).exit_status
+    }
+
+    /// Writes a line of hpsearch's own into the log of the present attempt.
+    pub fn note(&self, text: &str) {
+        if let Some(current) = lock(&self.shared).current.as_mut() {
+            current.log.write(format!("[hpsearch] {text}\n").as_bytes());
+        }
+    }
+
     /// Whether the child lives, is idle and never failed.
     pub fn is_reusable(&self) -> bool {
         let shared = lock(&self.shared);
@@ -138,8 +156,10 @@ impl Listener {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let to_runner = self.inputs.clone();
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let stdout = stdout.map(if self.is_shown { Echo::output } else { Echo::silent });
+        let stderr = stderr.map(if self.is_shown { Echo::errors } else { Echo::silent });
         let (for_stderr, of_stderr) = (Arc::clone(&shared), self.inputs.clone());
-        let points = Arc::clone(&self.points);
+        let (points, logged) = (Arc::clone(&self.points), Arc::clone(&self.points));
         let errors = threads::spawn("worker stderr", move || {
             read_errors(stderr, &for_stderr, &of_stderr, &points);
         })?;
@@ -165,10 +185,10 @@ impl Listener {
             let _panicked = (errors.join(), aside.map(JoinHandle::join));
             self.gone(&for_stdout, status);
         })?;
-        Ok(Listening { shared, inputs: to_runner, thread })
+        Ok(Listening { shared, inputs: to_runner, points: logged, thread })
     }
 
-    fn read_messages(&self, stdout: Option<ChildStdout>, shared: &Mutex<Shared>) {
+    fn read_messages(&self, stdout: Option<Echo<ChildStdout>>, shared: &Mutex<Shared>) {
         let Some(stdout) = stdout else { return };
         // After a message that ended with `\r`: its newline belongs to it.
         let mut swallows_newline = false;
@@ -245,7 +265,7 @@ impl Listener {
         shared: &Mutex<Shared>,
         line: &[u8],
         up: MessageToRunner,
-        lines: &mut Lines<ChildStdout>,
+        lines: &mut Lines<Echo<ChildStdout>>,
     ) {
         // Before the lock: a disk may be slow.
         let registered = match &up {
@@ -284,6 +304,19 @@ impl Listener {
                 }
                 None => {}
             },
+            MessageToRunner::Params { params } if self.is_shown => {
+                let event = TrialEvent::ParamsRecorded { params };
+                self.send([Input::Recorded { trial, attempt, event }]);
+            }
+            MessageToRunner::Summary { summary } if self.is_shown => {
+                let event = TrialEvent::SummaryRecorded { summary };
+                self.send([Input::Recorded { trial, attempt, event }]);
+            }
+            MessageToRunner::Params { .. } | MessageToRunner::Summary { .. } => {
+                let why = "parameters and summaries are recorded of tracked runs only";
+                let remark = Remark::new(RemarkKind::Reserved, why);
+                self.send(current.misread(line, vec![remark]));
+            }
             // Said in the command's place, before it could start; it counts if its supervisor says
             // that, too.
             MessageToRunner::End {
@@ -304,7 +337,8 @@ impl Listener {
                 }
             }
             MessageToRunner::Peak { bytes } => self.send([Input::Peak { trial, attempt, bytes }]),
-            MessageToRunner::Answer { .. }
+            MessageToRunner::Exit { .. }
+            | MessageToRunner::Answer { .. }
             | MessageToRunner::Text { .. }
             | MessageToRunner::At { .. } => {}
         }
@@ -316,7 +350,7 @@ impl Listener {
         shared: &Mutex<Shared>,
         path: &Path,
         step: u64,
-        lines: &mut Lines<ChildStdout>,
+        lines: &mut Lines<Echo<ChildStdout>>,
     ) -> Option<Result<Option<Registered>, String>> {
         let expected = lock(shared).current.as_ref().map(|current| current.expected.clone())?;
         let Expected { trial, cwd, clock, reported, .. } = &expected;
@@ -412,10 +446,14 @@ fn read_aside(aside: UnixStream, shared: &Mutex<Shared>) {
         let text = line
             .strip_prefix(PREFIX.as_bytes())
             .map(|text| String::from_utf8_lossy(text).trim_end().to_owned());
-        if let (Some(Ok(MessageToRunner::End { end, message })), Some(current)) =
-            (text.map(|text| MessageToRunner::parse(&text)), lock(shared).current.as_mut())
-        {
-            current.end.get_or_insert((end, message));
+        let said = text.and_then(|text| MessageToRunner::parse(&text).ok());
+        let mut shared = lock(shared);
+        match (said, shared.current.as_mut()) {
+            (Some(MessageToRunner::Exit { status }), _) => shared.exit_status = Some(status),
+            (Some(MessageToRunner::End { end, message }), Some(current)) => {
+                current.end.get_or_insert((end, message));
+            }
+            _ => {}
         }
     });
 }
@@ -442,7 +480,7 @@ fn wait_for_room(inputs: &Sender<Input>) {
 }
 
 fn read_errors(
-    stderr: Option<ChildStderr>,
+    stderr: Option<Echo<ChildStderr>>,
     shared: &Mutex<Shared>,
     inputs: &Sender<Input>,
     points: &PointQueue,

@@ -65,6 +65,16 @@ pub struct ProcessLauncher {
     run: String,
     watchdog: Option<Watchdog>,
     pids: BTreeSet<u32>,
+    place: Place,
+}
+
+/// Where the programs of a study run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// On the slots of a search.
+    Slots,
+    /// In the foreground: one program with the environment as it is, shown as it prints.
+    Foreground,
 }
 
 /// A child process of ours.
@@ -156,7 +166,27 @@ impl ProcessLauncher {
             run,
             watchdog: None,
             pids: BTreeSet::new(),
+            place: Place::Slots,
         }
+    }
+
+    /// The same for one program in the foreground, a tracked run: its words are taken as they are,
+    /// its environment is this process's, and what it prints is shown. Its checkpoints are not
+    /// copied.
+    #[must_use]
+    pub fn in_foreground(self, protected: Vec<PathBuf>) -> Self {
+        let registrar = Arc::new(Registrar::new(self.files.clone(), protected, None));
+        ProcessLauncher { registrar, place: Place::Foreground, ..self }
+    }
+
+    /// The exit status of the program in the foreground, once it has ended.
+    pub fn exit_status(&self) -> Option<i32> {
+        self.workers.values().find_map(|worker| worker.listening.exit_status())
+    }
+
+    /// Writes a line of hpsearch's own into the log of the program in the foreground.
+    pub fn note(&self, text: &str) {
+        self.workers.values().for_each(|worker| worker.listening.note(text));
     }
 
     fn start_worker(&mut self, slot: &Slot, inputs: &Sender<Input>) -> Result<Worker, LaunchError> {
@@ -177,10 +207,13 @@ impl ProcessLauncher {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .envs(slot_environment(slot, self.spec.devices.cpu_threads))
             .env("HPSEARCH_STORE", &self.store)
             .env("HPSEARCH_STUDY", &self.spec.name)
             .env(protocol::RUN, &self.run);
+        match self.place {
+            Place::Slots => command.envs(slot_environment(slot, self.spec.devices.cpu_threads)),
+            Place::Foreground => command.env("PYTHONUNBUFFERED", "1"),
+        };
         match self.watchdog.as_ref().and_then(Watchdog::group) {
             Some(group) => command.env(protocol::RUN_GROUP, group),
             None => command.env_remove(protocol::RUN_GROUP),
@@ -192,8 +225,13 @@ impl ProcessLauncher {
         let pid = child.id();
         drop(command);
         let single = !matches!(self.spec.program, Program::Trainer { .. });
-        let (inputs, registrar) = (inputs.clone(), Arc::clone(&self.registrar));
-        let listener = Listener { single, inputs, registrar, points: Arc::clone(&self.points) };
+        let listener = Listener {
+            single,
+            is_shown: self.place == Place::Foreground,
+            inputs: inputs.clone(),
+            registrar: Arc::clone(&self.registrar),
+            points: Arc::clone(&self.points),
+        };
         let listening =
             listener.listen(child, aside).map_err(LaunchError::refused("listen to a worker"))?;
         self.pids.insert(pid);
@@ -247,19 +285,27 @@ impl ProcessLauncher {
                     directory: &trial.directory,
                     seed: trial.seed,
                 };
-                let run = command_line::words(
-                    run,
-                    *args,
-                    &self.spec.space,
-                    &assignment.params,
-                    Some(values),
-                );
+                let is_tracked = self.place == Place::Foreground;
+                let run = if is_tracked {
+                    run.clone()
+                } else {
+                    let (space, params) = (&self.spec.space, &assignment.params);
+                    command_line::words(run, *args, space, params, Some(values))
+                };
                 let (cwd, device) = (cwd.clone(), assignment.slot.device.clone());
                 let env = env.iter().map(|(name, value)| {
                     Ok((name.clone(), value.get().ok_or_else(|| unknown_value(name))?.to_owned()))
                 });
                 let (env, until) = (env.collect::<Result<_, LaunchError>>()?, assignment.until);
-                protocol::Job::Command(CommandJob { trial, run, cwd, env, device, until })
+                protocol::Job::Command(CommandJob {
+                    trial,
+                    run,
+                    cwd,
+                    env,
+                    device,
+                    until,
+                    is_tracked,
+                })
             }
             Program::Inline => {
                 return Err(LaunchError::Impossible(
@@ -427,6 +473,10 @@ impl Job for ProcessJob {
         self.stdin.down(&MessageToTrial::Leave);
     }
 
+    fn signal(&mut self, number: i32) {
+        self.stdin.down(&MessageToTrial::Signal { number });
+    }
+
     /// A child that is stopped would not hear it, nor that it is to leave.
     fn examine(&mut self) {
         if processes::is_stopped(self.pid) {
@@ -551,7 +601,7 @@ mod tests {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (_stream, aside) = UnixStream::pair().unwrap();
         let points = Arc::default();
-        let listener = Listener { single: false, inputs, registrar, points };
+        let listener = Listener { single: false, is_shown: false, inputs, registrar, points };
         let listening = listener.listen(child, aside).unwrap();
         while !listening.is_over() {
             std::thread::yield_now();

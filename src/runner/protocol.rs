@@ -95,6 +95,24 @@ pub enum MessageToRunner {
         /// One sentence.
         message: Option<String>,
     },
+    /// Parameters of a tracked run that its program says.
+    #[serde(skip)]
+    Params {
+        /// What it says.
+        params: Params,
+    },
+    /// What a tracked run came to, as its program says.
+    #[serde(skip)]
+    Summary {
+        /// What it says.
+        summary: BTreeMap<String, serde_json::Value>,
+    },
+    /// The exit status of a tracked program: 128 and the signal's number where a signal ended it.
+    #[serde(rename = "hpsearch_exit")]
+    Exit {
+        /// The status.
+        status: i32,
+    },
     /// The answer to a job that is not a trial.
     #[serde(rename = "hpsearch_answer")]
     Answer {
@@ -177,6 +195,8 @@ impl MessageToRunner {
             MessageToRunner::Checkpoint { path, step } => {
                 serde_json::json!({ "checkpoint": path, "step": step })
             }
+            MessageToRunner::Params { params } => serde_json::json!({ "params": params }),
+            MessageToRunner::Summary { summary } => serde_json::json!({ "summary": summary }),
             own => serde_json::to_value(own).expect("a message to the runner has only string keys"),
         };
         format!("{PREFIX}{body}")
@@ -245,6 +265,11 @@ pub enum MessageToTrial {
     Job(Box<Job>),
     /// Checkpoint and leave the present job; a command gets SIGTERM.
     Leave,
+    /// Send the command this signal, as the terminal of a program in the foreground would.
+    Signal {
+        /// The signal's number.
+        number: i32,
+    },
     /// Say in the command's log what its processes are doing.
     Examine,
     /// Kill the command and everything it started.
@@ -430,6 +455,9 @@ pub struct CommandJob {
     pub until: Option<u64>,
     /// The device as the study names it (inside the process a GPU is always number 0).
     pub device: Device,
+    /// Whether it is a tracked run, which nobody gives a device or a seed.
+    #[serde(default)]
+    pub is_tracked: bool,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, never, select, unbounded};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::engine::Input;
@@ -24,6 +24,54 @@ pub enum HangUp {
 pub struct SignalWatch {
     handle: Handle,
     received: Arc<AtomicI32>,
+}
+
+/// Listens to the signals that a program in the foreground is sent, to pass them on.
+pub struct PassedOn {
+    handle: Handle,
+    signals: Receiver<i32>,
+}
+
+impl PassedOn {
+    /// Starts listening. What was ignored when this process began stays ignored.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn start() -> std::io::Result<Self> {
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGUSR2])?;
+        if !processes::is_ignored(SIGHUP) {
+            signals.add_signal(SIGHUP)?;
+        }
+        let handle = signals.handle();
+        let (tx, received) = unbounded();
+        threads::spawn("signals", move || {
+            for signal in signals.forever() {
+                let _nobody_listens_any_more = tx.send(signal);
+            }
+        })?;
+        Ok(PassedOn { handle, signals: received })
+    }
+
+    /// The signals, in the order in which they came.
+    pub fn signals(&self) -> &Receiver<i32> {
+        &self.signals
+    }
+
+    /// What people call a signal that asks a program to leave; `None` of another one.
+    pub fn asks_to_leave(signal: i32) -> Option<&'static str> {
+        match signal {
+            SIGINT => Some("SIGINT"),
+            SIGTERM => Some("SIGTERM"),
+            SIGHUP => Some("SIGHUP"),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for PassedOn {
+    fn drop(&mut self) {
+        self.handle.close();
+    }
 }
 
 /// A limit on file sizes (`ulimit -f`) is an error of a write, with words, and not the end of this

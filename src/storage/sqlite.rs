@@ -26,6 +26,7 @@ mod secrets;
 mod series;
 mod series_read;
 mod soundness;
+mod tracked;
 mod trials;
 mod used;
 mod wal;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::snapshot::Snapshot;
 use crate::report::wording::one_line;
 use crate::study::query::SortKey;
 use crate::study::spec::StudySpec;
@@ -46,14 +47,15 @@ pub enum ColumnKey {
 
 impl ColumnKey {
     /// All columns of a study, from left to right.
-    pub fn all(spec: &StudySpec, metrics: &[String]) -> Vec<ColumnKey> {
+    pub fn all(spec: &StudySpec, seen: &Snapshot) -> Vec<ColumnKey> {
         use ColumnKey::{
             Age, Attempts, Curve, Device, Metric, Note, Param, Rank, Reason, State, Step, Tags,
             Time, Trial, Value,
         };
         let objective = &spec.objective().metric;
-        let others = metrics.iter().filter(|metric| *metric != objective).cloned().map(Metric);
-        let params = spec.space.dimensions().iter().map(|dimension| Param(dimension.name.clone()));
+        let others = seen.metrics.iter().filter(|metric| *metric != objective).cloned().map(Metric);
+        let searched = spec.space.dimensions().iter().map(|dimension| dimension.name.clone());
+        let params = searched.chain(seen.params.iter().cloned()).map(Param);
         [Rank, Trial, State, Value, Step, Curve, Time, Age]
             .into_iter()
             .chain(others)

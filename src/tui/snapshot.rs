@@ -114,6 +114,8 @@ pub struct Snapshot {
     pub state: StudyStatus,
     /// Metrics that were seen so far.
     pub metrics: Arc<Vec<String>>,
+    /// Parameters of tracked runs that were seen so far: those of a search are in its space.
+    pub params: Arc<Vec<String>>,
     /// The rows of the table.
     pub page: Arc<Page>,
     /// What the study used so far.
@@ -166,6 +168,7 @@ pub struct Source {
 struct ReadCache {
     journal: Journal,
     metrics: BTreeSet<String>,
+    params: BTreeSet<String>,
     field: Option<(Arc<BackgroundCurves>, Instant)>,
     log: Option<Arc<LogTail>>,
     /// The remarks on the lines of the trial whose screen is shown, up to a place of the journal.
@@ -214,10 +217,15 @@ impl Source {
         }
         self.known.moves = moves;
         self.learn_metrics(&page, detail.as_ref());
+        if summary.spec.is_tracked() {
+            let names = page.trials.iter().flat_map(|trial| trial.params.iter());
+            self.known.params.extend(names.map(|(name, _)| name.to_owned()));
+        }
         Ok(Snapshot {
             wanted: Arc::clone(wanted),
             state,
             metrics: Arc::new(self.known.metrics.iter().cloned().collect()),
+            params: Arc::new(self.known.params.iter().cloned().collect()),
             page: Arc::new(page),
             detail: detail.map(Arc::new),
             field,

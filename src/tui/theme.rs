@@ -79,7 +79,9 @@ impl Theme {
     /// The colour of a study's state.
     pub fn study_state(self, state: StudyStatus) -> Style {
         let colour = match state {
-            StudyStatus::New | StudyStatus::Paused | StudyStatus::Stopped => return self.strong(),
+            StudyStatus::New | StudyStatus::Idle | StudyStatus::Paused | StudyStatus::Stopped => {
+                return self.strong();
+            }
             StudyStatus::Running => Color::Cyan,
             StudyStatus::Interrupted | StudyStatus::Failed => Color::Red,
             StudyStatus::Finished => Color::Green,

@@ -429,7 +429,11 @@ impl<'a> RunnerConnection<'a> {
                 Ok(Incoming::Message(MessageToTrial::Leave | MessageToTrial::Kill)) => {
                     self.stop_requested.set(true)
                 }
-                Ok(Incoming::Message(MessageToTrial::Job(_) | MessageToTrial::Examine)) => {}
+                Ok(Incoming::Message(
+                    MessageToTrial::Job(_)
+                    | MessageToTrial::Signal { .. }
+                    | MessageToTrial::Examine,
+                )) => {}
                 Ok(Incoming::RunnerGone) | Err(_) => {
                     return Err(HostError { message: "its pipe is closed".to_owned() });
                 }

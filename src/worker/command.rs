@@ -28,6 +28,9 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a command may take to stop by itself after `pause`; then it gets SIGTERM.
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The signals that ask a program to leave.
+const ASK_TO_LEAVE: [i32; 3] = [Signal::INT.as_raw(), Signal::TERM.as_raw(), Signal::HUP.as_raw()];
+
 /// SIGTERM is repeated after this time: the program that handles it may have been started since.
 const TERMINATE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -68,6 +71,9 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
         eprintln!("[hpsearch] {left} processes of this trial could not be killed");
     }
     if runner_lives {
+        if let Some(status) = status.and_then(exit_status).filter(|_| job.is_tracked) {
+            say_aside(&MessageToRunner::Exit { status });
+        }
         say_aside(&end_of(status, was_asked_to_leave, by));
     }
 }
@@ -112,7 +118,7 @@ fn spawn(job: &CommandJob) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("worker")
-        .arg("--exec")
+        .arg(if job.is_tracked { "--track" } else { "--exec" })
         .args(&job.run)
         .current_dir(&job.cwd)
         .stdin(Stdio::piped())
@@ -129,12 +135,15 @@ fn spawn(job: &CommandJob) -> io::Result<Child> {
         .env("HPSEARCH_STORE", &trial.store)
         .env("HPSEARCH_TRIAL", trial.trial.to_string())
         .env("HPSEARCH_ATTEMPT", trial.attempt.to_string())
-        .env("HPSEARCH_SEED", trial.seed.to_string())
-        .env("HPSEARCH_DEVICE", job.device.to_string())
         .env("HPSEARCH_CHECKPOINT_DIR", trial.directory.join(CHECKPOINTS))
         .env_remove("HPSEARCH_RESUME")
         .env_remove("HPSEARCH_UNTIL")
         .envs(&job.env);
+    if !job.is_tracked {
+        command
+            .env("HPSEARCH_SEED", trial.seed.to_string())
+            .env("HPSEARCH_DEVICE", job.device.to_string());
+    }
     if let Some(resume) = &trial.resume {
         command.env("HPSEARCH_RESUME", resume);
     }
@@ -207,6 +216,10 @@ fn supervise(
                     was_asked_to_leave = true;
                     terminate_at = Some(Instant::now());
                 }
+                Ok(Incoming::Message(MessageToTrial::Signal { number })) => {
+                    was_asked_to_leave |= ASK_TO_LEAVE.contains(&number);
+                    send(group, number);
+                }
                 Ok(Incoming::Message(MessageToTrial::Examine)) => examine(),
                 Ok(Incoming::Message(MessageToTrial::Kill)) => was_killed = true,
                 Ok(Incoming::Message(MessageToTrial::Job(_))) => {}
@@ -265,6 +278,19 @@ fn wait_for(command: u32) -> Option<ExitStatus> {
             Err(_) => return None,
         }
     }
+}
+
+/// Sends a signal to the command and what it started, as a terminal does.
+fn send(group: u32, number: i32) {
+    let group = i32::try_from(group).ok().and_then(Pid::from_raw);
+    if let Some((group, signal)) = group.zip(Signal::from_named_raw(number)) {
+        let _gone_already = kill_process_group(group, signal);
+    }
+}
+
+/// The status with which a shell would end: 128 and the signal's number after a signal.
+fn exit_status(status: ExitStatus) -> Option<i32> {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal))
 }
 
 fn terminate(group: u32) {

@@ -47,6 +47,7 @@ const MODULES: &[Module] = &[
     ("report", World, &[]),
     ("export", World, &[]),
     ("runner", World, &["report"]),
+    ("tracking", World, &["report", "runner"]),
     ("trainer", Child, &["arguments"]),
     ("worker", Child, &["arguments", "runner", "storage", "trainer"]),
     ("app", UseCases, &[]),
@@ -84,7 +85,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("jiff", &["cli", "tui"]),
     // The screen notices a signal that ends the program, so that the terminal is put back first.
     ("signal_hook", &["runner/signals", "cli/output", "cli/run", "cli/foreground", "tui"]),
-    ("crossbeam_channel", &["runner", "worker", "cli/run", "cli/foreground"]),
+    ("crossbeam_channel", &["runner", "worker", "tracking/process", "cli/run", "cli/foreground"]),
     // Storage asks what file system a directory is on.
     (
         "rustix",
@@ -99,6 +100,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "storage/sqlite/filesystem",
             "tui",
             "cli/run",
+            "cli/track",
             "cli/foreground",
             "cli/doctor",
             "export",

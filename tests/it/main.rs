@@ -65,6 +65,7 @@ mod series;
 mod shipped_studies;
 mod store_safety;
 mod terminal;
+mod track;
 #[cfg(feature = "train")]
 mod trainer;
 mod tui;

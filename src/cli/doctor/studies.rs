@@ -6,12 +6,12 @@ use std::fs;
 
 use super::Finding;
 use super::machine::room;
-use crate::app::study_state::has_runner;
+use crate::app::study_state::{has_runner, state_in};
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
 use crate::cli::lineage;
 use crate::cli::waiting::Waiting;
-use crate::report::wording::{bytes as size, one_line};
+use crate::report::wording::{StudyStatus, bytes as size, one_line};
 use crate::runner::processes;
 use crate::runner::{Liveness, liveness};
 use crate::storage::paths::files_directory;
@@ -104,7 +104,13 @@ fn of_study(
 ) -> Result<Vec<Finding>, Failure> {
     let mut found = Vec::new();
     let name = one_line(&study.spec.name);
-    let is_run = has_runner(study);
+    let is_run = if study.spec.is_tracked() {
+        // A dead run may have left processes beside one that lives: they are looked for once
+        // none lives.
+        state_in(reader, study)? == StudyStatus::Running
+    } else {
+        has_runner(study)
+    };
     let run = lineage::run(&reader.runners(study.id)?);
     if let (Some(held), false) = (&study.held, is_run) {
         let what = format!("`{name}` was left by process {}, which is gone", held.holder.pid);

@@ -1,26 +1,31 @@
 //! One trial: its parameters and value, the runs of its configuration, and where its results come
 //! from.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde::Serialize;
 
 use crate::app::find;
+use crate::app::study_state::is_dead;
 use crate::arguments::RowsAtOnce;
 use crate::cli::lineage::{self, Made, MadeJson};
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
 use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
-use crate::report::wording::{count, duration, micros, number, one_line, param, remarked};
+use crate::report::wording::{
+    count, duration, micros, number, one_line, param, remarked, state_word,
+};
 use crate::storage::{Remarked, StorageReader, StudySummary};
-use crate::study::event::Seq;
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::metric::Number;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
 use crate::study::series::{SeriesClock, SeriesSummary, step_json};
 use crate::study::statistics::Sample;
-use crate::study::trial::{Origin, Trial, TrialNumber};
+use crate::study::tracked::TrackedRun;
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 #[derive(Serialize)]
 struct Answer {
@@ -168,11 +173,27 @@ fn print(
         .value
         .map(|value| format!(" with {} {}", spec.objective().metric, number(value)))
         .unwrap_or_default();
-    let head = format!("trial {} of {}: {}{value}", trial.number, spec.name, trial.state.as_str());
+    let tracked = trial.origin.tracked();
+    let is_dead = tracked.is_some()
+        && trial.state == TrialState::Running
+        && is_dead(reader, study.id, trial.number)?;
+    let state = if is_dead { "interrupted" } else { state_word(trial) };
+    let what = if tracked.is_some() { "run" } else { "trial" };
+    let head = format!("{what} {} of {}: {state}{value}", trial.number, spec.name);
     writeln!(console.out, "{}\n", one_line(&head))?;
+    for (title, text) in tracked.map(identity).unwrap_or_default() {
+        console.fact(title, &one_line(&text))?;
+    }
     let params: Vec<String> =
         trial.params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
     console.fact("parameters", &one_line(&params.join(" ")))?;
+    if is_dead {
+        let reason = "its process was killed; the next `hpsearch track` writes its end";
+        console.fact("reason", reason)?;
+    }
+    for (name, value) in summary(reader, study, trial)? {
+        console.fact("summary", &one_line(&format!("{name}={value}")))?;
+    }
     if let Some(reason) = &trial.reason {
         console.fact("reason", &one_line(reason))?;
     }
@@ -188,7 +209,9 @@ fn print(
             count(u64::from(trial.attempts), "attempt")
         ),
     )?;
-    console.fact("seed", &seed_of(SeedTree::new(spec.seed), trial).to_string())?;
+    if tracked.is_none() {
+        console.fact("seed", &seed_of(SeedTree::new(spec.seed), trial).to_string())?;
+    }
     if let Some(memory) = memory(study, trial, made) {
         console.fact("memory", &memory.in_words())?;
     }
@@ -212,6 +235,38 @@ fn print(
     writeln!(console.out)?;
     lineage::print_attempts(made, console)?;
     Ok(())
+}
+
+/// What a tracked run is called, and what it ran.
+fn identity(run: &TrackedRun) -> Vec<(&'static str, String)> {
+    let command = (!run.command.is_empty()).then(|| run.command.join(" "));
+    let facts = [
+        ("name", run.name.clone()),
+        ("group", run.group.clone()),
+        ("job", run.job.clone()),
+        ("command", command),
+    ];
+    facts.into_iter().filter_map(|(title, text)| Some((title, text?))).collect()
+}
+
+/// What a tracked run said that it came to; of the same names the last.
+fn summary(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+) -> Result<BTreeMap<String, serde_json::Value>, Failure> {
+    let mut said = BTreeMap::new();
+    if trial.origin.tracked().is_none() {
+        return Ok(said);
+    }
+    for (_, _, event) in reader.events_after(study.id, Seq::default(), u64::MAX)? {
+        if let Event::Trial(number, TrialEvent::SummaryRecorded { summary }) = event
+            && number == trial.number
+        {
+            said.extend(summary);
+        }
+    }
+    Ok(said)
 }
 
 /// The runs of the trial's configuration, where there are several.
@@ -246,7 +301,7 @@ fn configuration(
         Origin::Replicate(_) => "another run of",
         Origin::Repeat(_) => "proposed again as",
         Origin::Race { .. } => "in the race for",
-        Origin::Sampled(_) | Origin::Enqueued(_) | Origin::Asked => "of",
+        Origin::Sampled(_) | Origin::Enqueued(_) | Origin::Asked | Origin::Tracked(_) => "of",
     };
     let races =
         if race.is_empty() { String::new() } else { format!("; in races: {}", words(&race)) };

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{MessageToRunner, WireError, quote_non_finite};
 use crate::study::metric::{Metrics, Number};
+use crate::study::params::Value as Scalar;
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::series::SeriesClock;
 use crate::study::step::StepUnit;
@@ -74,8 +75,11 @@ impl Spoken {
                 Err(error) => refused(RemarkKind::Reserved, error.to_string()),
             };
         }
-        let mut remarks = Vec::new();
-        let taken = take(object, clock, reported, &mut remarks);
+        let mut object = object;
+        let (mut taken, mut remarks) = recorded(&mut object);
+        if taken.is_empty() && remarks.is_empty() || !object.is_empty() {
+            taken.extend(take(object, clock, reported, &mut remarks));
+        }
         Spoken::Message(taken, remarks)
     }
 
@@ -141,6 +145,33 @@ impl StepKey {
         let is_study = clock == own || (is_report && clock == SeriesClock::Step);
         Some(StepKey { name: clock.as_str(), clock, is_study })
     }
+}
+
+/// What a line says of a run itself, its parameters and its summary, taken out of the object.
+fn recorded(object: &mut Map<String, Value>) -> (Vec<MessageToRunner>, Vec<Remark>) {
+    let (mut taken, mut remarks) = (Vec::new(), Vec::new());
+    for name in ["params", "summary"] {
+        let Some(Value::Object(said)) = object.get(name) else { continue };
+        let is_scalar = |value: &Value| Scalar::from_json(value).is_some();
+        for (key, value) in said.iter().filter(|(_, value)| !is_scalar(value)) {
+            let value = cut(&value.to_string());
+            let why = format!(
+                "`{}` of `{name}` must be a string, a number or a boolean, not `{value}`",
+                cut(key)
+            );
+            remarks.push(Remark::new(RemarkKind::Value, why));
+        }
+        let scalars = said.iter().filter(|(_, value)| is_scalar(value));
+        let scalars = scalars.map(|(key, value)| (key.clone(), value.clone()));
+        taken.push(if name == "params" {
+            let params = scalars.filter_map(|(key, value)| Some((key, Scalar::from_json(&value)?)));
+            MessageToRunner::Params { params: params.collect() }
+        } else {
+            MessageToRunner::Summary { summary: scalars.collect() }
+        });
+        object.remove(name);
+    }
+    (taken, remarks)
 }
 
 /// Reports, points and checkpoints of an object, a report before the checkpoint of the same line:
@@ -473,6 +504,21 @@ mod tests {
             assert!(taken.is_empty() && remarks.len() == 1, "{line}: {taken:?} {remarks:?}");
             assert!(remarks[0].starts_with(why) && remarks[0].len() < 200, "{line}: {remarks:?}");
         }
+    }
+
+    #[test]
+    fn parameters_and_a_summary_are_objects_of_scalars() {
+        let line = r#"@hpsearch {"params":{"lr":0.1,"deep":{"a":1}},"summary":{"best":"yes"}}"#;
+        let (taken, remarks) = read(line, StepUnit::Step, 0);
+        let taken: Vec<_> = taken.into_iter().map(|(_, words)| words).collect();
+        assert!(taken[0].contains("Float(0.1)") && taken[1].contains("yes"), "{taken:?}");
+        assert_eq!((taken.len(), remarks.len()), (2, 1), "{remarks:?}");
+        let line = r#"@hpsearch {"params":{"a":1},"step":2,"loss":3}"#;
+        let (taken, remarks) = read(line, StepUnit::Step, 0);
+        assert_eq!((taken.len(), taken[1].0, remarks.len()), (2, 2, 0), "{taken:?}");
+        // A metric may have any name.
+        let metric = read(r#"@hpsearch {"params":7}"#, StepUnit::Step, 0);
+        assert_eq!(metric, (vec![(1, "params=7".to_owned())], vec![]));
     }
 
     #[test]

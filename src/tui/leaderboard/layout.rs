@@ -3,7 +3,9 @@
 use super::param_pairs;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Align, Column};
-use crate::report::wording::{number, one_line, param, rough_duration, value_cell};
+use crate::report::wording::{
+    number, one_line, param, rough_duration, run_name, state_word, value_cell,
+};
 use crate::study::metric::Direction;
 use crate::study::query::SortKey;
 use crate::study::space::Distribution;
@@ -137,7 +139,7 @@ impl ColumnLayout<'_> {
             }
             _ => true,
         };
-        let all = ColumnKey::all(self.spec(), &self.state.seen.metrics);
+        let all = ColumnKey::all(self.spec(), &self.state.seen);
         all.into_iter()
             .filter(|key| self.state.settings.shows(key) && says_something(key))
             .collect()
@@ -219,8 +221,11 @@ impl ColumnLayout<'_> {
     fn text(&self, key: &ColumnKey, trial: &Trial) -> String {
         match key {
             ColumnKey::Rank => String::new(),
-            ColumnKey::Trial => trial.number.to_string(),
-            ColumnKey::State => trial.state.as_str().to_owned(),
+            ColumnKey::Trial => match run_name(trial) {
+                Some(name) => format!("{} {}", trial.number, one_line(name)),
+                None => trial.number.to_string(),
+            },
+            ColumnKey::State => state_word(trial).to_owned(),
             ColumnKey::Value => value_cell(trial),
             ColumnKey::Step => trial.last().map_or_else(String::new, |(step, _)| step.to_string()),
             ColumnKey::Curve => {

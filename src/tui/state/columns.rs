@@ -22,11 +22,8 @@ impl State {
             on: if choosing == Choosing::Sort { key == sorted } else { self.settings.shows(&key) },
             key,
         };
-        let items = ColumnKey::all(spec, &self.seen.metrics)
-            .into_iter()
-            .filter(is_offered)
-            .map(item)
-            .collect();
+        let items =
+            ColumnKey::all(spec, &self.seen).into_iter().filter(is_offered).map(item).collect();
         self.overlay = Some(Overlay::Picker(Picker::new(choosing, items)));
     }
 
@@ -58,10 +55,8 @@ impl State {
                 && *key != ColumnKey::Rank
                 && (self.settings.shows(key) || *key == current)
         };
-        let mut columns: Vec<ColumnKey> = ColumnKey::all(self.spec(), &self.seen.metrics)
-            .into_iter()
-            .filter(is_offered)
-            .collect();
+        let mut columns: Vec<ColumnKey> =
+            ColumnKey::all(self.spec(), &self.seen).into_iter().filter(is_offered).collect();
         if !right {
             columns.reverse();
         }

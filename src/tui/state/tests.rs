@@ -221,7 +221,7 @@ fn sorting_is_chosen_by_name_turned_round_and_kept() {
 fn every_order_that_can_be_chosen_is_kept() {
     let shown = shown();
     let spec = shown.state.spec();
-    let columns = ColumnKey::all(spec, &shown.state.seen.metrics);
+    let columns = ColumnKey::all(spec, &shown.state.seen);
     for sort in columns.iter().filter_map(ColumnKey::sort_key) {
         let mut state = shown.state.clone();
         state.set_sort(sort.clone(), true);

@@ -1,0 +1,169 @@
+//! Begins a tracked run, or goes on with one: which study, which run, and what it starts from.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::AppError;
+use crate::runner;
+use crate::runner::provenance::look_around;
+use crate::storage::sqlite::SqliteStore;
+use crate::storage::{Storage as _, StorageReader as _, StoredStudy};
+use crate::study::params::{Params, Value};
+use crate::study::spec::{Program, StudySpec};
+use crate::study::tracked::TrackedRun;
+use crate::study::trial::TrialNumber;
+use crate::tracking::arguments::{masked, params_of};
+use crate::tracking::{
+    Goal, NewRun, ResumedRun, Run, TrackingError, find_run, open_study, run_of_job, settle_dead,
+    study_named_for,
+};
+
+/// What is asked of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The study; `None`: that of the repository, or the default one.
+    pub study: Option<String>,
+    /// What its runs are compared by.
+    pub goal: Goal,
+    /// The run's name.
+    pub name: Option<String>,
+    /// Parameters besides those of the command; they count before those.
+    pub params: Vec<(String, Value)>,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// A first note.
+    pub note: Option<String>,
+    /// The group.
+    pub group: Option<String>,
+    /// The name or number of the run to go on with.
+    pub resume: Option<String>,
+    /// The command, word by word.
+    pub command: Vec<String>,
+    /// Where it runs; absolute.
+    pub directory: PathBuf,
+    /// The batch job that this is part of.
+    pub job: Option<Job>,
+}
+
+/// A batch job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its id.
+    pub id: String,
+    /// How often it was requeued.
+    pub restarts: u32,
+}
+
+impl Job {
+    /// The Slurm job of an environment.
+    pub fn of_slurm(variable: impl Fn(&str) -> Option<String>) -> Option<Job> {
+        let id = variable("SLURM_JOB_ID").filter(|id| !id.is_empty())?;
+        let restarts = variable("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
+        Some(Job { id, restarts: restarts.unwrap_or(0) })
+    }
+}
+
+/// A run that has begun.
+#[derive(Debug)]
+pub struct Begun {
+    /// The run.
+    pub run: Run,
+    /// Its parameters.
+    pub params: Params,
+    /// Whether it goes on with an earlier attempt.
+    pub is_resumed: bool,
+    /// Earlier runs of the study whose process died, and that were closed.
+    pub settled: Vec<TrialNumber>,
+}
+
+/// Begins a run in the store at `path`, or goes on with one. `words` is the command line of this
+/// process.
+///
+/// # Errors
+/// A name that cannot be one, a study with another metric, a run that another process tracks, or
+/// the store failed.
+pub fn begin(
+    store: &mut SqliteStore,
+    path: &Path,
+    wanted: Wanted,
+    words: &[OsString],
+) -> Result<Begun, AppError> {
+    let name = wanted.study.clone().unwrap_or_else(|| study_named_for(&wanted.directory));
+    if wanted.resume.is_some() && store.study(&name)?.is_none() {
+        return Err(TrackingError::NoStudy { study: name }.into());
+    }
+    let study = open_study(store, path, &name, &wanted.goal, runner::now())?;
+    let settled = settle_dead(store, study.id, &study.spec)?;
+    let mut params = params_of(&wanted.command);
+    for (name, value) in &wanted.params {
+        params.insert(name.clone(), value.clone());
+    }
+    let command = masked(&wanted.command);
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let found = look_around(
+        &spec_of(&study, &wanted),
+        masked(&words).into_iter().map(OsString::from).collect(),
+        None,
+        &store.reader().salt()?,
+    );
+    if let (Some(text), Some(changes)) = (&found.changes, found.lineage.diff()) {
+        store.keep_document(&changes.digest, text)?;
+    }
+    let provenance = Some(Box::new(found.lineage));
+    let known = match (&wanted.resume, &wanted.job) {
+        (Some(run), _) => Some(find_run(store, &study, run)?),
+        (None, Some(job)) if job.restarts > 0 => run_of_job(store, &study, &job.id, &command)?,
+        _ => None,
+    };
+    if let Some(known) = known {
+        let run = Run::resume(store, &study, known.number, ResumedRun { provenance })?;
+        if known.params != params && !params.is_empty() {
+            run.record_params(store, params.clone())?;
+        }
+        return Ok(Begun { run, params, is_resumed: true, settled });
+    }
+    let run = TrackedRun {
+        name: wanted.name,
+        group: wanted.group,
+        job: wanted.job.map(|job| job.id),
+        command,
+    };
+    let new =
+        NewRun { params: params.clone(), run, tags: wanted.tags, note: wanted.note, provenance };
+    let run = Run::create(store, &study, new)?;
+    Ok(Begun { run, params, is_resumed: false, settled })
+}
+
+/// The study's specification with the run's own command, whose files are looked at.
+fn spec_of(study: &StoredStudy, wanted: &Wanted) -> StudySpec {
+    StudySpec {
+        program: Program::Command {
+            run: wanted.command.clone(),
+            cwd: wanted.directory.clone(),
+            env: Default::default(),
+            args: Default::default(),
+            metrics: Default::default(),
+        },
+        ..study.spec.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_of_slurm_is_known_by_its_environment() {
+        let job = |variables: &[(&str, &str)]| {
+            Job::of_slurm(|name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(job(&[]), None);
+        let first = Job { id: "17".to_owned(), restarts: 0 };
+        assert_eq!(job(&[("SLURM_JOB_ID", "17")]), Some(first.clone()));
+        let again = [("SLURM_JOB_ID", "17"), ("SLURM_RESTART_COUNT", "2")];
+        assert_eq!(job(&again), Some(Job { restarts: 2, ..first }));
+    }
+}

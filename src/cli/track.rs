@@ -1,0 +1,183 @@
+//! `hpsearch track`: runs a program and records it, without a search.
+
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use crate::app::track::{Begun, Job, Wanted, begin};
+use crate::report::wording::{number, one_line};
+use crate::runner::signals::PassedOn;
+use crate::storage::StorageReader as _;
+use crate::storage::sqlite::SqliteStore;
+use crate::study::metric::Direction;
+use crate::study::params::Value;
+use crate::study::trial::TrialNumber;
+use crate::tracking::process::{Ended, ForegroundCommand, carry_out};
+use crate::tracking::{Goal, RunEnd, arguments};
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch track -- python train.py --lr 0.1
+  hpsearch track --name baseline --tag v2 -- python train.py --lr 0.1
+  hpsearch track --study speech --metric wer -- ./train.sh
+  hpsearch track --resume baseline -- python train.py --lr 0.1
+  hpsearch trials runs             the runs, the best first
+
+The study is, without --study, called as the directory of the git repository
+here, or `runs`. Its metric is, without --metric, `loss`, smaller is better; it
+is set by the first run. Parameters are the program's options: --lr 0.1,
+--lr=0.1, lr=0.1; those called like a password or token are not stored.
+
+The program reports as a trial does, with lines on standard output such as
+  @hpsearch {\"step\":1,\"loss\":0.5}
+All other output is shown here and kept as its log. Its exit code is that of
+this command. Ctrl-C is passed on; --resume continues the run, with
+HPSEARCH_RESUME set to its last checkpoint.";
+
+/// Arguments of `hpsearch track`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch track [OPTIONS] -- COMMAND [ARGS]...")]
+pub struct TrackArguments {
+    /// The study that the run goes to; it is made where there is none
+    #[arg(long, value_name = "NAME")]
+    pub study: Option<String>,
+    /// The run's name; NAME-2 where another run has it
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    pub name: Option<String>,
+    /// A parameter, as often as needed
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub param: Vec<String>,
+    /// A tag, as often as needed
+    #[arg(long, value_name = "TAG", conflicts_with = "resume")]
+    pub tag: Vec<String>,
+    /// A note on the run
+    #[arg(long, value_name = "TEXT", conflicts_with = "resume")]
+    pub note: Option<String>,
+    /// The group of runs that it belongs to
+    #[arg(long, value_name = "GROUP", conflicts_with = "resume")]
+    pub group: Option<String>,
+    /// Go on with this run, by its name or number
+    #[arg(long, value_name = "RUN")]
+    pub resume: Option<String>,
+    /// The metric that runs are compared by
+    #[arg(long, value_name = "METRIC")]
+    pub metric: Option<String>,
+    /// Whether smaller or larger values of it are better
+    #[arg(long, value_name = "WAY", value_enum)]
+    pub direction: Option<Way>,
+    /// The program and its arguments
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    pub command: Vec<String>,
+}
+
+/// Which values are better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// Smaller ones.
+    Minimize,
+    /// Larger ones.
+    Maximize,
+}
+
+impl From<Way> for Direction {
+    fn from(way: Way) -> Direction {
+        match way {
+            Way::Minimize => Direction::Minimize,
+            Way::Maximize => Direction::Maximize,
+        }
+    }
+}
+
+/// Runs the program.
+pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let directory = std::env::current_dir()?;
+    let wanted = Wanted {
+        study: arguments.study.clone(),
+        goal: Goal {
+            metric: arguments.metric.clone(),
+            direction: arguments.direction.map(Direction::from),
+        },
+        name: arguments.name.clone(),
+        params: arguments.param.iter().map(|word| param(word)).collect::<Result<_, _>>()?,
+        tags: arguments.tag.clone(),
+        note: arguments.note.clone(),
+        group: arguments.group.clone(),
+        resume: arguments.resume.clone(),
+        command: arguments.command.clone(),
+        directory: directory.clone(),
+        job: Job::of_slurm(|name| std::env::var(name).ok()),
+    };
+    // From here on a signal is the program's: what is written before it starts is brief.
+    let signals = PassedOn::start()?;
+    let path = std::path::absolute(&console.store)?;
+    let mut store = SqliteStore::open(&path)?;
+    console.tell_migration(store.reader());
+    let words: Vec<_> = std::env::args_os().collect();
+    let Begun { run, params, is_resumed, settled } = begin(&mut store, &path, wanted, &words)?;
+    let (study, trial) = (run.study().clone(), run.number());
+    for dead in settled.into_iter().filter(|dead| *dead != trial) {
+        console.say(&format!("run {dead} is interrupted: its process was killed"));
+    }
+    let label = label(trial, run.name());
+    let attempt = run.attempt().0 + 1;
+    let how = if is_resumed { format!(", attempt {attempt}") } else { String::new() };
+    console.say(&format!("tracking run {label} of `{}`{how}", study.spec.name));
+    if let Some(checkpoint) = run.checkpoint() {
+        console.say(&format!("it continues from the checkpoint of step {}", checkpoint.step));
+    }
+    // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
+    let _refused_by_old_kernels =
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let command = ForegroundCommand { words: arguments.command.clone(), directory, params };
+    let mut tell = |text: &str| console.complain(&one_line(text));
+    let ended = carry_out(&mut store, &path, run, &command, signals.signals(), &mut tell)?;
+    let value = store.trial(study.id, trial)?.and_then(|trial| trial.value);
+    let value = value
+        .map(|value| format!(": {} {}", one_line(&study.spec.objective().metric), number(value)))
+        .unwrap_or_default();
+    say_end(&ended, &label, &value, (&study.spec.name, &trial.to_string()), &path, console);
+    Ok(Exit::Program(u8::try_from(ended.status).unwrap_or(1)))
+}
+
+/// `3 (baseline)`
+fn label(trial: TrialNumber, name: Option<&str>) -> String {
+    name.map_or_else(|| trial.to_string(), |name| format!("{trial} (`{}`)", one_line(name)))
+}
+
+fn say_end(
+    ended: &Ended,
+    label: &str,
+    value: &str,
+    (study, run): (&str, &str),
+    store: &Path,
+    console: &Console,
+) {
+    if let Some(why) = &ended.unwritten {
+        return console.complain(&one_line(&format!(
+            "the end of run {label} is not in the store `{}`: {why}; its log is complete",
+            store.display()
+        )));
+    }
+    if ended.is_fenced {
+        return;
+    }
+    match &ended.end {
+        RunEnd::Completed => console.say(&format!("run {label} is complete{value}")),
+        RunEnd::Failed { reason, .. } => {
+            console.say(&one_line(&format!("run {label} failed: {reason}")));
+        }
+        RunEnd::Interrupted { by } => {
+            let resume = console.next(&format!("track --study {study} --resume {run} -- COMMAND"));
+            console.say(&format!("run {label} was interrupted {by}; {resume} goes on with it"));
+        }
+    }
+}
+
+fn param(word: &str) -> Result<(String, Value), Failure> {
+    arguments::given(word).ok_or_else(|| {
+        Failure::usage(format!("`--param {}` gives no parameter", one_line(word)))
+            .help("write its name and value: `--param lr=0.1`")
+    })
+}

@@ -1,0 +1,197 @@
+//! What a program in the foreground prints, shown as it comes: all of it but the lines that are
+//! meant for hpsearch.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// What starts a line that is meant for hpsearch.
+const TAG: &[u8] = b"@hpsearch";
+
+/// Where a filter is in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// So many bytes of the tag stand at its beginning, after blanks.
+    Tag(usize),
+    /// Behind the tag: what comes next says whether the line is meant for hpsearch.
+    Behind,
+    /// In a line that is shown.
+    Shown,
+    /// In a line that is meant for hpsearch.
+    Hidden,
+    /// Behind a hidden line that ended with a return: its newline belongs to it.
+    Return,
+}
+
+/// Leaves out the lines that are meant for hpsearch. Everything else is passed on at once, the
+/// beginnings of lines too.
+#[derive(Debug)]
+struct Filter {
+    at: At,
+    held: Vec<u8>,
+}
+
+impl Filter {
+    fn new() -> Self {
+        Filter { at: At::Tag(0), held: Vec::new() }
+    }
+
+    /// What of `bytes`, and of those held back before, is to be shown.
+    fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut shown = Vec::with_capacity(bytes.len());
+        for byte in bytes.iter().copied() {
+            let ends = matches!(byte, b'\n' | b'\r');
+            match self.at {
+                At::Return if byte == b'\n' => {
+                    self.at = At::Tag(0);
+                    continue;
+                }
+                At::Hidden => {
+                    if ends {
+                        self.at = if byte == b'\r' { At::Return } else { At::Tag(0) };
+                    }
+                    continue;
+                }
+                At::Behind if matches!(byte, b' ' | b'\t' | b'{') => {
+                    self.held.clear();
+                    self.at = At::Hidden;
+                    continue;
+                }
+                At::Tag(0) | At::Return if matches!(byte, b' ' | b'\t') => {
+                    self.at = At::Tag(0);
+                    self.held.push(byte);
+                    continue;
+                }
+                At::Tag(known) if byte == TAG[known] => {
+                    self.held.push(byte);
+                    let next = known + 1;
+                    self.at = if next == TAG.len() { At::Behind } else { At::Tag(next) };
+                    continue;
+                }
+                At::Return if byte == TAG[0] => {
+                    self.held.push(byte);
+                    self.at = At::Tag(1);
+                    continue;
+                }
+                _ => {}
+            }
+            shown.append(&mut self.held);
+            shown.push(byte);
+            self.at = if ends { At::Tag(0) } else { At::Shown };
+        }
+        shown
+    }
+}
+
+/// Where a stream is shown.
+enum Shown {
+    /// Nowhere.
+    Nowhere,
+    /// On standard output, without the lines for hpsearch.
+    Output(Filter),
+    /// On standard error, all of it.
+    Errors,
+}
+
+/// A stream that is read here, and shown as it is read.
+pub(super) struct Echo<S> {
+    stream: S,
+    shown: Shown,
+}
+
+impl<S> Echo<S> {
+    /// It is not shown.
+    pub fn silent(stream: S) -> Self {
+        Echo { stream, shown: Shown::Nowhere }
+    }
+
+    /// It is shown on standard output.
+    pub fn output(stream: S) -> Self {
+        Echo { stream, shown: Shown::Output(Filter::new()) }
+    }
+
+    /// It is shown on standard error.
+    pub fn errors(stream: S) -> Self {
+        Echo { stream, shown: Shown::Errors }
+    }
+}
+
+impl<S: Read> Read for Echo<S> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.stream.read(into)?;
+        let bytes = &into[..count];
+        // A reader that is gone (`| head`, a closed terminal) does not end the program.
+        let written = match &mut self.shown {
+            Shown::Nowhere => Ok(()),
+            Shown::Output(filter) => {
+                let bytes =
+                    if count == 0 { std::mem::take(&mut filter.held) } else { filter.pass(bytes) };
+                show(&mut io::stdout().lock(), &bytes)
+            }
+            Shown::Errors => show(&mut io::stderr().lock(), bytes),
+        };
+        if written.is_err() {
+            self.shown = Shown::Nowhere;
+        }
+        Ok(count)
+    }
+}
+
+fn show(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(bytes)?;
+    out.flush()
+}
+
+impl<S: AsFd> AsFd for Echo<S> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is shown of a text that comes in pieces of every length.
+    fn shown(text: &str) -> String {
+        let whole = Filter::new().pass(text.as_bytes());
+        for length in 1..6 {
+            let (mut filter, mut pieces) = (Filter::new(), Vec::new());
+            text.as_bytes().chunks(length).for_each(|piece| pieces.extend(filter.pass(piece)));
+            assert_eq!(pieces, whole, "{text:?} in pieces of {length}");
+        }
+        String::from_utf8(whole).unwrap()
+    }
+
+    #[test]
+    fn all_is_shown_but_the_lines_for_hpsearch() {
+        for (text, expected) in [
+            ("one\ntwo\n", "one\ntwo\n"),
+            ("a\n@hpsearch {\"step\":1}\nb\n", "a\nb\n"),
+            ("@hpsearch{\"loss\":1}\r\nb", "b"),
+            ("  @hpsearch {}\n  @home\n", "  @home\n"),
+            ("@hpsearch\n@hpsearch-like\n", "@hpsearch\n@hpsearch-like\n"),
+            ("see @hpsearch {}\n", "see @hpsearch {}\n"),
+            (" 10%\r 20%\r@hpsearch {}\r@hpsearch {}\rdone\n", " 10%\r 20%\rdone\n"),
+            ("@@hpsearch {}\n", "@@hpsearch {}\n"),
+        ] {
+            assert_eq!(shown(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_become_a_line_for_hpsearch_is_held_back_and_a_prompt_is_not() {
+        let mut filter = Filter::new();
+        assert_eq!(filter.pass(b"name? "), b"name? ");
+        assert_eq!(filter.pass(b"\n@hp"), b"\n");
+        assert_eq!(filter.pass(b"one\n"), b"@hpone\n");
+    }
+
+    #[test]
+    fn the_rest_is_shown_when_the_stream_ends() {
+        let mut echo = Echo::output(&b"@hp"[..]);
+        let mut read = Vec::new();
+        echo.read_to_end(&mut read).unwrap();
+        let Shown::Output(filter) = &echo.shown else { panic!() };
+        assert!(filter.held.is_empty() && read == b"@hp");
+    }
+}

@@ -1,0 +1,289 @@
+//! The parameters in the command line of a program, and which of its words are secrets.
+
+use crate::study::params::{Params, Value};
+
+/// What stands in the place of a secret.
+pub const REDACTED: &str = "***";
+
+/// Longer texts are no parameters: they are cut.
+const LONGEST_TEXT: usize = 10_000;
+
+/// The parameters that a command line gives its program, each by the name of its option: `--lr 0.1`
+/// and `--lr=0.1`, `-x 3`, Hydra's `lr=0.1`; a flag is true, and `--no-x` is `x` = false. Numbers
+/// and booleans are typed; secrets are redacted. The options of an interpreter before its script
+/// are none of the program's.
+pub fn params_of(words: &[String]) -> Params {
+    let mut params = Params::new();
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    for Setting { name, value, .. } in options(&words[..end]) {
+        let value = if is_secret(name) {
+            Value::Text(REDACTED.to_owned())
+        } else {
+            match value {
+                Given::Text(text) => typed(text),
+                Given::Flag(flag) => Value::Bool(flag),
+            }
+        };
+        params.insert(name, value);
+    }
+    params
+}
+
+/// The value that a text means: a boolean, an integer, a finite number or itself. Passwords in
+/// addresses (`https://user:password@host`) are redacted.
+pub fn typed(text: &str) -> Value {
+    match text {
+        "true" | "True" => return Value::Bool(true),
+        "false" | "False" => return Value::Bool(false),
+        _ => {}
+    }
+    let is_number = text.starts_with(|char: char| char.is_ascii_digit() || "+-.".contains(char));
+    if let (true, Ok(integer)) = (is_number, text.parse()) {
+        return Value::Int(integer);
+    }
+    match text.parse::<f64>() {
+        Ok(number) if is_number && number.is_finite() => Value::Float(number),
+        _ => Value::Text(without_password(&text.chars().take(LONGEST_TEXT).collect::<String>())),
+    }
+}
+
+/// A parameter as `--param NAME=VALUE` has it; `None` without a name or an equals sign.
+pub fn given(word: &str) -> Option<(String, Value)> {
+    let (name, text) = word.split_once('=').filter(|(name, _)| !name.trim().is_empty())?;
+    let value = if is_secret(name) { Value::Text(REDACTED.to_owned()) } else { typed(text) };
+    Some((name.trim().to_owned(), value))
+}
+
+/// A command line as it may be stored: without the values of its secrets.
+pub fn masked(words: &[String]) -> Vec<String> {
+    let mut masked: Vec<String> = words.iter().map(|word| without_password(word)).collect();
+    for Setting { name, value, at } in options(words) {
+        if let (true, Given::Text(text)) = (is_secret(name), value)
+            && let Some(word) = masked.get_mut(at)
+        {
+            // The whole word, or what follows the equals sign.
+            let kept = words[at].len() - text.len();
+            *word = format!("{}{REDACTED}", &words[at][..kept]);
+        }
+    }
+    // Of `hpsearch track --param token=..` the parameter is one word.
+    for (word, kept) in masked.iter_mut().zip(words) {
+        if let Some((name, _)) = kept.split_once('=').filter(|(name, _)| is_secret(name)) {
+            *word = format!("{name}={REDACTED}");
+        }
+    }
+    masked
+}
+
+/// What an option gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Given<'a> {
+    Text(&'a str),
+    Flag(bool),
+}
+
+/// A setting of a command line: its value ends the word at this index.
+#[derive(Clone, Copy, Debug)]
+struct Setting<'a> {
+    name: &'a str,
+    value: Given<'a>,
+    at: usize,
+}
+
+fn options(words: &[String]) -> Vec<Setting<'_>> {
+    let mut found = Vec::new();
+    let mut at = of_program(words);
+    while let Some(word) = words.get(at) {
+        let next = words.get(at + 1).filter(|next| is_value(next));
+        if let Some(body) = option_name(word) {
+            match (body.split_once('='), body.strip_prefix("no-"), next) {
+                (Some((name, text)), ..) => {
+                    found.push(Setting { name, value: Given::Text(text), at });
+                }
+                (None, Some(name), None) if word.starts_with("--") && !name.is_empty() => {
+                    found.push(Setting { name, value: Given::Flag(false), at });
+                }
+                (None, _, Some(text)) => {
+                    at += 1;
+                    found.push(Setting { name: body, value: Given::Text(text), at });
+                }
+                (None, _, None) => {
+                    found.push(Setting { name: body, value: Given::Flag(true), at });
+                }
+            }
+        } else if let Some((name, text)) = assignment(word) {
+            found.push(Setting { name, value: Given::Text(text), at });
+        }
+        at += 1;
+    }
+    found
+}
+
+/// Where the words of the program itself begin: behind an interpreter, its options and its script.
+fn of_program(words: &[String]) -> usize {
+    let Some(program) = words.first() else { return 0 };
+    let name = program.rsplit('/').next().unwrap_or_default();
+    let is_interpreter =
+        ["python", "pypy", "sh", "bash", "node", "julia", "Rscript", "perl", "ruby"].iter().any(
+            |known| {
+                name.strip_prefix(known).is_some_and(|rest| {
+                    rest.chars().all(|char| char.is_ascii_digit() || char == '.')
+                })
+            },
+        );
+    if !is_interpreter {
+        return 1;
+    }
+    let mut at = 1;
+    while let Some(word) = words.get(at) {
+        match word.as_str() {
+            // What follows is a module, or the program itself.
+            "-m" | "-c" => return at + 2,
+            "-W" | "-X" => at += 2,
+            option if option.starts_with('-') => at += 1,
+            _ => return at + 1,
+        }
+    }
+    at
+}
+
+/// The name of an option, perhaps with `=value` behind it; `None` of another word.
+fn option_name(word: &str) -> Option<&str> {
+    let body = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
+    let is_name = body.starts_with(|char: char| char.is_alphabetic() || char == '_');
+    is_name.then_some(body)
+}
+
+/// A word of Hydra's: `optimizer.lr=0.1`, `+seed=3`.
+fn assignment(word: &str) -> Option<(&str, &str)> {
+    let (name, text) = word.trim_start_matches('+').split_once('=')?;
+    let begins = name.starts_with(|char: char| char.is_alphabetic() || char == '_');
+    let fits = |char: char| char.is_alphanumeric() || "_.-@/".contains(char);
+    (begins && name.chars().all(fits)).then_some((name, text))
+}
+
+/// Whether a word can be the value of the option before it: no option, but perhaps a negative
+/// number.
+fn is_value(word: &str) -> bool {
+    let is_number = word.parse::<f64>().is_ok();
+    is_number || !word.starts_with('-') && assignment(word).is_none()
+}
+
+/// Whether the value of an option of this name is not to be written anywhere.
+fn is_secret(name: &str) -> bool {
+    let name = name.trim_start_matches(['-', '+']).to_lowercase();
+    let parts: Vec<&str> = name.split(['-', '_', '.', ':', '/', ' ']).collect();
+    // The tokens of a tokenizer.
+    const TEXT: [&str; 8] = ["pad", "eos", "bos", "unk", "sep", "cls", "mask", "special"];
+    const WORDS: [&str; 11] = [
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "apikey",
+        "accesskey",
+        "credential",
+        "credentials",
+        "auth",
+        "authorization",
+        "pat",
+    ];
+    let is_token = parts.last() == Some(&"token")
+        && !parts.iter().rev().nth(1).is_some_and(|before| TEXT.contains(before));
+    let is_key = parts.windows(2).any(|pair| {
+        pair[1] == "key" && ["api", "access", "private", "secret", "auth"].contains(&pair[0])
+    });
+    is_token || is_key || parts.iter().any(|part| WORDS.contains(part))
+}
+
+/// An address without the password in it.
+fn without_password(text: &str) -> String {
+    let Some(at) = text.find("://").map(|at| at + 3) else { return text.to_owned() };
+    let authority = text[at..].find(['/', '?', '#']).map_or(text.len(), |end| at + end);
+    let Some(host) = text[at..authority].rfind('@') else { return text.to_owned() };
+    match text[at..at + host].find(':') {
+        Some(colon) => format!("{}:{REDACTED}{}", &text[..at + colon], &text[at + host..]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    fn found(line: &str) -> String {
+        params_of(&words(line)).to_string()
+    }
+
+    #[test]
+    fn options_of_all_habits_are_parameters() {
+        for (line, expected) in [
+            ("python train.py --lr 0.1", "lr=0.1"),
+            ("python train.py --lr=0.1 --epochs=3", "epochs=3 lr=0.1"),
+            ("./train -x 3 -v", "v=true x=3"),
+            ("python train.py --fp16 --no-shuffle", "fp16=true shuffle=false"),
+            (
+                "python main.py optimizer.lr=1e-3 +seed=7 model=vit",
+                "model=vit optimizer.lr=0.001 seed=7",
+            ),
+            ("python3.12 -u -X dev -W ignore train.py --lr 1", "lr=1"),
+            ("python -m pkg.train --lr -0.5 --name -x", "lr=-0.5 name=true x=true"),
+            ("train data.csv --lr 1 -- --other 2", "lr=1"),
+            ("train --lr 1 --lr 2", "lr=2"),
+            ("train --model.num-layers 4", "model.num-layers=4"),
+            ("train --flag lr=2", "flag=true lr=2"),
+            ("train --empty=", "empty="),
+            ("train", ""),
+            ("sh -c anything --lr", "lr=true"),
+            ("train - -- x", ""),
+        ] {
+            assert_eq!(found(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn values_are_typed_as_people_mean_them() {
+        for (text, expected) in [
+            ("3", Value::Int(3)),
+            ("-3", Value::Int(-3)),
+            ("0.5", Value::Float(0.5)),
+            ("1e-4", Value::Float(1e-4)),
+            ("True", Value::Bool(true)),
+            ("false", Value::Bool(false)),
+            ("nan", "nan".into()),
+            ("inf", "inf".into()),
+            ("1e999", "1e999".into()),
+            ("99999999999999999999", Value::Float(1e20)),
+            ("infinity-war", "infinity-war".into()),
+            ("1.2.3", "1.2.3".into()),
+        ] {
+            assert_eq!(typed(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_redacted_in_parameters_and_in_the_command() {
+        let line = "train --api-key abc --token=def --hub_token ghi --password jkl \
+            --max_tokens 5 --pad-token x --tokenizer bert db.password=mno \
+            --url https://me:pqr@host/path";
+        let params = found(line);
+        let stored = masked(&words(line)).join(" ");
+        for secret in ["abc", "def", "ghi", "jkl", "mno", "pqr"] {
+            assert!(!params.contains(secret), "{params}");
+            assert!(!stored.contains(secret), "{stored}");
+        }
+        for kept in ["max_tokens=5", "pad-token=x", "tokenizer=bert", "https://me:***@host/path"] {
+            assert!(params.contains(kept), "{params}");
+        }
+        assert!(stored.starts_with("train --api-key *** --token=*** --hub_token ***"), "{stored}");
+        let own = masked(&words("hpsearch track --param api_key=abc -- run -- train --token def"));
+        assert_eq!((own[3].as_str(), own.last().map(String::as_str)), ("api_key=***", Some("***")));
+        assert_eq!(given("api_key=abc"), Some(("api_key".to_owned(), REDACTED.into())));
+        assert_eq!(given("lr=0.1"), Some(("lr".to_owned(), Value::Float(0.1))));
+        assert_eq!([given("lr"), given("=1")], [None, None]);
+    }
+}

@@ -1,0 +1,346 @@
+//! A tracked run that is a command: its program is in the foreground, and what it says is written
+//! as it comes.
+
+#![expect(clippy::disallowed_methods, reason = "the clock of a program that is waited for")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, select, unbounded};
+
+use super::{Run, RunEnd, TrackingError};
+use crate::engine::{Assignment, Input};
+use crate::runner::launcher::{Job, LaunchError, Launcher};
+use crate::runner::process::{ProcessLauncher, own_program};
+use crate::runner::signals::PassedOn;
+use crate::storage::{Storage, StorageError};
+use crate::study::decision::Decision;
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, TrialEvent};
+use crate::study::params::Params;
+use crate::study::remark::RemarkKind;
+use crate::study::spec::{FailureCause, Milestones, Program, StudySpec};
+use crate::study::trial::TrialNumber;
+
+/// How long the store is tried at the end, where it refuses what is left to be written.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often it is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How often processes are looked after that a killed supervisor left.
+const TURN: Duration = Duration::from_millis(100);
+
+/// So much that is said is written in one transaction.
+const EVENTS_A_TURN: usize = 1024;
+
+/// The signals after which the program is killed: it was asked to leave that often.
+const PATIENT_WITH: u32 = 3;
+
+/// A program and where it runs.
+#[derive(Clone, Debug)]
+pub struct ForegroundCommand {
+    /// Program and arguments.
+    pub words: Vec<String>,
+    /// Its working directory; absolute.
+    pub directory: PathBuf,
+    /// Its parameters, which it finds as a trial does.
+    pub params: Params,
+}
+
+/// How a tracked program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How its run ended.
+    pub end: RunEnd,
+    /// Its exit status, as a shell has it.
+    pub status: i32,
+    /// Whether another process resumed the run meanwhile: nothing was written from there on.
+    pub is_fenced: bool,
+    /// Why something of the run is not in the store, if that is so.
+    pub unwritten: Option<String>,
+}
+
+/// Runs the program of `run` to its end, with the store at `path`; `tell` hears what its user
+/// should know while it runs.
+///
+/// # Errors
+/// The program is not started, for the store refuses what comes before.
+pub fn carry_out(
+    storage: &mut dyn Storage,
+    path: &Path,
+    run: Run,
+    command: &ForegroundCommand,
+    signals: &Receiver<i32>,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Ended, TrackingError> {
+    let files = run.study().files(path);
+    let spec = Arc::new(StudySpec {
+        program: Program::Command {
+            run: command.words.clone(),
+            cwd: command.directory.clone(),
+            env: BTreeMap::new(),
+            args: Default::default(),
+            metrics: Default::default(),
+        },
+        ..run.study().spec.clone()
+    });
+    let protected = vec![path.to_owned()];
+    let launcher =
+        ProcessLauncher::new(own_program(), Arc::clone(&spec), path.to_owned(), files, Vec::new())
+            .in_foreground(protected);
+    let mut foreground = Foreground {
+        storage,
+        run,
+        metric: spec.objective().metric.clone(),
+        launcher,
+        job: None,
+        unwritten: Vec::new(),
+        trouble: None,
+        tried: Instant::now(),
+        is_fenced: false,
+        remarks: BTreeMap::new(),
+        asked: None,
+        asked_often: 0,
+        tell,
+    };
+    Ok(foreground.carry_out(&command.params, signals))
+}
+
+struct Foreground<'a> {
+    storage: &'a mut dyn Storage,
+    run: Run,
+    metric: String,
+    launcher: ProcessLauncher,
+    job: Option<Box<dyn Job>>,
+    /// What the store refused so far.
+    unwritten: Vec<TrialEvent>,
+    trouble: Option<String>,
+    tried: Instant,
+    is_fenced: bool,
+    /// What is odd about its lines: the words, and how many there were.
+    remarks: BTreeMap<RemarkKind, (String, u64)>,
+    /// The signal that asked it to leave.
+    asked: Option<&'static str>,
+    asked_often: u32,
+    tell: &'a mut dyn FnMut(&str),
+}
+
+impl Foreground<'_> {
+    fn carry_out(&mut self, params: &Params, signals: &Receiver<i32>) -> Ended {
+        let (tx, rx) = unbounded();
+        let (end, message) = match self.launcher.launch(&self.assignment(params), &tx) {
+            Ok(job) => {
+                self.job = Some(job);
+                self.listen(&rx, signals)
+            }
+            Err(LaunchError::Refused(why) | LaunchError::Impossible(why)) => {
+                (AttemptEnd::Failed(FailureCause::Program), Some(why))
+            }
+        };
+        let status = self.launcher.exit_status();
+        drop(self.job.take());
+        self.launcher.shut_down();
+        self.launcher.sweep();
+        let end = self.run_end(end, message);
+        self.finish(end, status.unwrap_or(1))
+    }
+
+    fn assignment(&self, params: &Params) -> Assignment {
+        Assignment {
+            trial: self.run.number(),
+            attempt: self.run.attempt(),
+            slot: Slot { index: 0, device: Device::Cpu },
+            params: params.clone(),
+            seed: 0,
+            resume: self.run.checkpoint().cloned(),
+            until: None,
+            past_its_end: false,
+            milestones: Milestones::default(),
+            reported: None,
+            rows_at_once: None,
+        }
+    }
+
+    /// Writes what the program says until it has ended.
+    fn listen(
+        &mut self,
+        inputs: &Receiver<Input>,
+        signals: &Receiver<i32>,
+    ) -> (AttemptEnd, Option<String>) {
+        loop {
+            let mut heard = Vec::new();
+            select! {
+                recv(signals) -> signal => if let Ok(signal) = signal {
+                    self.pass_on(signal);
+                },
+                recv(inputs) -> input => {
+                    heard.extend(input.ok());
+                    heard.extend(inputs.try_iter().take(EVENTS_A_TURN));
+                }
+                default(TURN) => {}
+            }
+            self.launcher.look_after();
+            let mut ended = None;
+            let (mut events, mut answers) = (Vec::new(), 0);
+            for input in heard {
+                match input {
+                    Input::Ended { end, message, .. } => ended = Some((end, message)),
+                    input => {
+                        let (event, is_answered) = self.event_of(input);
+                        events.extend(event);
+                        answers += usize::from(is_answered);
+                    }
+                }
+            }
+            self.write(events);
+            if let Some(job) = &mut self.job {
+                (0..answers).for_each(|_| job.answer(&Decision::CONTINUE));
+            }
+            if let Some(ended) = ended {
+                return ended;
+            }
+        }
+    }
+
+    /// The first two times the program may save and leave by itself.
+    fn pass_on(&mut self, signal: i32) {
+        let Some(job) = &mut self.job else { return };
+        if let Some(name) = PassedOn::asks_to_leave(signal) {
+            self.asked.get_or_insert(name);
+            self.asked_often += 1;
+        }
+        if self.asked_often < PATIENT_WITH {
+            job.signal(signal);
+        } else {
+            job.kill();
+        }
+    }
+
+    /// What is written of an input, and whether the program is answered.
+    fn event_of(&mut self, input: Input) -> (Option<TrialEvent>, bool) {
+        let attempt = self.run.attempt();
+        match input {
+            Input::Launched { pid, pid_started, .. } => {
+                (Some(TrialEvent::AttemptLaunched { attempt, pid, pid_started }), false)
+            }
+            Input::Report { step, metrics, .. } => {
+                let is_answered = metrics.get(&self.metric).is_some();
+                (Some(TrialEvent::Reported { attempt, step, metrics }), is_answered)
+            }
+            Input::Checkpoint { step, path, bytes, system, .. } => {
+                (Some(TrialEvent::CheckpointSaved { step, path, bytes, system }), false)
+            }
+            Input::Recorded { event, .. } => (Some(event), false),
+            Input::Remark { remark, .. } => {
+                let text = remark.text();
+                let known = self.remarks.entry(remark.kind).or_insert_with(|| (text.clone(), 0));
+                known.1 += 1;
+                let kind = remark.kind;
+                let first = (known.1 == 1).then_some(TrialEvent::Remarked {
+                    attempt,
+                    kind,
+                    text,
+                    count: 1,
+                });
+                (first, false)
+            }
+            _ => (None, false),
+        }
+    }
+
+    /// Writes what happened. What the store refuses is kept and tried again: the program goes on
+    /// all the same.
+    fn write(&mut self, events: Vec<TrialEvent>) {
+        if self.is_fenced {
+            return;
+        }
+        self.unwritten.extend(events);
+        let waits = self.trouble.is_some() && self.tried.elapsed() < AGAIN;
+        if self.unwritten.is_empty() || waits {
+            return;
+        }
+        match self.run.write(self.storage, &self.unwritten) {
+            Ok(()) => {
+                self.unwritten.clear();
+                if self.trouble.take().is_some() {
+                    (self.tell)("the store takes what the run says again: nothing of it is lost");
+                }
+            }
+            Err(error) => self.hear(error),
+        }
+    }
+
+    fn hear(&mut self, error: TrackingError) {
+        self.tried = Instant::now();
+        if let TrackingError::Storage(StorageError::RunFenced { trial }) = error {
+            self.fence(trial);
+        } else if self.trouble.is_none() {
+            let text = error.to_string();
+            (self.tell)(&format!("{text}; the program goes on, and writing is tried again"));
+            self.trouble = Some(text);
+        }
+    }
+
+    fn fence(&mut self, trial: TrialNumber) {
+        self.is_fenced = true;
+        self.unwritten.clear();
+        let text = format!(
+            "run {trial} was resumed by another process: this program goes on, and nothing more of \
+             it is recorded"
+        );
+        self.launcher.note(&text);
+        (self.tell)(&text);
+    }
+
+    fn run_end(&self, end: AttemptEnd, message: Option<String>) -> RunEnd {
+        match (self.asked, end) {
+            (Some(signal), _) => RunEnd::Interrupted { by: format!("by {signal}") },
+            (None, AttemptEnd::Completed) => RunEnd::Completed,
+            (None, AttemptEnd::Interrupted) => RunEnd::Interrupted { by: "by a signal".to_owned() },
+            (None, end) => {
+                let cause = match end {
+                    AttemptEnd::Failed(cause) => cause,
+                    _ => FailureCause::Program,
+                };
+                let reason = message.unwrap_or_else(|| "failed without a word".to_owned());
+                RunEnd::Failed { cause, reason }
+            }
+        }
+    }
+
+    /// Writes what is left, and the end.
+    fn finish(&mut self, end: RunEnd, status: i32) -> Ended {
+        let attempt = self.run.attempt();
+        let several = std::mem::take(&mut self.remarks).into_iter();
+        let several = several.filter(|(_, (_, count))| *count > 1);
+        let remarked = |(kind, (text, count))| TrialEvent::Remarked { attempt, kind, text, count };
+        self.write(several.map(remarked).collect());
+        let until = Instant::now() + PATIENCE;
+        while !self.is_fenced {
+            self.write(Vec::new());
+            if !self.unwritten.is_empty() {
+                if Instant::now() >= until {
+                    break;
+                }
+                std::thread::sleep(TURN);
+                continue;
+            }
+            match self.run.finish(self.storage, end.clone()) {
+                Ok(()) => {
+                    self.trouble = None;
+                    break;
+                }
+                Err(error) => self.hear(error),
+            }
+            if Instant::now() >= until {
+                break;
+            }
+            std::thread::sleep(TURN);
+        }
+        let (is_fenced, unwritten) = (self.is_fenced, self.trouble.take());
+        Ended { end, status, is_fenced, unwritten }
+    }
+}

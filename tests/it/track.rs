@@ -1,0 +1,386 @@
+//! `hpsearch track`, end to end: runs without a search, several at a time, killed, resumed, and
+//! seen by the verbs.
+
+use std::time::Duration;
+
+use hpsearch::runner::processes;
+use hpsearch::storage::StorageReader as _;
+use rustix::process::Signal;
+use serde_json::{Value as Json, json};
+
+use crate::harness::{
+    PROGRAM, Running, Site, assert_code, assert_done, assert_names, assert_refused, wait_at_most,
+    wait_until,
+};
+
+/// Reports two steps, saying something in its own words before, between and behind them.
+const TRAIN: &str = "echo begins\necho '@hpsearch {\"step\":1,\"loss\":0.5}'\n\
+    echo '@hpsearch {\"step\":2,\"loss\":0.25,\"accuracy\":0.9}'\necho warns >&2\nprintf ends\n";
+
+/// Says that it runs, and runs until it is asked to leave.
+const LASTS: &str = "echo '@hpsearch {\"step\":1,\"loss\":0.5}'\necho $$ >> started\n\
+    while :; do sleep 0.05; done\n";
+
+fn site(script: &str) -> Site {
+    let site = Site::empty();
+    site.write("train.sh", script);
+    site
+}
+
+/// The words that track `train.sh` with these options and arguments.
+fn words<'a>(options: &[&'a str], arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["track"], options, &["--", "sh", "train.sh"], arguments].concat()
+}
+
+fn runs(site: &Site, study: &str) -> Vec<Json> {
+    let listed = site.json(&["trials", study, "--sort", "number", "--json"]);
+    listed["trials"].as_array().unwrap().clone()
+}
+
+/// The journal of a study folds to what its tables hold.
+fn assert_verified(site: &Site, study: &str) {
+    let verified = site.run(&["verify", study]);
+    assert_done(&verified);
+    assert_names(&verified.out, &["tables repeat exactly from its journal"]);
+}
+
+fn wait_for_report(site: &Site, study: &str, run: usize) {
+    wait_until("the run has reported", || {
+        let runs = runs(site, study);
+        runs.get(run).is_some_and(|run| run["last_step"] != Json::Null)
+    });
+}
+
+#[test]
+fn a_program_is_run_as_if_nobody_looked_on_and_all_of_it_is_kept() {
+    let site = site(TRAIN);
+    let options = ["--name", "first", "--param", "data=v2", "--tag", "x", "--note", "why"];
+    let ended = site.run(&words(&options, &["--lr", "0.1", "--fp16", "--api-key", "s3cr3t"]));
+    assert_done(&ended);
+    assert_eq!(ended.out, "begins\nends");
+    assert_names(&ended.err, &["warns", "tracking run 0 (`first`) of `runs`", "loss 0.25"]);
+    let [run] = runs(&site, "runs").try_into().unwrap();
+    assert_eq!(run["state"], "complete");
+    assert_eq!(
+        (&run["name"], &run["value"], &run["attempts"]),
+        (&json!("first"), &json!(0.25), &json!(1))
+    );
+    assert_eq!((&run["tags"][0], &run["notes"][0]["text"]), (&json!("x"), &json!("why")));
+    let params = json!({ "lr": 0.1, "fp16": true, "data": "v2", "api-key": "***" });
+    assert_eq!(run["params"], params);
+    let log = site.run(&["logs", "runs", "0"]);
+    assert_names(&log.out, &["begins", "warns", "ends"]);
+    let database = std::fs::read(site.path("runs/hpsearch.db")).unwrap();
+    let wal = std::fs::read(site.path("runs/hpsearch.db-wal")).unwrap_or_default();
+    for bytes in [database, wal] {
+        assert!(!String::from_utf8_lossy(&bytes).contains("s3cr3t"), "the secret is stored");
+    }
+    assert_verified(&site, "runs");
+}
+
+#[test]
+fn the_exit_code_is_the_programs_own() {
+    let site = site("exit $1");
+    for code in ["0", "7", "42"] {
+        assert_code(&site.run(&words(&[], &[code])), code.parse().unwrap());
+    }
+    let missing = site.run(&["track", "--", "no-such-program"]);
+    assert_code(&missing, 127);
+    assert_names(
+        &missing.err,
+        &["run 3 failed: cannot start `no-such-program`: there is no such program\n"],
+    );
+    site.write("train.sh", "kill -SEGV $$");
+    assert_code(&site.run(&words(&[], &[])), 139);
+    let runs = runs(&site, "runs");
+    let states: Vec<&str> = runs.iter().map(|run| run["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["complete", "failed", "failed", "failed", "failed"]);
+    assert_names(runs[1]["reason"].as_str().unwrap(), &["exit status 7"]);
+    assert_verified(&site, "runs");
+}
+
+#[test]
+fn runs_are_tracked_at_the_same_time_in_one_study() {
+    let site = site(
+        "for step in 1 2 3 4 5 6 7 8; do\n\
+        echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; sleep 0.02\ndone\n",
+    );
+    let losses = ["0.4", "0.1", "0.3", "0.2"];
+    let started: Vec<Running> =
+        losses.iter().map(|loss| site.start(&words(&["--name", "same"], &[loss]))).collect();
+    started.into_iter().for_each(|running| assert_done(&running.end()));
+    let runs = runs(&site, "runs");
+    let mut names: Vec<&str> = runs.iter().map(|run| run["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["same", "same-2", "same-3", "same-4"]);
+    let mut values: Vec<f64> = runs.iter().map(|run| run["value"].as_f64().unwrap()).collect();
+    values.sort_by(f64::total_cmp);
+    assert_eq!(values, [0.1, 0.2, 0.3, 0.4]);
+    assert!(runs.iter().all(|run| run["last_step"] == 8), "{runs:?}");
+    let best = site.json(&["best", "runs", "--json"]);
+    assert_eq!(best["trial"]["value"], 0.1);
+    assert_verified(&site, "runs");
+}
+
+#[test]
+fn a_tracker_that_is_killed_takes_its_program_along_and_the_run_is_resumed() {
+    let site = site(
+        "echo $HPSEARCH_RESUME >> resumed\n\
+        echo 1 > $HPSEARCH_CHECKPOINT_DIR/one\n\
+        echo '@hpsearch {\"step\":1,\"loss\":0.5}'\n\
+        echo \"@hpsearch {\\\"checkpoint\\\":\\\"one\\\",\\\"step\\\":1}\"\n\
+        [ -n \"$HPSEARCH_RESUME\" ] && exit 0\n\
+        echo $$ >> started; while :; do sleep 0.05; done\n",
+    );
+    let mut tracker = site.start(&words(&["--name", "long"], &[]));
+    site.wait_for("started");
+    wait_until("its checkpoint is known", || {
+        site.run(&["events", "runs"]).out.contains("checkpoint")
+    });
+    let program: u32 = site.lines("started")[0].parse().unwrap();
+    tracker.kill();
+    wait_at_most(Duration::from_secs(5), "the program is gone", || !processes::exists(program));
+    // Nobody has written its end yet, and everybody sees it.
+    assert_eq!(site.json(&["ls", "--json"])["studies"][0]["state"], "interrupted");
+    assert_names(&site.run(&["show", "runs", "0"]).out, &["interrupted", "its process was killed"]);
+    let other = site.run(&["track", "--", "true"]);
+    assert_names(&other.err, &["run 0 is interrupted: its process was killed"]);
+    let [dead, _] = runs(&site, "runs").try_into().unwrap();
+    assert_eq!(dead["state"], "paused");
+    assert_eq!(dead["reason"], "interrupted: its process was killed");
+    let resumed = site.run(&words(&["--resume", "long"], &[]));
+    assert_done(&resumed);
+    assert_names(&resumed.err, &["run 0 (`long`)", "attempt 2", "checkpoint of step 1"]);
+    let [run, _] = runs(&site, "runs").try_into().unwrap();
+    assert_eq!((&run["state"], &run["attempts"]), (&json!("complete"), &json!(2)));
+    let paths = site.lines("resumed");
+    assert_eq!(paths[0], "");
+    assert!(paths[1].ends_with("checkpoints/one"), "{paths:?}");
+    assert_verified(&site, "runs");
+}
+
+#[test]
+fn a_run_that_is_being_tracked_is_not_resumed() {
+    let site = site(LASTS);
+    let tracker = site.start(&words(&["--name", "a"], &[]));
+    site.wait_for("started");
+    let refused = site.run(&words(&["--resume", "a"], &[]));
+    assert_refused(&refused, &["run 0 is being tracked by process", "wait until it has ended"]);
+    // Nor is it taken for what a dead run left.
+    let doctor = site.run(&["doctor"]).out;
+    assert!(!doctor.contains("nobody runs it"), "{doctor}");
+    tracker.signal(Signal::TERM);
+    assert_code(&tracker.end(), 143);
+}
+
+#[test]
+fn a_signal_reaches_the_program_which_may_save_and_leave() {
+    let site = site(
+        "trap 'echo saved >> saved; exit 3' INT\n\
+        echo '@hpsearch {\"step\":1,\"loss\":0.5}'\necho >> started\nwhile :; do sleep 0.05; \
+        done\n",
+    );
+    let tracker = site.start(&words(&[], &[]));
+    site.wait_for("started");
+    wait_for_report(&site, "runs", 0);
+    tracker.signal(Signal::INT);
+    let ended = tracker.end();
+    assert_code(&ended, 3);
+    assert_names(&ended.err, &["was interrupted by SIGINT", "--resume 0"]);
+    assert!(site.exists("saved"));
+    let [run] = runs(&site, "runs").try_into().unwrap();
+    assert_eq!((&run["state"], &run["last_value"]), (&json!("paused"), &json!(0.5)));
+    assert_eq!(run["reason"], "interrupted by SIGINT");
+    assert_names(&site.run(&["trials", "runs"]).out, &["interrupted"]);
+    assert_names(&site.run(&["show", "runs"]).out, &["1 interrupted", "idle"]);
+    assert_verified(&site, "runs");
+}
+
+#[test]
+fn the_third_signal_kills_a_program_that_ignores_them() {
+    let site = site("trap '' INT TERM\necho >> started\nwhile :; do sleep 0.05; done\n");
+    let tracker = site.start(&words(&[], &[]));
+    site.wait_for("started");
+    for _ in 0..3 {
+        tracker.signal(Signal::TERM);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_code(&tracker.end(), 137);
+}
+
+#[test]
+fn a_requeued_job_goes_on_in_the_run_that_it_began() {
+    let site = site(
+        "[ -n \"$1\" ] && exit 0\ntrap 'exit 1' TERM\necho >> started\n\
+        echo attempt $HPSEARCH_ATTEMPT\n[ $HPSEARCH_ATTEMPT = 1 ] && exit 0\n\
+        while :; do sleep 0.05; done\n",
+    );
+    let start = |restarts: &str| {
+        let mut command = site.command(&words(&[], &[]));
+        command.env("SLURM_JOB_ID", "4711").env("SLURM_RESTART_COUNT", restarts);
+        Running::start(command)
+    };
+    let first = start("0");
+    site.wait_for("started");
+    first.signal(Signal::TERM);
+    assert_code(&first.end(), 1);
+    let again = start("1").end();
+    assert_done(&again);
+    assert_names(&again.out, &["attempt 1"]);
+    let [run] = runs(&site, "runs").try_into().unwrap();
+    assert_eq!((&run["state"], &run["attempts"]), (&json!("complete"), &json!(2)));
+}
+
+#[test]
+fn hostile_names_are_shown_harmlessly_and_are_no_paths() {
+    let site = site(TRAIN);
+    let name = "../../\u{1b}]0;owned\u{7}";
+    assert_done(
+        &site.run(&words(&["--name", name, "--group", name], &["--a\u{1b}[31m", "x\u{1b}[2J"])),
+    );
+    for verb in [&["trials", "runs"][..], &["show", "runs", "0"], &["events", "runs"]] {
+        let shown = site.run(verb);
+        assert_done(&shown);
+        assert!(!shown.out.contains('\u{1b}'), "{verb:?}: {:?}", shown.out);
+    }
+    let outside = site.path("").parent().unwrap().join("runs");
+    assert!(!outside.exists());
+    assert_eq!(runs(&site, "runs")[0]["name"], name);
+    let resumed = site.run(&words(&["--resume", name], &[]));
+    assert_done(&resumed);
+    for (options, why) in [
+        (["--study", "../evil"], "cannot be a study's name"),
+        (["--name", "12"], "cannot be a run's name"),
+        (["--name", ""], "cannot be a run's name"),
+        (["--tag", "a b"], "cannot be a tag"),
+        (["--param", "lr"], "gives no parameter"),
+        (["--resume", "none"], "has no run `none`"),
+        (["--metric", "accuracy"], "are compared by `loss` (minimize), not by `accuracy`"),
+    ] {
+        assert_refused(&site.run(&words(&options, &[])), &[why]);
+    }
+}
+
+#[test]
+fn nothing_is_searched_among_tracked_runs_and_none_is_tracked_in_a_search() {
+    let site = Site::finished("trials = 2");
+    site.write("train.sh", TRAIN);
+    assert_refused(&site.run(&words(&["--study", "s"], &[])), &["`s` is a search"]);
+    assert_done(&site.run(&words(&["--study", "tracked"], &[])));
+    for verb in ["pause", "resume", "extend"] {
+        let more: &[&str] = if verb == "extend" { &["--trials", "1"] } else { &[] };
+        let refused = site.run(&[&[verb, "tracked"], more].concat());
+        assert_refused(&refused, &["tracked runs"]);
+    }
+    site.write("study.toml", site.read("study.toml").replace("name = \"s\"", "name = \"tracked\""));
+    assert_refused(&site.run_study(), &["`tracked` holds tracked runs: nothing is searched there"]);
+}
+
+#[test]
+fn the_verbs_show_a_study_of_runs_without_a_word_of_a_search() {
+    let site = site(TRAIN);
+    assert_done(&site.run(&words(&["--name", "one", "--metric", "loss"], &["--lr", "0.1"])));
+    assert_done(&site.run(&words(&["--name", "two", "--group", "g"], &["--lr", "0.2"])));
+    for (verb, wanted) in [
+        (&["ls"][..], &["runs", "idle", "minimize"][..]),
+        (&["show", "runs"], &["2 complete", "none: it holds tracked runs"]),
+        (
+            &["show", "runs", "1"],
+            &["run 1 of runs: complete with loss 0.25", "two", "sh train.sh --lr 0.2", "lr=0.2"],
+        ),
+        (&["trials", "runs"], &["name", "one", "two", "lr", "0.1"]),
+        (&["best", "runs"], &["lr = 0.1"]),
+        (&["curves", "runs"], &["loss"]),
+        (&["diff", "runs", "0", "1"], &["lr", "0.1", "0.2"]),
+        (&["explain", "runs", "0"], &["a tracked run, about which nothing is decided"]),
+        (&["logs", "runs", "1"], &["begins"]),
+        (&["export-data", "runs"], &["params.lr", "one", "two"]),
+        (&["du"], &["runs"]),
+        (&["gc", "--dry-run"], &[]),
+        (&["doctor"], &[]),
+        (&["events", "runs"], &["lr=0.1"]),
+        (&["importance", "runs"], &[]),
+    ] {
+        let shown = site.run(verb);
+        let is_broken = shown.code == 1 && verb[0] != "doctor" || shown.code > 3;
+        assert!(!is_broken, "{verb:?}: {} {}{}", shown.code, shown.out, shown.err);
+        assert_names(&shown.out, wanted);
+        for word in ["budget", "forecast", "panicked"] {
+            let said = format!("{}{}", shown.out, shown.err);
+            assert!(verb[0] == "doctor" || !said.contains(word), "{verb:?}: {said}");
+        }
+    }
+    assert_done(&site.run(&["note", "runs", "0", "-m", "good"]));
+    assert_done(&site.run(&["tag", "runs", "0", "+keep"]));
+    assert_eq!(runs(&site, "runs")[0]["tags"], json!(["keep"]));
+    assert_verified(&site, "runs");
+}
+
+#[test]
+fn a_python_program_is_tracked_from_its_first_parameter_to_its_summary() {
+    let site = Site::empty();
+    site.write(
+        "train.py",
+        "import argparse, json, os, sys\n\
+         parser = argparse.ArgumentParser()\n\
+         parser.add_argument('--lr', type=float)\n\
+         lr = parser.parse_args().lr\n\
+         def say(**what): print('@hpsearch ' + json.dumps(what))\n\
+         assert json.load(open(os.environ['HPSEARCH_PARAMS'])) == {'lr': 0.5}\n\
+         assert 'HPSEARCH_DEVICE' not in os.environ\n\
+         say(params={'seed': 7, 'layers': 2})\n\
+         for step in range(1, 4):\n\
+         \x20   say(step=step, loss=lr / step)\n\
+         \x20   assert json.loads(sys.stdin.readline())['verdict'] == 'continue'\n\
+         say(summary={'status': 'converged', 'params_total': 12})\n",
+    );
+    let Some(ended) =
+        site.run_program("env", &[PROGRAM, "track", "--", "python3", "train.py", "--lr", "0.5"])
+    else {
+        return;
+    };
+    if ended.code == 127 {
+        return;
+    }
+    assert_done(&ended);
+    let [run] = runs(&site, "runs").try_into().unwrap();
+    assert_eq!(run["params"], json!({ "lr": 0.5, "seed": 7, "layers": 2 }));
+    assert!((run["value"].as_f64().unwrap() - 0.5 / 3.0).abs() < 1e-12, "{run}");
+    let shown = site.run(&["show", "runs", "0"]).out;
+    assert_names(&shown, &["status=\"converged\"", "params_total=12"]);
+    assert_verified(&site, "runs");
+}
+
+#[test]
+fn runs_of_a_repository_go_to_a_study_of_its_name() {
+    let site = site(TRAIN);
+    std::fs::create_dir_all(site.path("speech/.git")).unwrap();
+    site.write("speech/train.sh", TRAIN);
+    let mut command = site.command(&words(&["--store", "../runs.db"], &[]));
+    command.current_dir(site.path("speech"));
+    assert_done(&Running::start(command).end());
+    let store = hpsearch::storage::sqlite::SqliteReader::open(&site.path("runs.db")).unwrap();
+    assert_eq!(store.studies().unwrap()[0].spec.name, "speech");
+}
+
+#[test]
+fn runs_killed_at_any_moment_are_whole_or_interrupted_and_the_journal_holds() {
+    let site = site(
+        "for step in 1 2 3 4 5 6 7 8 9; do\n\
+        echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":0.$step}\"; sleep 0.01\ndone\n",
+    );
+    for round in 0..12_u64 {
+        let mut tracker = site.start(&words(&["--name", "crash"], &[]));
+        std::thread::sleep(Duration::from_millis(20 * round));
+        tracker.kill();
+    }
+    assert_done(&site.run(&words(&["--name", "last"], &[])));
+    let runs = runs(&site, "runs");
+    for run in &runs {
+        let state = run["state"].as_str().unwrap();
+        assert!(["paused", "complete"].contains(&state), "{run}");
+        assert!(state != "complete" || run["last_step"] == 9, "{run}");
+    }
+    assert_eq!(runs.last().unwrap()["name"], "last");
+    assert_verified(&site, "runs");
+}
