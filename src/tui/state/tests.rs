@@ -272,9 +272,9 @@ fn what_a_trial_logged_is_listed_and_drawn_after_what_it_reported() {
     };
     shown.script.store.log(shown.script.study, &[logged]).unwrap();
     press(&mut shown, "\n");
-    let frame = shown.frame();
-    assert!(frame.contains("train/loss by step"), "{frame}");
-    assert!(frame.contains("3000 points") || frame.contains("3,000 points"), "{frame}");
+    let detail = shown.state.seen.detail.clone().unwrap();
+    let curve = &detail.logged[0];
+    assert_eq!((curve.name.as_str(), curve.count), ("train/loss by step", 3_000));
     press(&mut shown, "mm");
     let frame = shown.frame();
     assert!(frame.contains(&format!("train/loss by step of trial {trial}")), "{frame}");
