@@ -227,7 +227,7 @@ fn tensor(data: &[u8]) -> Option<Option<f64>> {
         match field? {
             (1, Content::Varint(dtype)) => kind = dtype,
             (2, Content::Bytes(shape)) => has_dimensions = !shape.is_empty(),
-            (4 | 5 | 6, Content::Bytes(content)) if !content.is_empty() => bytes = Some(content),
+            (4..=6, Content::Bytes(content)) if !content.is_empty() => bytes = Some(content),
             (5, Content::Four(content)) => {
                 return Some(Some(shortest(f32::from_le_bytes(content))).filter(|_| kind == FLOAT));
             }
