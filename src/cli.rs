@@ -39,6 +39,7 @@ mod logs;
 mod ls;
 mod man;
 mod moments;
+mod mv;
 mod note;
 mod output;
 mod output_file;
@@ -49,6 +50,7 @@ mod predict;
 mod request;
 mod resume;
 mod retry;
+mod rm;
 mod run;
 mod schema;
 mod selection;
@@ -179,6 +181,10 @@ pub enum Verb {
     Du(du::DuArguments),
     /// Remove files that no study needs
     Gc(gc::GcArguments),
+    /// Remove studies with their trials and files
+    Rm(rm::RmArguments),
+    /// Rename a study, or archive studies
+    Mv(mv::MvArguments),
     /// Train one model with fixed parameters
     Train(train::TrainArguments),
     /// Use an exported model on texts
@@ -340,6 +346,8 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::ExportData(arguments) => export_data::export_data(arguments, console),
         Verb::Du(arguments) => du::du(arguments, console),
         Verb::Gc(arguments) => gc::gc(arguments, console),
+        Verb::Rm(arguments) => rm::rm(arguments, console),
+        Verb::Mv(arguments) => mv::mv(arguments, console),
         Verb::Train(arguments) => train::train(arguments, console),
         Verb::Predict(arguments) => predict::predict(arguments, console),
         Verb::Generate(arguments) => generate::generate(arguments, console),

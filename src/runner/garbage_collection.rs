@@ -15,7 +15,8 @@ use crate::runner::protocol::{CHECKPOINTS, USED_BY};
 use crate::storage::paths::{COPIES, StudyFiles, component};
 use crate::storage::sqlite::{is_open_here, studies_at};
 use crate::storage::{
-    HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary,
+    HeldLease, OutcomeCursor, RemovedStudy, Storage, StorageError, StorageReader, StudyId,
+    StudySummary,
 };
 use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::spec::Program;
@@ -40,6 +41,8 @@ pub enum Kind {
     Trial,
     /// The files of a study that no store beside has.
     Study,
+    /// The files of a study that was removed from the store.
+    RemovedStudy,
     /// Tokenised data that no study there is has used.
     Data,
 }
@@ -141,9 +144,11 @@ pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageE
         let homes = homes(stores.reader, &study.stored(), stores.path)?;
         roots.extend(homes.iter().map(|home| home.root().to_owned()));
     }
+    let removed = directories_of_removed(stores.reader)?;
+    roots.extend(removed.keys().filter_map(|path| path.parent().map(Path::to_owned)));
     // First the files, then the store: what is new was in the store before it was on the disk.
     let seen: Vec<(PathBuf, Vec<Seen>)> =
-        roots.into_iter().map(|root| (root.clone(), look(&root))).collect();
+        roots.into_iter().map(|root| (root.clone(), look(&root, &removed))).collect();
     let known = Known::read(stores)?;
     let mut orphaned_files = Vec::new();
     for (root, seen) in seen {
@@ -202,7 +207,7 @@ pub fn remove(
             (known, looked) = (Known::read(stores)?, SystemTime::now());
         }
         let root = root_of(orphaned_file);
-        let again = look(&root).into_iter().find(|seen| seen.path == orphaned_file.path);
+        let again = look(&root, &known.removed).into_iter().find(|seen| seen.path == orphaned_file.path);
         let Some(again) = again else { continue };
         if known.judge(stores, &root, again)?.is_none_or(|now| {
             now.kind != orphaned_file.kind || now.modified != orphaned_file.modified
@@ -214,6 +219,46 @@ pub fn remove(
         }
     }
     Ok(())
+}
+
+/// The directories of removed studies, with the studies' names.
+type Removed = HashMap<PathBuf, String>;
+
+fn directories_of_removed(reader: &dyn StorageReader) -> Result<Removed, StorageError> {
+    let of = |study: RemovedStudy| {
+        let RemovedStudy { name, directories, .. } = study;
+        directories.into_iter().map(move |directory| (directory, name.clone()))
+    };
+    Ok(reader.removed_studies()?.into_iter().flat_map(of).collect())
+}
+
+/// Forgets the directories of removed studies of which nothing is left; those of which something
+/// is.
+///
+/// # Errors
+/// Those of the store.
+pub fn settle_removed(storage: &mut dyn Storage) -> Result<Vec<RemovedStudy>, StorageError> {
+    let mut left = Vec::new();
+    for mut study in storage.removed_studies()? {
+        study.directories.retain(|directory| {
+            let beside = directory.parent().into_iter().flat_map(entries);
+            directory.exists()
+                || beside.filter_map(|path| moved_from(&path)).any(|from| from == *directory)
+        });
+        if study.directories.is_empty() {
+            storage.files_removed(study.id)?;
+        } else {
+            left.push(study);
+        }
+    }
+    Ok(left)
+}
+
+/// Where something was that `gc` has moved aside.
+fn moved_from(path: &Path) -> Option<PathBuf> {
+    let name = name_of(path).filter(|name| was_moved_aside(name))?;
+    let (own, _) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
+    Some(path.with_file_name(own))
 }
 
 /// Moved aside first: what is killed in the middle leaves something half-written, and nothing that
@@ -264,7 +309,7 @@ enum PlaceOf {
     Data,
 }
 
-fn look(root: &Path) -> Vec<Seen> {
+fn look(root: &Path, removed: &Removed) -> Vec<Seen> {
     let mut seen = Vec::new();
     for directory in entries(root).filter(|path| is_directory(path)) {
         let Some(study) = name_of(&directory).map(str::to_owned) else { continue };
@@ -283,7 +328,9 @@ fn look(root: &Path) -> Vec<Seen> {
                 seen.push(Seen { path: entry, place: PlaceOf::Data });
             }
         }
-        if has_trials {
+        let is_removed =
+            removed.contains_key(&directory) || moved_from(&directory).is_some();
+        if has_trials || is_removed {
             seen.push(Seen { path: directory, place: PlaceOf::Study { study } });
         }
     }
@@ -305,7 +352,7 @@ fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut
 
 fn root_of(orphaned_file: &OrphanedFile) -> PathBuf {
     let up = match orphaned_file.kind {
-        Kind::Study => 1,
+        Kind::Study | Kind::RemovedStudy => 1,
         Kind::Trial | Kind::Data => 2,
         // In a trial's directory, in `checkpoints` below it, or beside tokenised data.
         Kind::Checkpoint | Kind::HalfWritten => {
@@ -359,6 +406,8 @@ struct Known {
     trains: bool,
     /// The store's id.
     id: Option<String>,
+    /// Directories of studies that were removed.
+    removed: Removed,
 }
 
 #[derive(Clone)]
@@ -376,17 +425,22 @@ struct StudyContent {
 
 impl Known {
     fn read(stores: &Stores<'_>) -> Result<Known, StorageError> {
-        let mut known = Known { id: stores.reader.identity()?, ..Known::default() };
+        let removed = directories_of_removed(stores.reader)?;
+        let mut known = Known { id: stores.reader.identity()?, removed, ..Known::default() };
         for summary in stores.reader.studies()? {
             known.trains |= matches!(summary.spec.program, Program::Trainer { .. });
+            // It may have had another name when its data was prepared.
+            let names = stores.reader.revisions(summary.id)?.into_iter().map(|(_, spec)| spec.name);
+            known.components.extend(names.map(|name| component(&name)));
             known.components.insert(component(&summary.spec.name));
             let checkpoints = stores.reader.checkpoints(summary.id)?.into_iter();
             known.registered.extend(checkpoints.map(|(_, checkpoint)| real(&checkpoint.path)));
             let content = StudyContent::read(stores, &summary)?;
             let own = summary.files(stores.path);
-            for home in content.homes.iter().chain([&own]) {
+            for home in &content.homes {
                 known.studies.insert(home.name().to_owned(), content.clone());
             }
+            known.studies.entry(own.name().to_owned()).or_insert(content);
         }
         Ok(known)
     }
@@ -409,7 +463,8 @@ impl Known {
         };
         let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
         let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
-        if is_young && self.studies.values().any(|content| content.is_held) {
+        let removed = self.removed_at(stores, &path).filter(|_| !has_twin);
+        if is_young && removed.is_none() && self.studies.values().any(|content| content.is_held) {
             return Ok(None);
         }
         let (kind, study) = match &place {
@@ -424,6 +479,9 @@ impl Known {
                     return Ok(None);
                 }
                 (Kind::HalfWritten, String::new())
+            }
+            PlaceOf::Study { .. } if removed.is_some() => {
+                (Kind::RemovedStudy, removed.cloned().unwrap_or_default())
             }
             PlaceOf::Study { study } => {
                 if root != default_root(stores.path)
@@ -468,6 +526,23 @@ impl Known {
             return Ok(None);
         }
         Ok(Some(OrphanedFile { bytes: size(&path), kind, study, modified, path }))
+    }
+
+    /// The name of the removed study that a directory is left of: this store's, by its mark, and no
+    /// other study's by now. Of one that was moved aside the mark may be gone already.
+    fn removed_at(&self, stores: &Stores<'_>, directory: &Path) -> Option<&String> {
+        let from = moved_from(directory);
+        let name = self.removed.get(from.as_deref().unwrap_or(directory))?;
+        let is_ours = match owner(directory) {
+            Owner::Store { id, .. } => Some(&id) == self.id.as_ref(),
+            Owner::Nobody => from.is_some(),
+            Owner::Unreadable => false,
+        };
+        let is_writing = name_of(directory)
+            .and_then(half_written_by)
+            .is_some_and(|pid| pid != std::process::id() && processes::exists(pid));
+        let is_taken = name_of(directory).is_some_and(|own| self.studies.contains_key(own));
+        (is_ours && !is_writing && !is_taken && stores.others.unreadable.is_none()).then_some(name)
     }
 
     /// Whether a directory of no study of ours belongs to nobody: it is ours, or has no mark and no

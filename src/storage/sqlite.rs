@@ -21,6 +21,7 @@ mod outcomes;
 mod pages;
 mod place;
 mod read;
+mod remove;
 mod secrets;
 mod soundness;
 mod trials;

@@ -646,6 +646,12 @@ impl Request {
     }
 }
 
+/// The tag of studies that are put away: lists leave them out.
+pub const ARCHIVED: &str = "archived";
+
+/// The tag of trials that are hidden: tables of trials leave them out, and they are never the best.
+pub const HIDDEN: &str = "hidden";
+
 /// What a tag is, for people who wrote another.
 pub const TAG_RULE: &str = "letters, digits and any of `._/-`, up to 64";
 

@@ -32,6 +32,12 @@ pub(super) fn studies(connection: &Connection) -> Result<Vec<StudySummary>, Faul
     ids.into_iter().map(|id| summary(connection, id)).collect()
 }
 
+/// The names of all studies, in their order.
+pub(super) fn names(connection: &Connection) -> Result<Vec<(StudyId, String)>, Fault> {
+    let sql = "SELECT id, name FROM study ORDER BY name";
+    rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
 /// The study called `name`.
 pub(super) fn study(connection: &Connection, name: &str) -> Result<Option<StoredStudy>, Fault> {
     let id = values(connection, "SELECT id FROM study WHERE name = ?1", [name])?.pop();
