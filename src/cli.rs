@@ -332,7 +332,9 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Trials(arguments) => trials::trials(arguments, console),
         Verb::Best(arguments) => best::best(arguments, console),
         Verb::Curves(arguments) => curves::curves(arguments, console),
-        Verb::Plot(PlotArguments { kind: Kind::Importance, study, json, .. }) => {
+        Verb::Plot(PlotArguments { kind: Kind::Importance, study, json, several, .. })
+            if !several.is_given() =>
+        {
             let (study, evaluator, json) = (study.clone(), Measure::PedAnova, *json);
             importance::importance(&ImportanceArguments { study, evaluator, json }, console)
         }

@@ -125,6 +125,8 @@ pub struct StudySummary {
     pub counts: Counts,
     /// Best complete trial and its value; of several runs of its configuration their mean.
     pub best: Option<(TrialNumber, f64)>,
+    /// How many of the trials are hidden.
+    pub hidden: u64,
     /// The last race of its best configurations.
     pub race: Option<Race>,
     /// How many of the trials are runs of races, which come on top of the budget.
@@ -164,6 +166,11 @@ impl StudySummary {
             created: self.created,
             directory: self.directory,
         }
+    }
+
+    /// A filter that leaves out hidden trials, too, where there are any.
+    pub fn visible(&self, filter: Filter) -> Filter {
+        if self.hidden > 0 { filter.visible() } else { filter }
     }
 
     /// Trials of the search by state: those that a budget counts.

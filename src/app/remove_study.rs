@@ -17,6 +17,7 @@ use crate::runner::garbage_collection::{
 use crate::runner::{self, ownership, take_lease};
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage as _, StorageReader, StudySummary};
+use crate::study::trial::TrialNumber;
 
 /// What goes with a study.
 #[derive(Clone, Debug)]
@@ -99,16 +100,29 @@ pub fn remove_study(
     Ok(())
 }
 
-/// Removes what is left of the files of removed studies: of those that were just removed, and of
+/// What the files of a trial take on the disk: logs, checkpoints and whatever its program left in
+/// its directory.
+///
+/// # Errors
+/// The store failed.
+pub fn size_of_trial(
+    reader: &dyn StorageReader,
+    store: &Path,
+    study: &StudySummary,
+    trial: TrialNumber,
+) -> Result<u64, AppError> {
+    let store = absolute(store)?;
+    let homes = ownership::own_homes(reader, &study.clone().stored(), &store)?;
+    Ok(homes.iter().map(|home| size(&home.trial(trial))).sum())
+}
+
+/// Removes what is left of the files of removed studies and hidden trials: of those that were just removed, and of
 /// those whose removal was broken off.
 ///
 /// # Errors
 /// The store failed.
 pub fn remove_files(store: &mut SqliteStore, path: &Path) -> Result<Leftovers, AppError> {
     let path = absolute(path)?;
-    if store.removed_studies()?.is_empty() {
-        return Ok(Leftovers::default());
-    }
     let stores = Stores {
         path: &path,
         reader: &*store,
@@ -116,7 +130,7 @@ pub fn remove_files(store: &mut SqliteStore, path: &Path) -> Result<Leftovers, A
         is_alive: |held| life(held) == HolderLife::Alive,
     };
     let mut found = orphaned_files(&stores)?;
-    found.retain(|file| file.kind == Kind::RemovedStudy);
+    found.retain(|file| matches!(file.kind, Kind::RemovedStudy | Kind::HiddenTrial));
     remove(&stores, &found, |_| ())?;
     drop(stores);
     let left = settle_removed(store)?;

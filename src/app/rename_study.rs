@@ -53,11 +53,6 @@ fn rename_held(
     store.update_spec(lease, runner::now(), &spec)
 }
 
-/// Whether a study is put away.
-pub fn is_archived(study: &StudySummary) -> bool {
-    study.tags.iter().any(|tag| tag == ARCHIVED)
-}
-
 /// Puts a study away, or takes it out again: lists leave it out meanwhile.
 ///
 /// # Errors

@@ -1,5 +1,7 @@
 //! `hpsearch curves`: what trials reported over their course, as a chart, a table or JSON.
 
+mod several;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,6 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::drawing::{self, Size};
+use super::selection::SeveralArguments;
 use super::trial_words;
 use super::{Console, Exit, Failure};
 use crate::app::find;
@@ -14,7 +17,7 @@ use crate::report::table::{Column, Columns};
 use crate::report::wording::{number, one_line};
 use crate::storage::{Curve, StorageReader, StudySummary};
 use crate::study::metric::Number;
-use crate::study::query::{SortKey, TrialQuery};
+use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 
@@ -24,6 +27,8 @@ Examples:
   hpsearch curves digits 3 7             two trials, over each other
   hpsearch curves digits 0-9 --metric eval_accuracy
   hpsearch curves digits 7 --table       the numbers
+  hpsearch curves sms/3 digits/7         trials of two studies
+  hpsearch curves --study 'sms*'         the best of several studies
   hpsearch curves digits --json | jq '.trials[0].points'";
 
 /// How many trials are shown when none is named: as many as there are colours.
@@ -36,6 +41,9 @@ pub struct CurvesArguments {
     /// The study's name or file, then numbers of trials (7 or 3,5 or 0-4); the best six without any
     #[arg(value_name = "STUDY, TRIAL")]
     pub words: Vec<String>,
+    /// Several studies instead.
+    #[command(flatten)]
+    pub several: SeveralArguments,
     /// Another metric than the study's
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
@@ -69,11 +77,18 @@ struct CurveJson {
 
 /// Prints the curves.
 pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let of_studies = trial_words::of_studies(&arguments.words);
+    if arguments.several.is_given() || of_studies.is_some() {
+        return several::curves(arguments, &of_studies.unwrap_or_default(), console);
+    }
     let reader = console.reader()?;
     let named = trial_words::read(&arguments.words)?;
     let study = find::study(&reader, named.study.as_deref())?;
     let trials = match named.trials.as_slice() {
-        [] => reader.trials(study.id, &TrialQuery::all(SortKey::Value).page(0, SHOWN))?,
+        [] => {
+            let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
+            reader.trials(study.id, &query.page(0, SHOWN))?
+        }
         numbers => numbers
             .iter()
             .map(|number| find::trial(&reader, &study, *number))

@@ -1,5 +1,6 @@
-//! `hpsearch export-data`: the trials of a study, or their reports, as a table for other programs.
+//! `hpsearch export-data`: the trials of studies, or their reports, as a table for other programs.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -8,9 +9,10 @@ use serde::Serialize;
 
 use super::moments::instant;
 use super::output_file::{refuse_existing, refuse_inputs, whole_file};
-use super::selection;
+use super::selection::{self, SeveralArguments};
 use super::trial_json::{origin_kind, seconds};
 use super::{Console, Exit, Failure};
+use crate::app::find;
 use crate::config::shown;
 use crate::report::wording::count;
 use crate::storage::paths::store_files;
@@ -31,12 +33,16 @@ Examples:
   hpsearch export-data digits --format tsv
   hpsearch export-data digits --where state:complete -o complete.csv
   hpsearch export-data digits --reports -o curves.csv
+  hpsearch export-data --all -o trials.csv     every study, named in a column
 
 In CSV and TSV, a cell is empty where a trial has nothing, and NaN where it has
 NaN; cells with separators or line breaks are quoted."))]
 pub struct ExportDataArguments {
     /// The study's name or file
     pub study: Option<String>,
+    /// Several studies instead.
+    #[command(flatten)]
+    pub several: SeveralArguments,
     /// The file to write; standard output by default, and for `-`
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -49,6 +55,9 @@ pub struct ExportDataArguments {
     /// One row for each reported number instead of one for each trial
     #[arg(long)]
     pub reports: bool,
+    /// Write hidden trials, too
+    #[arg(long)]
+    pub hidden: bool,
     /// Only trials that match the filter (see below)
     #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
@@ -77,6 +86,8 @@ const PAGE: u64 = 1_000;
 /// One trial, with everything that the store knows of it besides its curves.
 #[derive(Serialize)]
 struct TrialLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    study: Option<&'a str>,
     number: u64,
     state: TrialState,
     value: Option<Number>,
@@ -100,6 +111,7 @@ struct TrialLine<'a> {
 impl<'a> From<&'a Trial> for TrialLine<'a> {
     fn from(trial: &'a Trial) -> Self {
         TrialLine {
+            study: None,
             number: trial.number.0,
             state: trial.state,
             value: trial.value.map(Number),
@@ -125,6 +137,8 @@ impl<'a> From<&'a Trial> for TrialLine<'a> {
 /// One reported number.
 #[derive(Serialize)]
 struct ReportLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    study: Option<&'a str>,
     trial: u64,
     metric: &'a str,
     step: u64,
@@ -152,9 +166,26 @@ pub fn export_data(
         (None, Some(path)) => form_of(path)?,
         (None, None) => Format::Csv,
     };
-    let (reader, study) = console.study(arguments.study.as_deref())?;
-    let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
-    let table = Table { reader: &reader, study: &study, filter, form };
+    let reader = console.reader()?;
+    let named = arguments.study.as_deref();
+    let is_named = arguments.several.is_given();
+    let studies = if is_named {
+        let studies = arguments.several.studies(&reader, named, console)?;
+        selection::of_each(studies, console, |study| match &arguments.filter {
+            Some(text) => selection::filter_of(&reader, study, text),
+            None => Ok(Filter::all()),
+        })?
+    } else {
+        let study = find::study(&reader, named)?;
+        let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
+        vec![(study, filter)]
+    };
+    let visible = |(study, filter): (StudySummary, Filter)| {
+        let filter = if arguments.hidden { filter } else { study.visible(filter) };
+        (study, filter)
+    };
+    let studies = studies.into_iter().map(visible).collect();
+    let table = Table { reader: &reader, studies, is_named, form };
     let Some(path) = &arguments.output else {
         table.write(arguments.reports, &mut console.out)?;
         return Ok(Exit::Done);
@@ -195,8 +226,9 @@ type Csv<'a> = csv::Writer<&'a mut dyn Write>;
 /// What is written.
 struct Table<'a> {
     reader: &'a SqliteReader,
-    study: &'a StudySummary,
-    filter: Filter,
+    studies: Vec<(StudySummary, Filter)>,
+    /// Whether each row names its study.
+    is_named: bool,
     form: Format,
 }
 
@@ -232,75 +264,95 @@ impl Table<'_> {
     ) -> Result<u64, Failure> {
         let mut before = first;
         if reports {
-            return self.each_report(|trial, metric, step, value| {
-                let row = ReportLine { trial: trial.0, metric, step, value: Number(value) };
+            return self.each_report(|study, trial, metric, step, value| {
+                let value = Number(value);
+                let row = ReportLine { study, trial: trial.0, metric, step, value };
                 object(out, std::mem::replace(&mut before, next), &row, end)
             });
         }
-        self.each_trial(|trial| {
-            object(out, std::mem::replace(&mut before, next), &TrialLine::from(trial), end)
-                .map(|()| 1)
+        self.each_trial(|study, trial| {
+            let row = TrialLine { study, ..TrialLine::from(trial) };
+            object(out, std::mem::replace(&mut before, next), &row, end).map(|()| 1)
         })
     }
 
-    /// The trials by number, a page in memory at a time; adds up what `take` gives.
+    /// The trials by number, a page in memory at a time; adds up what `take` gives of each, with
+    /// the name of its study where rows have one.
     fn each_trial(
         &self,
-        mut take: impl FnMut(&Trial) -> Result<u64, Failure>,
+        mut take: impl FnMut(Option<&str>, &Trial) -> Result<u64, Failure>,
     ) -> Result<u64, Failure> {
         let mut rows = 0;
-        if self.filter.is_all() {
+        for (study, filter) in &self.studies {
+            let name = self.name(study);
+            if !filter.is_all() {
+                for number in self.numbers(study, filter)? {
+                    if let Some(trial) = self.reader.trial(study.id, number)? {
+                        rows += take(name, &trial)?;
+                    }
+                }
+                continue;
+            }
             for page in 0.. {
-                let trials = self.reader.trials(
-                    self.study.id,
-                    &TrialQuery::all(SortKey::Number).page(page * PAGE, PAGE),
-                )?;
+                let query = TrialQuery::all(SortKey::Number).page(page * PAGE, PAGE);
+                let trials = self.reader.trials(study.id, &query)?;
                 for trial in &trials {
-                    rows += take(trial)?;
+                    rows += take(name, trial)?;
                 }
                 if (trials.len() as u64) < PAGE {
                     break;
                 }
             }
-            return Ok(rows);
-        }
-        for number in self.numbers()? {
-            if let Some(trial) = self.reader.trial(self.study.id, number)? {
-                rows += take(&trial)?;
-            }
         }
         Ok(rows)
     }
 
-    fn numbers(&self) -> Result<Vec<TrialNumber>, StorageError> {
-        self.reader
-            .numbers(self.study.id, &TrialQuery::all(SortKey::Number).filtered(self.filter.clone()))
+    fn name<'b>(&self, study: &'b StudySummary) -> Option<&'b str> {
+        self.is_named.then_some(study.spec.name.as_str())
+    }
+
+    fn numbers(
+        &self,
+        study: &StudySummary,
+        filter: &Filter,
+    ) -> Result<Vec<TrialNumber>, StorageError> {
+        let query = TrialQuery::all(SortKey::Number).filtered(filter.clone());
+        self.reader.numbers(study.id, &query)
     }
 
     fn each_report(
         &self,
-        mut take: impl FnMut(TrialNumber, &str, u64, f64) -> Result<(), Failure>,
+        mut take: impl FnMut(Option<&str>, TrialNumber, &str, u64, f64) -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
         let mut rows = 0;
-        for number in self.numbers()? {
-            for (metric, step, value) in self.reader.reports(self.study.id, number)? {
-                take(number, &metric, step, value)?;
-                rows += 1;
+        for (study, filter) in &self.studies {
+            for number in self.numbers(study, filter)? {
+                for (metric, step, value) in self.reader.reports(study.id, number)? {
+                    take(self.name(study), number, &metric, step, value)?;
+                    rows += 1;
+                }
             }
         }
         Ok(rows)
     }
 
+    /// The titles of columns, with one for the study in front where rows name it.
+    fn titles(&self, names: impl IntoIterator<Item = String>) -> Vec<String> {
+        self.is_named.then(|| "study".to_owned()).into_iter().chain(names).collect()
+    }
+
     fn trials_as_cells(&self, csv: &mut Csv<'_>) -> Result<u64, Failure> {
         let params = self.params()?;
-        let metrics = self.reader.metrics(self.study.id)?;
+        let metrics = self.metrics()?;
         let names = CELLS.split(' ').map(str::to_owned);
         let params_named = params.iter().map(|name| format!("params.{name}"));
         let metrics_named = metrics.iter().map(|name| format!("metrics.{name}"));
-        csv.write_record(names.chain(params_named).chain(metrics_named)).map_err(csv_failure)?;
-        self.each_trial(|trial| {
+        let titles = self.titles(names.chain(params_named).chain(metrics_named));
+        csv.write_record(titles).map_err(csv_failure)?;
+        self.each_trial(|study, trial| {
             let told = TrialLine::from(trial);
-            let mut cells = vec![
+            let mut cells: Vec<String> = study.map(str::to_owned).into_iter().collect();
+            cells.extend([
                 told.number.to_string(),
                 told.state.as_str().to_owned(),
                 cell(trial.value),
@@ -317,7 +369,7 @@ impl Table<'_> {
                 told.tags.join(" "),
                 told.notes.join("\n"),
                 told.reason.unwrap_or_default().to_owned(),
-            ];
+            ]);
             cells.extend(
                 params.iter().map(|name| {
                     trial.params.get(name).map_or_else(String::new, ToString::to_string)
@@ -330,26 +382,36 @@ impl Table<'_> {
     }
 
     fn reports_as_cells(&self, csv: &mut Csv<'_>) -> Result<u64, Failure> {
-        csv.write_record(["trial", "metric", "step", "value"]).map_err(csv_failure)?;
-        self.each_report(|trial, metric, step, value| {
-            csv.write_record([&trial.to_string(), metric, &step.to_string(), &cell(Some(value))])
-                .map_err(csv_failure)
+        let titles = self.titles(["trial", "metric", "step", "value"].map(str::to_owned));
+        csv.write_record(titles).map_err(csv_failure)?;
+        self.each_report(|study, trial, metric, step, value| {
+            let (trial, step, value) = (trial.to_string(), step.to_string(), cell(Some(value)));
+            let cells = study.into_iter().chain([trial.as_str(), metric, &step, &value]);
+            csv.write_record(cells).map_err(csv_failure)
         })
     }
 
-    /// The parameters of the space, then those of its earlier versions.
+    /// The parameters of each space, then those of its earlier versions.
     fn params(&self) -> Result<Vec<String>, StorageError> {
-        let mut names: Vec<String> = self
-            .study
-            .spec
-            .space
-            .dimensions()
-            .iter()
-            .map(|dimension| dimension.name.clone())
-            .collect();
-        let stored = self.reader.params(self.study.id)?;
-        names.extend(stored.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+        let mut names: Vec<String> = Vec::new();
+        for (study, _) in &self.studies {
+            let dimensions = study.spec.space.dimensions().iter();
+            let present = dimensions.map(|dimension| dimension.name.clone());
+            for name in present.chain(self.reader.params(study.id)?) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
         Ok(names)
+    }
+
+    fn metrics(&self) -> Result<Vec<String>, StorageError> {
+        let mut names = BTreeSet::new();
+        for (study, _) in &self.studies {
+            names.extend(self.reader.metrics(study.id)?);
+        }
+        Ok(names.into_iter().collect())
     }
 }
 

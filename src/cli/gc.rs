@@ -139,6 +139,7 @@ fn what(kind: Kind) -> &'static str {
         Kind::HalfWritten => "half-written",
         Kind::Checkpoint => "old checkpoint",
         Kind::Trial => "unknown trial",
+        Kind::HiddenTrial => "hidden trial",
         Kind::Study => "unknown study",
         Kind::RemovedStudy => "removed study",
         Kind::Data => "unused data",

@@ -6,7 +6,8 @@ use clap::Args;
 
 use super::{Console, Exit, Failure};
 use crate::app::find;
-use crate::app::rename_study::{archive, is_archived, rename_study};
+use crate::app::find::is_archived;
+use crate::app::rename_study::{archive, rename_study};
 use crate::report::wording::one_line;
 
 const EXAMPLES: &str = "\

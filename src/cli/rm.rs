@@ -1,4 +1,6 @@
-//! `hpsearch rm`: removes studies with their files.
+//! `hpsearch rm`: removes studies with their files, and hides trials.
+
+mod trials;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -7,6 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::console::{ask, can_ask, shown};
+use super::trial_words::numbers;
 use super::{Console, Exit, Failure};
 use crate::app::find;
 use crate::app::remove_study::{Leftovers, Removal, plan, remove_files, remove_study};
@@ -18,19 +21,26 @@ Examples:
   hpsearch rm digits --dry-run     what would go, and how much it takes
   hpsearch rm digits               the same, then asks
   hpsearch rm digits sms --yes     two studies, without asking
+  hpsearch rm digits 3 7-9         trials: hidden, and their files removed
 
 A study goes with its trials, metrics, decisions, logs and checkpoints; nothing
 brings it back. Checkpoints that its command saved elsewhere stay, and so does
 the study file: `hpsearch run` begins a new study with it. The store's file
-keeps its size and fills what was freed first.";
+keeps its size and fills what was freed first.
+
+A trial of a search stays in the journal, since later proposals depend on it:
+tables leave it out (`trials --hidden` lists it), and it is never the best.";
 
 /// Arguments of `hpsearch rm`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "hpsearch rm [OPTIONS] <STUDY>...\n       hpsearch rm [OPTIONS] <STUDY> <TRIAL>..."
+)]
 pub struct RmArguments {
-    /// The studies, by name or file
-    #[arg(value_name = "STUDY", required = true)]
-    pub study: Vec<String>,
+    /// Studies, by name or file, or one study and trials of it (7 or 3,5 or 0-4)
+    #[arg(value_name = "STUDY, TRIAL", required = true)]
+    pub words: Vec<String>,
     /// Only list what would be removed
     #[arg(long)]
     pub dry_run: bool,
@@ -75,10 +85,13 @@ impl<'a> From<&'a Removal> for StudyJson<'a> {
 
 /// Removes them, once the person agrees.
 pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if arguments.words.iter().skip(1).any(|word| numbers(word).is_some()) {
+        return trials::hide(arguments, console);
+    }
     let mut removals: Vec<Removal> = Vec::new();
     {
         let reader = console.reader()?;
-        for named in &arguments.study {
+        for named in &arguments.words {
             let study = find::study(&reader, Some(named))?;
             if has_runner(&study) {
                 return Err(running(&study.spec.name, console));
@@ -92,7 +105,11 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
         arguments.yes
     } else {
         list(&removals, console)?;
-        !arguments.dry_run && (arguments.yes || agrees(&removals)?)
+        let what = match removals.as_slice() {
+            [only] => in_words(only),
+            several => format!("these {} studies", several.len()),
+        };
+        !arguments.dry_run && (arguments.yes || agrees(&what)?)
     };
     let mut leftovers = Leftovers::default();
     if wants {
@@ -113,6 +130,11 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
         let answer = Answer { removed: wants, studies, left: &leftovers.directories };
         return console.json(None, &answer);
     }
+    say_left(&leftovers, console);
+    Ok(Exit::Done)
+}
+
+fn say_left(leftovers: &Leftovers, console: &Console) {
     for directory in &leftovers.directories {
         console.say(&format!(
             "`{}` is left: a copy of the store lies beside, another study needs a file in it, or \
@@ -121,7 +143,6 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
             console.next("gc")
         ));
     }
-    Ok(Exit::Done)
 }
 
 fn running(study: &str, console: &Console) -> Failure {
@@ -158,17 +179,14 @@ fn list(removals: &[Removal], console: &mut Console) -> Result<(), Failure> {
     Ok(console.out.flush()?)
 }
 
-fn agrees(removals: &[Removal]) -> Result<bool, Failure> {
+/// Whether the person agrees.
+fn agrees(what: &str) -> Result<bool, Failure> {
     if !can_ask() {
         let refusal = Failure::usage("nobody can be asked whether to remove this");
         return Err(refusal.help(
-            "`hpsearch rm STUDY --yes` removes it without asking, `--dry-run` only lists it",
+            "`hpsearch rm` with `--yes` removes it without asking, with `--dry-run` it only lists",
         ));
     }
-    let what = match removals {
-        [only] => in_words(only),
-        several => format!("these {} studies", several.len()),
-    };
     let answer = ask(&format!("Remove {what}? [y/N] "))?.unwrap_or_default();
     Ok(["y", "yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes)))
 }

@@ -336,6 +336,7 @@ fn is_silent(event: &Event) -> bool {
             | TrialEvent::CheckpointDropped { .. }
             | TrialEvent::LimitsBroken { .. }
             | TrialEvent::ResultsKnown
+            | TrialEvent::Hidden
             | TrialEvent::Noted { .. }
             | TrialEvent::Tagged { .. } => true,
             TrialEvent::AttemptStarted { .. }

@@ -39,6 +39,8 @@ pub enum Kind {
     Checkpoint,
     /// The files of a trial that the store does not have.
     Trial,
+    /// The files of a trial that was hidden.
+    HiddenTrial,
     /// The files of a study that no store beside has.
     Study,
     /// The files of a study that was removed from the store.
@@ -207,7 +209,8 @@ pub fn remove(
             (known, looked) = (Known::read(stores)?, SystemTime::now());
         }
         let root = root_of(orphaned_file);
-        let again = look(&root, &known.removed).into_iter().find(|seen| seen.path == orphaned_file.path);
+        let again =
+            look(&root, &known.removed).into_iter().find(|seen| seen.path == orphaned_file.path);
         let Some(again) = again else { continue };
         if known.judge(stores, &root, again)?.is_none_or(|now| {
             now.kind != orphaned_file.kind || now.modified != orphaned_file.modified
@@ -328,8 +331,7 @@ fn look(root: &Path, removed: &Removed) -> Vec<Seen> {
                 seen.push(Seen { path: entry, place: PlaceOf::Data });
             }
         }
-        let is_removed =
-            removed.contains_key(&directory) || moved_from(&directory).is_some();
+        let is_removed = removed.contains_key(&directory) || moved_from(&directory).is_some();
         if has_trials || is_removed {
             seen.push(Seen { path: directory, place: PlaceOf::Study { study } });
         }
@@ -353,7 +355,7 @@ fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut
 fn root_of(orphaned_file: &OrphanedFile) -> PathBuf {
     let up = match orphaned_file.kind {
         Kind::Study | Kind::RemovedStudy => 1,
-        Kind::Trial | Kind::Data => 2,
+        Kind::Trial | Kind::HiddenTrial | Kind::Data => 2,
         // In a trial's directory, in `checkpoints` below it, or beside tokenised data.
         Kind::Checkpoint | Kind::HalfWritten => {
             let mut above = orphaned_file.path.ancestors().skip(1);
@@ -418,6 +420,8 @@ struct StudyContent {
     is_held: bool,
     is_command: bool,
     states: BTreeMap<TrialNumber, TrialState>,
+    /// Trials that are hidden, and over.
+    hidden: HashSet<TrialNumber>,
     /// Checkpoints of commands that were registered and dropped: of a command's own files nothing
     /// else is ours to remove.
     dropped: HashSet<PathBuf>,
@@ -464,7 +468,12 @@ impl Known {
         let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
         let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
         let removed = self.removed_at(stores, &path).filter(|_| !has_twin);
-        if is_young && removed.is_none() && self.studies.values().any(|content| content.is_held) {
+        let is_hidden = |study: &str, trial: &TrialNumber| {
+            of(study).is_some_and(|content| content.hidden.contains(trial))
+        };
+        let is_unwanted = removed.is_some()
+            || matches!(&place, PlaceOf::Trial { study, trial } if is_hidden(study, trial));
+        if is_young && !is_unwanted && self.studies.values().any(|content| content.is_held) {
             return Ok(None);
         }
         let (kind, study) = match &place {
@@ -495,6 +504,9 @@ impl Known {
             PlaceOf::Trial { study, trial } => match of(study) {
                 Some(content) if !content.states.contains_key(trial) => {
                     (Kind::Trial, content.name.clone())
+                }
+                Some(content) if content.hidden.contains(trial) => {
+                    (Kind::HiddenTrial, content.name.clone())
                 }
                 _ => return Ok(None),
             },
@@ -568,6 +580,11 @@ impl StudyContent {
             homes: own_homes(stores.reader, &summary.clone().stored(), stores.path)?,
             is_held: summary.held.as_ref().is_some_and(stores.is_alive),
             is_command,
+            hidden: outcomes
+                .iter()
+                .filter(|outcome| outcome.hidden && outcome.state.is_finished())
+                .map(|outcome| outcome.number)
+                .collect(),
             states: outcomes.into_iter().map(|outcome| (outcome.number, outcome.state)).collect(),
             dropped: if is_command { dropped(stores.reader, summary.id)? } else { HashSet::new() },
         })

@@ -212,7 +212,8 @@ fn taken_by_others(
         taken.extend(storage.directories(other)?);
     }
     for removed in storage.removed_studies()? {
-        taken.extend(removed.directories.iter().filter_map(|path| name_of(path)).map(str::to_owned));
+        taken
+            .extend(removed.directories.iter().filter_map(|path| name_of(path)).map(str::to_owned));
     }
     Ok(taken)
 }

@@ -317,6 +317,10 @@ pub enum TrialEvent {
         /// Why, one sentence.
         reason: Option<String>,
     },
+    /// Its user hid the trial: tables leave it out, its files go, and it is never the best. It is
+    /// shown again if it continues.
+    #[serde(rename = "trial_hidden")]
+    Hidden,
     /// Points were passed over when a trial was proposed, for they are expected not to fit into the
     /// memory of any device.
     #[serde(rename = "passed_over")]
@@ -608,6 +612,11 @@ pub enum Request {
         /// Step at which it ends this time.
         until: u64,
     },
+    /// Hide a trial that has ended, and drop its checkpoints.
+    Hide {
+        /// Number of the trial.
+        trial: TrialNumber,
+    },
     /// Write something down; done by the store at once, whoever runs the study.
     Note {
         /// About which trial; `None`: about the study.
@@ -648,9 +657,6 @@ impl Request {
 
 /// The tag of studies that are put away: lists leave them out.
 pub const ARCHIVED: &str = "archived";
-
-/// The tag of trials that are hidden: tables of trials leave them out, and they are never the best.
-pub const HIDDEN: &str = "hidden";
 
 /// What a tag is, for people who wrote another.
 pub const TAG_RULE: &str = "letters, digits and any of `._/-`, up to 64";

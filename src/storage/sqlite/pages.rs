@@ -131,7 +131,7 @@ pub(super) enum Reverse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     All,
-    /// Those that break no limit.
+    /// Those that break no limit and are not hidden.
     Feasible,
 }
 
@@ -140,7 +140,8 @@ pub(super) enum Which {
 pub(super) fn ranked(direction: Direction, reverse: Reverse, which: Which) -> String {
     let order =
         if (direction == Direction::Maximize) == (reverse == Reverse::No) { "DESC" } else { "ASC" };
-    let feasible = if which == Which::Feasible { " AND t.violation IS NULL" } else { "" };
+    let feasible =
+        if which == Which::Feasible { " AND t.violation IS NULL AND t.hidden = 0" } else { "" };
     format!(
         "FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
          WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NOT NULL AND \
@@ -297,7 +298,7 @@ impl Scan<'_> {
         let Needs { value, metrics, words, .. } = self.needs;
         let mut sql = format!(
             "SELECT t.id, t.state, t.last_step, t.last_value, t.attempts, t.failures, \
-             t.started_at, t.busy_micros, {}, {}, {}, {}, {}, t.violation",
+             t.started_at, t.busy_micros, {}, {}, {}, {}, {}, t.violation, t.hidden",
             column(value, "v.trial_id"),
             column(value, "v.value"),
             column(words, "t.device"),
@@ -335,7 +336,7 @@ impl Scan<'_> {
 }
 
 /// How many columns come before those of parameters.
-const FIXED_COLUMNS: usize = 14;
+const FIXED_COLUMNS: usize = 15;
 
 /// All versions of a parameter.
 fn indices(names: &BTreeMap<i64, String>, name: &str) -> Vec<i64> {
@@ -351,6 +352,7 @@ fn sparse<N: Fn() -> String>(cells: &Cells<'_, N>, with_metrics: bool) -> Result
         state: cells.state(1)?,
         value: cells.value(8)?,
         violation: cells.get(13)?,
+        hidden: cells.get(14)?,
         curve: last_step.map(|step| (step, last_value)).into_iter().collect(),
         last_metrics: if with_metrics { cells.json(12)? } else { Default::default() },
         attempts: cells.integer(4)?,
