@@ -153,7 +153,7 @@ pub enum Verb {
     Ls(ls::LsArguments),
     /// Show what a study searches, its rules and how far it is
     Show(show::ShowArguments),
-    /// List the trials of a study
+    /// List the trials of a study, or of several
     Trials(trials::TrialsArguments),
     /// Show the best trial, its parameters as TOML
     Best(best::BestArguments),
@@ -181,7 +181,7 @@ pub enum Verb {
     Du(du::DuArguments),
     /// Remove files that no study needs
     Gc(gc::GcArguments),
-    /// Remove studies with their trials and files
+    /// Remove studies with their files, or hide trials
     Rm(rm::RmArguments),
     /// Rename a study, or archive studies
     Mv(mv::MvArguments),

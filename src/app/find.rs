@@ -78,7 +78,7 @@ pub enum Archived {
 ///
 /// # Errors
 /// The store failed.
-pub fn all(reader: &dyn StorageReader, archived: Archived) -> Result<Found, AppError> {
+pub fn all(reader: &dyn StorageReader, archived: Archived) -> Result<Found, StorageError> {
     let mut found = read(reader, reader.names()?)?;
     if archived == Archived::LeftOut {
         found.studies.retain(|study| !is_archived(study));
@@ -100,10 +100,10 @@ pub fn matching(reader: &dyn StorageReader, patterns: &[String]) -> Result<Found
         return Err(AppError::NoMatch { patterns: in_vain, names: names(reader)? });
     }
     let is_meant = |name: &String| patterns.iter().any(|pattern| matches(pattern, name));
-    read(reader, stored.into_iter().filter(|(_, name)| is_meant(name)).collect())
+    Ok(read(reader, stored.into_iter().filter(|(_, name)| is_meant(name)).collect())?)
 }
 
-fn read(reader: &dyn StorageReader, named: Vec<(StudyId, String)>) -> Result<Found, AppError> {
+fn read(reader: &dyn StorageReader, named: Vec<(StudyId, String)>) -> Result<Found, StorageError> {
     let mut found = Found::default();
     for (id, name) in named {
         match reader.summary(id) {
@@ -111,7 +111,7 @@ fn read(reader: &dyn StorageReader, named: Vec<(StudyId, String)>) -> Result<Fou
             // Removed since its name was read.
             Err(StorageError::NoStudy { .. }) => {}
             Err(error @ StorageError::Corrupt { .. }) => found.skipped.push((name, error)),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     Ok(found)

@@ -28,7 +28,7 @@ does not run, and archived at any time: it has the tag `archived` then.";
 )]
 pub struct MvArguments {
     /// The study, by name or file, and its new name; with --archive, the studies
-    #[arg(value_name = "STUDY", required = true, num_args = 1.., allow_hyphen_values = true)]
+    #[arg(value_name = "STUDY", required = true, num_args = 1..)]
     pub study: Vec<String>,
     /// Put studies away: `hpsearch ls` and `--all` leave them out
     #[arg(long)]

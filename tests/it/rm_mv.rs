@@ -291,8 +291,11 @@ fn names_that_no_study_can_have_are_refused() {
     let site = site_with(&["a", "b"]);
     let long = "x".repeat(101);
     for name in ["", "-x", "../up", "a/b", " ", ".hidden", "\u{1b}[2J", long.as_str()] {
-        assert_refused(&site.run(&["mv", "a", name]), &["cannot be a study's name"]);
+        let refused = site.run(&["mv", "a", "--", name]);
+        assert_refused(&refused, &["cannot be a study's name"]);
+        assert!(!refused.err.contains('\u{1b}'), "{:?}", refused.err);
     }
+    assert_refused(&site.run(&["mv", "a", "-x"]), &["-x"]);
     assert_refused(&site.run(&["mv", "a", "b"]), &["exists already"]);
     assert_refused(&site.run(&["mv", "a", "a"]), &["already"]);
     assert_refused(&site.run(&["mv", "a"]), &["new name"]);
