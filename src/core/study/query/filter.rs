@@ -55,6 +55,11 @@ impl Filter {
         self.condition.is_none() && !self.is_visible
     }
 
+    /// Whether every trial passes that is not hidden, or every one.
+    pub fn is_unconditional(&self) -> bool {
+        self.condition.is_none()
+    }
+
     /// The filter as it was written.
     pub fn text(&self) -> &str {
         self.condition.as_ref().map_or("", Expression::text)
