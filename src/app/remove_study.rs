@@ -11,9 +11,7 @@ use super::study_state::life;
 use super::warm_start;
 use crate::report::wording::HolderLife;
 use crate::runner::disk::size;
-use crate::runner::garbage_collection::{
-    Kind, Others, Stores, orphaned_files, remove, settle_removed,
-};
+use crate::runner::garbage_collection::{Others, Stores, files_of_removed, remove, settle_removed};
 use crate::runner::{self, ownership, take_lease};
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage as _, StorageReader, StudySummary};
@@ -129,8 +127,7 @@ pub fn remove_files(store: &mut SqliteStore, path: &Path) -> Result<Leftovers, A
         others: Others::beside(&path),
         is_alive: |held| life(held) == HolderLife::Alive,
     };
-    let mut found = orphaned_files(&stores)?;
-    found.retain(|file| matches!(file.kind, Kind::RemovedStudy | Kind::HiddenTrial));
+    let found = files_of_removed(&stores)?;
     remove(&stores, &found, |_| ())?;
     drop(stores);
     let left = settle_removed(store)?;

@@ -1,6 +1,7 @@
 //! Files below the runs directory that nobody needs: what a crash left half-written, and what the
 //! store does not know.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -140,6 +141,25 @@ pub struct Stores<'a> {
 /// # Errors
 /// Those of the store.
 pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageError> {
+    find(stores, |_| true)
+}
+
+/// The files of removed studies and hidden trials: nothing inside of trials is looked at, which
+/// would take long.
+///
+/// # Errors
+/// Those of the store.
+pub fn files_of_removed(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageError> {
+    let is_meant = |place: &PlaceOf| matches!(place, PlaceOf::Study { .. } | PlaceOf::Trial { .. });
+    let mut found = find(stores, is_meant)?;
+    found.retain(|file| matches!(file.kind, Kind::RemovedStudy | Kind::HiddenTrial));
+    Ok(found)
+}
+
+fn find(
+    stores: &Stores<'_>,
+    is_meant: impl Fn(&PlaceOf) -> bool,
+) -> Result<Vec<OrphanedFile>, StorageError> {
     let studies = stores.reader.studies()?;
     let mut roots = BTreeSet::from([default_root(stores.path)]);
     for study in studies {
@@ -154,7 +174,7 @@ pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageE
     let known = Known::read(stores)?;
     let mut orphaned_files = Vec::new();
     for (root, seen) in seen {
-        for one in seen {
+        for one in seen.into_iter().filter(|seen| is_meant(&seen.place)) {
             orphaned_files.extend(known.judge(stores, &root, one)?);
         }
     }
@@ -424,7 +444,8 @@ struct StudyContent {
     hidden: HashSet<TrialNumber>,
     /// Checkpoints of commands that were registered and dropped: of a command's own files nothing
     /// else is ours to remove.
-    dropped: HashSet<PathBuf>,
+    dropped: OnceCell<HashSet<PathBuf>>,
+    id: StudyId,
 }
 
 impl Known {
@@ -511,7 +532,7 @@ impl Known {
                 _ => return Ok(None),
             },
             PlaceOf::InTrial { study, trial } => match of(study) {
-                Some(content) if content.is_left_behind(*trial, &path) => {
+                Some(content) if content.is_left_behind(stores.reader, *trial, &path)? => {
                     (Kind::Checkpoint, content.name.clone())
                 }
                 _ => return Ok(None),
@@ -586,19 +607,33 @@ impl StudyContent {
                 .map(|outcome| outcome.number)
                 .collect(),
             states: outcomes.into_iter().map(|outcome| (outcome.number, outcome.state)).collect(),
-            dropped: if is_command { dropped(stores.reader, summary.id)? } else { HashSet::new() },
+            dropped: OnceCell::new(),
+            id: summary.id,
         })
     }
 
     /// Whether something in a trial's directory is a checkpoint that nothing continues from.
-    fn is_left_behind(&self, trial: TrialNumber, path: &Path) -> bool {
-        let is_over = self.states.get(&trial).is_some_and(|state| state.is_finished());
-        let is_checkpoint = if self.is_command {
-            is_among_copies(path) || self.dropped.contains(&real(path))
-        } else {
-            numbered(path, "checkpoint-").is_some()
-        };
-        is_over && is_checkpoint
+    fn is_left_behind(
+        &self,
+        reader: &dyn StorageReader,
+        trial: TrialNumber,
+        path: &Path,
+    ) -> Result<bool, StorageError> {
+        if !self.states.get(&trial).is_some_and(|state| state.is_finished()) {
+            return Ok(false);
+        }
+        if !self.is_command {
+            return Ok(numbered(path, "checkpoint-").is_some());
+        }
+        Ok(is_among_copies(path) || self.dropped(reader)?.contains(&real(path)))
+    }
+
+    /// Reads the journal the first time: that takes long.
+    fn dropped(&self, reader: &dyn StorageReader) -> Result<&HashSet<PathBuf>, StorageError> {
+        if self.dropped.get().is_none() {
+            let _first = self.dropped.set(dropped(reader, self.id)?);
+        }
+        Ok(self.dropped.get_or_init(HashSet::new))
     }
 }
 
