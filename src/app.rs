@@ -15,6 +15,8 @@ pub mod find;
 pub mod missing_files;
 pub mod prepare_data;
 pub mod reconcile;
+pub mod remove_study;
+pub mod rename_study;
 pub mod request;
 pub mod study_state;
 pub mod track;

@@ -39,6 +39,7 @@ mod logs;
 mod ls;
 mod man;
 mod moments;
+mod mv;
 mod note;
 mod output;
 mod output_file;
@@ -49,6 +50,7 @@ mod predict;
 mod request;
 mod resume;
 mod retry;
+mod rm;
 mod run;
 mod schema;
 mod selection;
@@ -155,7 +157,7 @@ pub enum Verb {
     Ls(ls::LsArguments),
     /// Show what a study searches, its rules and how far it is
     Show(show::ShowArguments),
-    /// List the trials of a study
+    /// List the trials of a study, or of several
     Trials(trials::TrialsArguments),
     /// Show the best trial, its parameters as TOML
     Best(best::BestArguments),
@@ -183,6 +185,10 @@ pub enum Verb {
     Du(du::DuArguments),
     /// Remove files that no study needs
     Gc(gc::GcArguments),
+    /// Remove studies with their files, or hide trials
+    Rm(rm::RmArguments),
+    /// Rename a study, or archive studies
+    Mv(mv::MvArguments),
     /// Train one model with fixed parameters
     Train(train::TrainArguments),
     /// Use an exported model on texts
@@ -333,7 +339,9 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Trials(arguments) => trials::trials(arguments, console),
         Verb::Best(arguments) => best::best(arguments, console),
         Verb::Curves(arguments) => curves::curves(arguments, console),
-        Verb::Plot(PlotArguments { kind: Kind::Importance, study, json, .. }) => {
+        Verb::Plot(PlotArguments { kind: Kind::Importance, study, json, several, .. })
+            if !several.is_given() =>
+        {
             let (study, evaluator, json) = (study.clone(), Measure::PedAnova, *json);
             importance::importance(&ImportanceArguments { study, evaluator, json }, console)
         }
@@ -347,6 +355,8 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::ExportData(arguments) => export_data::export_data(arguments, console),
         Verb::Du(arguments) => du::du(arguments, console),
         Verb::Gc(arguments) => gc::gc(arguments, console),
+        Verb::Rm(arguments) => rm::rm(arguments, console),
+        Verb::Mv(arguments) => mv::mv(arguments, console),
         Verb::Train(arguments) => train::train(arguments, console),
         Verb::Predict(arguments) => predict::predict(arguments, console),
         Verb::Generate(arguments) => generate::generate(arguments, console),

@@ -172,7 +172,10 @@
 //!
 //! STRICT tables with singular names are the truth; `event` is the journal of the same
 //! transactions, and folding it gives the same state. NULL means NaN. Optuna's table names are
-//! read-only views. Network file systems are refused.
+//! read-only views. Network file systems are refused. A removed study goes with all its rows in one
+//! transaction, which notes the directories of its files until they are removed
+//! ([`app::remove_study`]); its key is never given again. A trial of a search is never removed: an
+//! event hides it.
 //!
 //! # Where things are added
 //!

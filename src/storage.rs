@@ -107,6 +107,17 @@ impl StoredStudy {
     }
 }
 
+/// A study that was removed, and of whose files something may be left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovedStudy {
+    /// The key that it had.
+    pub id: StudyId,
+    /// Its last name.
+    pub name: String,
+    /// The directories that its files were in.
+    pub directories: Vec<PathBuf>,
+}
+
 /// A line of `hpsearch ls`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudySummary {
@@ -118,6 +129,8 @@ pub struct StudySummary {
     pub counts: Counts,
     /// Best complete trial and its value; of several runs of its configuration their mean.
     pub best: Option<(TrialNumber, f64)>,
+    /// How many of the trials are hidden.
+    pub hidden: u64,
     /// The last race of its best configurations.
     pub race: Option<Race>,
     /// How many of the trials are runs of races, which come on top of the budget.
@@ -157,6 +170,11 @@ impl StudySummary {
             created: self.created,
             directory: self.directory,
         }
+    }
+
+    /// A filter that leaves out hidden trials, too, where there are any.
+    pub fn visible(&self, filter: Filter) -> Filter {
+        if self.hidden > 0 { filter.visible() } else { filter }
     }
 
     /// Trials of the search by state: those that a budget counts.
@@ -305,6 +323,11 @@ pub trait StorageReader: Send {
     fn identity(&self) -> Result<Option<String>, StorageError>;
     /// All studies by name.
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError>;
+    /// The names of all studies, in their order: without their specifications, of which one may be
+    /// unreadable here.
+    fn names(&self) -> Result<Vec<(StudyId, String)>, StorageError>;
+    /// The removed studies of whose files something may be left.
+    fn removed_studies(&self) -> Result<Vec<RemovedStudy>, StorageError>;
     /// The study called `name`.
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError>;
     /// One study's line of `ls`.
@@ -434,6 +457,16 @@ pub trait Storage: StorageReader {
     fn renew_identity(&mut self) -> Result<Option<String>, StorageError>;
     /// A new study.
     fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError>;
+    /// Removes a study with all its rows, and remembers the directories of its files until
+    /// [`Storage::files_removed`]; `Fenced` if the lease was taken over.
+    fn remove_study(
+        &mut self,
+        lease: &Lease,
+        now: Timestamp,
+        directories: &[PathBuf],
+    ) -> Result<(), StorageError>;
+    /// Nothing is left of the files of a removed study.
+    fn files_removed(&mut self, study: StudyId) -> Result<(), StorageError>;
     /// Replaces the stored specification (after the differences were accepted).
     fn update_spec(
         &mut self,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, STUDY_NAME_RULE};
 use crate::export::ExportError;
 use crate::report::wording::{StudyStatus, count, one_line};
 use crate::runner::RunnerError;
@@ -168,6 +168,26 @@ pub enum AppError {
         /// The studies of that store.
         names: Vec<String>,
     },
+    /// What cannot be a study's name.
+    #[error("`{}` cannot be a study's name", one_line(name))]
+    NoStudyName {
+        /// As it was written.
+        name: String,
+    },
+    /// The study has this name.
+    #[error("the study is called `{}` already", one_line(name))]
+    SameName {
+        /// Its name.
+        name: String,
+    },
+    /// No study matches any of some patterns.
+    #[error("no study matches {}", one_line(&quoted(patterns.iter().map(String::as_str))))]
+    NoMatch {
+        /// The patterns.
+        patterns: Vec<String>,
+        /// All studies.
+        names: Vec<String>,
+    },
     /// No trial of an earlier study has a parameter of the new one.
     #[error("`warm_start` \"{}\" holds no trial that fits the space", one_line(entry))]
     WarmStartEmpty {
@@ -277,6 +297,15 @@ impl AppError {
                  names",
             ),
             AppError::Tracking(error) => said(error.remedy()),
+            AppError::NoStudyName { .. } => text(STUDY_NAME_RULE),
+            AppError::SameName { .. } => text("write another name behind it"),
+            AppError::NoMatch { names, .. } if names.is_empty() => {
+                text("the store holds no study yet: `hpsearch run study.toml` starts one")
+            }
+            AppError::NoMatch { names, .. } => said(format!(
+                "there are {}; in a pattern `*` stands for any characters, `?` for one",
+                listed(names)
+            )),
             AppError::StudyFile(_)
             | AppError::Runner(_)
             | AppError::Export(_)

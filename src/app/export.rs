@@ -22,7 +22,7 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Device;
 use crate::study::event::{Event, FinalistsEvent};
 use crate::study::metric::Metrics;
-use crate::study::query::{SortKey, TrialQuery};
+use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::{Milestones, Program, Quantize, StudySpec};
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -325,7 +325,8 @@ pub fn test_winner(
 /// The study's best trials, for the model's card.
 fn leaders(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<Trial>, StorageError> {
     const SHOWN: u64 = 10;
-    let best = TrialQuery { limit: SHOWN, ..TrialQuery::all(SortKey::Value) };
+    let visible = study.visible(Filter::all());
+    let best = TrialQuery::all(SortKey::Value).filtered(visible).page(0, SHOWN);
     Ok(reader.trials(study.id, &best)?.into_iter().filter(|trial| trial.value.is_some()).collect())
 }
 

@@ -1,11 +1,13 @@
-//! Which study and which trial are meant: a name, a study file, or the only study there is.
+//! Which studies and which trial are meant: a name, a study file, the only study there is, or
+//! patterns of names.
 
 use std::path::Path;
 
 use super::AppError;
 use crate::config;
 use crate::storage::sqlite;
-use crate::storage::{StorageReader, StudySummary};
+use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
+use crate::study::event::ARCHIVED;
 use crate::study::spec::StudySpec;
 use crate::study::suggestion::nearest;
 use crate::study::trial::{Trial, TrialNumber};
@@ -54,6 +56,99 @@ pub fn of_file(
     }
 }
 
+/// Several studies, and those that cannot be read here.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// By name.
+    pub studies: Vec<StudySummary>,
+    /// The names of the others, with what is wrong with each: they hold up nobody.
+    pub skipped: Vec<(String, StorageError)>,
+}
+
+/// Whether studies that were put away are among all of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Archived {
+    /// They are not.
+    LeftOut,
+    /// They are.
+    Listed,
+}
+
+/// All studies of the store.
+///
+/// # Errors
+/// The store failed.
+pub fn all(reader: &dyn StorageReader, archived: Archived) -> Result<Found, StorageError> {
+    let mut found = read(reader, reader.names()?)?;
+    if archived == Archived::LeftOut {
+        found.studies.retain(|study| !is_archived(study));
+    }
+    Ok(found)
+}
+
+/// The studies whose names match some of these patterns, archived ones among them: `*` stands for
+/// any characters, `?` for one.
+///
+/// # Errors
+/// A pattern matches none, or the store failed.
+pub fn matching(reader: &dyn StorageReader, patterns: &[String]) -> Result<Found, AppError> {
+    let stored = reader.names()?;
+    let in_vain =
+        patterns.iter().filter(|pattern| !stored.iter().any(|(_, name)| matches(pattern, name)));
+    let in_vain: Vec<String> = in_vain.cloned().collect();
+    if !in_vain.is_empty() {
+        return Err(AppError::NoMatch { patterns: in_vain, names: names(reader)? });
+    }
+    let is_meant = |name: &String| patterns.iter().any(|pattern| matches(pattern, name));
+    Ok(read(reader, stored.into_iter().filter(|(_, name)| is_meant(name)).collect())?)
+}
+
+fn read(reader: &dyn StorageReader, named: Vec<(StudyId, String)>) -> Result<Found, StorageError> {
+    let mut found = Found::default();
+    for (id, name) in named {
+        match reader.summary(id) {
+            Ok(study) => found.studies.push(study),
+            // Removed since its name was read.
+            Err(StorageError::NoStudy { .. }) => {}
+            Err(error @ StorageError::Corrupt { .. }) => found.skipped.push((name, error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a study was put away.
+pub fn is_archived(study: &StudySummary) -> bool {
+    study.tags.iter().any(|tag| tag == ARCHIVED)
+}
+
+/// Whether all of `name` is what `pattern` says.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut in_name) = (0, 0);
+    // Where the last `*` was, and up to where of the name it reaches.
+    let mut star: Option<(usize, usize)> = None;
+    while in_name < name.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, in_name));
+                at += 1;
+            }
+            Some(char) if *char == '?' || *char == name[in_name] => {
+                at += 1;
+                in_name += 1;
+            }
+            _ => {
+                let Some((begin, reach)) = star else { return false };
+                star = Some((begin, reach + 1));
+                (at, in_name) = (begin + 1, reach + 1);
+            }
+        }
+    }
+    pattern[at..].iter().all(|char| *char == '*')
+}
+
 /// A trial of a study.
 ///
 /// # Errors
@@ -70,14 +165,45 @@ pub fn trial(
 }
 
 fn only(reader: &dyn StorageReader) -> Result<StudySummary, AppError> {
-    let mut studies = reader.studies()?;
+    let mut studies = reader.names()?;
     match (studies.pop(), studies.is_empty()) {
-        (Some(study), true) => Ok(study),
+        (Some((study, _)), true) => Ok(reader.summary(study)?),
         (None, _) => Err(AppError::EmptyStore),
         (Some(_), false) => Err(AppError::SeveralStudies { names: names(reader)? }),
     }
 }
 
 fn names(reader: &dyn StorageReader) -> Result<Vec<String>, AppError> {
-    Ok(reader.studies()?.into_iter().map(|study| study.spec.name).collect())
+    Ok(reader.names()?.into_iter().map(|(_, name)| name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_matches_whole_names() {
+        for (pattern, name, is_match) in [
+            ("sms", "sms", true),
+            ("sms", "sms-2", false),
+            ("sms*", "sms", true),
+            ("sms*", "sms-2", true),
+            ("*", "", true),
+            ("*-2", "sms-2-2", true),
+            ("s?s-*-x", "sms-a-b-x", true),
+            ("s?s-*-x", "sms-x", false),
+            ("?", "\u{5b66}", true),
+            ("?", "", false),
+            ("**a**", "ba", true),
+            ("[s]", "s", false),
+        ] {
+            assert_eq!(matches(pattern, name), is_match, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_with_many_stars_takes_no_time() {
+        let (pattern, name) = ("*a".repeat(2_000), "a".repeat(4_000) + "b");
+        assert!(!matches(&pattern, &name));
+    }
 }

@@ -67,6 +67,11 @@ pub fn take(
     Ok(every)
 }
 
+/// Whether an entry names a study of the same store; a store as a whole is another's.
+pub fn names_study(entry: &str, study: &str) -> bool {
+    parts(entry) == (None, Some(study))
+}
+
 /// `path/to/store.db:study`, `path/to/store.db` or `study`.
 fn parts(entry: &str) -> (Option<&str>, Option<&str>) {
     let is_store = |path: &str| {

@@ -13,8 +13,8 @@ use clap_complete::engine::{
 use clap_complete::env::Shells;
 
 use super::{Console, Exit, Failure};
+use crate::app::find::{self, Archived};
 use crate::report::wording::one_line;
-use crate::storage::StorageReader;
 use crate::storage::sqlite::SqliteReader;
 
 const EXAMPLES: &str = "\
@@ -84,9 +84,13 @@ fn with_studies(command: Command) -> Command {
 fn studies(current: &OsStr) -> Vec<CompletionCandidate> {
     let start = current.to_string_lossy();
     let names =
-        SqliteReader::open(&store()).and_then(|reader| reader.studies()).unwrap_or_default();
-    let named =
-        names.into_iter().filter(|study| study.spec.name.starts_with(&*start)).map(|study| {
+        SqliteReader::open(&store()).and_then(|reader| find::all(&reader, Archived::Listed));
+    let named = names
+        .unwrap_or_default()
+        .studies
+        .into_iter()
+        .filter(|study| study.spec.name.starts_with(&*start))
+        .map(|study| {
             let objective = study.spec.objective();
             let help = format!("{} {}", objective.direction.as_str(), one_line(&objective.metric));
             CompletionCandidate::new(study.spec.name).help(Some(help.into()))

@@ -1,6 +1,8 @@
 //! `hpsearch curves`: what trials reported and logged over their course, as a chart, a table or
 //! JSON.
 
+mod several;
+
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -9,6 +11,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::drawing::{self, Size};
+use super::selection::SeveralArguments;
 use super::trial_words;
 use super::{Console, Exit, Failure};
 use crate::app::find;
@@ -16,7 +19,7 @@ use crate::report::table::{Column, Columns};
 use crate::report::wording::{number, one_line};
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::metric::Number;
-use crate::study::query::{SortKey, TrialQuery};
+use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{Point, SeriesClock, SeriesSummary, step_json};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -31,6 +34,8 @@ Examples:
   hpsearch curves digits 7 --metric system/memory
   hpsearch curves digits 0-5 --wall      by seconds since each trial began
   hpsearch curves digits 7 --table       the numbers
+  hpsearch curves sms/3 digits/7         trials of two studies
+  hpsearch curves --study 'sms*'         the best of several studies
   hpsearch curves digits --json | jq '.series[0].points'
 
 `hpsearch show digits 7` names the metrics of a trial and their clocks.";
@@ -45,6 +50,9 @@ pub struct CurvesArguments {
     /// The study's name or file, then numbers of trials (7 or 3,5 or 0-4); the best six without any
     #[arg(value_name = "STUDY, TRIAL")]
     pub words: Vec<String>,
+    /// Several studies instead.
+    #[command(flatten)]
+    pub several: SeveralArguments,
     /// Another metric than the study's
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
@@ -83,6 +91,9 @@ struct Answer<'a> {
 /// A point is its step, its value, and seconds since the trial's first attempt started.
 #[derive(Serialize)]
 struct SeriesJson<'a> {
+    /// Where several studies are read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    study: Option<&'a str>,
     trial: u64,
     metric: &'a str,
     clock: SeriesClock,
@@ -91,11 +102,18 @@ struct SeriesJson<'a> {
 
 /// Prints the curves.
 pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let of_studies = trial_words::of_studies(&arguments.words);
+    if arguments.several.is_given() || of_studies.is_some() {
+        return several::curves(arguments, &of_studies.unwrap_or_default(), console);
+    }
     let reader = console.reader()?;
     let named = trial_words::read(&arguments.words)?;
     let study = find::study(&reader, named.study.as_deref())?;
     let trials = match named.trials.as_slice() {
-        [] => reader.trials(study.id, &TrialQuery::all(SortKey::Value).page(0, SHOWN))?,
+        [] => {
+            let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
+            reader.trials(study.id, &query.page(0, SHOWN))?
+        }
         numbers => numbers
             .iter()
             .map(|number| find::trial(&reader, &study, *number))
@@ -179,7 +197,7 @@ fn series_json<'a>(
         (step_json(point.step), Number(point.value), seconds_since(began, point.at))
     };
     let points = points.iter().map(point).collect();
-    Ok(SeriesJson { trial: trial.0, metric, clock: *clock, points })
+    Ok(SeriesJson { study: None, trial: trial.0, metric, clock: *clock, points })
 }
 
 /// Seconds since a trial began.

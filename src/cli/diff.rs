@@ -30,6 +30,7 @@ Examples:
   hpsearch diff 3 7                    two trials of the only study
   hpsearch diff digits 3 7
   hpsearch diff digits 3 7 --changed   only what differs
+  hpsearch diff sms/3 digits/7         trials of two studies
   hpsearch diff study.toml             the file as it is now, against its study
   hpsearch diff study.toml digits      against another study";
 
@@ -38,7 +39,7 @@ Examples:
 #[command(
     after_help = EXAMPLES,
     override_usage = "hpsearch diff [OPTIONS] [STUDY] <TRIAL> <TRIAL>\n       hpsearch diff \
-        [OPTIONS] <STUDY.toml> [STUDY]"
+        [OPTIONS] <STUDY/TRIAL> <STUDY/TRIAL>\n       hpsearch diff [OPTIONS] <STUDY.toml> [STUDY]"
 )]
 pub struct DiffArguments {
     /// A study and two trials, or a study file and a study
@@ -96,6 +97,13 @@ pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Fa
             file_against_study(Path::new(file), Some(study), arguments, console)
         }
         words => {
+            if let Some([one, other]) = trial_words::of_studies(words).as_deref() {
+                return trials(
+                    [one, other].map(|(study, trial)| (Some(study.as_str()), *trial)),
+                    arguments,
+                    console,
+                );
+            }
             let named = trial_words::read(words)?;
             let [one, other] = named.trials.as_slice() else {
                 let given = count(named.trials.len() as u64, "trial");
@@ -106,13 +114,15 @@ pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Fa
                      file",
                 ));
             };
-            trials(named.study.as_deref(), [*one, *other], arguments, console)
+            let study = named.study.as_deref();
+            trials([(study, *one), (study, *other)], arguments, console)
         }
     }
 }
 
 /// A trial with the metrics of its value's report.
 struct Side {
+    study: StudySummary,
     trial: Trial,
     metrics: Metrics,
     made: Vec<lineage::Made>,
@@ -120,34 +130,45 @@ struct Side {
 }
 
 fn trials(
-    study: Option<&str>,
-    numbers: [TrialNumber; 2],
+    named: [(Option<&str>, TrialNumber); 2],
     arguments: &DiffArguments,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let (reader, study) = console.study(study)?;
-    let side = |number: TrialNumber| -> Result<Side, Failure> {
+    let reader = console.reader()?;
+    let side = |(study, number): (Option<&str>, TrialNumber)| -> Result<Side, Failure> {
+        let study = find::study(&reader, study)?;
         let trial = find::trial(&reader, &study, number)?;
         let step = value_step(&study.spec, &trial);
         let metrics = metrics_at(&reader, study.id, number, step)?;
         let made = lineage::of_trial(&reader, study.id, number)?;
-        Ok(Side { facts: lineage::facts(&study, &trial, &made), made, trial, metrics })
+        Ok(Side { facts: lineage::facts(&study, &trial, &made), study, made, trial, metrics })
     };
-    let sides = [side(numbers[0])?, side(numbers[1])?];
+    let sides = [side(named[0])?, side(named[1])?];
+    let of_one_study = sides[0].study.id == sides[1].study.id;
     if arguments.json {
+        let trial = |side: &Side| match of_one_study {
+            true => TrialJson::from(&side.trial),
+            false => TrialJson::of(&side.study.spec.name, &side.trial),
+        };
+        let study = of_one_study.then(|| sides[0].study.spec.name.clone());
         let answer = TrialsAnswer {
-            trials: sides.each_ref().map(|side| TrialJson::from(&side.trial)),
+            trials: sides.each_ref().map(trial),
             different: different(&sides),
             lineage: sides.each_ref().map(|side| side.made.last().map(MadeJson::from)),
             metrics: sides.map(|side| side.metrics),
         };
-        return console.json(Some(&study.spec.name), &answer);
+        return console.json(study.as_deref(), &answer);
     }
-    print(&study, &sides, arguments.changed, console)?;
+    print(&sides, arguments.changed, console)?;
     Ok(Exit::Done)
 }
 
 impl Side {
+    /// The name of its metric.
+    fn metric(&self) -> &str {
+        &self.study.spec.objective().metric
+    }
+
     fn params(&self) -> impl Iterator<Item = &str> {
         self.trial.params.iter().map(|(name, _)| name)
     }
@@ -214,32 +235,42 @@ struct Row {
     change: String,
 }
 
-fn print(
-    study: &StudySummary,
-    sides: &[Side; 2],
-    only_changed: bool,
-    console: &mut Console,
-) -> Result<(), Failure> {
+fn print(sides: &[Side; 2], only_changed: bool, console: &mut Console) -> Result<(), Failure> {
     let [one, other] = sides;
-    let metric = one_line(&study.spec.objective().metric);
+    let of_one_study = one.study.id == other.study.id;
+    let metric = if one.metric() == other.metric() {
+        one_line(one.metric())
+    } else {
+        one_line(&format!("{} | {}", one.metric(), other.metric()))
+    };
     let text = |value: Option<f64>| value.map_or_else(String::new, number);
     let outcome = |name: &str, cell: &dyn Fn(&Trial) -> String| Row {
         name: name.to_owned(),
         sides: [cell(&one.trial), cell(&other.trial)],
         change: String::new(),
     };
+    let last = |side: &Side| {
+        side.trial.last().map_or_else(String::new, |(step, value)| {
+            format!("{} at {} {step}", number(value), side.study.spec.step.as_str())
+        })
+    };
+    let is_one_metric = one.metric() == other.metric();
     let mut rows = vec![
         outcome("state", &|trial| trial.state.as_str().to_owned()),
         Row {
             name: format!("value ({metric})"),
             sides: [text(one.trial.value), text(other.trial.value)],
-            change: change(one.trial.value, other.trial.value),
+            change: if is_one_metric {
+                change(one.trial.value, other.trial.value)
+            } else {
+                String::new()
+            },
         },
-        outcome("last report", &|trial| {
-            trial.last().map_or_else(String::new, |(step, value)| {
-                format!("{} at {} {step}", number(value), study.spec.step.as_str())
-            })
-        }),
+        Row {
+            name: "last report".to_owned(),
+            sides: sides.each_ref().map(last),
+            change: String::new(),
+        },
         outcome("time", &|trial| duration(micros(trial.busy_micros))),
         outcome("attempts", &|trial| trial.attempts.to_string()),
         outcome("device", &|trial| {
@@ -248,7 +279,7 @@ fn print(
     ];
     for name in names(sides, Side::metrics) {
         let (mine, theirs) = (one.metrics.get(name), other.metrics.get(name));
-        if name != study.spec.objective().metric {
+        if !is_one_metric || name != one.metric() {
             rows.push(Row {
                 name: one_line(name),
                 sides: [text(mine), text(theirs)],
@@ -258,7 +289,10 @@ fn print(
     }
     let params =
         names(sides, Side::params).into_iter().map(|name| param_row(name, sides)).collect();
-    let titles = [format!("trial {}", one.trial.number), format!("trial {}", other.trial.number)];
+    let titles = sides.each_ref().map(|side| match of_one_study {
+        true => format!("trial {}", side.trial.number),
+        false => format!("{}/{}", one_line(&side.study.spec.name), side.trial.number),
+    });
     let differing = |mut rows: Vec<Row>| {
         rows.retain(|row| !only_changed || row.sides[0] != row.sides[1]);
         rows
@@ -273,11 +307,15 @@ fn print(
         writeln!(console.out)?;
         console.table(&columns("parameter", &titles, params))?;
     }
-    print_lineage(sides, console)
+    print_lineage(sides, &titles, console)
 }
 
 /// What the trials do not have in common of code, machine, program and data.
-fn print_lineage(sides: &[Side; 2], console: &mut Console) -> Result<(), Failure> {
+fn print_lineage(
+    sides: &[Side; 2],
+    titles: &[String; 2],
+    console: &mut Console,
+) -> Result<(), Failure> {
     if sides.iter().all(|side| side.made.last().and_then(lineage::Made::lineage).is_none()) {
         return Ok(());
     }
@@ -288,9 +326,9 @@ fn print_lineage(sides: &[Side; 2], console: &mut Console) -> Result<(), Failure
     }
     writeln!(console.out, "\nprovenance (code, machine, program, data)")?;
     for (name, values) in telling {
-        for (index, (side, value)) in sides.iter().zip(values).enumerate() {
+        for (index, (side, value)) in titles.iter().zip(values).enumerate() {
             let title = if index == 0 { name.as_str() } else { "" };
-            let begin = format!("{title:<14}trial {}: ", side.trial.number);
+            let begin = format!("{title:<14}{side}: ");
             console.hanging(&begin, 16, &one_line(&value.unwrap_or_else(|| "none".to_owned())))?;
         }
     }

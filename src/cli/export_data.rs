@@ -1,5 +1,6 @@
-//! `hpsearch export-data`: the trials of a study, or their reports, as a table for other programs.
+//! `hpsearch export-data`: the trials of studies, or their reports, as a table for other programs.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,10 @@ use serde::Serialize;
 
 use super::moments::instant;
 use super::output_file::{refuse_existing, refuse_inputs, whole_file};
-use super::selection;
+use super::selection::{self, SeveralArguments};
 use super::trial_json::{origin_kind, seconds};
 use super::{Console, Exit, Failure};
+use crate::app::find;
 use crate::config::shown;
 use crate::report::wording::count;
 use crate::storage::paths::store_files;
@@ -34,12 +36,16 @@ Examples:
   hpsearch export-data digits --where state:complete -o complete.csv
   hpsearch export-data digits --reports -o curves.csv
   hpsearch export-data digits --series -o series.csv
+  hpsearch export-data --all -o trials.csv     every study, named in a column
 
 In CSV and TSV, a cell is empty where a trial has nothing, and NaN where it has
 NaN; cells with separators or line breaks are quoted."))]
 pub struct ExportDataArguments {
     /// The study's name or file
     pub study: Option<String>,
+    /// Several studies instead.
+    #[command(flatten)]
+    pub several: SeveralArguments,
     /// The file to write; standard output by default, and for `-`
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -56,6 +62,9 @@ pub struct ExportDataArguments {
     /// its trial began
     #[arg(long, conflicts_with = "reports")]
     pub series: bool,
+    /// Write hidden trials, too
+    #[arg(long)]
+    pub hidden: bool,
     /// Only trials that match the filter (see below)
     #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
@@ -84,6 +93,8 @@ const PAGE: u64 = 1_000;
 /// One trial, with everything that the store knows of it besides its curves.
 #[derive(Serialize)]
 struct TrialLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    study: Option<&'a str>,
     number: u64,
     state: TrialState,
     value: Option<Number>,
@@ -107,6 +118,7 @@ struct TrialLine<'a> {
 impl<'a> From<&'a Trial> for TrialLine<'a> {
     fn from(trial: &'a Trial) -> Self {
         TrialLine {
+            study: None,
             number: trial.number.0,
             state: trial.state,
             value: trial.value.map(Number),
@@ -132,6 +144,8 @@ impl<'a> From<&'a Trial> for TrialLine<'a> {
 /// One reported number.
 #[derive(Serialize)]
 struct ReportLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    study: Option<&'a str>,
     trial: u64,
     metric: &'a str,
     step: u64,
@@ -141,6 +155,8 @@ struct ReportLine<'a> {
 /// One point of a series.
 #[derive(Serialize)]
 struct PointLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    study: Option<&'a str>,
     trial: u64,
     metric: &'a str,
     clock: SeriesClock,
@@ -178,14 +194,31 @@ pub fn export_data(
         (None, Some(path)) => form_of(path)?,
         (None, None) => Format::Csv,
     };
-    let (reader, study) = console.study(arguments.study.as_deref())?;
-    let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
-    let table = Table { reader: &reader, study: &study, filter, form };
     let of = match (arguments.reports, arguments.series) {
         (true, _) => RowOf::Report,
         (_, true) => RowOf::Point,
         _ => RowOf::Trial,
     };
+    let reader = console.reader()?;
+    let named = arguments.study.as_deref();
+    let is_named = arguments.several.is_given();
+    let studies = if is_named {
+        let studies = arguments.several.studies(&reader, named, console)?;
+        selection::of_each(studies, console, |study| match &arguments.filter {
+            Some(text) => selection::filter_of(&reader, study, text),
+            None => Ok(Filter::all()),
+        })?
+    } else {
+        let study = find::study(&reader, named)?;
+        let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
+        vec![(study, filter)]
+    };
+    let visible = |(study, filter): (StudySummary, Filter)| {
+        let filter = if arguments.hidden { filter } else { study.visible(filter) };
+        (study, filter)
+    };
+    let studies = studies.into_iter().map(visible).collect();
+    let table = Table { reader: &reader, studies, is_named, form };
     let Some(path) = &arguments.output else {
         table.write(of, &mut console.out)?;
         return Ok(Exit::Done);
@@ -226,8 +259,9 @@ type Csv<'a> = csv::Writer<&'a mut dyn Write>;
 /// What is written.
 struct Table<'a> {
     reader: &'a SqliteReader,
-    study: &'a StudySummary,
-    filter: Filter,
+    studies: Vec<(StudySummary, Filter)>,
+    /// Whether each row names its study.
+    is_named: bool,
     form: Format,
 }
 
@@ -270,60 +304,73 @@ impl Table<'_> {
                 .each_point(|row| object(out, std::mem::replace(&mut before, next), row, end));
         }
         if of == RowOf::Report {
-            return self.each_report(|trial, metric, step, value| {
-                let row = ReportLine { trial: trial.0, metric, step, value: Number(value) };
+            return self.each_report(|study, trial, metric, step, value| {
+                let value = Number(value);
+                let row = ReportLine { study, trial: trial.0, metric, step, value };
                 object(out, std::mem::replace(&mut before, next), &row, end)
             });
         }
-        self.each_trial(|trial| {
-            object(out, std::mem::replace(&mut before, next), &TrialLine::from(trial), end)
-                .map(|()| 1)
+        self.each_trial(|study, trial| {
+            let row = TrialLine { study, ..TrialLine::from(trial) };
+            object(out, std::mem::replace(&mut before, next), &row, end).map(|()| 1)
         })
     }
 
-    /// The trials by number, a page in memory at a time; adds up what `take` gives.
+    /// The trials by number, a page in memory at a time; adds up what `take` gives of each, with
+    /// the name of its study where rows have one.
     fn each_trial(
         &self,
-        mut take: impl FnMut(&Trial) -> Result<u64, Failure>,
+        mut take: impl FnMut(Option<&str>, &Trial) -> Result<u64, Failure>,
     ) -> Result<u64, Failure> {
         let mut rows = 0;
-        if self.filter.is_all() {
+        for (study, filter) in &self.studies {
+            let name = self.name(study);
+            if !filter.is_all() {
+                for number in self.numbers(study, filter)? {
+                    if let Some(trial) = self.reader.trial(study.id, number)? {
+                        rows += take(name, &trial)?;
+                    }
+                }
+                continue;
+            }
             for page in 0.. {
-                let trials = self.reader.trials(
-                    self.study.id,
-                    &TrialQuery::all(SortKey::Number).page(page * PAGE, PAGE),
-                )?;
+                let query = TrialQuery::all(SortKey::Number).page(page * PAGE, PAGE);
+                let trials = self.reader.trials(study.id, &query)?;
                 for trial in &trials {
-                    rows += take(trial)?;
+                    rows += take(name, trial)?;
                 }
                 if (trials.len() as u64) < PAGE {
                     break;
                 }
             }
-            return Ok(rows);
-        }
-        for number in self.numbers()? {
-            if let Some(trial) = self.reader.trial(self.study.id, number)? {
-                rows += take(&trial)?;
-            }
         }
         Ok(rows)
     }
 
-    fn numbers(&self) -> Result<Vec<TrialNumber>, StorageError> {
-        self.reader
-            .numbers(self.study.id, &TrialQuery::all(SortKey::Number).filtered(self.filter.clone()))
+    fn name<'b>(&self, study: &'b StudySummary) -> Option<&'b str> {
+        self.is_named.then_some(study.spec.name.as_str())
+    }
+
+    fn numbers(
+        &self,
+        study: &StudySummary,
+        filter: &Filter,
+    ) -> Result<Vec<TrialNumber>, StorageError> {
+        let query = TrialQuery::all(SortKey::Number).filtered(filter.clone());
+        self.reader.numbers(study.id, &query)
     }
 
     fn each_report(
         &self,
-        mut take: impl FnMut(TrialNumber, &str, u64, f64) -> Result<(), Failure>,
+        mut take: impl FnMut(Option<&str>, TrialNumber, &str, u64, f64) -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
         let mut rows = 0;
-        for number in self.numbers()? {
-            for (metric, step, value) in self.reader.reports(self.study.id, number)? {
-                take(number, &metric, step, value)?;
-                rows += 1;
+        for (study, filter) in &self.studies {
+            for number in self.numbers(study, filter)? {
+                for (metric, step, value) in self.reader.reports(study.id, number)? {
+                    take(self.name(study), number, &metric, step, value)?;
+                    rows += 1;
+                }
             }
         }
         Ok(rows)
@@ -335,21 +382,23 @@ impl Table<'_> {
         mut take: impl FnMut(&PointLine<'_>) -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
         const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
-        let mut rows = 0;
-        let (reader, study) = (self.reader, self.study.id);
-        for trial in self.numbers()? {
-            let began = reader.began(study, trial)?;
-            for SeriesSummary { metric, clock, .. } in &reader.series(study, &[trial])? {
-                for point in reader.series_points(study, trial, metric, *clock, ALL)? {
-                    take(&PointLine {
-                        trial: trial.0,
-                        metric,
-                        clock: *clock,
-                        step: step_json(point.step),
-                        value: Number(point.value),
-                        seconds: point.at.since(began.unwrap_or(point.at)).as_secs_f64(),
-                    })?;
-                    rows += 1;
+        let (mut rows, reader) = (0, self.reader);
+        for (study, filter) in &self.studies {
+            for trial in self.numbers(study, filter)? {
+                let began = reader.began(study.id, trial)?;
+                for SeriesSummary { metric, clock, .. } in &reader.series(study.id, &[trial])? {
+                    for point in reader.series_points(study.id, trial, metric, *clock, ALL)? {
+                        take(&PointLine {
+                            study: self.name(study),
+                            trial: trial.0,
+                            metric,
+                            clock: *clock,
+                            step: step_json(point.step),
+                            value: Number(point.value),
+                            seconds: point.at.since(began.unwrap_or(point.at)).as_secs_f64(),
+                        })?;
+                        rows += 1;
+                    }
                 }
             }
         }
@@ -357,34 +406,42 @@ impl Table<'_> {
     }
 
     fn points_as_cells(&self, csv: &mut Csv<'_>) -> Result<u64, Failure> {
-        csv.write_record(["trial", "metric", "clock", "step", "value", "seconds"])
-            .map_err(csv_failure)?;
+        let names = ["trial", "metric", "clock", "step", "value", "seconds"];
+        csv.write_record(self.titles(names.map(str::to_owned))).map_err(csv_failure)?;
         self.each_point(|row| {
-            csv.write_record([
-                &row.trial.to_string(),
-                row.metric,
-                row.clock.as_str(),
-                &row.step.to_string(),
-                &cell(Some(row.value.0)),
-                &row.seconds.to_string(),
-            ])
-            .map_err(csv_failure)
+            let mut cells: Vec<String> = row.study.map(str::to_owned).into_iter().collect();
+            cells.extend([
+                row.trial.to_string(),
+                row.metric.to_owned(),
+                row.clock.as_str().to_owned(),
+                row.step.to_string(),
+                cell(Some(row.value.0)),
+                row.seconds.to_string(),
+            ]);
+            csv.write_record(cells).map_err(csv_failure)
         })
+    }
+
+    /// The titles of columns, with one for the study in front where rows name it.
+    fn titles(&self, names: impl IntoIterator<Item = String>) -> Vec<String> {
+        self.is_named.then(|| "study".to_owned()).into_iter().chain(names).collect()
     }
 
     fn trials_as_cells(&self, csv: &mut Csv<'_>) -> Result<u64, Failure> {
         let params = self.params()?;
-        let metrics = self.reader.metrics(self.study.id)?;
-        let is_tracked = self.study.spec.is_tracked();
+        let metrics = self.metrics()?;
+        let is_tracked = self.studies.iter().any(|(study, _)| study.spec.is_tracked());
         let own = if is_tracked { " name group" } else { "" };
         let cells = format!("{CELLS}{own}");
         let names = cells.split(' ').map(str::to_owned);
         let params_named = params.iter().map(|name| format!("params.{name}"));
         let metrics_named = metrics.iter().map(|name| format!("metrics.{name}"));
-        csv.write_record(names.chain(params_named).chain(metrics_named)).map_err(csv_failure)?;
-        self.each_trial(|trial| {
+        let titles = self.titles(names.chain(params_named).chain(metrics_named));
+        csv.write_record(titles).map_err(csv_failure)?;
+        self.each_trial(|study, trial| {
             let told = TrialLine::from(trial);
-            let mut cells = vec![
+            let mut cells: Vec<String> = study.map(str::to_owned).into_iter().collect();
+            cells.extend([
                 told.number.to_string(),
                 told.state.as_str().to_owned(),
                 cell(trial.value),
@@ -401,9 +458,12 @@ impl Table<'_> {
                 told.tags.join(" "),
                 told.notes.join("\n"),
                 told.reason.unwrap_or_default().to_owned(),
-            ];
-            if let Some(run) = trial.origin.tracked().filter(|_| is_tracked) {
-                cells.extend([&run.name, &run.group].map(|text| text.clone().unwrap_or_default()));
+            ]);
+            if is_tracked {
+                let run = trial.origin.tracked();
+                let of =
+                    |text: Option<&Option<String>>| text.cloned().flatten().unwrap_or_default();
+                cells.extend([of(run.map(|run| &run.name)), of(run.map(|run| &run.group))]);
             }
             cells.extend(
                 params.iter().map(|name| {
@@ -417,26 +477,36 @@ impl Table<'_> {
     }
 
     fn reports_as_cells(&self, csv: &mut Csv<'_>) -> Result<u64, Failure> {
-        csv.write_record(["trial", "metric", "step", "value"]).map_err(csv_failure)?;
-        self.each_report(|trial, metric, step, value| {
-            csv.write_record([&trial.to_string(), metric, &step.to_string(), &cell(Some(value))])
-                .map_err(csv_failure)
+        let titles = self.titles(["trial", "metric", "step", "value"].map(str::to_owned));
+        csv.write_record(titles).map_err(csv_failure)?;
+        self.each_report(|study, trial, metric, step, value| {
+            let (trial, step, value) = (trial.to_string(), step.to_string(), cell(Some(value)));
+            let cells = study.into_iter().chain([trial.as_str(), metric, &step, &value]);
+            csv.write_record(cells).map_err(csv_failure)
         })
     }
 
-    /// The parameters of the space, then those of its earlier versions.
+    /// The parameters of each space, then those of its earlier versions.
     fn params(&self) -> Result<Vec<String>, StorageError> {
-        let mut names: Vec<String> = self
-            .study
-            .spec
-            .space
-            .dimensions()
-            .iter()
-            .map(|dimension| dimension.name.clone())
-            .collect();
-        let stored = self.reader.params(self.study.id)?;
-        names.extend(stored.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+        let mut names: Vec<String> = Vec::new();
+        for (study, _) in &self.studies {
+            let dimensions = study.spec.space.dimensions().iter();
+            let present = dimensions.map(|dimension| dimension.name.clone());
+            for name in present.chain(self.reader.params(study.id)?) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
         Ok(names)
+    }
+
+    fn metrics(&self) -> Result<Vec<String>, StorageError> {
+        let mut names = BTreeSet::new();
+        for (study, _) in &self.studies {
+            names.extend(self.reader.metrics(study.id)?);
+        }
+        Ok(names.into_iter().collect())
     }
 }
 

@@ -12,6 +12,7 @@ use crate::report::table::Columns;
 use crate::report::wording::{HolderLife, bytes, count, one_line};
 use crate::runner::garbage_collection::{
     Kind, OrphanedFile, Others, Stores, UnclaimedDirectory, homeless, orphaned_files, remove,
+    settle_removed,
 };
 use crate::storage::StorageReader as _;
 
@@ -90,6 +91,9 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     let mut removed = Vec::new();
     if wants {
         remove(&stores, &found, |orphaned_file| removed.push(orphaned_file.clone()))?;
+        if !reader.removed_studies()?.is_empty() {
+            settle_removed(&mut console.writer()?)?;
+        }
     }
     if arguments.json {
         let files = if wants { &removed } else { &found };
@@ -135,7 +139,9 @@ fn what(kind: Kind) -> &'static str {
         Kind::HalfWritten => "half-written",
         Kind::Checkpoint => "old checkpoint",
         Kind::Trial => "unknown trial",
+        Kind::HiddenTrial => "hidden trial",
         Kind::Study => "unknown study",
+        Kind::RemovedStudy => "removed study",
         Kind::Data => "unused data",
     }
 }

@@ -5,20 +5,33 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde::Serialize;
 
+use super::selection::readable;
 use super::study_columns::columns;
 use super::trial_json::BestJson;
 use super::{Console, Exit, Failure};
+use crate::app::find::{self, Archived, is_archived};
 use crate::app::study_state::{elapsed, state_in};
 use crate::report::table::{Align, Column};
 use crate::report::wording::{StudyStatus, duration};
-use crate::storage::{StorageReader, StudySummary};
+use crate::storage::StudySummary;
 use crate::study::metric::Direction;
 use crate::study::state::Counts;
 
 /// Arguments of `hpsearch ls`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  hpsearch ls\n  hpsearch ls --json | jq '.studies[].best'")]
+#[command(after_help = "\
+Examples:
+  hpsearch ls
+  hpsearch ls --study 'sms*'       those whose names begin like this
+  hpsearch ls --all                archived studies, too
+  hpsearch ls --json | jq '.studies[].best'")]
 pub struct LsArguments {
+    /// List archived studies, too
+    #[arg(long)]
+    pub all: bool,
+    /// Studies by a pattern of their names, such as 'sms*', as often as needed
+    #[arg(long = "study", value_name = "PATTERN", conflicts_with = "all")]
+    pub patterns: Vec<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -35,12 +48,25 @@ struct Line<'a> {
     best: Option<BestJson>,
     metric: &'a str,
     direction: Direction,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    archived: bool,
 }
 
 /// Lists the studies.
 pub fn ls(arguments: &LsArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
-    let studies = reader.studies()?;
+    let found = if arguments.patterns.is_empty() {
+        find::all(&reader, Archived::Listed)?
+    } else {
+        find::matching(&reader, &arguments.patterns)?
+    };
+    let is_empty = found.studies.is_empty() && found.skipped.is_empty();
+    let mut studies = readable(found, console);
+    let known = studies.len();
+    if !arguments.all && arguments.patterns.is_empty() {
+        studies.retain(|study| !is_archived(study));
+    }
+    let archived = (known - studies.len()) as u64;
     let states = studies.iter().map(|study| state_in(&reader, study));
     let states: Vec<StudyStatus> = states.collect::<Result<_, _>>()?;
     if arguments.json {
@@ -48,7 +74,7 @@ pub fn ls(arguments: &LsArguments, console: &mut Console) -> Result<Exit, Failur
         let studies: Vec<Line> = lines.collect();
         return console.json(None, &BTreeMap::from([("studies", studies)]));
     }
-    if studies.is_empty() {
+    if is_empty {
         let run = console.next("run study.toml");
         console.say(&format!("the store holds no study yet: {run} starts one"));
         return Ok(Exit::Done);
@@ -60,7 +86,14 @@ pub fn ls(arguments: &LsArguments, console: &mut Console) -> Result<Exit, Failur
     };
     let mut columns = columns(&studies, &known);
     columns.push(Column::new("time", Align::Right, spent.collect::<Result<_, Failure>>()?));
-    console.table(&columns)?;
+    if !studies.is_empty() {
+        console.table(&columns)?;
+    }
+    if archived > 0 {
+        let all = console.next("ls --all");
+        let what = if archived == 1 { "archived study is" } else { "archived studies are" };
+        console.say(&format!("{archived} {what} left out: {all} lists all"));
+    }
     Ok(Exit::Done)
 }
 
@@ -74,5 +107,6 @@ fn line(study: &StudySummary, state: StudyStatus) -> Line<'_> {
         best: study.best.map(BestJson::from),
         metric: &objective.metric,
         direction: objective.direction,
+        archived: is_archived(study),
     }
 }

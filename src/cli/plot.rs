@@ -1,4 +1,4 @@
-//! `hpsearch plot`: pictures of a whole study in the terminal.
+//! `hpsearch plot`: pictures of whole studies in the terminal.
 
 mod figures;
 
@@ -8,11 +8,12 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::drawing::{self, Size};
+use super::selection::{SeveralArguments, of_each};
 use super::{Console, Exit, Failure};
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::metric::Number;
-use crate::study::query::{SortKey, TrialQuery};
+use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::trial::TrialNumber;
 use crate::tui::chart::Chart;
 
@@ -22,6 +23,7 @@ Examples:
   hpsearch plot digits slice          value by each parameter
   hpsearch plot digits slice --param learning_rate
   hpsearch plot digits parallel --width 120 --height 30
+  hpsearch plot --study 'sms*' history
 
 history     values by trial, and the best so far
 curves      the curves of all trials, the best in front
@@ -53,6 +55,9 @@ pub enum Kind {
 pub struct PlotArguments {
     /// The study's name or file
     pub study: Option<String>,
+    /// Several studies instead.
+    #[command(flatten)]
+    pub several: SeveralArguments,
     /// What to draw: history, curves, parallel, slice or importance
     #[arg(hide_possible_values = true)]
     pub kind: Kind,
@@ -78,6 +83,8 @@ struct Answer<'a> {
 
 #[derive(Serialize)]
 struct ChartJson<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    study: Option<&'a str>,
     title: &'a str,
     series: Vec<SeriesJson<'a>>,
 }
@@ -94,7 +101,7 @@ impl<'a> From<&'a Chart<'_>> for ChartJson<'a> {
             name: &series.name,
             points: series.points.iter().map(|(x, y)| (Number(*x), Number(*y))).collect(),
         });
-        ChartJson { title: &chart.title, series: series.collect() }
+        ChartJson { study: None, title: &chart.title, series: series.collect() }
     }
 }
 
@@ -103,6 +110,9 @@ const LINES: u64 = 200;
 
 /// Prints the pictures.
 pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if arguments.several.is_given() {
+        return several(arguments, console);
+    }
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let charts = charts(&reader, &study, arguments)?;
     if arguments.json {
@@ -110,6 +120,43 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
         let answer = Answer { plot: arguments.kind, charts };
         return console.json(Some(&study.spec.name), &answer);
     }
+    print(&study, &charts, arguments, console)?;
+    Ok(Exit::Done)
+}
+
+/// The pictures of each of several studies, one below the other.
+fn several(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if arguments.kind == Kind::Importance {
+        let message = "importance is shown of one study at a time";
+        return Err(Failure::usage(message).help("write `hpsearch importance STUDY`"));
+    }
+    let reader = console.reader()?;
+    let studies = arguments.several.studies(&reader, arguments.study.as_deref(), console)?;
+    let drawn = of_each(studies, console, |study| charts(&reader, study, arguments))?;
+    if arguments.json {
+        let charts = drawn.iter().flat_map(|(study, charts)| {
+            charts
+                .iter()
+                .map(|chart| ChartJson { study: Some(&study.spec.name), ..ChartJson::from(chart) })
+        });
+        return console.json(None, &Answer { plot: arguments.kind, charts: charts.collect() });
+    }
+    for (index, (study, charts)) in drawn.iter().enumerate() {
+        if index > 0 {
+            writeln!(console.out)?;
+        }
+        writeln!(console.out, "{}", one_line(&study.spec.name))?;
+        print(study, charts, arguments, console)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn print(
+    study: &StudySummary,
+    charts: &[Chart<'_>],
+    arguments: &PlotArguments,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let height = arguments.height.unwrap_or(if arguments.kind == Kind::Slice { 12 } else { 20 });
     let size = Size { width: arguments.width.unwrap_or_else(|| console.columns()), height };
     for (index, chart) in charts.iter().enumerate() {
@@ -121,7 +168,7 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
     if arguments.kind == Kind::Parallel {
         console.table(&figures::parallel_axes(&study.spec))?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 fn charts(
@@ -131,12 +178,14 @@ fn charts(
 ) -> Result<Vec<Chart<'static>>, Failure> {
     let spec = &study.spec;
     if arguments.kind == Kind::Curves {
-        let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Value).page(0, LINES))?;
+        let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
+        let trials = reader.trials(study.id, &query.page(0, LINES))?;
         let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
         let curves = reader.curves(study.id, &spec.objective().metric, &numbers)?;
         return Ok(vec![figures::curves(spec, curves, study.best)]);
     }
-    let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
+    let (mut outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
+    outcomes.retain(|outcome| !outcome.hidden);
     Ok(match arguments.kind {
         Kind::History | Kind::Curves | Kind::Importance => vec![figures::history(spec, &outcomes)],
         Kind::Parallel => {

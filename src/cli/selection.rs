@@ -1,8 +1,12 @@
-//! `--where` and `--sort`: which trials are meant, in what order, and how that is explained.
+//! `--all`, `--study`, `--where` and `--sort`: which studies and trials are meant, in what order,
+//! and how that is explained.
+
+use clap::Args;
 
 use super::console::Console;
-use super::exit::Failure;
-use crate::report::wording::width;
+use super::exit::{Exit, Failure};
+use crate::app::find::{self, Archived, Found};
+use crate::report::wording::{one_line, width};
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::condition::ExpressionError;
 use crate::study::query::{Filter, SortKey};
@@ -23,6 +27,52 @@ A FILTER is a list of terms that must all hold:
                                 arithmetic between spaces, and, or, not
 What a trial lacks, and NaN, is never larger, smaller, equal or unequal.";
 
+/// Several studies at once.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SeveralArguments {
+    /// All studies of the store that are not archived
+    #[arg(long, conflicts_with = "patterns")]
+    pub all: bool,
+    /// Studies by a pattern of their names, such as 'sms*', as often as needed
+    #[arg(id = "patterns", long = "study", value_name = "PATTERN")]
+    pub patterns: Vec<String>,
+}
+
+impl SeveralArguments {
+    /// Whether several studies are meant, and not the one that is named.
+    pub fn is_given(&self) -> bool {
+        self.all || !self.patterns.is_empty()
+    }
+
+    /// The studies; says of which it cannot read. `named`: what is named besides.
+    pub fn studies(
+        &self,
+        reader: &dyn StorageReader,
+        named: Option<&str>,
+        console: &Console,
+    ) -> Result<Vec<StudySummary>, Failure> {
+        if let Some(named) = named {
+            let option = if self.all { "--all" } else { "--study" };
+            let message = format!("`{}` and `{option}` both say which studies", one_line(named));
+            return Err(Failure::usage(message).help("leave out one of the two"));
+        }
+        let found = if self.patterns.is_empty() {
+            find::all(reader, Archived::LeftOut)?
+        } else {
+            find::matching(reader, &self.patterns)?
+        };
+        Ok(readable(found, console))
+    }
+}
+
+/// Studies that were found; says of the others why they are left out.
+pub fn readable(found: Found, console: &Console) -> Vec<StudySummary> {
+    for (name, error) in &found.skipped {
+        console.complain(&format!("`{}` is left out: {error}", one_line(name)));
+    }
+    found.studies
+}
+
 /// A verb's examples, and how filters are written.
 pub fn with_filters(examples: &str) -> String {
     format!("{examples}\n\n{FILTERS}")
@@ -36,8 +86,7 @@ pub fn filter(
     console: &Console,
 ) -> Result<Filter, Failure> {
     let Some(text) = text else { return Ok(Filter::all()) };
-    let filter = Filter::parse_with(text, &study.spec, &reader.metrics(study.id)?)
-        .map_err(|error| refused(error, text))?;
+    let filter = filter_of(reader, study, text)?;
     for word in filter.bare_words().filter(|_| study.counts.total() > 0) {
         if reader.count(study.id, &word)? == 0 {
             console.say(&format!(
@@ -48,6 +97,45 @@ pub fn filter(
         }
     }
     Ok(filter)
+}
+
+/// The filter that was written.
+pub fn filter_of(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    text: &str,
+) -> Result<Filter, Failure> {
+    Filter::parse_with(text, &study.spec, &reader.metrics(study.id)?)
+        .map_err(|error| refused(error, text))
+}
+
+/// What a verb reads of each of several studies. One in which a filter or an order names what it
+/// does not have is left out, with a line about it, unless none is left.
+pub fn of_each<T>(
+    studies: Vec<StudySummary>,
+    console: &Console,
+    mut read: impl FnMut(&StudySummary) -> Result<T, Failure>,
+) -> Result<Vec<(StudySummary, T)>, Failure> {
+    let (mut taken, mut refused) = (Vec::new(), Vec::new());
+    for study in studies {
+        match read(&study) {
+            Ok(read) => taken.push((study, read)),
+            Err(failure) if failure.exit() == Exit::Usage => refused.push((study, failure)),
+            Err(failure) => return Err(failure),
+        }
+    }
+    if taken.is_empty()
+        && let Some((_, failure)) = refused.pop()
+    {
+        return Err(failure);
+    }
+    for (study, failure) in refused {
+        let why = failure.to_string();
+        let why = why.lines().next().unwrap_or_default();
+        let why = why.strip_prefix("error: ").unwrap_or(why);
+        console.say(&format!("`{}` is left out: {}", one_line(&study.spec.name), one_line(why)));
+    }
+    Ok(taken)
 }
 
 /// The order that was written, and whether it is turned round.

@@ -34,6 +34,9 @@ pub fn as_instant<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok,
 /// One trial.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrialJson {
+    /// Its study, where trials of several are listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub study: Option<String>,
     /// Its number.
     pub number: u64,
     /// The name of a tracked run that has one.
@@ -48,6 +51,9 @@ pub struct TrialJson {
     pub value: Option<Number>,
     /// By how much it breaks the study's limits; null if it breaks none.
     pub violation: Option<Number>,
+    /// Whether it is hidden; left out where it is not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
     /// Its last report.
     pub last_value: Option<Number>,
     /// The step of that.
@@ -80,12 +86,14 @@ pub struct NoteJson {
 impl From<&Trial> for TrialJson {
     fn from(trial: &Trial) -> Self {
         TrialJson {
+            study: None,
             number: trial.number.0,
             name: run_name(trial).map(str::to_owned),
             group: trial.origin.tracked().and_then(|run| run.group.clone()),
             state: trial.state,
             value: trial.value.map(Number),
             violation: trial.violation.map(Number),
+            hidden: trial.hidden,
             last_value: trial.last().map(|(_, value)| Number(value)),
             last_step: trial.last().map(|(step, _)| step),
             params: trial.params.clone(),
@@ -100,6 +108,13 @@ impl From<&Trial> for TrialJson {
                 .map(|note| NoteJson { at: instant(note.at), text: note.text.clone() })
                 .collect(),
         }
+    }
+}
+
+impl TrialJson {
+    /// A trial with the name of its study.
+    pub fn of(study: &str, trial: &Trial) -> Self {
+        TrialJson { study: Some(study.to_owned()), ..TrialJson::from(trial) }
     }
 }
 

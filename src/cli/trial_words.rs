@@ -43,6 +43,17 @@ pub fn read(words: &[String]) -> Result<Named, Failure> {
     Ok(named)
 }
 
+/// Trials of several studies, `sms/3 digits/7`; `None` if a word is none. A study whose name has a
+/// slash is named by what is before the last one.
+pub fn of_studies(words: &[String]) -> Option<Vec<(String, TrialNumber)>> {
+    let mut found = Vec::new();
+    for word in words {
+        let (study, trials) = word.rsplit_once('/').filter(|(study, _)| !study.is_empty())?;
+        found.extend(numbers(trials)?.into_iter().map(|trial| (study.to_owned(), trial)));
+    }
+    (!found.is_empty() && found.len() <= MOST).then_some(found)
+}
+
 /// One trial number, where a command line takes no other.
 pub fn number(word: &str) -> Result<u64, String> {
     word.parse().map_err(|_| {
@@ -86,6 +97,23 @@ mod tests {
             Named { study: Some("study.toml".into()), trials: Vec::new() }
         );
         assert_eq!(named(&[]), Named::default());
+    }
+
+    #[test]
+    fn a_slash_is_between_a_study_and_its_trials() {
+        let words = |words: &[&str]| {
+            of_studies(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        let trial = |study: &str, number| (study.to_owned(), TrialNumber(number));
+        assert_eq!(
+            words(&["sms/3", "a/b/1-2"]),
+            Some(vec![trial("sms", 3), trial("a/b", 1), trial("a/b", 2)])
+        );
+        for other in
+            [&["sms", "3"][..], &["sms/3", "7"], &["/3"], &["sms/x"], &["runs/a.toml"], &[]]
+        {
+            assert_eq!(words(other), None, "{other:?}");
+        }
     }
 
     #[test]

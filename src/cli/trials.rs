@@ -1,10 +1,12 @@
-//! `hpsearch trials`: the trials of a study, filtered and in any order.
+//! `hpsearch trials`: the trials of a study, or of several, filtered and in any order.
+
+mod several;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 
-use super::selection;
+use super::selection::{self, SeveralArguments};
 use super::trial_json::TrialJson;
 use super::{Console, Exit, Failure};
 use crate::report::table::{Align, Column, Columns};
@@ -22,10 +24,15 @@ use crate::study::trial::Trial;
 Examples:
   hpsearch trials digits --limit 10
   hpsearch trials digits --where 'optim=sgd -state:failed' --sort optim
-  hpsearch trials digits --sort number --json"))]
+  hpsearch trials digits --sort number --json
+  hpsearch trials --all --limit 20           the best of all studies
+  hpsearch trials --study 'sms*' --where 'epochs>3'"))]
 pub struct TrialsArguments {
     /// The study's name or file
     pub study: Option<String>,
+    /// Several studies instead.
+    #[command(flatten)]
+    pub several: SeveralArguments,
     /// Only trials that match the filter (see below)
     #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
@@ -35,18 +42,32 @@ pub struct TrialsArguments {
     /// Reverse the order
     #[arg(short, long)]
     pub reverse: bool,
-    /// Only the first N trials
+    /// Only the first N trials; of each study, where their values do not compare
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
+    /// List hidden trials, too
+    #[arg(long)]
+    pub hidden: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
+fn time(trial: &Trial) -> String {
+    match trial.busy_micros {
+        0 => String::new(),
+        busy => duration(micros(busy)),
+    }
+}
+
 /// Lists the trials.
 pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if arguments.several.is_given() {
+        return several::trials(arguments, console);
+    }
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
+    let filter = if arguments.hidden { filter } else { study.visible(filter) };
     let (sort, turned) = selection::sort_key(&reader, &study, &arguments.sort)?;
     let query = TrialQuery {
         filter,
@@ -68,6 +89,14 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     Ok(Exit::Done)
 }
 
+fn alignment(distribution: &Distribution) -> Align {
+    match distribution {
+        Distribution::Float { .. } => Align::Point,
+        Distribution::Int { .. } => Align::Right,
+        Distribution::Choice { .. } => Align::Left,
+    }
+}
+
 fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
     let time = |trial: &Trial| match trial.busy_micros {
         0 => String::new(),
@@ -86,11 +115,7 @@ fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
         })
         .right("time", time);
     for dimension in study.spec.space.dimensions() {
-        let align = match dimension.distribution {
-            Distribution::Float { .. } => Align::Point,
-            Distribution::Int { .. } => Align::Right,
-            Distribution::Choice { .. } => Align::Left,
-        };
+        let align = alignment(&dimension.distribution);
         let value =
             |trial: &Trial| trial.params.get(&dimension.name).map_or_else(String::new, param);
         columns = columns.aligned(align, one_line(&dimension.name), value).optional();

@@ -39,7 +39,7 @@ pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, 
             console.next(&format!("trials {}", study.spec.name))
         )));
     }
-    let chosen = if arguments.study.is_none() && reader.studies()?.len() > 1 {
+    let chosen = if arguments.study.is_none() && reader.names()?.len() > 1 {
         match choose_study(&mut reader, &|studies| columns(studies, &state), console.look)? {
             Some(chosen) => chosen,
             None => return Ok(Exit::Done),

@@ -3,7 +3,8 @@
 use super::attempt::Leaving;
 use super::{Effect, Engine, Outcome, Phase};
 use crate::study::constraint;
-use crate::study::event::{Answer, Event, Request, Retried, StudyEvent};
+use crate::study::event::{Answer, Event, Request, Retried, StudyEvent, TrialEvent};
+use crate::study::finalists::Race;
 use crate::study::metric::Number;
 use crate::study::params::{Params, Value};
 use crate::study::time::Timestamp;
@@ -66,6 +67,7 @@ impl Engine {
             Request::Retry { trials: Retried::AllFailed } => self.retry_failed(),
             Request::Extend { by } => self.extend(*by),
             Request::Continue { trial, until } => self.continue_trial(*trial, *until),
+            Request::Hide { trial } => self.hide(*trial),
             // The store writes them at once; a pending one is of a program that only drives the
             // engine.
             Request::Note { trial, .. } | Request::Tag { trial, .. } => {
@@ -157,6 +159,30 @@ impl Engine {
         });
         let said: Vec<String> = said.collect();
         Ok(self.when(format!("trial {number} is queued: {}", said.join(" "))))
+    }
+
+    fn hide(&mut self, number: TrialNumber) -> Served {
+        let trial = self.known(number)?;
+        if !trial.state.is_finished() {
+            let (why, instead) = (
+                format!("trial {number} is {}, and needs its files", trial.state.as_str()),
+                format!("`hpsearch kill {number}` ends it first"),
+            );
+            return Err(refused(why, instead));
+        }
+        let races = |race: &Race| {
+            !race.void && race.finalists.iter().any(|finalist| finalist.trial == number)
+        };
+        if self.view.race.as_ref().is_some_and(races) {
+            return Err(refused(
+                format!("trial {number} is one of the finalists"),
+                "they stay until the search continues; `hpsearch rm STUDY` removes the study",
+            ));
+        }
+        let paths: Vec<_> = trial.checkpoints.iter().map(|kept| kept.path.clone()).collect();
+        self.drop_all(paths.into_iter().map(|path| (number, path)).collect());
+        self.emit(Event::Trial(number, TrialEvent::Hidden));
+        Ok(format!("trial {number} is hidden"))
     }
 
     fn retry(&mut self, number: TrialNumber) -> Served {

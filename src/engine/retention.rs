@@ -349,7 +349,7 @@ impl Engine {
         }
     }
 
-    fn drop_all(&mut self, dropped: Vec<Dropped>) {
+    pub(super) fn drop_all(&mut self, dropped: Vec<Dropped>) {
         for (trial, path) in dropped {
             let original = original_of(&path);
             self.drop_one(trial, path);

@@ -145,6 +145,7 @@ fn said_of_trial(
 ) -> String {
     let trial = known.map(|(_, trial)| trial);
     match event {
+        TrialEvent::Hidden => "is hidden, and its files are removed".to_owned(),
         TrialEvent::ResultsKnown => "its results are known to decisions from here on".to_owned(),
         TrialEvent::Created { params: own, origin, .. } => {
             format!("{}: {}", proposed(origin), params(own))

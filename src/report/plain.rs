@@ -339,6 +339,7 @@ fn is_silent(event: &Event) -> bool {
             | TrialEvent::ParamsRecorded { .. }
             | TrialEvent::SummaryRecorded { .. }
             | TrialEvent::SpoolRead { .. }
+            | TrialEvent::Hidden
             | TrialEvent::Noted { .. }
             | TrialEvent::Tagged { .. } => true,
             TrialEvent::AttemptStarted { .. }

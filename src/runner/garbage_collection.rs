@@ -1,6 +1,7 @@
 //! Files below the runs directory that nobody needs: what a crash left half-written, and what the
 //! store does not know.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ use crate::runner::protocol::{CHECKPOINTS, USED_BY};
 use crate::storage::paths::{COPIES, StudyFiles, component};
 use crate::storage::sqlite::{is_open_here, studies_at};
 use crate::storage::{
-    HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary,
+    HeldLease, OutcomeCursor, RemovedStudy, Storage, StorageError, StorageReader, StudyId,
+    StudySummary,
 };
 use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::spec::Program;
@@ -38,8 +40,12 @@ pub enum Kind {
     Checkpoint,
     /// The files of a trial that the store does not have.
     Trial,
+    /// The files of a trial that was hidden.
+    HiddenTrial,
     /// The files of a study that no store beside has.
     Study,
+    /// The files of a study that was removed from the store.
+    RemovedStudy,
     /// Tokenised data that no study there is has used.
     Data,
 }
@@ -135,19 +141,40 @@ pub struct Stores<'a> {
 /// # Errors
 /// Those of the store.
 pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageError> {
+    find(stores, |_| true)
+}
+
+/// The files of removed studies and hidden trials: nothing inside of trials is looked at, which
+/// would take long.
+///
+/// # Errors
+/// Those of the store.
+pub fn files_of_removed(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageError> {
+    let is_meant = |place: &PlaceOf| matches!(place, PlaceOf::Study { .. } | PlaceOf::Trial { .. });
+    let mut found = find(stores, is_meant)?;
+    found.retain(|file| matches!(file.kind, Kind::RemovedStudy | Kind::HiddenTrial));
+    Ok(found)
+}
+
+fn find(
+    stores: &Stores<'_>,
+    is_meant: impl Fn(&PlaceOf) -> bool,
+) -> Result<Vec<OrphanedFile>, StorageError> {
     let studies = stores.reader.studies()?;
     let mut roots = BTreeSet::from([default_root(stores.path)]);
     for study in studies {
         let homes = homes(stores.reader, &study.stored(), stores.path)?;
         roots.extend(homes.iter().map(|home| home.root().to_owned()));
     }
+    let removed = directories_of_removed(stores.reader)?;
+    roots.extend(removed.keys().filter_map(|path| path.parent().map(Path::to_owned)));
     // First the files, then the store: what is new was in the store before it was on the disk.
     let seen: Vec<(PathBuf, Vec<Seen>)> =
-        roots.into_iter().map(|root| (root.clone(), look(&root))).collect();
+        roots.into_iter().map(|root| (root.clone(), look(&root, &removed))).collect();
     let known = Known::read(stores)?;
     let mut orphaned_files = Vec::new();
     for (root, seen) in seen {
-        for one in seen {
+        for one in seen.into_iter().filter(|seen| is_meant(&seen.place)) {
             orphaned_files.extend(known.judge(stores, &root, one)?);
         }
     }
@@ -202,7 +229,8 @@ pub fn remove(
             (known, looked) = (Known::read(stores)?, SystemTime::now());
         }
         let root = root_of(orphaned_file);
-        let again = look(&root).into_iter().find(|seen| seen.path == orphaned_file.path);
+        let again =
+            look(&root, &known.removed).into_iter().find(|seen| seen.path == orphaned_file.path);
         let Some(again) = again else { continue };
         if known.judge(stores, &root, again)?.is_none_or(|now| {
             now.kind != orphaned_file.kind || now.modified != orphaned_file.modified
@@ -214,6 +242,46 @@ pub fn remove(
         }
     }
     Ok(())
+}
+
+/// The directories of removed studies, with the studies' names.
+type Removed = HashMap<PathBuf, String>;
+
+fn directories_of_removed(reader: &dyn StorageReader) -> Result<Removed, StorageError> {
+    let of = |study: RemovedStudy| {
+        let RemovedStudy { name, directories, .. } = study;
+        directories.into_iter().map(move |directory| (directory, name.clone()))
+    };
+    Ok(reader.removed_studies()?.into_iter().flat_map(of).collect())
+}
+
+/// Forgets the directories of removed studies of which nothing is left; those of which something
+/// is.
+///
+/// # Errors
+/// Those of the store.
+pub fn settle_removed(storage: &mut dyn Storage) -> Result<Vec<RemovedStudy>, StorageError> {
+    let mut left = Vec::new();
+    for mut study in storage.removed_studies()? {
+        study.directories.retain(|directory| {
+            let beside = directory.parent().into_iter().flat_map(entries);
+            directory.exists()
+                || beside.filter_map(|path| moved_from(&path)).any(|from| from == *directory)
+        });
+        if study.directories.is_empty() {
+            storage.files_removed(study.id)?;
+        } else {
+            left.push(study);
+        }
+    }
+    Ok(left)
+}
+
+/// Where something was that `gc` has moved aside.
+fn moved_from(path: &Path) -> Option<PathBuf> {
+    let name = name_of(path).filter(|name| was_moved_aside(name))?;
+    let (own, _) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
+    Some(path.with_file_name(own))
 }
 
 /// Moved aside first: what is killed in the middle leaves something half-written, and nothing that
@@ -264,7 +332,7 @@ enum PlaceOf {
     Data,
 }
 
-fn look(root: &Path) -> Vec<Seen> {
+fn look(root: &Path, removed: &Removed) -> Vec<Seen> {
     let mut seen = Vec::new();
     for directory in entries(root).filter(|path| is_directory(path)) {
         let Some(study) = name_of(&directory).map(str::to_owned) else { continue };
@@ -283,7 +351,8 @@ fn look(root: &Path) -> Vec<Seen> {
                 seen.push(Seen { path: entry, place: PlaceOf::Data });
             }
         }
-        if has_trials {
+        let is_removed = removed.contains_key(&directory) || moved_from(&directory).is_some();
+        if has_trials || is_removed {
             seen.push(Seen { path: directory, place: PlaceOf::Study { study } });
         }
     }
@@ -305,8 +374,8 @@ fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut
 
 fn root_of(orphaned_file: &OrphanedFile) -> PathBuf {
     let up = match orphaned_file.kind {
-        Kind::Study => 1,
-        Kind::Trial | Kind::Data => 2,
+        Kind::Study | Kind::RemovedStudy => 1,
+        Kind::Trial | Kind::HiddenTrial | Kind::Data => 2,
         // In a trial's directory, in `checkpoints` below it, or beside tokenised data.
         Kind::Checkpoint | Kind::HalfWritten => {
             let mut above = orphaned_file.path.ancestors().skip(1);
@@ -359,6 +428,8 @@ struct Known {
     trains: bool,
     /// The store's id.
     id: Option<String>,
+    /// Directories of studies that were removed.
+    removed: Removed,
 }
 
 #[derive(Clone)]
@@ -369,24 +440,32 @@ struct StudyContent {
     is_held: bool,
     is_command: bool,
     states: BTreeMap<TrialNumber, TrialState>,
+    /// Trials that are hidden, and over.
+    hidden: HashSet<TrialNumber>,
     /// Checkpoints of commands that were registered and dropped: of a command's own files nothing
     /// else is ours to remove.
-    dropped: HashSet<PathBuf>,
+    dropped: OnceCell<HashSet<PathBuf>>,
+    id: StudyId,
 }
 
 impl Known {
     fn read(stores: &Stores<'_>) -> Result<Known, StorageError> {
-        let mut known = Known { id: stores.reader.identity()?, ..Known::default() };
+        let removed = directories_of_removed(stores.reader)?;
+        let mut known = Known { id: stores.reader.identity()?, removed, ..Known::default() };
         for summary in stores.reader.studies()? {
             known.trains |= matches!(summary.spec.program, Program::Trainer { .. });
+            // It may have had another name when its data was prepared.
+            let names = stores.reader.revisions(summary.id)?.into_iter().map(|(_, spec)| spec.name);
+            known.components.extend(names.map(|name| component(&name)));
             known.components.insert(component(&summary.spec.name));
             let checkpoints = stores.reader.checkpoints(summary.id)?.into_iter();
             known.registered.extend(checkpoints.map(|(_, checkpoint)| real(&checkpoint.path)));
             let content = StudyContent::read(stores, &summary)?;
             let own = summary.files(stores.path);
-            for home in content.homes.iter().chain([&own]) {
+            for home in &content.homes {
                 known.studies.insert(home.name().to_owned(), content.clone());
             }
+            known.studies.entry(own.name().to_owned()).or_insert(content);
         }
         Ok(known)
     }
@@ -409,7 +488,13 @@ impl Known {
         };
         let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
         let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
-        if is_young && self.studies.values().any(|content| content.is_held) {
+        let removed = self.removed_at(stores, &path).filter(|_| !has_twin);
+        let is_hidden = |study: &str, trial: &TrialNumber| {
+            of(study).is_some_and(|content| content.hidden.contains(trial))
+        };
+        let is_unwanted = removed.is_some()
+            || matches!(&place, PlaceOf::Trial { study, trial } if is_hidden(study, trial));
+        if is_young && !is_unwanted && self.studies.values().any(|content| content.is_held) {
             return Ok(None);
         }
         let (kind, study) = match &place {
@@ -425,6 +510,9 @@ impl Known {
                 }
                 (Kind::HalfWritten, String::new())
             }
+            PlaceOf::Study { .. } if removed.is_some() => {
+                (Kind::RemovedStudy, removed.cloned().unwrap_or_default())
+            }
             PlaceOf::Study { study } => {
                 if root != default_root(stores.path)
                     || self.studies.contains_key(study)
@@ -438,10 +526,13 @@ impl Known {
                 Some(content) if !content.states.contains_key(trial) => {
                     (Kind::Trial, content.name.clone())
                 }
+                Some(content) if content.hidden.contains(trial) => {
+                    (Kind::HiddenTrial, content.name.clone())
+                }
                 _ => return Ok(None),
             },
             PlaceOf::InTrial { study, trial } => match of(study) {
-                Some(content) if content.is_left_behind(*trial, &path) => {
+                Some(content) if content.is_left_behind(stores.reader, *trial, &path)? => {
                     (Kind::Checkpoint, content.name.clone())
                 }
                 _ => return Ok(None),
@@ -470,6 +561,23 @@ impl Known {
         Ok(Some(OrphanedFile { bytes: size(&path), kind, study, modified, path }))
     }
 
+    /// The name of the removed study that a directory is left of: this store's, by its mark, and no
+    /// other study's by now. Of one that was moved aside the mark may be gone already.
+    fn removed_at(&self, stores: &Stores<'_>, directory: &Path) -> Option<&String> {
+        let from = moved_from(directory);
+        let name = self.removed.get(from.as_deref().unwrap_or(directory))?;
+        let is_ours = match owner(directory) {
+            Owner::Store { id, .. } => Some(&id) == self.id.as_ref(),
+            Owner::Nobody => from.is_some(),
+            Owner::Unreadable => false,
+        };
+        let is_writing = name_of(directory)
+            .and_then(half_written_by)
+            .is_some_and(|pid| pid != std::process::id() && processes::exists(pid));
+        let is_taken = name_of(directory).is_some_and(|own| self.studies.contains_key(own));
+        (is_ours && !is_writing && !is_taken && stores.others.unreadable.is_none()).then_some(name)
+    }
+
     /// Whether a directory of no study of ours belongs to nobody: it is ours, or has no mark and no
     /// other store beside has it or may. One that another store marked is that store's, wherever it
     /// is now.
@@ -493,20 +601,39 @@ impl StudyContent {
             homes: own_homes(stores.reader, &summary.clone().stored(), stores.path)?,
             is_held: summary.held.as_ref().is_some_and(stores.is_alive),
             is_command,
+            hidden: outcomes
+                .iter()
+                .filter(|outcome| outcome.hidden && outcome.state.is_finished())
+                .map(|outcome| outcome.number)
+                .collect(),
             states: outcomes.into_iter().map(|outcome| (outcome.number, outcome.state)).collect(),
-            dropped: if is_command { dropped(stores.reader, summary.id)? } else { HashSet::new() },
+            dropped: OnceCell::new(),
+            id: summary.id,
         })
     }
 
     /// Whether something in a trial's directory is a checkpoint that nothing continues from.
-    fn is_left_behind(&self, trial: TrialNumber, path: &Path) -> bool {
-        let is_over = self.states.get(&trial).is_some_and(|state| state.is_finished());
-        let is_checkpoint = if self.is_command {
-            is_among_copies(path) || self.dropped.contains(&real(path))
-        } else {
-            numbered(path, "checkpoint-").is_some()
-        };
-        is_over && is_checkpoint
+    fn is_left_behind(
+        &self,
+        reader: &dyn StorageReader,
+        trial: TrialNumber,
+        path: &Path,
+    ) -> Result<bool, StorageError> {
+        if !self.states.get(&trial).is_some_and(|state| state.is_finished()) {
+            return Ok(false);
+        }
+        if !self.is_command {
+            return Ok(numbered(path, "checkpoint-").is_some());
+        }
+        Ok(is_among_copies(path) || self.dropped(reader)?.contains(&real(path)))
+    }
+
+    /// Reads the journal the first time: that takes long.
+    fn dropped(&self, reader: &dyn StorageReader) -> Result<&HashSet<PathBuf>, StorageError> {
+        if self.dropped.get().is_none() {
+            let _first = self.dropped.set(dropped(reader, self.id)?);
+        }
+        Ok(self.dropped.get_or_init(HashSet::new))
     }
 }
 

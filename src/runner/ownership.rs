@@ -1,6 +1,7 @@
 //! Whose a study's files are: a mark in their directory names the store, so that no store touches
 //! another's.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt as _;
@@ -13,7 +14,7 @@ use super::disk::{entries, name_of, numbered};
 use crate::config::file;
 use crate::storage::paths::{StudyFiles, component};
 use crate::storage::sqlite::{StoreAt, store_at};
-use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
+use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::Program;
 use crate::study::trial::{Trial, TrialNumber};
@@ -107,6 +108,10 @@ pub fn homes(
     store: &Path,
 ) -> Result<Vec<StudyFiles>, StorageError> {
     let mut homes = vec![study.files(store)];
+    // A study that has taken no directory yet may be called like another's.
+    if study.directory.is_none() && taken_by_others(storage, study.id)?.contains(homes[0].name()) {
+        homes.clear();
+    }
     let names = storage.directories(study.id)?;
     let revisions = storage.revisions(study.id)?;
     for name in &names {
@@ -159,7 +164,12 @@ pub fn claim(
     if unreachable == Unreachable::Refuse {
         refuse_unreachable(storage, &study, store, &id)?;
     }
-    let id = match owner(&study.files(store).directory()) {
+    let taken = taken_by_others(storage, study.id)?;
+    let present = study.files(store);
+    // What another study of this store has, or had, says nothing about this one's trials.
+    let marked_by =
+        if taken.contains(present.name()) { Owner::Nobody } else { owner(&present.directory()) };
+    let id = match marked_by {
         // A copy of a store, and one from before these files: a backup that was put back. What lies
         // there may be another's.
         Owner::Store { id: marked, path }
@@ -176,7 +186,7 @@ pub fn claim(
     let others = (1..NAMES).map(|count| format!("{own}~{short}-{count}"));
     let first = [own.clone(), format!("{own}~{short}")];
     let names = study.directory.clone().into_iter().chain(first).chain(others);
-    for name in names {
+    for name in names.filter(|name| !taken.contains(name)) {
         let directory = StudyFiles::of(&study.spec, Some(&name), store).directory();
         if take(&directory, &id, store, known, study.directory.is_none())
             .map_err(|source| refused(&directory, source))?
@@ -189,6 +199,23 @@ pub fn claim(
     }
     let directory = study.files(store).directory();
     Err(refused(&directory, io::Error::other("every name beside it is taken by other stores")))
+}
+
+/// The names of directories that other studies of the store have, also one that was removed as long
+/// as its files are not.
+fn taken_by_others(
+    storage: &dyn StorageReader,
+    study: StudyId,
+) -> Result<HashSet<String>, StorageError> {
+    let mut taken = HashSet::new();
+    for (other, _) in storage.names()?.into_iter().filter(|(other, _)| *other != study) {
+        taken.extend(storage.directories(other)?);
+    }
+    for removed in storage.removed_studies()? {
+        taken
+            .extend(removed.directories.iter().filter_map(|path| name_of(path)).map(str::to_owned));
+    }
+    Ok(taken)
 }
 
 /// Whether a study's own directory has files of trials or attempts that the store has not heard of:

@@ -22,6 +22,7 @@ mod outcomes;
 mod pages;
 mod place;
 mod read;
+mod remove;
 mod secrets;
 mod series;
 mod series_read;

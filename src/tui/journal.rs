@@ -127,6 +127,7 @@ fn kind(event: &Event) -> EntryKind {
             | TrialEvent::Held { .. }
             | TrialEvent::Continued { .. }
             | TrialEvent::LimitsBroken { .. }
+            | TrialEvent::Hidden
             | TrialEvent::ConfigurationsSkipped { .. }
             | TrialEvent::ParamsRecorded { .. }
             | TrialEvent::SummaryRecorded { .. }

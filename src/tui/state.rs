@@ -212,7 +212,7 @@ impl State {
     pub fn wanted(&self) -> SnapshotRequest {
         let (offset, limit) = self.list.window();
         let query = TrialQuery {
-            filter: self.filter.clone(),
+            filter: self.seen.summary.visible(self.filter.clone()),
             sort: self.sort.clone(),
             reverse: self.reverse,
             offset,

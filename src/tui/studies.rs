@@ -12,8 +12,9 @@ use super::keys::{Action, Screen, action};
 use super::terminal::{EventPoll, TerminalGuard, Woken};
 use super::theme::Theme;
 use super::{TuiError, TuiMode};
+use crate::app::find::{self, Archived};
 use crate::report::table::{Column, Room, write_table};
-use crate::storage::{StorageReader, StudyId, StudySummary};
+use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 
 /// How often the store is asked whether anything changed.
 const TURN: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ pub fn choose_study(
     columns: StudyColumns<'_>,
     theme: Theme,
 ) -> Result<Option<StudyId>, TuiError> {
-    let mut list = StudyList::new(reader.studies()?);
+    let mut list = StudyList::new(offered(reader)?);
     let mut event_poll = EventPoll::new(TuiMode::Watching)?;
     let mut held = TerminalGuard::take()?;
     loop {
@@ -63,9 +64,15 @@ pub fn choose_study(
             }
         }
         if reader.changed()? {
-            list.see(reader.studies()?);
+            list.see(offered(reader)?);
         }
     }
+}
+
+/// The studies to choose from: those that are not archived, if there are any, and can be read.
+fn offered(reader: &dyn StorageReader) -> Result<Vec<StudySummary>, StorageError> {
+    let studies = find::all(reader, Archived::LeftOut)?.studies;
+    Ok(if studies.is_empty() { find::all(reader, Archived::Listed)?.studies } else { studies })
 }
 
 /// What a key means for the list.

@@ -628,6 +628,8 @@ impl StorageReader for Counting {
         directories(study: StudyId) -> Vec<String>;
         identity() -> Option<String>;
         studies() -> Vec<StudySummary>;
+        names() -> Vec<(StudyId, String)>;
+        removed_studies() -> Vec<crate::storage::RemovedStudy>;
         study(name: &str) -> Option<StoredStudy>;
         summary(study: StudyId) -> StudySummary;
         numbers(study: StudyId, query: &TrialQuery) -> Vec<TrialNumber>;

@@ -292,6 +292,7 @@ mod tests {
         let mut params = Params::new();
         params.insert("optim", optimiser);
         Outcome {
+            hidden: false,
             number: TrialNumber(number),
             state,
             value,

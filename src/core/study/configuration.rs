@@ -18,7 +18,7 @@ pub struct Run {
     pub state: TrialState,
     /// Its value, if complete.
     pub value: Option<f64>,
-    /// Whether it breaks a limit of the study.
+    /// Whether it breaks a limit of the study, or is hidden.
     pub violates: bool,
 }
 
@@ -29,7 +29,7 @@ impl From<&Trial> for Run {
             origin: trial.origin.clone(),
             state: trial.state,
             value: trial.value,
-            violates: trial.violation.is_some(),
+            violates: trial.violation.is_some() || trial.hidden,
         }
     }
 }
@@ -46,7 +46,7 @@ pub struct Configuration {
     pub counted: u64,
     /// Whether such a run has not ended.
     pub measuring: bool,
-    /// Whether one of its complete runs breaks a limit of the study.
+    /// Whether one of its complete runs breaks a limit of the study, or is hidden.
     pub violates: bool,
 }
 

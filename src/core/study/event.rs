@@ -325,6 +325,10 @@ pub enum TrialEvent {
         /// Why, one sentence.
         reason: Option<String>,
     },
+    /// Its user hid the trial: tables leave it out, its files go, and it is never the best. It is
+    /// shown again if it continues.
+    #[serde(rename = "trial_hidden")]
+    Hidden,
     /// Points were passed over when a trial was proposed, for they are expected not to fit into the
     /// memory of any device.
     #[serde(rename = "passed_over")]
@@ -631,6 +635,11 @@ pub enum Request {
         /// Step at which it ends this time.
         until: u64,
     },
+    /// Hide a trial that has ended, and drop its checkpoints.
+    Hide {
+        /// Number of the trial.
+        trial: TrialNumber,
+    },
     /// Write something down; done by the store at once, whoever runs the study.
     Note {
         /// About which trial; `None`: about the study.
@@ -668,6 +677,9 @@ impl Request {
         }
     }
 }
+
+/// The tag of studies that are put away: lists leave them out.
+pub const ARCHIVED: &str = "archived";
 
 /// What a tag is, for people who wrote another.
 pub const TAG_RULE: &str = "letters, digits and any of `._/-`, up to 64";

@@ -26,4 +26,6 @@ pub struct Outcome {
     pub created: Timestamp,
     /// When it finished.
     pub finished: Option<Timestamp>,
+    /// Whether it is hidden.
+    pub hidden: bool,
 }

@@ -166,7 +166,7 @@ impl StudyState {
     }
 
     /// The winner of the race, or else the complete trial with the best value among those that
-    /// break no limit; of equals the first. NaN is never best. Of configurations that were run
+    /// break no limit and are not hidden; of equals the first. NaN is never best. Of configurations that were run
     /// several times the mean counts, once all their runs have ended.
     pub fn best(&self) -> Option<&Trial> {
         if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
@@ -177,7 +177,9 @@ impl StudyState {
             return self.trial(number);
         }
         let is_sound = |trial: &&Trial| {
-            trial.violation.is_none() && trial.value.is_some_and(|value| !value.is_nan())
+            trial.violation.is_none()
+                && !trial.hidden
+                && trial.value.is_some_and(|value| !value.is_nan())
         };
         let complete =
             self.trials.iter().filter(|trial| trial.state == TrialState::Complete).filter(is_sound);
@@ -380,6 +382,7 @@ impl StudyState {
                 unfinish(trial);
             }
             TrialEvent::Held { hold, .. } => trial.hold = *hold,
+            TrialEvent::Hidden => trial.hidden = true,
             TrialEvent::LimitsBroken { violation, .. } => trial.violation = Some(*violation),
             TrialEvent::Continued { until, from, .. } => {
                 trial.state = TrialState::Queued;
@@ -486,6 +489,7 @@ fn unfinish(trial: &mut Trial) {
     trial.value = None;
     trial.violation = None;
     trial.finished = None;
+    trial.hidden = false;
 }
 
 /// Why a trial that had ended waits for a slot again.

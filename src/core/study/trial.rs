@@ -243,6 +243,8 @@ pub struct Trial {
     /// What it had ended as before it was asked to continue past its end; `None` once it has ended
     /// again.
     pub continued: Option<TrialState>,
+    /// Whether its user hid it: then it is never the best.
+    pub hidden: bool,
     /// What its user wrote about it, in that order.
     pub notes: Vec<Note>,
     /// Its user's words for it, sorted.
@@ -279,6 +281,7 @@ impl Trial {
             until: None,
             hold: None,
             continued: None,
+            hidden: false,
             notes: Vec::new(),
             tags: Vec::new(),
             reason: None,

@@ -104,6 +104,7 @@ fn of_trial(trial: &Trial, metric: &str) -> Facts {
     own("continued", trial.continued.map(|state| state.as_str().to_owned()));
     own("reason", trial.reason.clone().map(|reason| in_older_words(trial, reason)));
     own("violation", trial.violation.map(number));
+    own("hidden", trial.hidden.then(|| "yes".to_owned()));
     own("created_at", Some(moment(trial.created)));
     own("started_at", trial.started.map(moment));
     own("finished_at", trial.finished.map(moment));

@@ -119,7 +119,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
     let path = PathBuf::from(
         ["/runs/0/a", "/runs//0/a", "/runs/0/b", "/läufe/ü b"][rng.random_range(0..4)],
     );
-    match rng.random_range(0..37) {
+    match rng.random_range(0..38) {
         0 => Event::Runner(RunnerEvent::Started {
             pid: 7,
             host: "höst".to_owned(),
@@ -255,6 +255,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 ["keep", "zwölf", "'; DROP TABLE trial_tag; --"][rng.random_range(0..3)].to_owned();
             Event::tagged(rng.random_bool(0.7).then_some(trial), tag, rng.random_bool(0.6))
         }
+        37 => Event::Trial(trial, TrialEvent::Hidden),
         31 => Event::Trial(
             trial,
             TrialEvent::LimitsBroken {

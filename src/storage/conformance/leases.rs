@@ -1,10 +1,13 @@
 //! Cases about who may write: leases, fencing, requests, and seeing that others wrote.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::journal::{created, holder, small_study};
 use super::{Case, Opener, refused};
-use crate::storage::{HeldLease, Holder, Lease, Storage, StorageError, StudyId, Takeover};
+use crate::storage::{
+    HeldLease, Holder, Lease, RemovedStudy, Storage, StorageError, StudyId, Takeover,
+};
 use crate::study::event::{Answer, Event, Request, Seq, StudyEvent};
 use crate::study::metric::Direction;
 use crate::study::spec::Extension;
@@ -22,10 +25,60 @@ pub(super) const CASES: &[(&str, Case)] = &[
     ("an extended budget is the study's budget", extensions),
     ("a change by another handle is seen once", changes),
     ("a refused append writes nothing", refused_append),
+    ("a removed study is gone, its key for good", removed),
+    ("only the holder of the present lease removes a study", removed_by_its_holder),
 ];
 
 fn new_study(store: &mut dyn Storage) -> Result<StudyId, StorageError> {
     store.create_study(Timestamp(1), &small_study("s", Direction::Minimize))
+}
+
+fn removed(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let study = new_study(&mut *store)?;
+    let kept = store.create_study(Timestamp(1), &small_study("kept", Direction::Minimize))?;
+    let other = store.acquire(kept, &holder(1), Timestamp(1), Takeover::IfFree)?;
+    store.append(&other, Timestamp(2), &[created(0), created(1)])?;
+    let lease = store.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)?;
+    store.append(&lease, Timestamp(2), &[created(0)])?;
+    store.request(study, Timestamp(2), &Request::PauseStudy)?;
+    let directories = [PathBuf::from("/runs/files/s"), PathBuf::from("/big/s")];
+    store.remove_study(&lease, Timestamp(3), &directories)?;
+    let left = [RemovedStudy { id: study, name: "s".to_owned(), directories: directories.into() }];
+    assert_eq!(open().removed_studies()?, left);
+    assert_eq!(open().names()?, [(kept, "kept".to_owned())]);
+    assert_eq!(open().study("s")?, None);
+    assert_eq!(open().view(kept)?.trials.len(), 2);
+    for error in [
+        refused(open().view(study), "reading a removed study"),
+        refused(open().append(&lease, Timestamp(4), &[created(1)]), "writing to a removed study"),
+        refused(open().request(study, Timestamp(4), &Request::Stop), "asking a removed study"),
+    ] {
+        assert!(matches!(error, StorageError::NoStudy { study: gone } if gone == study), "{error}");
+    }
+    let again = new_study(&mut *store)?;
+    assert!(again > kept && store.view(again)?.trials.is_empty());
+    store.files_removed(study)?;
+    assert_eq!(open().removed_studies()?, []);
+    let lease = store.acquire(again, &holder(1), Timestamp(5), Takeover::IfFree)?;
+    store.remove_study(&lease, Timestamp(6), &[])?;
+    assert_eq!(store.removed_studies()?, []);
+    assert!(new_study(&mut *store)? > again, "not even that of the newest study");
+    Ok(())
+}
+
+fn removed_by_its_holder(open: &mut Opener) -> Result<(), StorageError> {
+    let (mut one, mut two) = (open(), open());
+    let study = new_study(&mut *one)?;
+    let lost = one.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)?;
+    let lease = two.acquire(study, &holder(2), Timestamp(2), Takeover::From(lost.epoch))?;
+    let error = refused(one.remove_study(&lost, Timestamp(3), &[]), "removing with a lost lease");
+    assert!(matches!(error, StorageError::Fenced { .. }), "{error}");
+    two.release(&lease)?;
+    let error = refused(two.remove_study(&lease, Timestamp(3), &[]), "removing without a lease");
+    assert!(matches!(error, StorageError::Fenced { .. }), "{error}");
+    assert_eq!(open().names()?.len(), 1);
+    Ok(())
 }
 
 fn busy_until_released(open: &mut Opener) -> Result<(), StorageError> {

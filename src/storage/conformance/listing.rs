@@ -4,8 +4,9 @@ use super::journal::{created, finished, reported, started};
 use super::records::held_study;
 use super::{Case, Opener};
 use crate::storage::{Lease, Storage, StorageError};
+use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Direction;
-use crate::study::query::{SortKey, TrialQuery};
+use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::state::Counts;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
@@ -14,6 +15,7 @@ pub(super) const CASES: &[(&str, Case)] = &[
     ("an empty study has nothing to list", empty),
     ("trials are counted by state", counts),
     ("the best trial is the first of the best values, never NaN", best),
+    ("a hidden trial is never the best, and left out of what is visible", hidden),
     ("trials are ranked by value, then by their last report", ranking),
     ("pages of a ranking join up", pages),
 ];
@@ -99,6 +101,36 @@ fn best(open: &mut Opener) -> Result<(), StorageError> {
     )?;
     complete(&mut *only_nan, &lease, &[f64::NAN])?;
     assert_eq!(only_nan.summary(study)?.best, None);
+    Ok(())
+}
+
+fn hidden(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    complete(&mut *store, &lease, &[3.0, 1.0, 2.0])?;
+    let hide = |number| Event::Trial(TrialNumber(number), TrialEvent::Hidden);
+    store.append(&lease, Timestamp(3), &[hide(1)])?;
+    let summary = open().summary(lease.study)?;
+    assert_eq!((summary.best, summary.hidden), (Some((TrialNumber(2), 2.0)), 1));
+    assert_eq!(open().view(lease.study)?.leader(), summary.best);
+    assert_eq!(summary.counts.complete, 3, "it was a trial of the search");
+    assert_eq!(numbers(&*store, &lease, SortKey::Value, 0, 9)?, [1, 2, 0]);
+    for (order, expected) in [(SortKey::Value, [2, 0]), (SortKey::Number, [0, 2])] {
+        let visible = TrialQuery::all(order).filtered(summary.visible(Filter::all()));
+        let found = store.numbers(lease.study, &visible)?;
+        assert_eq!(found.iter().map(|number| number.0).collect::<Vec<_>>(), expected);
+        assert_eq!(store.count(lease.study, &visible.filter)?, 2);
+    }
+    // It continues, and is a trial like any other.
+    let from = TrialState::Complete;
+    let events = [
+        Event::Trial(TrialNumber(1), TrialEvent::Continued { until: 9, from }),
+        finished(1, TrialState::Complete, Some(0.5)),
+    ];
+    store.append(&lease, Timestamp(4), &events)?;
+    let summary = open().summary(lease.study)?;
+    assert_eq!((summary.best, summary.hidden), (Some((TrialNumber(1), 0.5)), 0));
+    assert_eq!(open().view(lease.study)?.leader(), summary.best);
     Ok(())
 }
 

@@ -192,6 +192,7 @@ fn whole(view: &StudyState) -> BTreeMap<TrialNumber, String> {
             seconds,
             created: trial.created,
             finished: trial.finished,
+            hidden: trial.hidden,
         }
     }))
 }

@@ -8,13 +8,14 @@ use super::fault::Fault;
 use super::place::lock_file;
 use super::wal::Rescue;
 use super::{
-    SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, series_read, tracked,
-    trials, used, write,
+    SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, remove, series_read,
+    tracked, trials, used, write,
 };
 use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
 use crate::storage::{
-    Attempt, Curve, Holder, Lease, OutcomeCursor, Remarked, SeriesFault, Storage, StorageError,
-    StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary, Takeover,
+    Attempt, Curve, Holder, Lease, OutcomeCursor, Remarked, RemovedStudy, SeriesFault, Storage,
+    StorageError, StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary,
+    Takeover,
 };
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Answer, Event, Request, Seq};
@@ -84,6 +85,14 @@ impl<T: Reads> StorageReader for T {
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
         let studies = self.reader().read("listing the studies", read::studies)?;
         Ok(studies.into_iter().map(|study| self.reader().with_lock_file(study)).collect())
+    }
+
+    fn names(&self) -> Result<Vec<(StudyId, String)>, StorageError> {
+        self.reader().read("listing the studies", read::names)
+    }
+
+    fn removed_studies(&self) -> Result<Vec<RemovedStudy>, StorageError> {
+        self.reader().read("listing removed studies", remove::removed_studies)
     }
 
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
@@ -340,6 +349,25 @@ impl<T: Writes> Storage for T {
     fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError> {
         self.store()
             .write("creating a study", |transaction, _| write::create_study(transaction, now, spec))
+    }
+
+    fn remove_study(
+        &mut self,
+        lease: &Lease,
+        now: Timestamp,
+        directories: &[PathBuf],
+    ) -> Result<(), StorageError> {
+        self.store().write("removing a study", |transaction, cache| {
+            remove::remove_study(transaction, lease, now, directories)?;
+            *cache = Default::default();
+            Ok(())
+        })
+    }
+
+    fn files_removed(&mut self, study: StudyId) -> Result<(), StorageError> {
+        self.store().write("noting that files are gone", |transaction, _| {
+            remove::files_removed(transaction, study)
+        })
     }
 
     fn update_spec(

@@ -434,6 +434,9 @@ impl<'a> Append<'a> {
             }
             TrialEvent::LimitsBroken { violation, .. } => self
                 .execute("UPDATE trial SET violation = ?2 WHERE id = ?1", params![id, violation]),
+            TrialEvent::Hidden => {
+                self.execute("UPDATE trial SET hidden = 1 WHERE id = ?1", params![id])
+            }
             TrialEvent::Held { hold, .. } => self.execute(
                 "UPDATE trial SET hold = ?2 WHERE id = ?1",
                 params![id, hold.map(Hold::as_str)],
@@ -645,8 +648,8 @@ impl<'a> Append<'a> {
 
     /// A trial that continues has neither a value nor an end.
     fn unfinish(&self, id: i64) -> Result<(), Fault> {
-        let sql = "UPDATE trial SET finished_at = NULL, violation = NULL WHERE id = ?1 AND \
-            (finished_at IS NOT NULL OR violation IS NOT NULL)";
+        let sql = "UPDATE trial SET finished_at = NULL, violation = NULL, hidden = 0 WHERE id = ?1 \
+            AND (finished_at IS NOT NULL OR violation IS NOT NULL OR hidden = 1)";
         self.execute(sql, params![id])?;
         if self.connection.changes() > 0 {
             self.execute("DELETE FROM trial_value WHERE trial_id = ?1", params![id])?;

@@ -67,7 +67,7 @@ fn range(
     last: i64,
 ) -> Result<Vec<Outcome>, Fault> {
     let sql = "SELECT t.id, t.state, v.trial_id, v.value, t.last_step, t.last_value, \
-        t.busy_micros, t.created_at, t.finished_at
+        t.busy_micros, t.created_at, t.finished_at, t.hidden
         FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 \
         WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id";
     let mut outcomes = rows(connection, sql, [first, last], outcome)?;
@@ -104,5 +104,6 @@ fn outcome(row: &Row<'_>) -> Result<Outcome, Fault> {
         seconds: cells.get::<i64>(6)? as f64 / 1e6,
         created: Timestamp(cells.get(7)?),
         finished: cells.get::<Option<i64>>(8)?.map(Timestamp),
+        hidden: cells.get(9)?,
     })
 }

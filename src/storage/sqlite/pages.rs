@@ -57,7 +57,7 @@ fn ids(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Ve
         return Ok(Vec::new());
     }
     let direction = trials::direction(connection, study)?;
-    if query.filter.is_all() && query.sort == SortKey::Value {
+    if query.filter.is_unconditional() && query.sort == SortKey::Value {
         let ids = best_ids(connection, study, direction, query)?;
         if u64::try_from(ids.len()).is_ok_and(|found| found == query.limit) {
             return Ok(ids);
@@ -131,7 +131,9 @@ pub(super) enum Reverse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     All,
-    /// Those that break no limit.
+    /// Those that are not hidden.
+    Visible,
+    /// Those that break no limit and are not hidden.
     Feasible,
 }
 
@@ -140,11 +142,15 @@ pub(super) enum Which {
 pub(super) fn ranked(direction: Direction, reverse: Reverse, which: Which) -> String {
     let order =
         if (direction == Direction::Maximize) == (reverse == Reverse::No) { "DESC" } else { "ASC" };
-    let feasible = if which == Which::Feasible { " AND t.violation IS NULL" } else { "" };
+    let condition = match which {
+        Which::All => "",
+        Which::Visible => " AND t.hidden = 0",
+        Which::Feasible => " AND t.hidden = 0 AND t.violation IS NULL",
+    };
     format!(
         "FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
          WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NOT NULL AND \
-         t.state = 'complete'{feasible} ORDER BY v.value {order}, v.trial_id"
+         t.state = 'complete'{condition} ORDER BY v.value {order}, v.trial_id"
     )
 }
 
@@ -155,14 +161,16 @@ fn best_ids(
     direction: Direction,
     query: &TrialQuery,
 ) -> Result<Vec<i64>, Fault> {
+    let which = if query.filter.is_all() { Which::All } else { Which::Visible };
     let worst = format!(
         "SELECT v.trial_id FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
          WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NULL AND t.state \
-         = 'complete' ORDER BY v.trial_id LIMIT ?2 OFFSET ?3"
+         = 'complete'{} ORDER BY v.trial_id LIMIT ?2 OFFSET ?3",
+        if which == Which::Visible { " AND t.hidden = 0" } else { "" }
     );
     let reverse = if query.reverse { Reverse::Yes } else { Reverse::No };
     let others =
-        format!("SELECT v.trial_id {} LIMIT ?2 OFFSET ?3", ranked(direction, reverse, Which::All));
+        format!("SELECT v.trial_id {} LIMIT ?2 OFFSET ?3", ranked(direction, reverse, which));
     let ids = |sql: &str, limit: u64, offset: u64| -> Result<Vec<i64>, Fault> {
         values(connection, sql, [study.0, to_limit(limit), to_limit(offset)])
     };
@@ -297,7 +305,7 @@ impl Scan<'_> {
         let Needs { value, metrics, words, .. } = self.needs;
         let mut sql = format!(
             "SELECT t.id, t.state, t.last_step, t.last_value, t.attempts, t.failures, \
-             t.started_at, t.busy_micros, {}, {}, {}, {}, {}, t.violation",
+             t.started_at, t.busy_micros, {}, {}, {}, {}, {}, t.violation, t.hidden",
             column(value, "v.trial_id"),
             column(value, "v.value"),
             column(words, "t.device"),
@@ -335,7 +343,7 @@ impl Scan<'_> {
 }
 
 /// How many columns come before those of parameters.
-const FIXED_COLUMNS: usize = 14;
+const FIXED_COLUMNS: usize = 15;
 
 /// All versions of a parameter.
 fn indices(names: &BTreeMap<i64, String>, name: &str) -> Vec<i64> {
@@ -351,6 +359,7 @@ fn sparse<N: Fn() -> String>(cells: &Cells<'_, N>, with_metrics: bool) -> Result
         state: cells.state(1)?,
         value: cells.value(8)?,
         violation: cells.get(13)?,
+        hidden: cells.get(14)?,
         curve: last_step.map(|step| (step, last_value)).into_iter().collect(),
         last_metrics: if with_metrics { cells.json(12)? } else { Default::default() },
         attempts: cells.integer(4)?,

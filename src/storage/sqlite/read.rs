@@ -32,6 +32,12 @@ pub(super) fn studies(connection: &Connection) -> Result<Vec<StudySummary>, Faul
     ids.into_iter().map(|id| summary(connection, id)).collect()
 }
 
+/// The names of all studies, in their order.
+pub(super) fn names(connection: &Connection) -> Result<Vec<(StudyId, String)>, Fault> {
+    let sql = "SELECT id, name FROM study ORDER BY name";
+    rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
 /// The study called `name`.
 pub(super) fn study(connection: &Connection, name: &str) -> Result<Option<StoredStudy>, Fault> {
     let id = values(connection, "SELECT id FROM study WHERE name = ?1", [name])?.pop();
@@ -58,6 +64,10 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
     })? {
         *counts.of(state) = trials;
     }
+    // Through its index: of all trials few are hidden.
+    let hidden = "SELECT count(*) FROM trial WHERE study_id = ?1 AND hidden = 1";
+    let hidden: i64 = value(connection, hidden, [id.0])?;
+    let hidden = u64::try_from(hidden).unwrap_or(0);
     let race = race(connection, id)?;
     let best = match race.as_ref().and_then(Race::winner) {
         Some(winner) => Some((winner.trial, winner.sample.mean)),
@@ -78,6 +88,7 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
         spec,
         counts,
         best,
+        hidden,
         race,
         race_counts,
         finished,
@@ -163,7 +174,8 @@ fn best(
 
 /// The trials of a study, as far as ranking its configurations needs them.
 fn runs(connection: &Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
-    let sql = "SELECT t.id, t.origin, t.state, v.trial_id, v.value, t.violation IS NOT NULL \
+    let sql =
+        "SELECT t.id, t.origin, t.state, v.trial_id, v.value, t.violation IS NOT NULL OR t.hidden \
         FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0
         WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id";
     rows(connection, sql, trial_ids(study), |row| {

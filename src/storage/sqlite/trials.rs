@@ -115,7 +115,7 @@ impl<'a> Loader<'a> {
     fn range(&self, first: i64, last: i64) -> Result<Vec<Trial>, Fault> {
         let sql = "SELECT t.id, t.state, t.origin, v.trial_id, v.value, t.last_metrics, \
             t.attempts, t.device, t.until, t.reason, t.created_at, t.started_at, t.finished_at, \
-            t.busy_micros, t.failures, t.hold, t.continued, t.violation \
+            t.busy_micros, t.failures, t.hold, t.continued, t.violation, t.hidden \
             FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 \
             WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id";
         let mut trials = rows(self.connection, sql, [first, last], trial)?;
@@ -241,6 +241,7 @@ fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
         state: cells.state(1)?,
         value: cells.value(3)?,
         violation: cells.get(17)?,
+        hidden: cells.get(18)?,
         last_metrics: cells.json(5)?,
         attempts: cells.integer(6)?,
         failures: cells.integer(14)?,

@@ -25,7 +25,10 @@ pub(super) fn create_study(
     if connection.prepare_cached("SELECT 1 FROM study WHERE name = ?1")?.exists([&spec.name])? {
         return Err(StorageError::Exists { name: spec.name.clone() }.into());
     }
-    let sql = "INSERT INTO study (name, spec, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
+    // Greater than that of any study there was: an id stands for one study for ever.
+    let sql = "INSERT INTO study (id, name, spec, created_at, updated_at) VALUES ((SELECT 1 + \
+        max((SELECT coalesce(max(id), 0) FROM study), (SELECT coalesce(max(id), 0) FROM \
+        removed_study))), ?1, ?2, ?3, ?3)";
     connection.execute(sql, params![spec.name, to_json(spec)?, now.0])?;
     let study = StudyId(connection.last_insert_rowid());
     connection.execute("INSERT INTO lease (study_id) VALUES (?1)", [study.0])?;
@@ -127,7 +130,7 @@ fn rewrite_last_reports(
 }
 
 /// Checks that the lease holds; gives the revision of the specification.
-fn check_fence(connection: &Connection, lease: &Lease) -> Result<i64, Fault> {
+pub(super) fn check_fence(connection: &Connection, lease: &Lease) -> Result<i64, Fault> {
     let sql = "SELECT l.epoch, l.pid IS NOT NULL, s.revision FROM lease l JOIN study s \
         ON s.id = l.study_id WHERE l.study_id = ?1";
     let row = first(connection, sql, [lease.study.0], |row| {

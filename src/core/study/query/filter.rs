@@ -8,6 +8,8 @@ use crate::study::trial::{Trial, TrialState};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     condition: Option<Expression>,
+    /// Whether hidden trials are left out.
+    is_visible: bool,
 }
 
 impl Filter {
@@ -28,13 +30,13 @@ impl Filter {
             "" => None,
             _ => Some(Expression::parse_filter(text, &Names { spec, metrics })?),
         };
-        Ok(Filter { condition })
+        Ok(Filter { condition, is_visible: false })
     }
 
     /// A filter for each of its texts that may stand anywhere in a trial.
     pub fn bare_words(&self) -> impl Iterator<Item = Filter> {
         let words = self.condition.iter().flat_map(Expression::bare_words);
-        words.map(|word| Filter { condition: Some(word) })
+        words.map(|word| Filter { condition: Some(word), is_visible: false })
     }
 
     /// Every trial.
@@ -42,8 +44,19 @@ impl Filter {
         Self::default()
     }
 
+    /// The same without hidden trials.
+    #[must_use]
+    pub fn visible(self) -> Self {
+        Filter { is_visible: true, ..self }
+    }
+
     /// Whether every trial passes.
     pub fn is_all(&self) -> bool {
+        self.condition.is_none() && !self.is_visible
+    }
+
+    /// Whether every trial passes that is not hidden, or every one.
+    pub fn is_unconditional(&self) -> bool {
         self.condition.is_none()
     }
 
@@ -54,7 +67,8 @@ impl Filter {
 
     /// Whether the trial passes.
     pub fn matches(&self, trial: &Trial) -> bool {
-        self.condition.as_ref().is_none_or(|condition| condition.holds(trial))
+        !(self.is_visible && trial.hidden)
+            && self.condition.as_ref().is_none_or(|condition| condition.holds(trial))
     }
 
     /// Whether trials in a state pass; `None` where that depends on more.
@@ -71,7 +85,7 @@ impl Filter {
 
     /// Whether the filter asks for nothing but states.
     pub fn is_about_states_only(&self) -> bool {
-        TrialState::ALL.into_iter().all(|state| self.passes_in(state).is_some())
+        !self.is_visible && TrialState::ALL.into_iter().all(|state| self.passes_in(state).is_some())
     }
 
     /// What has to be known of a trial to tell whether it passes.

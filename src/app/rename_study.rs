@@ -1,0 +1,68 @@
+//! Gives a study another name, and puts studies away that are only kept.
+
+use std::path::Path;
+
+use super::{AppError, request};
+use crate::config::is_study_name;
+use crate::runner::{self, take_lease};
+use crate::storage::sqlite::SqliteStore;
+use crate::storage::{Lease, Storage as _, StorageError, StorageReader as _, StudySummary};
+use crate::study::event::{ARCHIVED, Request};
+use crate::study::spec::StudySpec;
+
+/// Renames a study. Its files stay in the directory that they have.
+///
+/// # Errors
+/// The name is none, or another study's; somebody runs the study; the store failed.
+pub fn rename_study(
+    store: &mut SqliteStore,
+    path: &Path,
+    study: &StudySummary,
+    name: &str,
+) -> Result<(), AppError> {
+    if !is_study_name(name) {
+        return Err(AppError::NoStudyName { name: name.to_owned() });
+    }
+    if name == study.spec.name {
+        return Err(AppError::SameName { name: name.to_owned() });
+    }
+    if store.study(name)?.is_some() {
+        return Err(StorageError::Exists { name: name.to_owned() }.into());
+    }
+    let lease = take_lease(store, &study.clone().stored())?;
+    let renamed = rename_held(store, path, &lease, study, name);
+    store.release(&lease)?;
+    Ok(renamed?)
+}
+
+fn rename_held(
+    store: &mut SqliteStore,
+    path: &Path,
+    lease: &Lease,
+    study: &StudySummary,
+    name: &str,
+) -> Result<(), StorageError> {
+    // As it is now that nobody else changes it.
+    let stored = store.summary(study.id)?.stored();
+    let files = stored.files(path);
+    if stored.directory.is_none() && files.directory().exists() {
+        // Files of an earlier version lie where the study's name says.
+        store.take_directory(study.id, files.name())?;
+    }
+    let spec = StudySpec { name: name.to_owned(), ..stored.spec };
+    store.update_spec(lease, runner::now(), &spec)
+}
+
+/// Puts a study away, or takes it out again: lists leave it out meanwhile.
+///
+/// # Errors
+/// The store failed.
+pub fn archive(
+    store: &mut SqliteStore,
+    path: &Path,
+    study: &StudySummary,
+    present: bool,
+) -> Result<(), AppError> {
+    let tag = Request::Tag { trial: None, tag: ARCHIVED.to_owned(), present };
+    request::ask(store, path, study.id, &[tag], &mut |_| ())
+}

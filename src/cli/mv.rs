@@ -1,0 +1,79 @@
+//! `hpsearch mv`: renames a study, or puts studies away.
+
+use std::path::Path;
+
+use clap::Args;
+
+use super::{Console, Exit, Failure};
+use crate::app::find;
+use crate::app::find::is_archived;
+use crate::app::rename_study::{archive, rename_study};
+use crate::report::wording::one_line;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch mv digits digits-2024       another name; then change the study file
+  hpsearch mv --archive digits         `hpsearch ls` leaves it out from now on
+  hpsearch mv --unarchive digits       and lists it again
+
+The files of a renamed study stay where they are. A study is renamed while it
+does not run, and archived at any time: it has the tag `archived` then.";
+
+/// Arguments of `hpsearch mv`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "hpsearch mv [OPTIONS] <STUDY> <NEW>\n       hpsearch mv --archive <STUDY>...\n       \
+        hpsearch mv --unarchive <STUDY>..."
+)]
+pub struct MvArguments {
+    /// The study, by name or file, and its new name; with --archive, the studies
+    #[arg(value_name = "STUDY", required = true, num_args = 1..)]
+    pub study: Vec<String>,
+    /// Put studies away: `hpsearch ls` and `--all` leave them out
+    #[arg(long)]
+    pub archive: bool,
+    /// List archived studies again
+    #[arg(long, conflicts_with = "archive")]
+    pub unarchive: bool,
+}
+
+/// Renames or archives.
+pub fn mv(arguments: &MvArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if arguments.archive || arguments.unarchive {
+        return put_away(&arguments.study, arguments.archive, console);
+    }
+    let [named, new] = arguments.study.as_slice() else {
+        return Err(Failure::usage("a study and its new name are needed")
+            .help("write `hpsearch mv STUDY NEW`"));
+    };
+    let mut store = console.writer()?;
+    let study = find::study(&store, Some(named))?;
+    let path = console.store.clone();
+    rename_study(&mut store, &path, &study, new)?;
+    let (old, new) = (one_line(&study.spec.name), one_line(new));
+    console.say(&format!(
+        "`{old}` is `{new}` now. Write `name = \"{new}\"` under [study] in its study file, or \
+         `hpsearch run` begins a new study `{old}` with it"
+    ));
+    Ok(Exit::Done)
+}
+
+fn put_away(named: &[String], present: bool, console: &mut Console) -> Result<Exit, Failure> {
+    let mut store = console.writer()?;
+    let path: &Path = &console.store.clone();
+    let studies: Vec<_> =
+        named.iter().map(|named| find::study(&store, Some(named))).collect::<Result<_, _>>()?;
+    for study in studies {
+        let name = one_line(&study.spec.name);
+        if is_archived(&study) == present {
+            let is = if present { "archived already" } else { "not archived" };
+            console.say(&format!("`{name}` is {is}"));
+            continue;
+        }
+        archive(&mut store, path, &study, present)?;
+        let done = if present { "archived: `hpsearch ls --all` lists it" } else { "listed again" };
+        console.say(&format!("`{name}` is {done}"));
+    }
+    Ok(Exit::Done)
+}

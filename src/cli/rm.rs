@@ -1,0 +1,192 @@
+//! `hpsearch rm`: removes studies with their files, and hides trials.
+
+mod trials;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::console::{ask, can_ask, shown};
+use super::trial_words::numbers;
+use super::{Console, Exit, Failure};
+use crate::app::find;
+use crate::app::remove_study::{Leftovers, Removal, plan, remove_files, remove_study};
+use crate::app::study_state::has_runner;
+use crate::report::wording::{bytes, count, one_line};
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch rm digits --dry-run     what would go, and how much it takes
+  hpsearch rm digits               the same, then asks
+  hpsearch rm digits sms --yes     two studies, without asking
+  hpsearch rm digits 3 7-9         trials: hidden, and their files removed
+
+A study goes with its trials, metrics, decisions, logs and checkpoints; nothing
+brings it back. Checkpoints that its command saved elsewhere stay, and so does
+the study file: `hpsearch run` begins a new study with it. The store's file
+keeps its size and fills what was freed first.
+
+A trial of a search stays in the journal, since later proposals depend on it:
+tables leave it out (`trials --hidden` lists it), and it is never the best.";
+
+/// Arguments of `hpsearch rm`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "hpsearch rm [OPTIONS] <STUDY>...\n       hpsearch rm [OPTIONS] <STUDY> <TRIAL>..."
+)]
+pub struct RmArguments {
+    /// Studies, by name or file, or one study and trials of it (7 or 3,5 or 0-4)
+    #[arg(value_name = "STUDY, TRIAL", required = true)]
+    pub words: Vec<String>,
+    /// Only list what would be removed
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Remove it without asking
+    #[arg(long, conflicts_with = "dry_run")]
+    pub yes: bool,
+    /// Print JSON; removes only with --yes
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    /// Whether they were removed.
+    removed: bool,
+    studies: Vec<StudyJson<'a>>,
+    /// Directories of removed studies that are still there.
+    left: &'a [PathBuf],
+}
+
+#[derive(Serialize)]
+struct StudyJson<'a> {
+    study: &'a str,
+    trials: u64,
+    checkpoints: u64,
+    /// What its files take on the disk.
+    bytes: u64,
+    directories: &'a [PathBuf],
+}
+
+impl<'a> From<&'a Removal> for StudyJson<'a> {
+    fn from(removal: &'a Removal) -> Self {
+        StudyJson {
+            study: &removal.study.spec.name,
+            trials: removal.study.counts.total(),
+            checkpoints: removal.checkpoints,
+            bytes: removal.bytes,
+            directories: &removal.directories,
+        }
+    }
+}
+
+/// Removes them, once the person agrees.
+pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if arguments.words.iter().skip(1).any(|word| numbers(word).is_some()) {
+        return trials::hide(arguments, console);
+    }
+    let mut removals: Vec<Removal> = Vec::new();
+    {
+        let reader = console.reader()?;
+        for named in &arguments.words {
+            let study = find::study(&reader, Some(named))?;
+            if has_runner(&study) {
+                return Err(running(&study.spec.name, console));
+            }
+            if removals.iter().all(|known| known.study.id != study.id) {
+                removals.push(plan(&reader, &console.store, study)?);
+            }
+        }
+    }
+    let wants = if arguments.json {
+        arguments.yes
+    } else {
+        list(&removals, console)?;
+        let what = match removals.as_slice() {
+            [only] => in_words(only),
+            several => format!("these {} studies", several.len()),
+        };
+        !arguments.dry_run && (arguments.yes || agrees(&what)?)
+    };
+    let mut leftovers = Leftovers::default();
+    if wants {
+        let mut store = console.writer()?;
+        let path = console.store.clone();
+        for removal in &removals {
+            remove_study(&mut store, &path, &removal.study)?;
+            if !arguments.json {
+                writeln!(console.out, "removed {}", in_words(removal))?;
+            }
+        }
+        leftovers = remove_files(&mut store, &path).map_err(|error| {
+            Failure::from(error).help("the studies are removed; `hpsearch gc` removes their files")
+        })?;
+    }
+    if arguments.json {
+        let studies = removals.iter().map(StudyJson::from).collect();
+        let answer = Answer { removed: wants, studies, left: &leftovers.directories };
+        return console.json(None, &answer);
+    }
+    say_left(&leftovers, console);
+    Ok(Exit::Done)
+}
+
+fn say_left(leftovers: &Leftovers, console: &Console) {
+    for directory in &leftovers.directories {
+        console.say(&format!(
+            "`{}` is left: a copy of the store lies beside, another study needs a file in it, or \
+             it cannot be removed; {} looks again",
+            shown(directory),
+            console.next("gc")
+        ));
+    }
+}
+
+fn running(study: &str, console: &Console) -> Failure {
+    let study = one_line(study);
+    Failure::new(Exit::Store, format!("`{study}` is running, and cannot be removed now"))
+        .help(format!("{} ends that run", console.next(&format!("stop {study}"))))
+}
+
+/// `study digits: 120 trials, 3 checkpoints, 1.2 GiB`
+fn in_words(removal: &Removal) -> String {
+    format!(
+        "study {}: {}, {}, {}",
+        one_line(&removal.study.spec.name),
+        count(removal.study.counts.total(), "trial"),
+        count(removal.checkpoints, "checkpoint"),
+        bytes(removal.bytes)
+    )
+}
+
+fn list(removals: &[Removal], console: &mut Console) -> Result<(), Failure> {
+    for removal in removals {
+        writeln!(console.out, "{}", in_words(removal))?;
+        for directory in &removal.directories {
+            writeln!(console.out, "  {}", shown(directory))?;
+        }
+        for heir in &removal.heirs {
+            writeln!(
+                console.out,
+                "  `{}` was warm-started from it, and keeps what it took",
+                one_line(heir)
+            )?;
+        }
+    }
+    Ok(console.out.flush()?)
+}
+
+/// Whether the person agrees.
+fn agrees(what: &str) -> Result<bool, Failure> {
+    if !can_ask() {
+        let refusal = Failure::usage("nobody can be asked whether to remove this");
+        return Err(refusal.help(
+            "`hpsearch rm` with `--yes` removes it without asking, with `--dry-run` it only lists",
+        ));
+    }
+    let answer = ask(&format!("Remove {what}? [y/N] "))?.unwrap_or_default();
+    Ok(["y", "yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes)))
+}

@@ -1,0 +1,77 @@
+//! Removes a study with every row that speaks of it, and remembers the directories of its files
+//! until they are gone.
+
+use std::path::PathBuf;
+
+use rusqlite::{Connection, params};
+
+use super::append::to_json;
+use super::column::{Cells, rows, trial_ids, value};
+use super::fault::Fault;
+use super::write::check_fence;
+use crate::storage::{Lease, RemovedStudy, StudyId};
+use crate::study::time::Timestamp;
+
+/// Removes the study that the lease is on. What it had on the disk is remembered in the same
+/// transaction, so that nothing is lost sight of whatever happens next.
+pub(super) fn remove_study(
+    connection: &Connection,
+    lease: &Lease,
+    now: Timestamp,
+    directories: &[PathBuf],
+) -> Result<(), Fault> {
+    check_fence(connection, lease)?;
+    let study = lease.study;
+    let name: String = value(connection, "SELECT name FROM study WHERE id = ?1", [study.0])?;
+    remove_documents(connection, study)?;
+    let (first, last) = trial_ids(study);
+    for table in tables_with(connection, "trial_id")? {
+        let sql = format!("DELETE FROM \"{table}\" WHERE trial_id BETWEEN ?1 AND ?2");
+        connection.execute(&sql, [first, last])?;
+    }
+    for table in tables_with(connection, "study_id")? {
+        let sql = format!("DELETE FROM \"{table}\" WHERE study_id = ?1");
+        connection.execute(&sql, [study.0])?;
+    }
+    connection.execute("DELETE FROM study WHERE id = ?1", [study.0])?;
+    let files = if directories.is_empty() { None } else { Some(to_json(&directories)?) };
+    connection.execute(
+        "INSERT INTO removed_study (id, name, at, files) VALUES (?1, ?2, ?3, ?4)",
+        params![study.0, name, now.0, files],
+    )?;
+    Ok(())
+}
+
+/// The tables that have a column of this name: those of later versions of the schema, too.
+fn tables_with(connection: &Connection, column: &str) -> Result<Vec<String>, Fault> {
+    let sql = "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c \
+        WHERE t.type = 'table' AND c.name = ?1 ORDER BY t.name";
+    rows(connection, sql, [column], |row| Ok(row.get(0)?))
+}
+
+/// Removes the long texts that only runners of this study speak of.
+fn remove_documents(connection: &Connection, study: StudyId) -> Result<(), Fault> {
+    connection.execute(
+        "DELETE FROM document WHERE EXISTS (SELECT 1 FROM runner r WHERE r.study_id = ?1 AND \
+         instr(r.lineage, document.digest) > 0) AND NOT EXISTS (SELECT 1 FROM runner r WHERE \
+         r.study_id <> ?1 AND instr(r.lineage, document.digest) > 0)",
+        [study.0],
+    )?;
+    Ok(())
+}
+
+/// The removed studies of whose files something may be left.
+pub(super) fn removed_studies(connection: &Connection) -> Result<Vec<RemovedStudy>, Fault> {
+    let sql = "SELECT id, name, files FROM removed_study WHERE files IS NOT NULL ORDER BY id";
+    rows(connection, sql, [], |row| {
+        let id: StudyId = row.get(0)?;
+        let cells = Cells::of(row, || format!("table `removed_study`, id {}", id.0));
+        Ok(RemovedStudy { id, name: cells.get(1)?, directories: cells.json(2)? })
+    })
+}
+
+/// Nothing is left of the files of a removed study.
+pub(super) fn files_removed(connection: &Connection, study: StudyId) -> Result<(), Fault> {
+    connection.execute("UPDATE removed_study SET files = NULL WHERE id = ?1", [study.0])?;
+    Ok(())
+}
