@@ -6,7 +6,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from . import _messages
 
 #: Keys of the protocol's lines that are no metrics.
-RESERVED = frozenset(("checkpoint", "params", "summary", "text", "artifact", "name"))
+RESERVED = frozenset(("checkpoint", "params", "summary", "text", "artifact"))
 
 #: The largest step that hpsearch counts: beyond it a float knows no integers.
 LARGEST_STEP = 2**53
