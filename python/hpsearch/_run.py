@@ -97,6 +97,18 @@ class Run:
         located = _located(path)
         self._say("artifact", {"artifact": located, "name": name or os.path.basename(located)})
 
+    def set_params(self, values: Any) -> None:
+        """Adds parameters that are known only now. Those that a search chose stay."""
+        try:
+            found = _values.configuration(values)
+        except TypeError as error:
+            return self._failed("set_params", error)
+        self._say("set_params", self._add_params(found))
+
+    def _add_params(self, values: Dict[str, Any]) -> Dict[str, Any]:
+        self.params.update(values)
+        return {"params": _values.plain(values)}
+
     def summary(self, values: Mapping[str, Any]) -> None:
         """Sets values that describe the whole run, such as a test score."""
         self._say("summary", {"summary": _values.plain(values)})
@@ -132,7 +144,8 @@ class Run:
         if not self._is_open:
             return self._refuse(what)
         try:
-            self._send(line)
+            if line:
+                self._send(line)
         except Exception as error:  # noqa: BLE001 - logging never ends a training
             self._failed(what, error)
 

@@ -21,7 +21,7 @@ PAUSE = 1.0
 LONGEST_QUEUE = 1_000_000
 
 #: Records that are serialised before other threads get their turn.
-_TURN = 32
+_TURN = 64
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=str).encode
 

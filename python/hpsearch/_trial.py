@@ -34,9 +34,10 @@ class TrialRun(Run):
         self._listener: Optional[threading.Thread] = None
         self._handler: Any = None
         _handle_sigterm(self)
-        beside = {name: value for name, value in config.items() if name not in parameters}
-        if beside:
-            self._say("params", {"params": _values.plain(beside)})
+        self._searched = parameters
+        # A search knows its parameters; a run that is tracked learns them here.
+        self._is_tracked = environment.get("HPSEARCH_TRACKED") == "1"
+        self.set_params(config)
 
     def _send(self, line: Dict[str, Any]) -> None:
         text = PREFIX + _encode(line) + "\n"
@@ -50,6 +51,11 @@ class TrialRun(Run):
                     "output",
                     f"standard output cannot be written ({error}): the search learns nothing more",
                 )
+
+    def _add_params(self, values: Dict[str, Any]) -> Dict[str, Any]:
+        beside = {name: value for name, value in values.items() if name not in self._searched}
+        self.params.update(beside)
+        return {"params": _values.plain(beside)} if beside and self._is_tracked else {}
 
     def _listen(self) -> None:
         self._listener = threading.Thread(

@@ -1,7 +1,7 @@
 """What programs log as plain numbers, and their configurations as plain data."""
 
 import operator
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Set, Tuple
 
 from . import _messages
 
@@ -10,6 +10,11 @@ RESERVED = frozenset(("checkpoint", "params", "summary", "text", "artifact"))
 
 #: The largest step that hpsearch counts: beyond it a float knows no integers.
 LARGEST_STEP = 2**53
+
+#: Names that were found to be fit for metrics.
+_names: Set[str] = set()
+_MOST_NAMES = 100_000
+_FLOATS = frozenset((float,))
 
 #: How deep nested dictionaries are read.
 _DEPTH = 8
@@ -20,19 +25,27 @@ def metrics(values: Mapping[str, Any]) -> Dict[str, float]:
 
     Nested dictionaries are flattened: `{"train": {"loss": 1}}` is `train/loss`.
     """
+    if (
+        type(values) is dict
+        and _names.issuperset(values)
+        and _FLOATS.issuperset(map(type, values.values()))
+    ):
+        # What was logged before under these names, and is of Python's own numbers: no loop.
+        return values.copy()
     found: Dict[str, float] = {}
     for name, value in values.items():
         kind = type(value)
-        if (
-            (kind is float or (kind is int and -LARGEST_STEP < value < LARGEST_STEP))
-            and type(name) is str
-            and name not in RESERVED
-            and not name.startswith("hpsearch_")
-        ):
+        if kind is float and type(name) is str and _is_free(name):
             found[name] = value
+            if len(_names) < _MOST_NAMES:
+                _names.add(name)
         else:
             _take(found, name, value, _DEPTH)
     return found
+
+
+def _is_free(name: str) -> bool:
+    return name not in RESERVED and not name.startswith("hpsearch_")
 
 
 def _take(found: Dict[str, float], name: Any, value: Any, depth: int) -> None:
@@ -41,7 +54,7 @@ def _take(found: Dict[str, float], name: Any, value: Any, depth: int) -> None:
         for inner, below in value.items():
             _take(found, f"{name}/{inner}", below, depth - 1)
         return
-    if name in RESERVED or name.startswith("hpsearch_"):
+    if not _is_free(name):
         _messages.once(
             f"reserved {name}", f"`{name}` cannot be the name of a metric: it is not logged"
         )

@@ -113,18 +113,21 @@ class Writer:
                 pass
 
     def close(self, until: float) -> bool:
-        """Lets it write the rest and end; whether it did before `until` (monotonic seconds)."""
+        """Lets it write the rest and end; whether it did before `until` (monotonic seconds).
+
+        Of one that never began, or has refused, that was said.
+        """
         process = self._process
-        if process is None:
-            return False
-        if process.poll() not in (None, 0) and not self._has_refused:
+        if process is None or self._has_refused:
+            return True
+        if process.poll() not in (None, 0, REFUSED):
             # It was killed a moment ago: one more that writes the rest.
             self._let_go(process)
             self._begin()
             process = self._process or process
         self._let_go(process)
         try:
-            return process.wait(max(0.0, until - time.monotonic())) == 0
+            return process.wait(max(0.0, until - time.monotonic())) in (0, REFUSED)
         except subprocess.TimeoutExpired:
             # It goes on without this program; nobody waits for it here.
             process.returncode = 0
