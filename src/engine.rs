@@ -301,7 +301,7 @@ impl Engine {
         self.budgets.begin(self.now);
         self.phase = Phase::Searching;
         let slots = self.slots.iter().map(|slot| slot.slot.clone()).collect();
-        self.emit(Event::Runner(RunnerEvent::Started { pid, host, slots }));
+        self.emit(Event::Runner(RunnerEvent::Started { pid, host, slots, tracker: None }));
         if let Some(lineage) = self.lineage.take() {
             self.emit(Event::Runner(RunnerEvent::Described { lineage }));
         }

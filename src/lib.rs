@@ -40,6 +40,7 @@
 //! | 2 | [`engine`] | the whole search as a state machine without a clock, files or processes |
 //! | 3 | [`runner`] | the one loop: waits, asks the engine, writes, then acts; processes, devices, the protocol with children |
 //! | | [`report`] | lines and tables for people and programs |
+//! | | [`tracking`] | runs without a search: each process writes its own, fenced by its attempt |
 //! | | [`export`] | the best trial as a directory, written all or nothing |
 //! | 3' | [`worker`] | the child process that carries out jobs and dies with its runner |
 //! | | [`trainer`] | the built-in trainer: the only home of burn and tokenizers; sees `arguments` and nothing else |
@@ -221,6 +222,7 @@ pub mod runner;
 pub mod samplers;
 pub mod storage;
 pub mod study;
+pub mod tracking;
 #[cfg(feature = "train")]
 pub mod trainer;
 pub mod tui;

@@ -63,7 +63,9 @@ pub use clock::system_time as now;
 use commit::{Committed, commit};
 use launcher::{Job, LaunchError, Launcher};
 use lease::OwnLease;
-pub use lease::{Liveness, liveness, take_lease, take_over, this_process};
+pub use lease::{
+    Liveness, identified_process, liveness, process_liveness, take_lease, take_over, this_process,
+};
 use loads::Loads;
 use outlet::Outlet;
 use removal::Remover;

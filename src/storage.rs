@@ -7,6 +7,7 @@ pub mod journal;
 pub mod memory;
 pub mod paths;
 pub mod sqlite;
+pub mod tracked;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ pub use error::{SqliteFailure, StorageError};
 use serde::{Deserialize, Serialize};
 
 use crate::storage::paths::StudyFiles;
+use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq, TrialEvent};
@@ -434,6 +436,23 @@ pub trait Storage: StorageReader {
         now: Timestamp,
         events: &[Event],
     ) -> Result<Seq, StorageError>;
+    /// Begins an attempt of a tracked run, without a lease: several processes track runs of one
+    /// study at the same time. A new run gets its number here, and a name that no other has.
+    fn begin_run(
+        &mut self,
+        study: StudyId,
+        now: Timestamp,
+        begin: &BeginRun,
+        process: &TrackerProcess,
+    ) -> Result<RunFence, StorageError>;
+    /// Writes what happened to a tracked run in one transaction: events about that run, and the end
+    /// of the process that tracks it; `RunFenced` if its attempt has ended or another one began.
+    fn append_run(
+        &mut self,
+        fence: &RunFence,
+        now: Timestamp,
+        events: &[Event],
+    ) -> Result<(), StorageError>;
     /// Keeps a text by its digest; nothing happens if it is kept already.
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError>;
     /// Asks something of whoever runs the study, or will. Notes and tags are written at once, with

@@ -29,5 +29,6 @@ pub mod statistics;
 pub mod step;
 pub mod suggestion;
 pub mod time;
+pub mod tracked;
 pub mod trial;
 pub mod usage;

@@ -127,6 +127,7 @@ pub fn origin_kind(origin: &Origin) -> &'static str {
         Origin::Replicate(_) => "replicate",
         Origin::Repeat(_) => "repeat",
         Origin::Race { .. } => "race",
+        Origin::Tracked(_) => "tracked",
     }
 }
 

@@ -53,6 +53,7 @@ pub fn end_of_killed_runner<'a>(
         ran_micros: heard.0.saturating_sub(begun.0).saturating_sub(idle).max(0),
         heard: Some(heard),
         device_micros: i64::try_from(meter.untold(heard).as_micros()).unwrap_or(i64::MAX),
+        runner: None,
     }))
 }
 
@@ -136,8 +137,12 @@ mod tests {
     const SECOND: i64 = 1_000_000;
 
     fn ran(paused: bool, events: &[(i64, Event)]) -> Option<(i64, i64)> {
-        let begun =
-            Event::Runner(RunnerEvent::Started { pid: 1, host: "h".to_owned(), slots: Vec::new() });
+        let begun = Event::Runner(RunnerEvent::Started {
+            pid: 1,
+            host: "h".to_owned(),
+            slots: Vec::new(),
+            tracker: None,
+        });
         let all: Vec<(Timestamp, &Event)> = [(Timestamp(0), &begun)]
             .into_iter()
             .chain(events.iter().map(|(at, event)| (Timestamp(at * SECOND), event)))

@@ -143,6 +143,7 @@ impl Engine {
             ran_micros: i64::try_from(ran).unwrap_or(i64::MAX),
             heard: None,
             device_micros: 0,
+            runner: None,
         }));
         self.phase = Phase::Over;
         self.effects.push(Effect::Finish(outcome));

@@ -78,7 +78,7 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
             let trial = view.and_then(|view| view.trial(*number));
             said_of_trial(event, clock, view.zip(trial), is_best)
         }
-        Event::Runner(RunnerEvent::Started { pid, host, slots: now }) => {
+        Event::Runner(RunnerEvent::Started { pid, host, slots: now, .. }) => {
             format!("running on {}, process {pid} on {host}", slots(now))
         }
         Event::Runner(RunnerEvent::Described { lineage }) => {
@@ -225,6 +225,12 @@ fn said_of_trial(
             }
         }
         TrialEvent::ConfigurationsSkipped { points, reason, .. } => skipped(*points, reason),
+        TrialEvent::ParamsRecorded { params } => format!("records its parameters: {params}"),
+        TrialEvent::SummaryRecorded { summary } => {
+            let values = summary.iter().map(|(name, value)| format!("{name}={value}"));
+            format!("records its summary: {}", values.collect::<Vec<_>>().join(" "))
+        }
+        TrialEvent::SpoolRead { offset } => format!("its spool is read up to byte {offset}"),
         TrialEvent::Noted { text, .. } => format!("note: {text}"),
         TrialEvent::Tagged { tag, present } => tagged(tag, *present),
     }

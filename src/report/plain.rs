@@ -336,6 +336,9 @@ fn is_silent(event: &Event) -> bool {
             | TrialEvent::CheckpointDropped { .. }
             | TrialEvent::LimitsBroken { .. }
             | TrialEvent::ResultsKnown
+            | TrialEvent::ParamsRecorded { .. }
+            | TrialEvent::SummaryRecorded { .. }
+            | TrialEvent::SpoolRead { .. }
             | TrialEvent::Noted { .. }
             | TrialEvent::Tagged { .. } => true,
             TrialEvent::AttemptStarted { .. }

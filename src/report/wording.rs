@@ -45,6 +45,7 @@ pub fn proposed(origin: &Origin) -> String {
         Origin::Replicate(of) => format!("trial {of} on another seed"),
         Origin::Repeat(of) => format!("proposed again, as trial {of}"),
         Origin::Race { of, round, .. } => format!("trial {of} in round {} of the race", round + 1),
+        Origin::Tracked(_) => "a run that was tracked".to_owned(),
     }
 }
 

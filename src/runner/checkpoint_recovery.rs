@@ -338,6 +338,7 @@ mod tests {
             ran_micros: 1,
             device_micros: 0,
             heard: Some(Timestamp(3)),
+            runner: None,
         });
         died.storage.append(&died.lease, Timestamp(4), &[killed]).unwrap();
         remove(&died);

@@ -178,6 +178,20 @@ pub fn this_process() -> Holder {
     }
 }
 
+/// This process, as others may find out whether it lives without a lock: its id means something in
+/// its namespace, on this start of the machine.
+pub fn identified_process() -> Holder {
+    let namespace = processes::pid_namespace().unwrap_or(0);
+    let files = Some(MarkedFiles { lock: 0, store: 0, namespace });
+    let mark = processes::boot_id().map(|boot| Mark { boot, files });
+    Holder { boot_id: mark.map(|mark| mark.to_string()), ..this_process() }
+}
+
+/// Whether a process that has no lock lives.
+pub fn process_liveness(process: &Holder) -> Liveness {
+    judge(process, LockState::Unknown)
+}
+
 /// Whether whoever holds a study lives. The one place where this is decided.
 pub fn liveness(held: &HeldLease) -> Liveness {
     judge(

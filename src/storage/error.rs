@@ -45,6 +45,24 @@ pub enum StorageError {
         /// Which study.
         study: StudyId,
     },
+    /// The study holds tracked runs, and a search wanted it.
+    #[error("`{study}` holds tracked runs: nothing is searched there")]
+    Tracked {
+        /// Its name.
+        study: String,
+    },
+    /// The study is a search, and a run wanted to be tracked in it.
+    #[error("`{study}` is a search: runs are not tracked there")]
+    Searched {
+        /// Its name.
+        study: String,
+    },
+    /// Another process writes a tracked run, or it has ended.
+    #[error("run {trial} was resumed by another process, or has ended: this one writes no more")]
+    RunFenced {
+        /// Its number.
+        trial: TrialNumber,
+    },
     /// A study with this name exists.
     #[error("a study called `{name}` exists already")]
     Exists {
@@ -286,6 +304,11 @@ impl StorageError {
             StorageError::Fenced { .. } => {
                 "`hpsearch ls` shows who has it; the next run continues from what is stored"
             }
+            StorageError::Tracked { .. } => {
+                "name another study in the study file; `hpsearch track` adds a run to this one"
+            }
+            StorageError::Searched { .. } => "name another one by `--study NAME`",
+            StorageError::RunFenced { .. } => "`hpsearch show STUDY RUN` shows its attempts",
             StorageError::Exists { .. } => {
                 "choose another name, or continue with that one by `hpsearch run`"
             }

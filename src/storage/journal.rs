@@ -59,7 +59,7 @@ pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
     let mut runners: Vec<StoredRunner> = Vec::new();
     for (seq, at, event) in journal {
         match (event, runners.last_mut()) {
-            (Event::Runner(RunnerEvent::Started { pid, host, slots }), _) => {
+            (Event::Runner(RunnerEvent::Started { pid, host, slots, .. }), _) => {
                 runners.push(StoredRunner {
                     seq: *seq,
                     pid: *pid,
@@ -78,12 +78,17 @@ pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
             (Event::Runner(RunnerEvent::Described { lineage }), Some(runner)) => {
                 runner.lineage = Some(lineage.as_ref().clone())
             }
-            (Event::Runner(RunnerEvent::Stopped { reason, ran_micros, .. }), Some(runner))
-                if runner.stopped.is_none() =>
-            {
-                runner.stopped = Some(*at);
-                runner.ran_micros = Some(*ran_micros);
-                runner.reason = Some(reason.clone());
+            (
+                Event::Runner(RunnerEvent::Stopped { reason, ran_micros, runner, .. }),
+                Some(last),
+            ) => {
+                let began = runner.unwrap_or(last.seq);
+                let stopped = runners.iter_mut().find(|runner| runner.seq == began);
+                if let Some(runner) = stopped.filter(|runner| runner.stopped.is_none()) {
+                    runner.stopped = Some(*at);
+                    runner.ran_micros = Some(*ran_micros);
+                    runner.reason = Some(reason.clone());
+                }
             }
             _ => {}
         }

@@ -23,6 +23,7 @@ mod place;
 mod read;
 mod secrets;
 mod soundness;
+mod tracked;
 mod trials;
 mod used;
 mod wal;

@@ -15,6 +15,7 @@ use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
 use crate::study::spec::{Extension, FailureCause};
 use crate::study::statistics::Sample;
+use crate::study::tracked::Tracker;
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
 /// Position in the journal of a store, from 1.
@@ -77,6 +78,9 @@ pub enum RunnerEvent {
         host: String,
         /// Its slots.
         slots: Vec<Slot>,
+        /// Of a process that tracks one run of a study without a search: what tells it apart.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tracker: Option<Tracker>,
     },
     /// What the results of the runner that has just started depend on.
     #[serde(rename = "runner_described")]
@@ -99,6 +103,10 @@ pub enum RunnerEvent {
         /// Microseconds of devices that were in use when it was killed and had not been told.
         #[serde(default, skip_serializing_if = "is_zero")]
         device_micros: i64,
+        /// The event with which it began, where several track runs at the same time; `None`: the
+        /// last one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        runner: Option<Seq>,
     },
 }
 
@@ -325,6 +333,21 @@ pub enum TrialEvent {
         points: u64,
         /// Why, one sentence.
         reason: String,
+    },
+    /// A tracked run said more of its parameters; those of the same names are replaced.
+    ParamsRecorded {
+        /// What it said.
+        params: Params,
+    },
+    /// A tracked run said what it came to: values by names, of which the last stand.
+    SummaryRecorded {
+        /// What it said, as JSON scalars.
+        summary: std::collections::BTreeMap<String, serde_json::Value>,
+    },
+    /// Up to where a file was read in which a program wrote down what its run did.
+    SpoolRead {
+        /// Bytes from its beginning.
+        offset: u64,
     },
     /// Someone wrote something down.
     Noted {

@@ -12,6 +12,7 @@ pub use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::space::Space;
 use crate::study::step::StepUnit;
+use crate::study::tracked::NO_SAMPLER;
 
 /// What is optimised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -643,6 +644,11 @@ impl StudySpec {
             checkpoints: CheckpointsSpec::default(),
             export: ExportSpec::default(),
         }
+    }
+
+    /// Whether it holds tracked runs, which nobody searched: it has no sampler.
+    pub fn is_tracked(&self) -> bool {
+        self.sampler.name == NO_SAMPLER
     }
 
     /// The one objective that is searched.

@@ -399,7 +399,14 @@ impl StudyState {
                 trial.reason.clone_from(reason);
                 trial.finished = Some(at);
             }
+            TrialEvent::ParamsRecorded { params } => {
+                for (name, value) in params.iter() {
+                    trial.params.insert(name, value.clone());
+                }
+            }
             TrialEvent::Created { .. }
+            | TrialEvent::SummaryRecorded { .. }
+            | TrialEvent::SpoolRead { .. }
             | TrialEvent::AttemptLaunched { .. }
             | TrialEvent::Remarked { .. }
             | TrialEvent::ResultsKnown

@@ -10,6 +10,7 @@ use crate::study::device::Device;
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::time::Timestamp;
+use crate::study::tracked::TrackedRun;
 
 /// A trial's number in its study, from 0.
 #[derive(
@@ -129,6 +130,8 @@ pub enum Origin {
         /// Which round: all that run in it have the same seed.
         round: u32,
     },
+    /// A run that no search proposed (`hpsearch track`).
+    Tracked(Box<TrackedRun>),
 }
 
 impl Origin {
@@ -136,7 +139,15 @@ impl Origin {
     pub fn configuration(&self) -> Option<TrialNumber> {
         match self {
             Origin::Replicate(of) | Origin::Repeat(of) | Origin::Race { of, .. } => Some(*of),
-            Origin::Sampled(_) | Origin::Enqueued(_) | Origin::Asked => None,
+            Origin::Sampled(_) | Origin::Enqueued(_) | Origin::Asked | Origin::Tracked(_) => None,
+        }
+    }
+
+    /// What a tracked run is called and what it ran.
+    pub fn tracked(&self) -> Option<&TrackedRun> {
+        match self {
+            Origin::Tracked(run) => Some(run),
+            _ => None,
         }
     }
 

@@ -128,6 +128,9 @@ fn kind(event: &Event) -> EntryKind {
             | TrialEvent::Continued { .. }
             | TrialEvent::LimitsBroken { .. }
             | TrialEvent::ConfigurationsSkipped { .. }
+            | TrialEvent::ParamsRecorded { .. }
+            | TrialEvent::SummaryRecorded { .. }
+            | TrialEvent::SpoolRead { .. }
             | TrialEvent::Noted { .. }
             | TrialEvent::Tagged { .. } => Plain,
         },

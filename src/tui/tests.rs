@@ -87,6 +87,7 @@ impl Script {
             pid: 7,
             host: "here".into(),
             slots: vec![slot()],
+            tracker: None,
         });
         store.append(&lease, at(0), &[begun]).unwrap();
         Script { store, study, lease, clock: 0 }
@@ -508,6 +509,7 @@ fn a_finished_study_stays_and_says_why() {
             ran_micros: 125_000_000,
             heard: None,
             device_micros: 0,
+            runner: None,
         }),
     ]);
     script.store.release(&script.lease).unwrap();

@@ -47,6 +47,7 @@ const MODULES: &[Module] = &[
     ("report", World, &[]),
     ("export", World, &[]),
     ("runner", World, &["report"]),
+    ("tracking", World, &["report", "runner"]),
     ("trainer", Child, &["arguments"]),
     ("worker", Child, &["arguments", "runner", "storage", "trainer"]),
     ("app", UseCases, &[]),

@@ -277,6 +277,7 @@ fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
             ran_micros: 1,
             heard: None,
             device_micros: 0,
+            runner: None,
         }),
     ]);
     scene.leave();

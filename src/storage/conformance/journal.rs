@@ -124,6 +124,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             pid: 7,
             host: "höst".to_owned(),
             slots: vec![Slot { index: 0, device: Device::Cpu }],
+            tracker: None,
         }),
         1 => {
             let heard = rng.random_bool(0.5).then(|| {
@@ -136,6 +137,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 ran_micros: rng.random_range(0..1_000_000),
                 heard,
                 device_micros: rng.random_range(0..1_000),
+                runner: None,
             })
         }
         2..6 => {

@@ -417,14 +417,21 @@ fn changed_specification(open: &mut Opener) -> Result<(), StorageError> {
 fn runners_time(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
-    let start =
-        || Event::Runner(RunnerEvent::Started { pid: 1, host: "h".to_owned(), slots: Vec::new() });
+    let start = || {
+        Event::Runner(RunnerEvent::Started {
+            pid: 1,
+            host: "h".to_owned(),
+            slots: Vec::new(),
+            tracker: None,
+        })
+    };
     let stop = |ran_micros| {
         Event::Runner(RunnerEvent::Stopped {
             reason: "done".to_owned(),
             ran_micros,
             heard: None,
             device_micros: 0,
+            runner: None,
         })
     };
     assert_eq!(store.running_since(lease.study)?, (0, None));

@@ -7,8 +7,9 @@ use super::fault::Fault;
 use super::place::lock_file;
 use super::wal::Rescue;
 use super::{
-    SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, trials, used, write,
+    SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, tracked, trials, used, write,
 };
+use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
 use crate::storage::{
     Attempt, Curve, Holder, Lease, Outcome, OutcomeCursor, Remarked, Storage, StorageError,
     StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary, Takeover,
@@ -332,6 +333,31 @@ impl<T: Writes> Storage for T {
         let store = self.reader().path.clone();
         self.store().write("writing events", |transaction, cache| {
             write::append(transaction, cache, &store, lease, now, events)
+        })
+    }
+
+    fn begin_run(
+        &mut self,
+        study: StudyId,
+        now: Timestamp,
+        begin: &BeginRun,
+        process: &TrackerProcess,
+    ) -> Result<RunFence, StorageError> {
+        let store = self.reader().path.clone();
+        self.store().write("beginning a run", |transaction, cache| {
+            tracked::begin_run(transaction, cache, &store, study, now, (begin, process))
+        })
+    }
+
+    fn append_run(
+        &mut self,
+        fence: &RunFence,
+        now: Timestamp,
+        events: &[Event],
+    ) -> Result<(), StorageError> {
+        let store = self.reader().path.clone();
+        self.store().write("writing a run", |transaction, cache| {
+            tracked::append_run(transaction, cache, &store, fence, now, events)
         })
     }
 

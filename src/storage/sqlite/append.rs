@@ -15,7 +15,7 @@ use crate::storage::StudyId;
 use crate::study::decision::Decision;
 use crate::study::device::Slot;
 use crate::study::event::{
-    AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
+    AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent,
 };
 use crate::study::finalists::Race;
 use crate::study::metric::Metrics;
@@ -166,7 +166,7 @@ impl<'a> Append<'a> {
         )?;
         let seq = self.connection.last_insert_rowid();
         match event {
-            Event::Runner(RunnerEvent::Started { pid, host, slots }) => self.execute(
+            Event::Runner(RunnerEvent::Started { pid, host, slots, .. }) => self.execute(
                 "INSERT INTO runner (seq, study_id, pid, host, slots, started_at) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 params![seq, self.study.0, pid, host, to_json(slots)?, self.now.0],
@@ -177,9 +177,15 @@ impl<'a> Append<'a> {
                 self.execute(sql, params![self.study.0, to_json(lineage)?])?;
             }
             Event::Finalists(event) => self.race(event)?,
-            Event::Runner(RunnerEvent::Stopped { reason, ran_micros, heard, device_micros }) => {
+            Event::Runner(RunnerEvent::Stopped {
+                reason,
+                ran_micros,
+                heard,
+                device_micros,
+                runner,
+            }) => {
                 self.use_devices(*device_micros)?;
-                self.runner_stopped(reason, *ran_micros, *heard)?;
+                self.runner_stopped(*runner, reason, *ran_micros, *heard)?;
             }
             Event::Study(StudyEvent::Finished { reason }) => {
                 self.set("finished_reason", Some(reason))?
@@ -270,14 +276,16 @@ impl<'a> Append<'a> {
 
     fn runner_stopped(
         &self,
+        runner: Option<Seq>,
         reason: &str,
         ran_micros: i64,
         heard: Option<Timestamp>,
     ) -> Result<(), Fault> {
         self.execute(
             "UPDATE runner SET stopped_at = ?2, ran_micros = ?3, reason = ?4 WHERE seq = \
-             (SELECT max(seq) FROM runner WHERE study_id = ?1) AND stopped_at IS NULL",
-            params![self.study.0, self.now.0, ran_micros, reason],
+             coalesce(?5, (SELECT max(seq) FROM runner WHERE study_id = ?1)) AND study_id = ?1 AND \
+             stopped_at IS NULL",
+            params![self.study.0, self.now.0, ran_micros, reason, runner.map(|seq| seq.0)],
         )?;
         let sql = "UPDATE study SET ran_micros = ran_micros + ?2, killed_at = ?3 WHERE id = ?1";
         self.execute(sql, params![self.study.0, ran_micros, heard.map(|heard| heard.0)])
@@ -335,6 +343,10 @@ impl<'a> Append<'a> {
                 configuration
             ],
         )?;
+        self.set_params(id, params)
+    }
+
+    fn set_params(&mut self, id: i64, params: &Params) -> Result<(), Fault> {
         for (name, value) in params.iter() {
             if !self.cache.dimensions.contains_key(name) {
                 let idx = add_dimension(self.connection, self.study, name, None)?;
@@ -345,8 +357,7 @@ impl<'a> Append<'a> {
                 Some(distribution) => distribution.to_internal(value),
                 None => value.as_number(),
             };
-            let sql =
-                "INSERT INTO param (trial_id, dimension, value, internal) VALUES (?1, ?2, ?3, ?4)";
+            let sql = "INSERT OR REPLACE INTO param (trial_id, dimension, value, internal) VALUES (?1, ?2, ?3, ?4)";
             self.execute(sql, params![id, idx, to_json(value)?, internal])?;
         }
         Ok(())
@@ -454,7 +465,10 @@ impl<'a> Append<'a> {
             TrialEvent::Finished { state, value, reason, .. } => {
                 self.finish(id, *state, *value, reason.as_deref())
             }
+            TrialEvent::ParamsRecorded { params } => self.set_params(id, params),
             TrialEvent::Created { .. }
+            | TrialEvent::SummaryRecorded { .. }
+            | TrialEvent::SpoolRead { .. }
             | TrialEvent::Remarked { .. }
             | TrialEvent::ResultsKnown
             | TrialEvent::ConfigurationsSkipped { .. } => Ok(()),

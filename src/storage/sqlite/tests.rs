@@ -638,8 +638,12 @@ fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
     let (directory, path, mut store, lease) = fresh();
     store.append(&lease, NOW, &journal(300)).unwrap();
     store.request(lease.study, NOW, &Request::Stop).unwrap();
-    let runner =
-        Event::Runner(RunnerEvent::Started { pid: 1, host: "here".to_owned(), slots: Vec::new() });
+    let runner = Event::Runner(RunnerEvent::Started {
+        pid: 1,
+        host: "here".to_owned(),
+        slots: Vec::new(),
+        tracker: None,
+    });
     let attempt = Event::Trial(
         TrialNumber(0),
         TrialEvent::AttemptStarted {

@@ -13,6 +13,7 @@ use crate::storage::{HeldLease, Holder, Lease, StorageError, StudyId, Takeover, 
 use crate::study::event::{Answer, Event, Request, Seq};
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
+use crate::study::tracked::NO_SAMPLER;
 
 /// A new study.
 pub(super) fn create_study(
@@ -146,7 +147,17 @@ pub(super) fn acquire(
     now: Timestamp,
     takeover: Takeover,
 ) -> Result<Lease, Fault> {
-    require(connection, study)?;
+    let sql = "SELECT spec ->> '$.sampler.name', name FROM study WHERE id = ?1";
+    let row = first(connection, sql, [study.0], |row| {
+        Ok((row.get::<_, Option<String>>(0)?, row.get::<_, String>(1)?))
+    })?;
+    match row {
+        None => return Err(StorageError::NoStudy { study }.into()),
+        Some((Some(sampler), name)) if sampler == NO_SAMPLER => {
+            return Err(StorageError::Tracked { study: name }.into());
+        }
+        Some(_) => {}
+    }
     if let Some(held) = held(connection, study)?
         && takeover != Takeover::From(held.epoch)
     {
@@ -205,7 +216,7 @@ pub(super) fn append(
 }
 
 /// How many trials there are.
-fn trials_of(connection: &Connection, study: StudyId) -> Result<u64, Fault> {
+pub(super) fn trials_of(connection: &Connection, study: StudyId) -> Result<u64, Fault> {
     let newest = "SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2";
     let newest: Option<i64> = value(connection, newest, trial_ids(study))?;
     Ok(newest.map_or(0, |id| number_of(id).0 + 1))

@@ -101,7 +101,12 @@ impl Scene {
         let holder = hpsearch::runner::this_process();
         self.lease = Some(self.store.acquire(study, &holder, at(0), Takeover::IfFree).unwrap());
         let Holder { pid, host, .. } = holder;
-        self.append(&[Event::Runner(RunnerEvent::Started { pid, host, slots: vec![slot()] })]);
+        self.append(&[Event::Runner(RunnerEvent::Started {
+            pid,
+            host,
+            slots: vec![slot()],
+            tracker: None,
+        })]);
     }
 
     pub fn append(&mut self, events: &[Event]) {
@@ -115,6 +120,7 @@ impl Scene {
             ran_micros: 31_000_000,
             heard: None,
             device_micros: 0,
+            runner: None,
         })]);
         self.store.release(&self.lease.take().unwrap()).unwrap();
     }

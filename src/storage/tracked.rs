@@ -1,0 +1,66 @@
+//! What is written of tracked runs: studies without a search, to which several processes write at
+//! the same time, each its own run.
+
+use std::path::PathBuf;
+
+use super::StudyId;
+use crate::study::device::Slot;
+use crate::study::event::Seq;
+use crate::study::params::Params;
+use crate::study::provenance::Provenance;
+use crate::study::tracked::{TrackedRun, Tracker};
+use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// The right to write to a run: that of its newest attempt, until the attempt ends or another one
+/// begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunFence {
+    /// The study.
+    pub study: StudyId,
+    /// The run.
+    pub trial: TrialNumber,
+    /// The attempt that writes.
+    pub attempt: AttemptNumber,
+    /// The event with which the process that tracks it began.
+    pub runner: Seq,
+}
+
+/// Which run begins an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BeginRun {
+    /// A new one.
+    New {
+        /// Its parameters.
+        params: Params,
+        /// Its name, which gets a number where another run has it, and what it runs.
+        run: TrackedRun,
+        /// Its tags.
+        tags: Vec<String>,
+        /// A first note.
+        note: Option<String>,
+    },
+    /// One that was interrupted.
+    Resumed {
+        /// Its number.
+        trial: TrialNumber,
+        /// How many attempts it has had: refused if another process resumed it meanwhile.
+        attempts: u32,
+        /// Step and path of the checkpoint that it continues from.
+        resume: Option<(u64, PathBuf)>,
+    },
+}
+
+/// The process that tracks a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrackerProcess {
+    /// Its process id.
+    pub pid: u32,
+    /// Its host.
+    pub host: String,
+    /// What tells it apart.
+    pub tracker: Tracker,
+    /// Where the program runs.
+    pub slot: Slot,
+    /// What the run's results depend on.
+    pub provenance: Option<Box<Provenance>>,
+}

@@ -1,0 +1,12 @@
+//! Runs without a search: a study of them has no sampler and no budget, and every process that
+//! tracks a run writes to it by itself, fenced by the run's newest attempt.
+
+mod error;
+mod life;
+mod run;
+mod study;
+
+pub use error::TrackingError;
+pub use life::{Tracked, life_of, settle_dead};
+pub use run::{NewRun, ResumedRun, Run, RunEnd};
+pub use study::{DEFAULT_STUDY, Goal, find_run, open_study, run_of_job, study_named_for};

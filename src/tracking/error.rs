@@ -1,0 +1,103 @@
+//! Why a run cannot be tracked.
+
+use crate::report::wording::one_line;
+use crate::runner::RunnerError;
+use crate::storage::StorageError;
+use crate::study::trial::TrialNumber;
+
+/// Why a run cannot be tracked.
+#[derive(Debug, thiserror::Error)]
+pub enum TrackingError {
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The directory of its files cannot be taken.
+    #[error(transparent)]
+    Files(#[from] RunnerError),
+    /// No study can have this name.
+    #[error("`{}` cannot be a study's name", one_line(name))]
+    StudyName {
+        /// The name.
+        name: String,
+    },
+    /// No run can have this name.
+    #[error("`{}` cannot be a run's name", one_line(name))]
+    RunName {
+        /// The name.
+        name: String,
+    },
+    /// No tag can be this word.
+    #[error("`{}` cannot be a tag", one_line(tag))]
+    Tag {
+        /// The word.
+        tag: String,
+    },
+    /// The study has another metric.
+    #[error("the runs of `{study}` are compared by `{metric}` ({direction}), not by `{asked}`")]
+    OtherMetric {
+        /// The study's name.
+        study: String,
+        /// Its metric.
+        metric: String,
+        /// Its direction.
+        direction: &'static str,
+        /// What was asked for.
+        asked: String,
+    },
+    /// There is no such run.
+    #[error("`{study}` has no run `{}`", one_line(run))]
+    NoRun {
+        /// The study's name.
+        study: String,
+        /// The run's name or number.
+        run: String,
+    },
+    /// There is no such study.
+    #[error("there is no study `{study}` to resume a run of")]
+    NoStudy {
+        /// The name.
+        study: String,
+    },
+    /// Its process lives.
+    #[error("run {run} is being tracked by process {pid} on {}", one_line(host))]
+    Running {
+        /// The run.
+        run: TrialNumber,
+        /// The process.
+        pid: u32,
+        /// Its host.
+        host: String,
+    },
+}
+
+impl TrackingError {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            TrackingError::Storage(error) | TrackingError::Files(RunnerError::Storage(error)) => {
+                error.remedy()
+            }
+            TrackingError::Files(_) => {
+                "check the permissions of that directory and the space left".to_owned()
+            }
+            TrackingError::StudyName { .. } => crate::config::STUDY_NAME_RULE.to_owned(),
+            TrackingError::RunName { .. } => crate::study::tracked::RUN_NAME_RULE.to_owned(),
+            TrackingError::Tag { .. } => {
+                format!("a tag is one word: {}", crate::study::event::TAG_RULE)
+            }
+            TrackingError::OtherMetric { .. } => {
+                "leave `--metric` and `--direction` out, or name another study by `--study NAME`"
+                    .to_owned()
+            }
+            TrackingError::NoRun { study, .. } => {
+                format!("`hpsearch trials {study}` lists those that it has")
+            }
+            TrackingError::NoStudy { .. } => {
+                "`hpsearch ls` lists those that are there; name one by `--study NAME`".to_owned()
+            }
+            TrackingError::Running { pid, .. } => {
+                format!("wait until it has ended, or end it with `kill {pid}`")
+            }
+        }
+    }
+}

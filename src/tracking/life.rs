@@ -1,0 +1,131 @@
+//! Whether the process that tracks a run lives, and the end of runs whose process died.
+
+use super::TrackingError;
+use crate::runner::{self, Liveness, process_liveness};
+use crate::storage::tracked::RunFence;
+use crate::storage::{Holder, Storage, StorageError, StorageReader, StudyId};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::spec::StudySpec;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialNumber, TrialState};
+
+/// The open attempt of a run, and the process that tracks it.
+#[derive(Clone, Debug)]
+pub struct Tracked {
+    /// The right to write to it.
+    pub fence: RunFence,
+    /// The process.
+    pub process: Holder,
+    /// Whether it lives.
+    pub liveness: Liveness,
+    /// When the attempt began.
+    pub since: Timestamp,
+}
+
+/// Who tracks a run; `None` where no attempt of it is open.
+///
+/// # Errors
+/// The store failed.
+pub fn life_of(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<Option<Tracked>, StorageError> {
+    let Some(open) = reader.attempts(study, Some(trial))?.pop().filter(|last| last.end.is_none())
+    else {
+        return Ok(None);
+    };
+    let Some(runner) = open.runner else { return Ok(None) };
+    let began = reader.events_after(study, Seq(runner.0 - 1), 1)?.pop();
+    let Some((seq, _, Event::Runner(RunnerEvent::Started { pid, host, tracker, .. }))) = began
+    else {
+        return Ok(None);
+    };
+    let Some(tracker) = tracker.filter(|_| seq == runner) else { return Ok(None) };
+    let process = Holder { pid, pid_started: tracker.pid_started, host, boot_id: tracker.boot_id };
+    let fence = RunFence { study, trial, attempt: open.attempt, runner };
+    Ok(Some(Tracked { liveness: process_liveness(&process), process, fence, since: open.started }))
+}
+
+/// Writes the end of runs whose process died without a word: they are interrupted, and can be
+/// resumed.
+///
+/// # Errors
+/// The store failed.
+pub fn settle_dead(
+    storage: &mut dyn Storage,
+    study: StudyId,
+    spec: &StudySpec,
+) -> Result<Vec<TrialNumber>, TrackingError> {
+    let running = Filter::parse("state:running", spec).unwrap_or_else(|_| Filter::all());
+    let query = TrialQuery::all(SortKey::Number).filtered(running);
+    let mut settled = Vec::new();
+    for Trial { number, state, .. } in storage.trials(study, &query)? {
+        let tracked = life_of(storage, study, number)?;
+        let dead = tracked.filter(|tracked| tracked.liveness == Liveness::Dead);
+        if let Some(dead) = dead.filter(|_| state == TrialState::Running)
+            && settle(storage, &dead, "its process was killed")?
+        {
+            settled.push(number);
+        }
+    }
+    Ok(settled)
+}
+
+/// Writes the end of an attempt whose process will not write it; `false` if somebody else did.
+pub(super) fn settle(
+    storage: &mut dyn Storage,
+    tracked: &Tracked,
+    why: &str,
+) -> Result<bool, TrackingError> {
+    let Tracked { fence, since, .. } = tracked;
+    let heard = last_heard(storage, fence)?.unwrap_or(*since).max(*since);
+    let reason = format!("interrupted: {why}");
+    let events = [
+        Event::Runner(RunnerEvent::Stopped {
+            reason: reason.clone(),
+            ran_micros: heard.0.saturating_sub(since.0).max(0),
+            heard: Some(heard),
+            device_micros: 0,
+            runner: Some(fence.runner),
+        }),
+        Event::Trial(
+            fence.trial,
+            TrialEvent::AttemptEnded {
+                attempt: fence.attempt,
+                end: AttemptEnd::Lost,
+                reason: Some(why.to_owned()),
+                device_micros: None,
+                memory: None,
+            },
+        ),
+        Event::Trial(fence.trial, TrialEvent::Paused { reason, hold: None }),
+    ];
+    let at = runner::clock_of(storage, fence.study)?.now();
+    match storage.append_run(fence, at, &events) {
+        Ok(()) => Ok(true),
+        Err(StorageError::RunFenced { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// When something was last written about a run by its process.
+fn last_heard(
+    reader: &dyn StorageReader,
+    fence: &RunFence,
+) -> Result<Option<Timestamp>, StorageError> {
+    let mut before = Seq(i64::MAX);
+    loop {
+        let page = reader.events_before(fence.study, before, 1000)?;
+        let Some((first, ..)) = page.first() else { return Ok(None) };
+        before = *first;
+        let is_its = |event: &Event| event.trial() == Some(fence.trial) && !event.is_entry();
+        if let Some((_, at, _)) = page.iter().rev().find(|(_, _, event)| is_its(event)) {
+            return Ok(Some(*at));
+        }
+        if before <= fence.runner {
+            return Ok(None);
+        }
+    }
+}

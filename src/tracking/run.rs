@@ -1,0 +1,353 @@
+//! One run, as the process that tracks it writes it: what began, was measured and saved, and how it
+//! ended.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::TrackingError;
+use super::life::{life_of, settle};
+use crate::runner::clock::Clock;
+use crate::runner::{self, Liveness, identified_process};
+use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
+use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
+use crate::study::checkpoint::Checkpoint;
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, TrialEvent, is_tag};
+use crate::study::metric::Metrics;
+use crate::study::params::Params;
+use crate::study::provenance::Provenance;
+use crate::study::spec::FailureCause;
+use crate::study::state::StudyState;
+use crate::study::time::Timestamp;
+use crate::study::tracked::{TrackedRun, Tracker, is_run_name};
+use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
+
+/// What a new run begins with.
+#[derive(Clone, Debug, Default)]
+pub struct NewRun {
+    /// Its parameters.
+    pub params: Params,
+    /// Its name and what it runs; a name that another run has gets a number.
+    pub run: TrackedRun,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// A first note.
+    pub note: Option<String>,
+    /// What its results depend on, where that was looked at.
+    pub provenance: Option<Box<Provenance>>,
+}
+
+/// How a resumed run goes on.
+#[derive(Clone, Debug, Default)]
+pub struct ResumedRun {
+    /// What its results depend on from here on, where that was looked at.
+    pub provenance: Option<Box<Provenance>>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Its program ran to its end.
+    Completed,
+    /// Something went wrong.
+    Failed {
+        /// What.
+        cause: FailureCause,
+        /// One sentence.
+        reason: String,
+    },
+    /// It was asked to leave before its end, and can be resumed.
+    Interrupted {
+        /// By whom, as in `by SIGINT`.
+        by: String,
+    },
+}
+
+/// A run that this process tracks. Every call is one transaction; one that fails with
+/// [`StorageError::RunFenced`] says that another process resumed the run, and nothing more can be
+/// written here.
+#[derive(Debug)]
+pub struct Run {
+    study: StoredStudy,
+    fence: RunFence,
+    name: Option<String>,
+    checkpoint: Option<Checkpoint>,
+    clock: Clock,
+    began: Timestamp,
+}
+
+impl Run {
+    /// Begins a new run of a study that [`super::open_study`] gave.
+    ///
+    /// # Errors
+    /// The name of the run or a tag is none, or the store failed.
+    pub fn create(
+        storage: &mut dyn Storage,
+        study: &StoredStudy,
+        new: NewRun,
+    ) -> Result<Run, TrackingError> {
+        let NewRun { params, run, tags, note, provenance } = new;
+        if let Some(name) = run.name.as_ref().filter(|name| !is_run_name(name)) {
+            return Err(TrackingError::RunName { name: name.clone() });
+        }
+        if let Some(tag) = tags.iter().find(|tag| !is_tag(tag)) {
+            return Err(TrackingError::Tag { tag: tag.clone() });
+        }
+        let begin = BeginRun::New { params, run, tags, note };
+        Run::begin(storage, study, &begin, provenance, None)
+    }
+
+    /// Goes on with a run in a new attempt, whatever its last one ended as. One whose process died
+    /// is first closed.
+    ///
+    /// # Errors
+    /// Its process lives, there is no such run, or the store failed.
+    pub fn resume(
+        storage: &mut dyn Storage,
+        study: &StoredStudy,
+        trial: TrialNumber,
+        resumed: ResumedRun,
+    ) -> Result<Run, TrackingError> {
+        if let Some(tracked) = life_of(storage, study.id, trial)? {
+            let Holder { pid, host, .. } = tracked.process.clone();
+            let why = match tracked.liveness {
+                Liveness::Alive => return Err(TrackingError::Running { run: trial, pid, host }),
+                Liveness::Dead => "its process was killed".to_owned(),
+                // Its fence keeps it from writing, if it lives after all.
+                Liveness::Unknown => format!("it was resumed on another host than `{host}`"),
+            };
+            settle(storage, &tracked, &why)?;
+        }
+        let trial = storage.trial(study.id, trial)?.ok_or(StorageError::NoTrial { trial })?;
+        let is_there = |checkpoint: &&Checkpoint| checkpoint.path.exists();
+        let checkpoint = trial.checkpoints.iter().rev().find(is_there).cloned();
+        let begin = BeginRun::Resumed {
+            trial: trial.number,
+            attempts: trial.attempts,
+            resume: checkpoint.as_ref().map(|saved| (saved.step, saved.path.clone())),
+        };
+        Run::begin(storage, study, &begin, resumed.provenance, checkpoint)
+    }
+
+    fn begin(
+        storage: &mut dyn Storage,
+        study: &StoredStudy,
+        begin: &BeginRun,
+        provenance: Option<Box<Provenance>>,
+        checkpoint: Option<Checkpoint>,
+    ) -> Result<Run, TrackingError> {
+        let Holder { pid, pid_started, host, boot_id } = identified_process();
+        let slot = Slot { index: 0, device: Device::Cpu };
+        let tracker = Tracker { pid_started, boot_id };
+        let process = TrackerProcess { pid, host, tracker, slot, provenance };
+        let clock = runner::clock_of(storage, study.id)?;
+        let began = clock.now();
+        let fence = storage.begin_run(study.id, began, begin, &process)?;
+        let trial = storage.trial(study.id, fence.trial)?;
+        let tracked = trial.as_ref().and_then(|trial| trial.origin.tracked());
+        let name = tracked.and_then(|tracked| tracked.name.clone());
+        Ok(Run { study: study.clone(), fence, name, checkpoint, clock, began })
+    }
+
+    /// Its study.
+    pub fn study(&self) -> &StoredStudy {
+        &self.study
+    }
+
+    /// Its number.
+    pub fn number(&self) -> TrialNumber {
+        self.fence.trial
+    }
+
+    /// The attempt that this process tracks.
+    pub fn attempt(&self) -> AttemptNumber {
+        self.fence.attempt
+    }
+
+    /// Its name, which may have got a number.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// What people call it: its name, or else its number.
+    pub fn label(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.number().to_string())
+    }
+
+    /// The newest checkpoint that is there, for a resumed run to continue from.
+    pub fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.checkpoint.as_ref()
+    }
+
+    /// The directory of its files, with the store at `store`.
+    pub fn directory(&self, store: &Path) -> PathBuf {
+        self.study.files(store).trial(self.number())
+    }
+
+    /// Says which process carries it out, where that is another than this one.
+    ///
+    /// # Errors
+    /// The store failed, or another process resumed the run.
+    pub fn launched(
+        &self,
+        storage: &mut dyn Storage,
+        pid: u32,
+        pid_started: u64,
+    ) -> Result<(), TrackingError> {
+        let attempt = self.attempt();
+        self.write(storage, &[TrialEvent::AttemptLaunched { attempt, pid, pid_started }])
+    }
+
+    /// What was measured at a step.
+    ///
+    /// # Errors
+    /// The store failed, or another process resumed the run.
+    pub fn report(
+        &self,
+        storage: &mut dyn Storage,
+        step: u64,
+        metrics: Metrics,
+    ) -> Result<(), TrackingError> {
+        let attempt = self.attempt();
+        self.write(storage, &[TrialEvent::Reported { attempt, step, metrics }])
+    }
+
+    /// That a checkpoint was saved, at an absolute path.
+    ///
+    /// # Errors
+    /// The store failed, or another process resumed the run.
+    pub fn save_checkpoint(
+        &self,
+        storage: &mut dyn Storage,
+        checkpoint: Checkpoint,
+    ) -> Result<(), TrackingError> {
+        let Checkpoint { step, path, bytes } = checkpoint;
+        let system = Some(runner::now());
+        self.write(storage, &[TrialEvent::CheckpointSaved { step, path, bytes, system }])
+    }
+
+    /// More of its parameters.
+    ///
+    /// # Errors
+    /// The store failed, or another process resumed the run.
+    pub fn record_params(
+        &self,
+        storage: &mut dyn Storage,
+        params: Params,
+    ) -> Result<(), TrackingError> {
+        self.write(storage, &[TrialEvent::ParamsRecorded { params }])
+    }
+
+    /// What it came to.
+    ///
+    /// # Errors
+    /// The store failed, or another process resumed the run.
+    pub fn record_summary(
+        &self,
+        storage: &mut dyn Storage,
+        summary: BTreeMap<String, serde_json::Value>,
+    ) -> Result<(), TrackingError> {
+        self.write(storage, &[TrialEvent::SummaryRecorded { summary }])
+    }
+
+    /// Several of these in one transaction.
+    ///
+    /// # Errors
+    /// The store failed, or another process resumed the run.
+    pub fn write(
+        &self,
+        storage: &mut dyn Storage,
+        events: &[TrialEvent],
+    ) -> Result<(), TrackingError> {
+        let of_run = |event: &TrialEvent| Event::Trial(self.number(), event.clone());
+        let events: Vec<Event> = events.iter().map(of_run).collect();
+        Ok(storage.append_run(&self.fence, self.clock.now(), &events)?)
+    }
+
+    /// Up to which byte the spool of the run was read and written here
+    /// ([`TrialEvent::SpoolRead`]), by any of its attempts.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn spool_offset(&self, reader: &dyn StorageReader) -> Result<u64, TrackingError> {
+        let mut before = Seq(i64::MAX);
+        loop {
+            let page = reader.events_before(self.study.id, before, 1000)?;
+            let Some((first, ..)) = page.first() else { return Ok(0) };
+            before = *first;
+            for (_, _, event) in page.iter().rev() {
+                match event {
+                    Event::Trial(trial, TrialEvent::SpoolRead { offset })
+                        if *trial == self.number() =>
+                    {
+                        return Ok(*offset);
+                    }
+                    Event::Trial(trial, TrialEvent::Created { .. }) if *trial == self.number() => {
+                        return Ok(0);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Ends the attempt: the run is complete, failed or interrupted.
+    ///
+    /// # Errors
+    /// The store failed, or another process resumed the run.
+    pub fn finish(self, storage: &mut dyn Storage, end: RunEnd) -> Result<(), TrackingError> {
+        let value = match storage.trial(self.study.id, self.number())? {
+            Some(trial) => StudyState::new(&self.study.spec).value_of(&trial),
+            None => None,
+        };
+        let (end, why, last) = match end {
+            RunEnd::Completed => {
+                let reason = value
+                    .is_some_and(f64::is_nan)
+                    .then(|| "its value is NaN: it cannot be the best".to_owned());
+                let state = TrialState::Complete;
+                (AttemptEnd::Completed, None, TrialEvent::Finished { state, value, reason })
+            }
+            RunEnd::Failed { cause, reason } => {
+                let finished = TrialEvent::Finished {
+                    state: TrialState::Failed,
+                    value: None,
+                    reason: Some(reason.clone()),
+                };
+                (AttemptEnd::Failed(cause), Some(reason), finished)
+            }
+            RunEnd::Interrupted { by } => {
+                let reason = format!("interrupted {by}");
+                let paused = TrialEvent::Paused { reason: reason.clone(), hold: None };
+                (AttemptEnd::Interrupted, Some(reason), paused)
+            }
+        };
+        let now = self.clock.now();
+        let ran = now.0.saturating_sub(self.began.0).max(0);
+        let reason = why.clone().unwrap_or_else(|| "its run is complete".to_owned());
+        let events = [
+            Event::Trial(
+                self.number(),
+                TrialEvent::AttemptEnded {
+                    attempt: self.attempt(),
+                    end,
+                    reason: why,
+                    device_micros: Some(ran),
+                    memory: None,
+                },
+            ),
+            Event::Trial(self.number(), last),
+            Event::Runner(RunnerEvent::Stopped {
+                reason,
+                ran_micros: ran,
+                heard: None,
+                device_micros: 0,
+                runner: Some(self.fence.runner),
+            }),
+        ];
+        Ok(storage.append_run(&self.fence, now, &events)?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! Tests of runs as they are written.
+
+use super::*;
+use crate::storage::Takeover;
+use crate::storage::memory::MemoryStore;
+use crate::study::metric::Direction;
+use crate::study::space::Space;
+use crate::study::spec::{Program, StudySpec};
+use crate::tracking::{Goal, find_run, open_study, run_of_job, settle_dead};
+
+fn store() -> (MemoryStore, StoredStudy) {
+    let mut store = MemoryStore::new();
+    let goal = Goal::default();
+    let study = open_study(&mut store, Path::new("/s.db"), "runs", &goal, Timestamp(1)).unwrap();
+    (store, study)
+}
+
+fn named(name: &str) -> NewRun {
+    let run = TrackedRun { name: Some(name.to_owned()), ..TrackedRun::default() };
+    NewRun { run, ..NewRun::default() }
+}
+
+fn loss(value: f64) -> Metrics {
+    Metrics([("loss".to_owned(), value)].into())
+}
+
+/// The store holds what its journal says.
+fn assert_folds(store: &MemoryStore, study: &StoredStudy) {
+    let mut fold = StudyState::new(&study.spec);
+    for (_, at, event) in store.events_after(study.id, Seq(0), u64::MAX).unwrap() {
+        fold.apply(at, &event);
+    }
+    let view = store.view(study.id).unwrap();
+    assert_eq!((&fold.trials, fold.counts), (&view.trials, view.counts));
+    assert_eq!((fold.busy_micros, fold.ran_micros), (view.busy_micros, view.ran_micros));
+}
+
+#[test]
+fn a_run_is_complete_with_its_best_report_as_its_value() {
+    let (mut store, study) = store();
+    let run = Run::create(&mut store, &study, named("first")).unwrap();
+    for (step, value) in [(1, 0.5), (2, 0.2), (3, 0.3)] {
+        run.report(&mut store, step, loss(value)).unwrap();
+    }
+    let params = Params::from_iter([("lr".to_owned(), 0.1.into())]);
+    run.record_params(&mut store, params.clone()).unwrap();
+    let number = run.number();
+    run.finish(&mut store, RunEnd::Completed).unwrap();
+    let trial = store.trial(study.id, number).unwrap().unwrap();
+    assert_eq!((trial.state, trial.value), (TrialState::Complete, Some(0.2)));
+    assert_eq!(trial.params, params);
+    assert_folds(&store, &study);
+}
+
+#[test]
+fn runs_are_tracked_at_the_same_time_and_none_holds_the_study() {
+    let (mut store, study) = store();
+    let one = Run::create(&mut store, &study, named("same")).unwrap();
+    let other = Run::create(&mut store, &study, named("same")).unwrap();
+    assert_eq!((one.name(), other.name()), (Some("same"), Some("same-2")));
+    one.report(&mut store, 1, loss(0.5)).unwrap();
+    other.report(&mut store, 1, loss(0.4)).unwrap();
+    one.finish(&mut store, RunEnd::Completed).unwrap();
+    other.finish(&mut store, RunEnd::Interrupted { by: "by SIGINT".to_owned() }).unwrap();
+    let runners = store.runners(study.id).unwrap();
+    assert!(runners.iter().all(|runner| runner.stopped.is_some()), "{runners:?}");
+    let reasons: Vec<_> = runners.into_iter().filter_map(|runner| runner.reason).collect();
+    assert_eq!(reasons, ["its run is complete", "interrupted by SIGINT"]);
+    assert_eq!(find_run(&store, &study, "same-2").unwrap().state, TrialState::Paused);
+    assert_eq!(find_run(&store, &study, "0").unwrap().state, TrialState::Complete);
+    assert!(find_run(&store, &study, "none").is_err());
+    assert_folds(&store, &study);
+}
+
+#[test]
+fn an_older_attempt_writes_no_more_once_the_run_was_resumed() {
+    let (mut store, study) = store();
+    let old = Run::create(&mut store, &study, named("a")).unwrap();
+    old.report(&mut store, 1, loss(0.5)).unwrap();
+    // Its process is this one, and lives.
+    let refused = Run::resume(&mut store, &study, old.number(), ResumedRun::default());
+    assert!(matches!(refused, Err(TrackingError::Running { .. })), "{refused:?}");
+    let tracked = life_of(&store, study.id, old.number()).unwrap().unwrap();
+    assert!(settle(&mut store, &tracked, "it is not heard any more").unwrap());
+    assert!(!settle(&mut store, &tracked, "again").unwrap(), "somebody else did");
+    let new = Run::resume(&mut store, &study, old.number(), ResumedRun::default()).unwrap();
+    assert_eq!((new.number(), new.attempt()), (old.number(), AttemptNumber(1)));
+    let late = old.report(&mut store, 2, loss(0.1));
+    assert!(
+        matches!(late, Err(TrackingError::Storage(StorageError::RunFenced { .. }))),
+        "{late:?}"
+    );
+    new.report(&mut store, 2, loss(0.4)).unwrap();
+    new.finish(&mut store, RunEnd::Completed).unwrap();
+    let trial = store.trial(study.id, TrialNumber(0)).unwrap().unwrap();
+    assert_eq!((trial.value, trial.attempts), (Some(0.4), 2));
+    assert_folds(&store, &study);
+}
+
+#[test]
+fn a_run_whose_process_died_is_settled_as_interrupted() {
+    let (mut store, study) = store();
+    let run = Run::create(&mut store, &study, named("a")).unwrap();
+    assert!(settle_dead(&mut store, study.id, &study.spec).unwrap().is_empty());
+    // A process id that no process has.
+    let process = TrackerProcess {
+        pid: u32::MAX,
+        host: identified_process().host,
+        tracker: Tracker { pid_started: 1, boot_id: identified_process().boot_id },
+        slot: Slot { index: 0, device: Device::Cpu },
+        provenance: None,
+    };
+    let begin = BeginRun::New {
+        params: Params::new(),
+        run: TrackedRun::default(),
+        tags: vec!["x".to_owned()],
+        note: Some("why".to_owned()),
+    };
+    let dead = store.begin_run(study.id, Timestamp(9), &begin, &process).unwrap();
+    assert_eq!(settle_dead(&mut store, study.id, &study.spec).unwrap(), [dead.trial]);
+    let trial = store.trial(study.id, dead.trial).unwrap().unwrap();
+    assert_eq!(trial.state, TrialState::Paused);
+    assert_eq!(trial.reason.as_deref(), Some("interrupted: its process was killed"));
+    assert_eq!((trial.tags.len(), trial.notes.len()), (1, 1));
+    run.finish(&mut store, RunEnd::Completed).unwrap();
+    assert_folds(&store, &study);
+}
+
+#[test]
+fn searches_and_runs_do_not_mix() {
+    let (mut store, study) = store();
+    let taken = store.acquire(study.id, &identified_process(), Timestamp(1), Takeover::IfFree);
+    assert!(matches!(taken, Err(StorageError::Tracked { .. })), "{taken:?}");
+    let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
+    store.create_study(Timestamp(1), &spec).unwrap();
+    let search = store.study("s").unwrap().unwrap();
+    let refused = Run::create(&mut store, &search, NewRun::default());
+    assert!(
+        matches!(refused, Err(TrackingError::Storage(StorageError::Searched { .. }))),
+        "{refused:?}"
+    );
+    let goal = Goal { metric: Some("accuracy".to_owned()), direction: None };
+    let other = open_study(&mut store, Path::new("/s.db"), "runs", &goal, Timestamp(1));
+    assert!(matches!(other, Err(TrackingError::OtherMetric { .. })), "{other:?}");
+}
+
+#[test]
+fn a_requeued_job_finds_the_run_that_it_began_and_not_a_complete_one() {
+    let (mut store, study) = store();
+    let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let of_job = |command: &[&str]| NewRun {
+        run: TrackedRun {
+            job: Some("17".to_owned()),
+            command: words(command),
+            ..TrackedRun::default()
+        },
+        ..NewRun::default()
+    };
+    let first = Run::create(&mut store, &study, of_job(&["prepare"])).unwrap();
+    first.finish(&mut store, RunEnd::Completed).unwrap();
+    let second = Run::create(&mut store, &study, of_job(&["train"])).unwrap();
+    second.finish(&mut store, RunEnd::Interrupted { by: "by SIGTERM".to_owned() }).unwrap();
+    let found = |job: &str, command: &[&str]| {
+        run_of_job(&store, &study, job, &words(command)).unwrap().map(|trial| trial.number.0)
+    };
+    assert_eq!(found("17", &["train"]), Some(1));
+    assert_eq!([found("17", &["prepare"]), found("18", &["train"])], [None, None]);
+}
+
+#[test]
+fn what_was_read_of_a_spool_is_known_to_the_next_attempt() {
+    let (mut store, study) = store();
+    let run = Run::create(&mut store, &study, named("a")).unwrap();
+    assert_eq!(run.spool_offset(&store).unwrap(), 0);
+    let attempt = run.attempt();
+    let reported = TrialEvent::Reported { attempt, step: 1, metrics: loss(0.5) };
+    run.write(&mut store, &[reported, TrialEvent::SpoolRead { offset: 120 }]).unwrap();
+    let number = run.number();
+    run.finish(&mut store, RunEnd::Interrupted { by: "by SIGTERM".to_owned() }).unwrap();
+    let run = Run::resume(&mut store, &study, number, ResumedRun::default()).unwrap();
+    assert_eq!(run.spool_offset(&store).unwrap(), 120);
+}

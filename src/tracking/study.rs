@@ -1,0 +1,163 @@
+//! The study that tracked runs go to, and the runs in it by name, number or job.
+
+use std::path::{Path, PathBuf};
+
+use super::TrackingError;
+use crate::config;
+use crate::runner::ownership::{self, Unreachable};
+use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
+use crate::study::metric::Direction;
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::space::Space;
+use crate::study::spec::{AlgorithmSpec, Program, StudySpec};
+use crate::study::step::StepUnit;
+use crate::study::time::Timestamp;
+use crate::study::tracked::NO_SAMPLER;
+use crate::study::trial::{Trial, TrialNumber};
+
+/// The study of runs that belong to no repository, and are not sent elsewhere.
+pub const DEFAULT_STUDY: &str = "runs";
+
+/// The metric by which runs are compared where nothing else is said.
+const DEFAULT_METRIC: &str = "loss";
+
+/// What the runs of a study are compared by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Goal {
+    /// The metric; `None`: that of the study, `loss` for a new one.
+    pub metric: Option<String>,
+    /// Which way is better; `None`: that of the study, smaller values for a new one.
+    pub direction: Option<Direction>,
+}
+
+/// The name of the study for runs that are started in `directory`: that of the git repository's
+/// directory which holds it, where that can be a study's name, else [`DEFAULT_STUDY`].
+pub fn study_named_for(directory: &Path) -> String {
+    let repository = directory.ancestors().find(|directory| directory.join(".git").exists());
+    let name = repository.and_then(Path::file_name).and_then(|name| name.to_str());
+    let name = name.filter(|name| config::is_study_name(name));
+    name.unwrap_or(DEFAULT_STUDY).to_owned()
+}
+
+/// The tracked study called `name` in the store at `path`, which is made where it is missing, with
+/// its directory of files.
+///
+/// # Errors
+/// The name is none, the study is a search or has another metric, or the store failed.
+pub fn open_study(
+    storage: &mut dyn Storage,
+    path: &Path,
+    name: &str,
+    goal: &Goal,
+    now: Timestamp,
+) -> Result<StoredStudy, TrackingError> {
+    if !config::is_study_name(name) {
+        return Err(TrackingError::StudyName { name: name.to_owned() });
+    }
+    let study = match storage.study(name)? {
+        Some(study) => study,
+        None => {
+            match storage.create_study(now, &spec(name, goal)) {
+                // Another process was faster.
+                Ok(_) | Err(StorageError::Exists { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            storage.study(name)?.ok_or_else(|| TrackingError::NoStudy { study: name.to_owned() })?
+        }
+    };
+    if !study.spec.is_tracked() {
+        return Err(StorageError::Searched { study: name.to_owned() }.into());
+    }
+    let objective = study.spec.objective();
+    let has_other_metric = goal.metric.as_ref().is_some_and(|metric| *metric != objective.metric);
+    let has_other_direction = goal.direction.is_some_and(|way| way != objective.direction);
+    if has_other_metric || has_other_direction {
+        let way = goal.direction.map(|way| format!(" ({})", way.as_str())).unwrap_or_default();
+        return Err(TrackingError::OtherMetric {
+            study: name.to_owned(),
+            metric: objective.metric.clone(),
+            direction: objective.direction.as_str(),
+            asked: format!("{}{way}", goal.metric.as_ref().unwrap_or(&objective.metric)),
+        });
+    }
+    Ok(ownership::claim(storage, study, path, Unreachable::Forget)?)
+}
+
+fn spec(name: &str, goal: &Goal) -> StudySpec {
+    let metric = goal.metric.as_deref().unwrap_or(DEFAULT_METRIC);
+    let direction = goal.direction.unwrap_or(Direction::Minimize);
+    let program = Program::Command {
+        run: Vec::new(),
+        cwd: PathBuf::from("/"),
+        env: Default::default(),
+        args: Default::default(),
+        metrics: Default::default(),
+    };
+    let mut spec = StudySpec::new(name, metric, direction, Space::default(), program);
+    spec.step = StepUnit::Step;
+    spec.sampler = AlgorithmSpec::named(NO_SAMPLER);
+    spec.checkpoints.keep_best = None;
+    spec
+}
+
+/// The run of that name or number.
+///
+/// # Errors
+/// There is none, or the store failed.
+pub fn find_run(
+    reader: &dyn StorageReader,
+    study: &StoredStudy,
+    run: &str,
+) -> Result<Trial, TrackingError> {
+    let missing = || TrackingError::NoRun { study: study.spec.name.clone(), run: run.to_owned() };
+    if !run.is_empty() && run.chars().all(|char| char.is_ascii_digit()) {
+        let number = run.parse().map(TrialNumber).map_err(|_| missing())?;
+        return reader.trial(study.id, number)?.ok_or_else(missing);
+    }
+    let is_it = |trial: &Trial| {
+        trial.origin.tracked().is_some_and(|tracked| tracked.name.as_deref() == Some(run))
+    };
+    all(reader, study)?.into_iter().find(is_it).ok_or_else(missing)
+}
+
+/// The run that began in a batch job with that command and is not complete: the one that the job
+/// continues with when it is requeued.
+///
+/// # Errors
+/// The store failed.
+pub fn run_of_job(
+    reader: &dyn StorageReader,
+    study: &StoredStudy,
+    job: &str,
+    command: &[String],
+) -> Result<Option<Trial>, StorageError> {
+    let is_it = |trial: &Trial| {
+        !trial.state.is_finished()
+            && trial.origin.tracked().is_some_and(|tracked| {
+                tracked.job.as_deref() == Some(job) && tracked.command == command
+            })
+    };
+    Ok(all(reader, study)?.into_iter().find(is_it))
+}
+
+fn all(reader: &dyn StorageReader, study: &StoredStudy) -> Result<Vec<Trial>, StorageError> {
+    reader.trials(study.id, &TrialQuery::all(SortKey::Number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_in_a_repository_go_to_a_study_of_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let below = directory.path().join("sentiment/src/deep");
+        std::fs::create_dir_all(&below).unwrap();
+        assert_eq!(study_named_for(&below), DEFAULT_STUDY);
+        std::fs::create_dir(directory.path().join("sentiment/.git")).unwrap();
+        assert_eq!(study_named_for(&below), "sentiment");
+        let hostile = directory.path().join("a b; rm");
+        std::fs::create_dir_all(hostile.join(".git")).unwrap();
+        assert_eq!(study_named_for(&hostile), DEFAULT_STUDY);
+    }
+}
