@@ -1,7 +1,6 @@
 """A run by itself: records go through a queue into a spool, and a writer stores them."""
 
 import os
-import sys
 import time
 from typing import Any, Dict, Optional, Sequence
 
@@ -44,7 +43,6 @@ class TrackedRun(Run):
             "tags": list(tags),
             "pid": os.getpid(),
             "host": _host(),
-            "argv": [str(word) for word in getattr(sys, "orig_argv", sys.argv)],
             "cwd": _directory(),
         }
         self._spool = Spool(os.path.join(os.path.dirname(store), "spool"), id, header)

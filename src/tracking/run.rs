@@ -9,10 +9,10 @@ use super::life::{life_of, settle};
 use crate::runner::clock::Clock;
 use crate::runner::{self, Liveness, identified_process};
 use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
-use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
+use crate::storage::{Holder, Storage, StorageError, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, TrialEvent, is_tag};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent, is_tag};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
@@ -262,33 +262,6 @@ impl Run {
         let of_run = |event: &TrialEvent| Event::Trial(self.number(), event.clone());
         let events: Vec<Event> = events.iter().map(of_run).collect();
         Ok(storage.append_run(&self.fence, self.clock.now(), &events)?)
-    }
-
-    /// Up to which byte the spool of the run was read and written here
-    /// ([`TrialEvent::SpoolRead`]), by any of its attempts.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub fn spool_offset(&self, reader: &dyn StorageReader) -> Result<u64, TrackingError> {
-        let mut before = Seq(i64::MAX);
-        loop {
-            let page = reader.events_before(self.study.id, before, 1000)?;
-            let Some((first, ..)) = page.first() else { return Ok(0) };
-            before = *first;
-            for (_, _, event) in page.iter().rev() {
-                match event {
-                    Event::Trial(trial, TrialEvent::SpoolRead { offset })
-                        if *trial == self.number() =>
-                    {
-                        return Ok(*offset);
-                    }
-                    Event::Trial(trial, TrialEvent::Created { .. }) if *trial == self.number() => {
-                        return Ok(0);
-                    }
-                    _ => {}
-                }
-            }
-        }
     }
 
     /// Ends the attempt: the run is complete, failed or interrupted.
