@@ -72,7 +72,7 @@ fn adopt(store: &Path, spool: &Path) {
     let adopted = SqliteStore::open(store).map_err(TrackingError::from).and_then(|mut storage| {
         let directory = spool.parent().unwrap_or(Path::new("."));
         // Of another run the program is not to hear.
-        adopt_spools(directory, &mut storage, store, &mut |_| {})
+        adopt_spools(directory, spool, &mut storage, store, &mut |_| {})
     });
     // The next writer tries again.
     let _tried_again = adopted;

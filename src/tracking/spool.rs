@@ -3,9 +3,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -96,9 +97,20 @@ impl Spool {
         Ok(Spool { path: path.to_owned(), file, offset: 0 })
     }
 
-    /// Its file, for its lock.
-    pub fn file(&self) -> &File {
-        &self.file
+    /// Takes its lock, which the program has until it ends, so that nobody adopts it meanwhile.
+    pub fn lock(&self) {
+        // A file system without locks: then nobody can adopt it either.
+        let _without_locks = flock(&self.file, FlockOperation::LockExclusive);
+    }
+
+    /// Takes its lock if its program and other writers have ended.
+    pub fn try_lock(&self) -> bool {
+        flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    /// Whether somebody removed the file after it was opened.
+    pub fn is_removed(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
     /// Its name, without the suffix: what tells it apart in the store.

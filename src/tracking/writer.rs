@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
 use serde_json::{Map, Value as Json};
 
 use super::spool::{Header, Line, Spool};
@@ -74,23 +73,29 @@ pub fn write_spool(path: &Path, writer: SpoolWriter<'_>) -> Result<(), TrackingE
     write(path, spool, writer)
 }
 
-/// Writes the spools of programs that have ended, where their writers were killed or had no chance.
+/// Writes the other spools than `own` of programs that have ended, where their writers were killed
+/// or had no chance.
 ///
 /// # Errors
 /// The store failed.
 pub fn adopt_spools(
     directory: &Path,
+    own: &Path,
     storage: &mut dyn Storage,
     store: &Path,
     say: &mut dyn FnMut(Notice),
 ) -> Result<(), TrackingError> {
     for path in disk::entries(directory) {
-        if path.extension().is_none_or(|extension| extension != "jsonl") {
+        let is_spool = path.extension().is_some_and(|extension| extension == "jsonl");
+        if !is_spool || path.file_name() == own.file_name() {
             continue;
         }
         let Ok(spool) = Spool::open(&path) else { continue };
         // The program holds the lock while it lives; here it keeps others from doing the same.
-        if flock(spool.file(), FlockOperation::NonBlockingLockExclusive).is_err() {
+        if !spool.try_lock() {
+            continue;
+        }
+        if spool.is_removed() {
             continue;
         }
         let wait = &mut || Program::Gone;
@@ -145,7 +150,15 @@ fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), T
             return Ok(());
         }
     }
+    let is_resumed = written.is_some();
     let run = begin(storage, &study, &spool.name(), &header, written.as_ref(), say)?;
+    if is_resumed
+        && let Some(Written { offset: Some(offset), .. }) =
+            self::written(storage, &study, &spool.name(), &header)?
+    {
+        // From here on nobody else writes to the run: this is how far it is.
+        spool.seek(offset);
+    }
     let (trial, name) = (run.number(), run.name().map(str::to_owned));
     say(Notice::Run { study: study.spec.name.clone(), trial, name });
     let last = storage.trial(study.id, trial)?.and_then(|trial| trial.last());
@@ -163,6 +176,7 @@ fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), T
             run.write(storage, &events)?;
         }
         if let Some(end) = end {
+            spool.lock();
             run.finish(storage, end)?;
             break;
         }
@@ -171,6 +185,7 @@ fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), T
             continue;
         }
         if program == Program::Gone {
+            spool.lock();
             let by = "when its program ended without a word".to_owned();
             run.finish(storage, RunEnd::Interrupted { by })?;
             break;

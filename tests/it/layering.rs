@@ -105,7 +105,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "runner/provenance",
             "trainer/hub/cache",
             // The lock of a spool, by which its program is seen to live.
-            "tracking/writer",
+            "tracking/spool",
         ],
     ),
     ("ureq", &["trainer/hub/client"]),

@@ -51,6 +51,7 @@ mod models;
 mod out_of_memory;
 mod pictures;
 mod printed_metrics;
+mod python;
 mod readers;
 mod replay;
 mod reports;

@@ -63,7 +63,7 @@ def transformers(lr: float) -> Dict[str, Any]:
     rows = [{"x": torch.tensor([i / 32]), "labels": torch.tensor([2 * i / 32])} for i in range(32)]
     arguments = TrainingArguments(
         output_dir="out", max_steps=40, logging_steps=5, save_steps=20, learning_rate=lr,
-        optim="sgd", report_to=[], disable_tqdm=True, use_cpu=True, save_total_limit=None,
+        optim="sgd", report_to=[], disable_tqdm=True, use_cpu=True, max_grad_norm=0.0,
     )
     trainer = Trainer(Line(), arguments, train_dataset=rows, callbacks=[HpsearchCallback()])
     trainer.train()
