@@ -30,6 +30,7 @@ class Writer:
         self._heard = heard
         self._process: Optional["subprocess.Popen[bytes]"] = None
         self._program: Optional[str] = None
+        self._listener: Optional[threading.Thread] = None
         self._starts = 0
         self._not_before = 0.0
         self._has_refused = False
@@ -64,9 +65,10 @@ class Writer:
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
         self._process = process
-        threading.Thread(
+        self._listener = threading.Thread(
             target=self._listen, args=(process,), name="hpsearch-writer", daemon=True
-        ).start()
+        )
+        self._listener.start()
 
     def _listen(self, process: "subprocess.Popen[bytes]") -> None:
         if process.stdout is None:
@@ -127,7 +129,11 @@ class Writer:
             process = self._process or process
         self._let_go(process)
         try:
-            return process.wait(max(0.0, until - time.monotonic())) in (0, REFUSED)
+            has_left = process.wait(max(0.0, until - time.monotonic())) in (0, REFUSED)
+            if self._listener is not None:
+                # What it said last is to be read, too.
+                self._listener.join(max(0.0, min(1.0, until - time.monotonic())))
+            return has_left
         except subprocess.TimeoutExpired:
             # It goes on without this program; nobody waits for it here.
             process.returncode = 0
