@@ -3,8 +3,8 @@
     python3 -m venv v && v/bin/pip install transformers accelerate torch lightning keras pandas polars
     HPSEARCH_BINARY=target/debug/hpsearch PYTHONPATH=python v/bin/python tests/peers/client_libraries.py
 
-Each library trains one small model as the trials of a search, with a pruner that stops most of
-them, and once by itself; the values of the store are compared with those the library has.
+Each library trains one small model in the two trials of a search, of which the pruner stops one;
+the values in the store are compared with those that the library has.
 """
 
 import json
