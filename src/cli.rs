@@ -69,6 +69,7 @@ mod verify;
 mod waiting;
 mod warm_start;
 mod watch;
+mod writer;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -220,6 +221,9 @@ pub enum Verb {
     Track(track::TrackArguments),
     /// Ask-and-tell interface for a program that runs the trials itself, in JSON lines
     AskTell(ask_tell::AskTellArguments),
+    /// Write what a program logs into the store; the Python client starts it
+    #[command(hide = true)]
+    Writer(writer::WriterArguments),
     /// List the devices of this machine and which of them can be used
     Devices(devices::DevicesArguments),
     /// Check the store, its studies and this machine
@@ -373,6 +377,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Kill(arguments) => kill::kill(arguments, console),
         Verb::Importance(arguments) => importance::importance(arguments, console),
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),
+        Verb::Writer(arguments) => writer::writer(arguments, console),
         Verb::Devices(arguments) => devices::devices(arguments, console),
         Verb::Doctor(arguments) => doctor::doctor(arguments, console),
         Verb::List(arguments) => list::list(arguments, console),

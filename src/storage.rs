@@ -520,12 +520,13 @@ pub trait Storage: StorageReader {
         process: &TrackerProcess,
     ) -> Result<RunFence, StorageError>;
     /// Writes what happened to a tracked run in one transaction: events about that run, and the end
-    /// of the process that tracks it; `RunFenced` if its attempt has ended or another one began.
+    /// of the process that tracks it; and what it logged. `RunFenced` if its attempt has ended or another one began.
     fn append_run(
         &mut self,
         fence: &RunFence,
         now: Timestamp,
         events: &[Event],
+        logged: &[LoggedSeries],
     ) -> Result<(), StorageError>;
     /// Keeps a text by its digest; nothing happens if it is kept already.
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError>;

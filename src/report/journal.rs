@@ -237,7 +237,7 @@ fn said_of_trial(
             let values = summary.iter().map(|(name, value)| format!("{name}={value}"));
             format!("records its summary: {}", values.collect::<Vec<_>>().join(" "))
         }
-        TrialEvent::SpoolRead { offset } => format!("its spool is read up to byte {offset}"),
+        TrialEvent::SpoolRead { offset, .. } => format!("its spool is read up to byte {offset}"),
         TrialEvent::Noted { text, .. } => format!("note: {text}"),
         TrialEvent::Tagged { tag, present } => tagged(tag, *present),
     }

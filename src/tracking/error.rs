@@ -1,5 +1,6 @@
 //! Why a run cannot be tracked.
 
+use super::spool::SpoolError;
 use crate::report::wording::one_line;
 use crate::runner::RunnerError;
 use crate::storage::StorageError;
@@ -14,6 +15,9 @@ pub enum TrackingError {
     /// The directory of its files cannot be taken.
     #[error(transparent)]
     Files(#[from] RunnerError),
+    /// What a program logged cannot be read.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
     /// No study can have this name.
     #[error("`{}` cannot be a study's name", one_line(name))]
     StudyName {
@@ -79,6 +83,10 @@ impl TrackingError {
             }
             TrackingError::Files(_) => {
                 "check the permissions of that directory and the space left".to_owned()
+            }
+            TrackingError::Spool(_) => {
+                "a spool is the file that the Python client writes in `spool` beside the store"
+                    .to_owned()
             }
             TrackingError::StudyName { .. } => crate::config::STUDY_NAME_RULE.to_owned(),
             TrackingError::RunName { .. } => crate::study::tracked::RUN_NAME_RULE.to_owned(),

@@ -103,7 +103,7 @@ pub(super) fn settle(
         Event::Trial(fence.trial, TrialEvent::Paused { reason, hold: None }),
     ];
     let at = runner::clock_of(storage, fence.study)?.now();
-    match storage.append_run(fence, at, &events) {
+    match storage.append_run(fence, at, &events, &[]) {
         Ok(()) => Ok(true),
         Err(StorageError::RunFenced { .. }) => Ok(false),
         Err(error) => Err(error.into()),

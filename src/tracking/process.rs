@@ -13,6 +13,7 @@ use crossbeam_channel::{Receiver, select, unbounded};
 use super::{Run, RunEnd, TrackingError};
 use crate::engine::{Assignment, Input};
 use crate::runner::launcher::{Job, LaunchError, Launcher};
+use crate::runner::point_queue::PointQueue;
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::PassedOn;
 use crate::storage::{Storage, StorageError};
@@ -21,6 +22,7 @@ use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::params::Params;
 use crate::study::remark::RemarkKind;
+use crate::study::series::LoggedSeries;
 use crate::study::spec::{FailureCause, Milestones, Program, StudySpec};
 use crate::study::trial::TrialNumber;
 
@@ -88,16 +90,20 @@ pub fn carry_out(
         ..run.study().spec.clone()
     });
     let protected = vec![path.to_owned()];
-    let launcher =
+    let mut launcher =
         ProcessLauncher::new(own_program(), Arc::clone(&spec), path.to_owned(), files, Vec::new())
             .in_foreground(protected);
+    let points = Arc::<PointQueue>::default();
+    launcher.log_to(Arc::clone(&points));
     let mut foreground = Foreground {
         storage,
         run,
         metric: spec.objective().metric.clone(),
         launcher,
         job: None,
+        points,
         unwritten: Vec::new(),
+        unwritten_points: Vec::new(),
         trouble: None,
         tried: Instant::now(),
         is_fenced: false,
@@ -115,8 +121,11 @@ struct Foreground<'a> {
     metric: String,
     launcher: ProcessLauncher,
     job: Option<Box<dyn Job>>,
+    /// What its program logs, until it is written.
+    points: Arc<PointQueue>,
     /// What the store refused so far.
     unwritten: Vec<TrialEvent>,
+    unwritten_points: Vec<LoggedSeries>,
     trouble: Option<String>,
     tried: Instant,
     is_fenced: bool,
@@ -195,6 +204,9 @@ impl Foreground<'_> {
                     }
                 }
             }
+            if self.points.is_due() || ended.is_some() {
+                self.take_points();
+            }
             self.write(events);
             if let Some(job) = &mut self.job {
                 (0..answers).for_each(|_| job.answer(&Decision::CONTINUE));
@@ -216,6 +228,15 @@ impl Foreground<'_> {
             job.signal(signal);
         } else {
             job.kill();
+        }
+    }
+
+    fn take_points(&mut self) {
+        // Its own seconds count from when it began; no program logs by them.
+        let began = |trial| self.storage.began(self.run.study().id, trial);
+        match self.points.take(self.run.clock(), began) {
+            Ok(points) => self.unwritten_points.extend(points),
+            Err(error) => self.hear(error.into()),
         }
     }
 
@@ -259,12 +280,13 @@ impl Foreground<'_> {
         }
         self.unwritten.extend(events);
         let waits = self.trouble.is_some() && self.tried.elapsed() < AGAIN;
-        if self.unwritten.is_empty() || waits {
+        if self.unwritten.is_empty() && self.unwritten_points.is_empty() || waits {
             return;
         }
-        match self.run.write(self.storage, &self.unwritten) {
+        match self.run.write_logged(self.storage, &self.unwritten, &self.unwritten_points) {
             Ok(()) => {
                 self.unwritten.clear();
+                self.unwritten_points.clear();
                 if self.trouble.take().is_some() {
                     (self.tell)("the store takes what the run says again: nothing of it is lost");
                 }
@@ -286,7 +308,9 @@ impl Foreground<'_> {
 
     fn fence(&mut self, trial: TrialNumber) {
         self.is_fenced = true;
+        self.points.close();
         self.unwritten.clear();
+        self.unwritten_points.clear();
         let text = format!(
             "run {trial} was resumed by another process: this program goes on, and nothing more of \
              it is recorded"
@@ -321,7 +345,7 @@ impl Foreground<'_> {
         let until = Instant::now() + PATIENCE;
         while !self.is_fenced {
             self.write(Vec::new());
-            if !self.unwritten.is_empty() {
+            if !self.unwritten.is_empty() || !self.unwritten_points.is_empty() {
                 if Instant::now() >= until {
                     break;
                 }

@@ -9,13 +9,14 @@ use super::life::{life_of, settle};
 use crate::runner::clock::Clock;
 use crate::runner::{self, Liveness, identified_process};
 use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
-use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
+use crate::storage::{Holder, Storage, StorageError, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, TrialEvent, is_tag};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent, is_tag};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
+use crate::study::series::LoggedSeries;
 use crate::study::spec::FailureCause;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -259,36 +260,27 @@ impl Run {
         storage: &mut dyn Storage,
         events: &[TrialEvent],
     ) -> Result<(), TrackingError> {
-        let of_run = |event: &TrialEvent| Event::Trial(self.number(), event.clone());
-        let events: Vec<Event> = events.iter().map(of_run).collect();
-        Ok(storage.append_run(&self.fence, self.clock.now(), &events)?)
+        self.write_logged(storage, events, &[])
     }
 
-    /// Up to which byte the spool of the run was read and written here
-    /// ([`TrialEvent::SpoolRead`]), by any of its attempts.
+    /// The same with points that it logged.
     ///
     /// # Errors
-    /// The store failed.
-    pub fn spool_offset(&self, reader: &dyn StorageReader) -> Result<u64, TrackingError> {
-        let mut before = Seq(i64::MAX);
-        loop {
-            let page = reader.events_before(self.study.id, before, 1000)?;
-            let Some((first, ..)) = page.first() else { return Ok(0) };
-            before = *first;
-            for (_, _, event) in page.iter().rev() {
-                match event {
-                    Event::Trial(trial, TrialEvent::SpoolRead { offset })
-                        if *trial == self.number() =>
-                    {
-                        return Ok(*offset);
-                    }
-                    Event::Trial(trial, TrialEvent::Created { .. }) if *trial == self.number() => {
-                        return Ok(0);
-                    }
-                    _ => {}
-                }
-            }
-        }
+    /// The store failed, or another process resumed the run.
+    pub fn write_logged(
+        &self,
+        storage: &mut dyn Storage,
+        events: &[TrialEvent],
+        logged: &[LoggedSeries],
+    ) -> Result<(), TrackingError> {
+        let of_run = |event: &TrialEvent| Event::Trial(self.number(), event.clone());
+        let events: Vec<Event> = events.iter().map(of_run).collect();
+        Ok(storage.append_run(&self.fence, self.clock.now(), &events, logged)?)
+    }
+
+    /// The clock of what it writes.
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Ends the attempt: the run is complete, failed or interrupted.
@@ -345,7 +337,7 @@ impl Run {
                 runner: Some(self.fence.runner),
             }),
         ];
-        Ok(storage.append_run(&self.fence, now, &events)?)
+        Ok(storage.append_run(&self.fence, now, &events, &[])?)
     }
 }
 

@@ -106,6 +106,8 @@ const CRATES: &[(&str, &[&str])] = &[
             "export",
             "runner/provenance",
             "trainer/hub/cache",
+            // The lock of a spool, by which its program is seen to live.
+            "tracking/spool",
         ],
     ),
     ("ureq", &["trainer/hub/client"]),

@@ -53,6 +53,7 @@ mod out_of_memory;
 mod pictures;
 mod printed_metrics;
 mod programs;
+mod python;
 mod readers;
 mod replay;
 mod reports;

@@ -350,6 +350,8 @@ pub enum TrialEvent {
     },
     /// Up to where a file was read in which a program wrote down what its run did.
     SpoolRead {
+        /// The file's name without its suffix: a run that goes on has another one each time.
+        spool: String,
         /// Bytes from its beginning.
         offset: u64,
     },

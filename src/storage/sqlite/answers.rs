@@ -441,10 +441,11 @@ impl<T: Writes> Storage for T {
         fence: &RunFence,
         now: Timestamp,
         events: &[Event],
+        logged: &[LoggedSeries],
     ) -> Result<(), StorageError> {
         let store = self.reader().path.clone();
         self.store().write("writing a run", |transaction, cache| {
-            tracked::append_run(transaction, cache, &store, fence, now, events)
+            tracked::append_run(transaction, cache, &store, fence, now, (events, logged))
         })
     }
 

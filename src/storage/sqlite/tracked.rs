@@ -13,6 +13,7 @@ use super::write::trials_of;
 use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
 use crate::storage::{StorageError, StudyId};
 use crate::study::event::{Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::series::LoggedSeries;
 use crate::study::time::Timestamp;
 use crate::study::tracked::free_name;
 use crate::study::trial::{AttemptNumber, Origin, TrialNumber};
@@ -91,7 +92,7 @@ pub(super) fn append_run(
     store: &Path,
     fence: &RunFence,
     now: Timestamp,
-    events: &[Event],
+    (events, logged): (&[Event], &[LoggedSeries]),
 ) -> Result<(), Fault> {
     match newest_attempt(connection, fence.study, fence.trial)? {
         Some((newest, false)) if newest == fence.attempt => {}
@@ -110,7 +111,8 @@ pub(super) fn append_run(
     }
     let trials = trials_of(connection, fence.study)?;
     let mut append = Append::new(connection, cache, store, fence.study, revision, now, trials)?;
-    events.iter().try_for_each(|event| append.write(event).map(drop))
+    events.iter().try_for_each(|event| append.write(event).map(drop))?;
+    append.log(logged)
 }
 
 /// A run's newest attempt, and whether it has ended.

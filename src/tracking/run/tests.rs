@@ -1,8 +1,9 @@
 //! Tests of runs as they are written.
 
 use super::*;
-use crate::storage::Takeover;
 use crate::storage::memory::MemoryStore;
+use crate::storage::{StorageReader as _, Takeover};
+use crate::study::event::Seq;
 use crate::study::metric::Direction;
 use crate::study::space::Space;
 use crate::study::spec::{Program, StudySpec};
@@ -165,18 +166,4 @@ fn a_requeued_job_finds_the_run_that_it_began_and_not_a_complete_one() {
     };
     assert_eq!(found("17", &["train"]), Some(1));
     assert_eq!([found("17", &["prepare"]), found("18", &["train"])], [None, None]);
-}
-
-#[test]
-fn what_was_read_of_a_spool_is_known_to_the_next_attempt() {
-    let (mut store, study) = store();
-    let run = Run::create(&mut store, &study, named("a")).unwrap();
-    assert_eq!(run.spool_offset(&store).unwrap(), 0);
-    let attempt = run.attempt();
-    let reported = TrialEvent::Reported { attempt, step: 1, metrics: loss(0.5) };
-    run.write(&mut store, &[reported, TrialEvent::SpoolRead { offset: 120 }]).unwrap();
-    let number = run.number();
-    run.finish(&mut store, RunEnd::Interrupted { by: "by SIGTERM".to_owned() }).unwrap();
-    let run = Run::resume(&mut store, &study, number, ResumedRun::default()).unwrap();
-    assert_eq!(run.spool_offset(&store).unwrap(), 120);
 }

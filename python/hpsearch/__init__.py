@@ -1,0 +1,50 @@
+"""hpsearch for Python programs: log runs, take part in a search, read results.
+
+    import hpsearch
+
+    with hpsearch.init(study="digits", config={"lr": 0.1}) as run:
+        for step in range(100):
+            run.log({"loss": train(run.params["lr"])}, step=step)
+            if run.should_stop:
+                break
+
+Inside a trial of a search the same program gets its parameters from the search and reports to it.
+By itself its run goes into the store (`runs/hpsearch.db`, or HPSEARCH_STORE).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ._binary import HpsearchError
+from ._init import artifact, checkpoint, finish, init, log, summary
+from ._rows import studies, trials
+from ._run import Run
+
+if TYPE_CHECKING:
+    from ._search import AskedTrial, Search, study
+
+__all__ = [
+    "AskedTrial",
+    "HpsearchError",
+    "Run",
+    "Search",
+    "artifact",
+    "checkpoint",
+    "finish",
+    "init",
+    "log",
+    "studies",
+    "study",
+    "summary",
+    "trials",
+]
+
+# Programs that only log do not wait for what a search needs.
+_LATER = frozenset(("AskedTrial", "Search", "study"))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        from . import _search
+
+        return getattr(_search, name)
+    raise AttributeError(f"module `hpsearch` has no attribute `{name}`")

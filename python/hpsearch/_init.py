@@ -1,0 +1,189 @@
+"""`hpsearch.init`: which kind of run this program has, and the one that it has now."""
+
+import atexit
+import os
+import sys
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from . import _messages, _values
+from ._run import Path, Run, ending, rank
+
+_current: Optional[Run] = None
+_error: Optional[BaseException] = None
+_is_hooked = False
+
+#: The longest name of a study or a run, in characters.
+LONGEST_NAME = 200
+
+
+def init(
+    study: Optional[str] = None,
+    name: Optional[str] = None,
+    config: Any = None,
+    id: Optional[str] = None,
+    resume: Union[bool, str, int, None] = None,
+    tags: Optional[Sequence[str]] = None,
+    store: Optional[Path] = None,
+) -> Run:
+    """Begins a run, and ends the one before, if there is one.
+
+    Inside a trial of a search, the run is that trial: `params` are the search's over `config`,
+    and study, name, id, resume, tags and store are the search's own. On ranks other than 0 of a
+    distributed program the run does nothing but have `params`.
+
+    By itself: `study` is the study that the run goes to; `name` what it is called; `config` its
+    parameters (a dictionary, an `argparse.Namespace` or a dataclass); `id` tells it apart (made up
+    unless given); `resume` continues the run of this id (`True`) or the run of this name or number,
+    and begins it if there is none; `tags` are words for it; `store` is HPSEARCH_STORE or
+    `runs/hpsearch.db`.
+
+    Raises TypeError or ValueError for arguments that make no sense. What fails later (no disk
+    space, no `hpsearch` program) is said once on standard error, and the program goes on.
+    """
+    global _current
+    parameters = _values.configuration(config)
+    for what, text in (("study", study), ("name", name), ("id", id)):
+        _check_name(what, text)
+    if isinstance(tags, str):
+        raise TypeError("`tags` must be a list of words, not a string")
+    words = [str(tag) for tag in tags or ()]
+    if resume is True and id is None and name is None:
+        raise ValueError("`resume=True` needs the `id` or the `name` of the run to continue")
+    if _current is not None:
+        _current.finish()
+    _messages.forget()
+    _hook()
+    _current = _begin(study, name, parameters, id, resume, words, store)
+    return _current
+
+
+def _begin(
+    study: Optional[str],
+    name: Optional[str],
+    config: "dict[str, Any]",
+    id: Optional[str],
+    resume: Union[bool, str, int, None],
+    tags: Sequence[str],
+    store: Optional[Path],
+) -> Run:
+    if os.environ.get("HPSEARCH_TRIAL"):
+        from ._trial import TrialRun, searched
+
+        if rank() != 0:
+            return Run({**config, **searched(os.environ)}, study, name)
+        return TrialRun(config, os.environ)
+    if rank() != 0:
+        return Run(config, study, name)
+    from ._tracked import TrackedRun
+
+    path = os.fspath(store) if store is not None else os.environ.get("HPSEARCH_STORE")
+    path = os.path.abspath(path or os.path.join("runs", "hpsearch.db"))
+    if resume is True:
+        continued: Optional[str] = id if id is not None else name
+    else:
+        continued = None if resume is None or resume is False else str(resume)
+    try:
+        return TrackedRun(
+            store=path,
+            study=study,
+            name=name,
+            id=id or _made_up(),
+            resume=continued,
+            config=config,
+            tags=tags,
+        )
+    except OSError as error:
+        _messages.say(f"nothing can be logged beside `{path}`: {error}; the program goes on")
+        return Run(config, study, name)
+
+
+def _made_up() -> str:
+    import time
+
+    return time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
+
+
+def _check_name(what: str, text: Optional[str]) -> None:
+    if text is None:
+        return
+    if not isinstance(text, str):
+        raise TypeError(f"`{what}` must be a string, not a {type(text).__name__}")
+    if not text.strip() or len(text) > LONGEST_NAME or "\0" in text:
+        raise ValueError(f"`{what}` must have 1 to {LONGEST_NAME} characters, and no NUL")
+
+
+def current() -> Optional[Run]:
+    """The run that `init` began last."""
+    return _current
+
+
+def _required(what: str) -> Optional[Run]:
+    if _current is None:
+        _messages.once(f"no run {what}", f"`hpsearch.{what}` before `hpsearch.init`: not logged")
+    return _current
+
+
+def log(values: Mapping[str, Any], step: Optional[int] = None) -> None:
+    """`Run.log` of the present run."""
+    run = _required("log")
+    if run is not None:
+        run.log(values, step)
+
+
+def checkpoint(path: Path, step: Optional[int] = None) -> None:
+    """`Run.checkpoint` of the present run."""
+    run = _required("checkpoint")
+    if run is not None:
+        run.checkpoint(path, step)
+
+
+def artifact(path: Path, name: Optional[str] = None) -> None:
+    """`Run.artifact` of the present run."""
+    run = _required("artifact")
+    if run is not None:
+        run.artifact(path, name)
+
+
+def summary(values: Mapping[str, Any]) -> None:
+    """`Run.summary` of the present run."""
+    run = _required("summary")
+    if run is not None:
+        run.summary(values)
+
+
+def finish(status: str = "complete", message: Optional[str] = None) -> None:
+    """`Run.finish` of the present run."""
+    run = _required("finish")
+    if run is not None:
+        run.finish(status, message)
+
+
+def _hook() -> None:
+    """Has the end of the program end its run, and notes why it ends."""
+    global _is_hooked
+    if _is_hooked:
+        return
+    _is_hooked = True
+    atexit.register(_at_exit)
+    former_hook, former_exit = sys.excepthook, sys.exit
+
+    def excepthook(kind: Any, error: BaseException, trace: Any) -> None:
+        global _error
+        if "ipykernel" not in sys.modules and not hasattr(sys, "ps1"):
+            # In a notebook or an interactive session an exception is not the end.
+            _error = error
+        former_hook(kind, error, trace)
+
+    def exit(code: Any = None) -> None:
+        # The only place that knows the status before the interpreter ends.
+        global _error
+        _error = SystemExit(code)
+        former_exit(code)
+
+    sys.excepthook = excepthook
+    sys.exit = exit  # type: ignore[assignment]
+
+
+def _at_exit() -> None:
+    if _current is not None:
+        _current.finish(*ending(_error))

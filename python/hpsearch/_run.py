@@ -1,0 +1,241 @@
+"""A run as a program sees it: what can be logged, and where it goes."""
+
+import os
+import weakref
+from types import TracebackType
+from typing import Any, Dict, Mapping, Optional, Tuple, Type, Union
+
+from . import _messages, _values
+
+Path = Union[str, "os.PathLike[str]"]
+
+#: How a run may end.
+STATUSES = ("complete", "failed", "interrupted")
+
+
+class Run:
+    """A run. `hpsearch.init` makes it; this class itself keeps nothing.
+
+    What the base class does is what happens on ranks other than 0 of a distributed program:
+    everything is accepted, and nothing is written.
+    """
+
+    def __init__(self, params: Dict[str, Any], study: Optional[str], name: Optional[str]) -> None:
+        #: The parameters: of the trial, and what `config` has besides.
+        self.params = params
+        #: The name of the study, once it is known.
+        self.study = study
+        #: The name of the run, once it is known.
+        self.name = name
+        #: The number of the trial in its study, once it is known.
+        self.number: Optional[int] = None
+        self._is_open = True
+        self._last_step: Optional[int] = None
+        self._stop_reason: Optional[str] = None
+        self._reads_should_stop = False
+        _runs.add(self)
+
+    @property
+    def config(self) -> Dict[str, Any]:
+        """The same as `params`."""
+        return self.params
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the program should save and end: a pruner or a person stopped or paused it."""
+        self._reads_should_stop = True
+        return self._stop_reason is not None
+
+    @property
+    def stop_reason(self) -> Optional[str]:
+        """Why the program should stop, in a sentence, or `None`."""
+        return self._stop_reason
+
+    def log(self, values: Mapping[str, Any], step: Optional[int] = None) -> None:
+        """Logs metrics. Nested dictionaries become names such as `train/loss`.
+
+        Without `step` (as an argument or a key) steps are counted. Never raises, and does not
+        wait for the disk.
+        """
+        if not self._is_open:
+            return self._refuse("log")
+        try:
+            found = _values.metrics(values)
+            if "step" in found:
+                said = found.pop("step")
+                step = said if step is None else step  # type: ignore[assignment]
+            if not found:
+                return
+            if step is not None:
+                if type(step) is not int or step < 0:
+                    step = _values.as_step(step)
+                    if step is None:
+                        return
+                self._last_step = step
+                found["step"] = step
+            self._send(found)
+        except Exception as error:  # noqa: BLE001 - logging never ends a training
+            self._failed("log", error)
+
+    def checkpoint(self, path: Path, step: Optional[int] = None) -> None:
+        """Registers a checkpoint, a file or directory that is complete.
+
+        The step is that of the last `log` unless given.
+        """
+        line: Dict[str, Any] = {"checkpoint": _located(path)}
+        if step is None:
+            step = self._last_step
+        if step is not None:
+            whole = _values.as_step(step)
+            if whole is None:
+                return
+            line["step"] = whole
+        self._say("checkpoint", line)
+
+    def artifact(self, path: Path, name: Optional[str] = None) -> None:
+        """Registers a file that the run made or used, under a name (by default the file's)."""
+        located = _located(path)
+        self._say("artifact", {"artifact": located, "name": name or os.path.basename(located)})
+
+    def set_params(self, values: Any) -> None:
+        """Adds parameters that are known only now. Those that a search chose stay."""
+        try:
+            found = _values.configuration(values)
+        except TypeError as error:
+            return self._failed("set_params", error)
+        self._say("set_params", self._add_params(found))
+
+    def _add_params(self, values: Dict[str, Any]) -> Dict[str, Any]:
+        self.params.update(values)
+        return {"params": _values.plain(values)}
+
+    def summary(self, values: Mapping[str, Any]) -> None:
+        """Sets values that describe the whole run, such as a test score."""
+        self._say("summary", {"summary": _values.plain(values)})
+
+    def finish(self, status: str = "complete", message: Optional[str] = None) -> None:
+        """Ends the run as `complete`, `failed` or `interrupted`.
+
+        Waits a few seconds at most until everything is in the store, and says where the rest lies.
+        """
+        if not self._is_open:
+            return
+        if status not in STATUSES:
+            _messages.say(f"`{status}` is none of {', '.join(STATUSES)}: the run counts as failed")
+            status = "failed"
+        self._is_open = False
+        try:
+            self._close(status, message)
+        except Exception as error:  # noqa: BLE001 - the end of logging is not the program's
+            self._failed("finish", error)
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.finish(*ending(error))
+
+    def _say(self, what: str, line: Dict[str, Any]) -> None:
+        if not self._is_open:
+            return self._refuse(what)
+        try:
+            if line:
+                self._send(line)
+        except Exception as error:  # noqa: BLE001 - logging never ends a training
+            self._failed(what, error)
+
+    def _send(self, line: Dict[str, Any]) -> None:
+        """Takes an object of the protocol."""
+
+    def _close(self, status: str, message: Optional[str]) -> None:
+        """Ends the run, which is open."""
+
+    def _abandon(self) -> None:
+        """Lets go of what belongs to the parent, in a child that was forked."""
+
+    def _refuse(self, what: str) -> None:
+        _messages.once(f"closed {what}", f"`{what}` after the run has ended: nothing is logged")
+
+    def _failed(self, what: str, error: Exception) -> None:
+        _messages.once(f"failed {what}", f"`{what}` failed ({error!r}); the program goes on")
+
+
+class ForkedRun:
+    """What a run becomes in a child process that was forked: only its parent logs."""
+
+    @staticmethod
+    def take(run: Run) -> None:
+        """Closes the run here, without a word to anybody."""
+        run._is_open = False
+        run._refuse = ForkedRun._refuse  # type: ignore[method-assign]
+        run._abandon()
+
+    @staticmethod
+    def _refuse(what: str) -> None:
+        _messages.once(
+            "forked",
+            "this process was forked from the one that called `hpsearch.init`, which alone logs: "
+            "nothing is logged here",
+        )
+
+
+_runs: "weakref.WeakSet[Run]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for run in list(_runs):
+        if run._is_open:
+            ForkedRun.take(run)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def ending(error: Optional[BaseException]) -> Tuple[str, Optional[str]]:
+    """The status, and why, of a program that ends with this exception."""
+    if error is None or isinstance(error, GeneratorExit):
+        return "complete", None
+    if isinstance(error, SystemExit):
+        code = error.code
+        return ("complete", None) if code in (None, 0) else ("failed", f"exit status {code}")
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", "KeyboardInterrupt"
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an exception's own mistake
+        said = ""
+    return "failed", f"{type(error).__name__}: {said}"[:1000]
+
+
+def _located(path: Path) -> str:
+    # What is not there may be meant below HPSEARCH_CHECKPOINT_DIR: hpsearch looks there.
+    text = os.fsdecode(os.fspath(path))
+    return os.path.abspath(text) if os.path.exists(text) else text
+
+
+def rank() -> int:
+    """The rank of this process in a distributed program, 0 in any other.
+
+    Rank 0 logs. HPSEARCH_RANK overrules what launchers set.
+    """
+    for variable in _RANKS:
+        value = os.environ.get(variable, "")
+        if value.isdigit():
+            return int(value)
+    return 0
+
+
+_RANKS = (
+    "HPSEARCH_RANK",
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "SLURM_PROCID",
+    "LOCAL_RANK",
+)

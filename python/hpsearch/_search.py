@@ -1,0 +1,290 @@
+"""A search whose trials this program runs itself, over `hpsearch ask-tell`."""
+
+import json
+import os
+import subprocess
+import threading
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+
+from . import _values
+from ._binary import HpsearchError, required
+from ._run import Path
+
+Algorithm = Union[str, Mapping[str, Any], None]
+
+
+def study(
+    name: Optional[str] = None,
+    space: Optional[Mapping[str, Any]] = None,
+    *,
+    direction: str = "minimize",
+    trials: Optional[int] = None,
+    sampler: Algorithm = None,
+    pruner: Algorithm = None,
+    seed: int = 0,
+    constraints: Optional[Sequence[Mapping[str, str]]] = None,
+    enqueue: Optional[Sequence[Mapping[str, Any]]] = None,
+    store: Optional[Path] = None,
+) -> "Search":
+    """Begins a search of `space`, or continues the stored one called `name`.
+
+    The space is written as in a study file: `{"lr": {"float": [1e-5, 1], "log": True},
+    "layers": {"int": [1, 8]}, "optimizer": ["sgd", "adam"]}`, with `step`, `log` and `when`.
+    `trials` is how many are searched at most; `sampler` and `pruner` are names, or dictionaries
+    with `type` and options; `constraints` are as in a study file; `enqueue` are configurations to
+    run first.
+
+    Raises HpsearchError with the reason if hpsearch refuses it.
+    """
+    if not space:
+        raise ValueError('`space` is empty: {"lr": {"float": [1e-5, 1], "log": True}}')
+    request: Dict[str, Any] = {
+        "cmd": "init",
+        "space": [_parameter(str(key), value) for key, value in space.items()],
+        "direction": direction,
+        "n_trials": trials,
+        "sampler": _algorithm(sampler),
+        "pruner": _algorithm(pruner),
+        "seed": seed,
+        "constraints": [dict(constraint) for constraint in constraints or ()],
+        "enqueue": [_values.plain(params) for params in enqueue or ()],
+    }
+    return Search(name, {key: value for key, value in request.items() if value is not None}, store)
+
+
+class AskedTrial:
+    """A trial to run: its parameters, and where its results go."""
+
+    def __init__(self, search: "Search", number: int, params: Dict[str, Any]) -> None:
+        self._search = search
+        #: Its number.
+        self.number = number
+        #: Its active parameters.
+        self.params = params
+        #: Whether it ran before and was paused: it continues after its last report.
+        self.is_resumed = False
+        #: The step where it will pause, if that is known.
+        self.until: Optional[int] = None
+        #: What the last report was answered: `continue`, `pause` or `stop`.
+        self.decision = "continue"
+        #: Why, in a sentence.
+        self.reason: Optional[str] = None
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the last report was answered with `stop` or `pause`: ask for another trial."""
+        return self.decision != "continue"
+
+    def report(self, step: int, value: Any) -> bool:
+        """Reports the objective's value at a step; whether the trial goes on."""
+        answer = self._search._say(
+            {"cmd": "report", "id": self.number, "step": _step(step), "value": _number(value)}
+        )
+        self.decision = answer["verdict"]
+        self.reason = answer.get("reason")
+        return not self.should_stop
+
+    def tell(self, value: Any, metrics: Optional[Mapping[str, Any]] = None) -> None:
+        """Ends the trial with its value, and metrics that limits are about."""
+        request = {"cmd": "tell", "id": self.number, "value": _number(value)}
+        if metrics:
+            request["metrics"] = _values.metrics(metrics)
+        self._search._say(request)
+
+    def fail(self, reason: Optional[str] = None) -> None:
+        """Ends the trial as failed."""
+        request = {"cmd": "tell", "id": self.number, "state": "failed", "reason": reason}
+        self._search._say({key: value for key, value in request.items() if value is not None})
+
+    def prune(self) -> None:
+        """Ends the trial as pruned, with its last report."""
+        self._search._say({"cmd": "tell", "id": self.number, "state": "pruned"})
+
+    def __repr__(self) -> str:
+        return f"AskedTrial(number={self.number}, params={self.params})"
+
+
+class Search:
+    """A search that this program runs; made by `hpsearch.study`.
+
+    May be used by several threads. Iterating over it asks for trials until there are no more.
+    """
+
+    def __init__(
+        self, name: Optional[str], request: Mapping[str, Any], store: Optional[Path]
+    ) -> None:
+        words = [required(), "ask-tell"]
+        if name is not None:
+            words += ["--study=" + name]
+            if store is not None:
+                words += ["--store", os.fspath(store)]
+        self._lock = threading.Lock()
+        self._paused: Dict[int, AskedTrial] = {}
+        self._pid = os.getpid()
+        #: Why the last `ask` had no trial.
+        self.done_reason: Optional[str] = None
+        self._process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            self._say(request)
+        except HpsearchError:
+            self.close()
+            raise
+
+    def ask(self) -> Optional[AskedTrial]:
+        """A trial to run, or one that continues; `None` if there is none now.
+
+        While trials are out there may be one later; otherwise the search is over
+        (`done_reason`).
+        """
+        answer = self._say({"cmd": "ask"})
+        if answer.get("done"):
+            self.done_reason = answer.get("reason")
+            return None
+        if "resume" in answer:
+            number = answer["resume"]
+            params = answer.get("params") or self._paused[number].params
+            trial = AskedTrial(self, number, params)
+            trial.is_resumed = True
+        else:
+            trial = AskedTrial(self, answer["id"], answer["params"])
+        trial.until = answer.get("until")
+        self._paused[trial.number] = trial
+        return trial
+
+    def tell(self, trial: AskedTrial, value: Any) -> None:
+        """The same as `trial.tell(value)`."""
+        trial.tell(value)
+
+    def report(self, trial: AskedTrial, step: int, value: Any) -> bool:
+        """The same as `trial.report(step, value)`."""
+        return trial.report(step, value)
+
+    def best(self) -> Dict[str, Any]:
+        """The best complete trial: `id`, `params` and `value`.
+
+        Raises HpsearchError while no trial is complete.
+        """
+        return self._say({"cmd": "best"})
+
+    def __iter__(self) -> Iterator[AskedTrial]:
+        while True:
+            trial = self.ask()
+            if trial is None:
+                return
+            yield trial
+
+    def close(self) -> None:
+        """Ends the conversation."""
+        process = self._process
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None and not stream.closed:
+                try:
+                    stream.close()
+                except OSError:
+                    pass
+        if os.getpid() == self._pid:
+            try:
+                process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def __enter__(self) -> "Search":
+        return self
+
+    def __exit__(self, *_error: Any) -> None:
+        self.close()
+
+    def _say(self, request: Mapping[str, Any]) -> Dict[str, Any]:
+        if os.getpid() != self._pid:
+            raise HpsearchError("a search belongs to the process that began it: this is a fork")
+        line = json.dumps(request, separators=(",", ":")) + "\n"
+        with self._lock:
+            stdin, stdout = self._process.stdin, self._process.stdout
+            if stdin is None or stdout is None or stdin.closed:
+                raise HpsearchError("the search is closed")
+            try:
+                stdin.write(line.encode())
+                stdin.flush()
+                said = stdout.readline()
+            except OSError as error:
+                raise HpsearchError(self._why_gone(str(error))) from error
+        if not said.endswith(b"\n"):
+            raise HpsearchError(self._why_gone("it ended"))
+        answer: Dict[str, Any] = json.loads(said)
+        if "error" in answer:
+            raise HpsearchError(str(answer["error"]))
+        return answer
+
+    def _why_gone(self, otherwise: str) -> str:
+        """What the program said last, before it ended."""
+        errors = self._process.stderr
+        try:
+            self._process.wait(1.0)
+            said = errors.read().decode(errors="replace").strip() if errors else ""
+        except (subprocess.TimeoutExpired, OSError, ValueError):
+            said = ""
+        return said or f"`hpsearch ask-tell` does not answer: {otherwise}"
+
+
+def _algorithm(of: Algorithm) -> Optional[Dict[str, Any]]:
+    if of is None:
+        return None
+    return {"type": of} if isinstance(of, str) else dict(of)
+
+
+def _parameter(name: str, value: Any) -> Dict[str, Any]:
+    """A parameter as `ask-tell` reads it, from how study files write it."""
+    if isinstance(value, (list, tuple)):
+        return {"name": name, "type": "cat", "choices": list(value)}
+    if not isinstance(value, Mapping):
+        raise ValueError(
+            f'`{name}` must be {{"float": [low, high]}}, {{"int": [low, high]}} or a list of '
+            f"choices, not {value!r}"
+        )
+    kinds = [kind for kind in ("float", "int", "choice") if kind in value]
+    if len(kinds) != 1:
+        raise ValueError(f"`{name}` must have one of `float`, `int` and `choice`")
+    unknown = sorted(set(value) - {"float", "int", "choice", "log", "step", "when"})
+    if unknown:
+        raise ValueError(f"`{name}` has unknown keys: {', '.join(unknown)}")
+    kind = kinds[0]
+    parameter: Dict[str, Any] = {"name": name}
+    if kind == "choice":
+        parameter.update(type="cat", choices=list(value["choice"]))
+    else:
+        bounds: List[Any] = list(value[kind])
+        if len(bounds) != 2:
+            raise ValueError(f"`{name}` must have two bounds, [low, high]")
+        parameter.update(type=kind, low=bounds[0], high=bounds[1])
+    for key in ("log", "step"):
+        if value.get(key) is not None:
+            parameter[key] = value[key]
+    when = value.get("when")
+    if when:
+        if len(when) != 1:
+            raise ValueError(f"`{name}`: `when` must name one parameter")
+        other, accepted = next(iter(when.items()))
+        accepted = list(accepted) if isinstance(accepted, (list, tuple)) else [accepted]
+        parameter["when"] = {"param": other, "in": accepted}
+    return parameter
+
+
+def _number(value: Any) -> float:
+    number = _values.as_number(value)
+    if number is None:
+        raise TypeError(f"the value must be a number, not {value!r}")
+    return number
+
+
+def _step(step: Any) -> int:
+    whole = _values.as_step(step)
+    if whole is None:
+        raise ValueError(f"`step` must be an integer of at least 0, not {step!r}")
+    return whole

@@ -1,0 +1,174 @@
+"""The spool: a file to which a thread appends what was logged, in whole lines."""
+
+import errno
+import json
+import os
+import threading
+import time
+from collections import deque
+from typing import Any, Deque, Dict, Optional, Tuple
+
+from . import _messages
+from ._writer import Writer
+
+#: Seconds between two looks at the queue.
+INTERVAL = 0.2
+
+#: Seconds until a write that failed is tried again.
+PAUSE = 1.0
+
+#: The most records that wait in memory while the disk does not take them.
+LONGEST_QUEUE = 1_000_000
+
+#: Records that are serialised before other threads get their turn.
+_TURN = 64
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=str).encode
+
+Record = Tuple[int, Dict[str, Any]]
+
+
+class Spool:
+    """One run's file of lines, and the thread that writes it.
+
+    While the program lives, it holds the file's lock (`flock`).
+    """
+
+    def __init__(self, directory: str, id: str, header: Dict[str, Any]) -> None:
+        os.makedirs(directory, exist_ok=True)
+        self.path, self._descriptor = _create(directory, id)
+        self._queue: Deque[Record] = deque()
+        self._dropped = 0
+        # What was serialised and is not in the file yet.
+        self._pending = (_encode(header) + "\n").encode()
+        # One thread writes at a time; the other is the one that closes.
+        self._writing = threading.Lock()
+        self._is_over = threading.Event()
+        self._thread: Optional[threading.Thread] = None
+        self._writer: Optional[Writer] = None
+        self._try_again = 0.0
+        self._write()
+
+    def append(self, record: Record) -> None:
+        """Queues a record; drops it if the disk has not taken the last million."""
+        if len(self._queue) < LONGEST_QUEUE:
+            self._queue.append(record)
+        else:
+            self._dropped += 1
+
+    def start(self, writer: Writer) -> None:
+        """Starts the thread that writes the file and looks after the writer."""
+        self._writer = writer
+        writer.start()
+        self._thread = threading.Thread(target=self._run, name="hpsearch-spool", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(INTERVAL):
+            try:
+                self._turn()
+            except Exception as error:  # noqa: BLE001 - the thread goes on
+                _messages.once("spool", f"the spool `{self.path}`: {error!r}")
+
+    def _turn(self) -> None:
+        if self._dropped:
+            _messages.once(
+                "dropped",
+                f"`{self.path}` takes nothing, and {LONGEST_QUEUE} records wait: newer ones are "
+                "dropped",
+            )
+        with self._writing:
+            if self._is_over.is_set():
+                return
+            self._serialise()
+            wrote = self._write()
+        if self._writer is not None:
+            self._writer.look(wrote)
+
+    def _serialise(self) -> None:
+        queue, lines = self._queue, []
+        for count in range(1, len(queue) + 1):
+            time_of, line = queue.popleft()
+            try:
+                lines.append(f'{{"time":{time_of},"line":{_encode(line)}}}\n')
+            except Exception as error:  # noqa: BLE001 - one record, not the others
+                _messages.once("record", f"a record cannot be written as JSON: {error!r}")
+            if count % _TURN == 0:
+                # Whoever logs does not wait until all is serialised.
+                time.sleep(0)
+        if lines:
+            self._pending += "".join(lines).encode()
+
+    def _write(self) -> bool:
+        """Writes what is pending; whether anything was written."""
+        if not self._pending or time.monotonic() < self._try_again:
+            return False
+        wrote = False
+        try:
+            while self._pending:
+                count = os.write(self._descriptor, self._pending)
+                # A line that was cut goes on where it was cut.
+                self._pending = self._pending[count:]
+                wrote = True
+        except OSError as error:
+            self._try_again = time.monotonic() + PAUSE
+            _messages.once(
+                f"write {error.errno}",
+                f"`{self.path}` cannot be written ({os.strerror(error.errno or errno.EIO)}): "
+                "what is logged waits in memory, and is tried again",
+            )
+        return wrote
+
+    def close(self, last: Dict[str, Any]) -> bool:
+        """Writes the rest and the last line; whether the file has all of it."""
+        self._is_over.set()
+        # The thread may stand in a write that does not return.
+        if not self._writing.acquire(timeout=2.0):
+            return False
+        try:
+            self._serialise()
+            self._pending += (_encode(last) + "\n").encode()
+            self._try_again = 0.0
+            self._write()
+            stored = not self._pending
+            os.close(self._descriptor)
+            self._descriptor = -1
+            return stored
+        finally:
+            self._writing.release()
+
+    def abandon(self) -> None:
+        """Closes the file in a forked child, to which nothing here belongs."""
+        self._is_over = threading.Event()
+        self._is_over.set()
+        self._queue = deque()
+        self._pending = b""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _create(directory: str, id: str) -> Tuple[str, int]:
+    import fcntl
+
+    for _ in range(100):
+        # A run that is continued has a spool for each time.
+        path = os.path.join(directory, f"{_file_name(id)}.{os.urandom(4).hex()}.jsonl")
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o666)
+        except FileExistsError:
+            continue
+        try:
+            # The kernel frees it when the program dies, however it dies.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            # A file system without locks: the writer knows by its pipe.
+            pass
+        return path, descriptor
+    raise FileExistsError(errno.EEXIST, "no name is free", directory)
+
+
+def _file_name(id: str) -> str:
+    """The id with nothing in it that a path would take for something else."""
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in id)
+    return kept[:64] or "run"

@@ -1,0 +1,99 @@
+"""A run by itself: records go through a queue into a spool, and a writer stores them."""
+
+import os
+import time
+from typing import Any, Dict, Optional, Sequence
+
+from . import _messages, _values
+from ._run import Run
+from ._spool import Spool
+from ._writer import Writer
+
+#: How long `finish` waits for the writer, in seconds.
+PATIENCE = 5.0
+
+_now = time.time_ns
+
+
+class TrackedRun(Run):
+    """A run without a search."""
+
+    def __init__(
+        self,
+        *,
+        store: str,
+        study: Optional[str],
+        name: Optional[str],
+        id: str,
+        resume: Optional[str],
+        config: Dict[str, Any],
+        tags: Sequence[str],
+    ) -> None:
+        super().__init__(config, study, name)
+        #: What tells this run apart; `init(id=.., resume=True)` continues it.
+        self.id = id
+        header = {
+            "spool": 1,
+            "time": _now() // 1000,
+            "study": study,
+            "name": name,
+            "id": id,
+            "resume": resume,
+            "params": _values.plain(config),
+            "tags": list(tags),
+            "pid": os.getpid(),
+            "host": _host(),
+            "cwd": _directory(),
+        }
+        self._spool = Spool(os.path.join(os.path.dirname(store), "spool"), id, header)
+        self._writer = Writer(self._spool.path, store, self._heard)
+        self._append = self._spool.append
+        self._spool.start(self._writer)
+
+    def _send(self, line: Dict[str, Any]) -> None:
+        self._append((_now() // 1000, line))
+
+    def _heard(self, message: Dict[str, Any]) -> None:
+        """Takes what the writer says: which run this is, and whether somebody stops it."""
+        number = message.get("trial")
+        if isinstance(number, int):
+            first = self.number is None
+            self.number = number
+            self.study = message.get("study") or self.study
+            self.name = message.get("name") or self.name
+            if first:
+                named = f" (`{self.name}`)" if self.name else ""
+                _messages.say(f"run {number}{named} of study `{self.study}`")
+        stop = message.get("stop")
+        if stop:
+            self._stop_reason = str(stop)
+        note = message.get("note") or message.get("error")
+        if note:
+            _messages.say(str(note))
+
+    def _close(self, status: str, message: Optional[str]) -> None:
+        until = time.monotonic() + PATIENCE
+        stored = self._spool.close({"finish": status, "message": message, "time": _now() // 1000})
+        has_left = self._writer.close(until)
+        if not stored:
+            _messages.say(f"the end of this run could not be written to `{self._spool.path}`")
+        elif not has_left:
+            _messages.say(
+                f"the store is still being written; what is missing lies in `{self._spool.path}` "
+                "and is not lost: the writer goes on, or the next run takes it over"
+            )
+
+    def _abandon(self) -> None:
+        self._spool.abandon()
+        self._writer.abandon()
+
+
+def _host() -> str:
+    return os.uname().nodename if hasattr(os, "uname") else ""
+
+
+def _directory() -> Optional[str]:
+    try:
+        return os.getcwd()
+    except OSError:
+        return None

@@ -1,0 +1,214 @@
+"""A run inside a trial of a search: lines on standard output, decisions from standard input."""
+
+import json
+import os
+import select
+import signal
+import stat
+import sys
+import threading
+from typing import Any, Dict, Mapping, Optional
+
+from . import _messages, _values
+from ._run import Run
+
+#: What a line for the runner begins with.
+PREFIX = "@hpsearch "
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+class TrialRun(Run):
+    """The run of the trial that this program is.
+
+    Its parameters are those of the search over those of `config`.
+    """
+
+    def __init__(self, config: Dict[str, Any], environment: Mapping[str, str]) -> None:
+        parameters = searched(environment)
+        super().__init__({**config, **parameters}, environment.get("HPSEARCH_STUDY"), None)
+        number = environment.get("HPSEARCH_TRIAL", "")
+        self.number = int(number) if number.isdigit() else None
+        self._lock = threading.Lock()
+        self._output = _Output()
+        self._listener: Optional[threading.Thread] = None
+        self._handler: Any = None
+        _handle_sigterm(self)
+        self._searched = parameters
+        # A search knows its parameters; a run that is tracked learns them here.
+        self._is_tracked = environment.get("HPSEARCH_TRACKED") == "1"
+        self.set_params(config)
+
+    def _send(self, line: Dict[str, Any]) -> None:
+        text = PREFIX + _encode(line) + "\n"
+        with self._lock:
+            if self._listener is None:
+                self._listen()
+            try:
+                self._output.write_line(text.encode())
+            except OSError as error:
+                _messages.once(
+                    "output",
+                    f"standard output cannot be written ({error}): the search learns nothing more",
+                )
+
+    def _add_params(self, values: Dict[str, Any]) -> Dict[str, Any]:
+        beside = {name: value for name, value in values.items() if name not in self._searched}
+        self.params.update(beside)
+        return {"params": _values.plain(beside)} if beside and self._is_tracked else {}
+
+    def _listen(self) -> None:
+        self._listener = threading.Thread(
+            target=_read_decisions, args=(self,), name="hpsearch-decisions", daemon=True
+        )
+        if _may_read_standard_input():
+            self._listener.start()
+
+    def _close(self, status: str, message: Optional[str]) -> None:
+        if status != "complete" and message is None:
+            _messages.once(
+                "status",
+                f"inside a trial the exit status of the program decides: end with another than 0 "
+                f"for `{status}`",
+            )
+        self._output.close()
+        if self._handler is not None:
+            _restore_sigterm(self)
+
+    def _abandon(self) -> None:
+        # A worker process that its parent terminates must end.
+        if self._handler is not None:
+            _restore_sigterm(self)
+
+
+class _Output:
+    """The real standard output, whose lines begin where lines begin."""
+
+    def __init__(self) -> None:
+        # Of its own, so that what is done to descriptor 1 later changes nothing.
+        self._descriptor = os.dup(1)
+        self._last = "\n"
+        self._stream = sys.stdout
+        self._follow(self._stream)
+
+    def _follow(self, stream: Any) -> None:
+        """Notes what the program prints last: whether it left a line without its end."""
+        try:
+            if stream is None or stream.fileno() != 1:
+                return
+            write = stream.write
+
+            def noted(text: str) -> int:
+                if text:
+                    self._last = text[-1]
+                return write(text)  # type: ignore[no-any-return]
+
+            stream.write = noted
+        except (AttributeError, OSError, ValueError):
+            # A stream of the program's own: it does not write to descriptor 1.
+            pass
+
+    def write_line(self, line: bytes) -> None:
+        stream = sys.stdout
+        if stream is not None:
+            if stream is not self._stream:
+                self._stream = stream
+                self._follow(stream)
+            try:
+                stream.flush()
+            except (AttributeError, OSError, ValueError):
+                pass
+        if self._last != "\n":
+            self._last = "\n"
+            line = b"\n" + line
+        while line:
+            try:
+                line = line[os.write(self._descriptor, line) :]
+            except BlockingIOError:
+                select.select([], [self._descriptor], [], 1.0)
+
+    def close(self) -> None:
+        try:
+            # The program may print on without hpsearch.
+            del self._stream.write
+        except (AttributeError, TypeError):
+            pass
+        os.close(self._descriptor)
+
+
+def searched(environment: Mapping[str, str]) -> Dict[str, Any]:
+    """The parameters that the search chose for this trial.
+
+    Raises RuntimeError if they cannot be read: a program must not run with others.
+    """
+    path = environment.get("HPSEARCH_PARAMS")
+    if not path:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return dict(json.load(file))
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f"the parameters of this trial cannot be read: {error}") from error
+
+
+def _may_read_standard_input() -> bool:
+    """Whether descriptor 0 is the runner's pipe, and nobody put something else in its place."""
+    try:
+        if sys.stdin is None or sys.stdin is not sys.__stdin__ or sys.stdin.fileno() != 0:
+            return False
+        mode = os.fstat(0).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+def _read_decisions(run: TrialRun) -> None:
+    # The descriptor, not `sys.stdin`: a lock of that would be held when the interpreter ends.
+    rest = b""
+    while True:
+        try:
+            read = os.read(0, 65536)
+        except OSError:
+            return
+        if not read:
+            return
+        *lines, rest = (rest + read).split(b"\n")
+        for line in lines:
+            try:
+                decision = json.loads(line)
+                verdict = decision["verdict"]
+            except (ValueError, KeyError, TypeError):
+                continue
+            if verdict in ("stop", "pause"):
+                run._stop_reason = str(decision.get("reason") or verdict)
+
+
+def _handle_sigterm(run: TrialRun) -> None:
+    """Has SIGTERM set `should_stop`, unless the program has a handler of its own."""
+    try:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            return
+
+        def stop(number: int, _frame: Any) -> None:
+            if run._reads_should_stop:
+                run._stop_reason = run._stop_reason or "SIGTERM"
+                return
+            # A program that never asks would only lose the time until SIGKILL.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        signal.signal(signal.SIGTERM, stop)
+        run._handler = stop
+    except (ValueError, OSError):
+        # Not the main interpreter.
+        pass
+
+
+def _restore_sigterm(run: TrialRun) -> None:
+    try:
+        if signal.getsignal(signal.SIGTERM) is run._handler:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    except (ValueError, OSError):
+        pass

@@ -1,0 +1,172 @@
+"""What programs log as plain numbers, and their configurations as plain data."""
+
+import operator
+from typing import Any, Dict, Mapping, Optional, Set, Tuple
+
+from . import _messages
+
+#: Keys of the protocol's lines that are no metrics.
+RESERVED = frozenset(("checkpoint", "params", "summary", "text", "artifact"))
+
+#: The largest step that hpsearch counts: beyond it a float knows no integers.
+LARGEST_STEP = 2**53
+
+#: Names that were found to be fit for metrics.
+_names: Set[str] = set()
+_MOST_NAMES = 100_000
+_FLOATS = frozenset((float,))
+
+#: How deep nested dictionaries are read.
+_DEPTH = 8
+
+
+def metrics(values: Mapping[str, Any]) -> Dict[str, float]:
+    """The numbers among `values`; what is no number is dropped, with one message for each name.
+
+    Nested dictionaries are flattened: `{"train": {"loss": 1}}` is `train/loss`.
+    """
+    if (
+        type(values) is dict
+        and _names.issuperset(values)
+        and _FLOATS.issuperset(map(type, values.values()))
+    ):
+        # What was logged before under these names, and is of Python's own numbers: no loop.
+        return values.copy()
+    found: Dict[str, float] = {}
+    for name, value in values.items():
+        kind = type(value)
+        if kind is float and type(name) is str and _is_free(name):
+            found[name] = value
+            if len(_names) < _MOST_NAMES:
+                _names.add(name)
+        else:
+            _take(found, name, value, _DEPTH)
+    return found
+
+
+def _is_free(name: str) -> bool:
+    return name not in RESERVED and not name.startswith("hpsearch_")
+
+
+def _take(found: Dict[str, float], name: Any, value: Any, depth: int) -> None:
+    name = name if type(name) is str else str(name)
+    if isinstance(value, Mapping) and depth > 0:
+        for inner, below in value.items():
+            _take(found, f"{name}/{inner}", below, depth - 1)
+        return
+    if not _is_free(name):
+        _messages.once(
+            f"reserved {name}", f"`{name}` cannot be the name of a metric: it is not logged"
+        )
+        return
+    number = as_number(value)
+    if number is None:
+        _messages.once(
+            f"number {name}",
+            f"`{name}` must be a number, not {_shown(value)}: such values are not logged",
+        )
+    else:
+        found[name] = number
+
+
+def as_number(value: Any) -> Optional[float]:
+    """The value as a float: of Python, NumPy, PyTorch, JAX and TensorFlow scalars."""
+    if value is None or isinstance(value, (str, bytes, bytearray, complex)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+    except Exception:  # noqa: BLE001 - whatever a foreign type raises, it is no number
+        pass
+    try:
+        # An array of one element, as of NumPy 2.
+        return float(value.item())
+    except Exception:  # noqa: BLE001 - as above
+        return None
+
+
+def as_step(step: Any) -> Optional[int]:
+    """The step as an integer; `None` with one message where it is none."""
+    try:
+        whole = operator.index(step)
+    except TypeError:
+        number = as_number(step)
+        if number is None or not number.is_integer():
+            whole = -1
+        else:
+            whole = int(number)
+    if 0 <= whole <= LARGEST_STEP:
+        return whole
+    _messages.once(
+        "step",
+        f"`step` must be an integer of at least 0, not {_shown(step)}: "
+        "what is logged with such steps is dropped",
+    )
+    return None
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a foreign type's own mistake
+        text = f"a {type(value).__name__}"
+    return f"`{text if len(text) <= 60 else text[:60] + '..'}`"
+
+
+def configuration(config: Any) -> Dict[str, Any]:
+    """A configuration as a dictionary: of a mapping, `argparse.Namespace`, or dataclass."""
+    if config is None:
+        return {}
+    if isinstance(config, Mapping):
+        return dict(config)
+    fields = getattr(config, "__dataclass_fields__", None)
+    if fields is not None and not isinstance(config, type):
+        return {name: getattr(config, name) for name in fields}
+    to_dict = getattr(config, "to_dict", None)
+    if callable(to_dict):
+        return dict(to_dict())
+    if hasattr(config, "__dict__") and not isinstance(config, type):
+        return dict(vars(config))
+    raise TypeError(
+        f"`config` must be a dictionary, an argparse.Namespace or a dataclass, "
+        f"not a {type(config).__name__}"
+    )
+
+
+def plain(values: Mapping[str, Any]) -> Dict[str, Any]:
+    """Flat JSON data: nested names are joined with dots, and what JSON does not know is text."""
+    flat: Dict[str, Any] = {}
+    for name, value in values.items():
+        for key, leaf in _leaves(str(name), value, _DEPTH):
+            flat[key] = leaf
+    return flat
+
+
+def _leaves(name: str, value: Any, depth: int) -> Tuple[Tuple[str, Any], ...]:
+    if isinstance(value, Mapping) and value and depth > 0:
+        return tuple(
+            leaf
+            for inner, below in value.items()
+            for leaf in _leaves(f"{name}.{inner}", below, depth - 1)
+        )
+    return ((name, _json(value, depth)),)
+
+
+def _json(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float)):
+        # Subclasses, such as enumerations and NumPy's float64, as their values.
+        return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, (list, tuple)) and depth > 0:
+        return [_json(item, depth - 1) for item in value]
+    if hasattr(value, "item"):
+        try:
+            return _json(value.item(), 0)
+        except Exception:  # noqa: BLE001 - an array: as text
+            pass
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - a foreign type's own mistake
+        return type(value).__name__

@@ -1,0 +1,152 @@
+"""The writer: a background `hpsearch` that follows the spool and writes the store."""
+
+import json
+import os
+import subprocess
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from . import _binary, _messages
+
+#: Seconds before a writer that ended is started again: longer each time, up to the last.
+PAUSES = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
+
+#: How it ends when it has said why nothing can be written, and trying again is of no use.
+REFUSED = 2
+
+Heard = Callable[[Dict[str, Any]], None]
+
+
+class Writer:
+    """The process that writes one spool into the store; started again if it is killed.
+
+    It lives on when the program dies, and then ends the run. The program's life is the pipe on
+    its standard input; every byte there says that the spool has grown.
+    """
+
+    def __init__(self, spool: str, store: str, heard: Heard) -> None:
+        self._words = ["writer", "--spool", spool, "--store", store]
+        self._heard = heard
+        self._process: Optional["subprocess.Popen[bytes]"] = None
+        self._program: Optional[str] = None
+        self._listener: Optional[threading.Thread] = None
+        self._starts = 0
+        self._not_before = 0.0
+        self._has_refused = False
+
+    def start(self) -> None:
+        """Starts it, if the program is found."""
+        self._program = _binary.find()
+        if self._program is None:
+            _messages.say(
+                f"{_binary.missing()}; what is logged stays in `{self._words[2]}`, and the next "
+                "run that finds it writes it to the store"
+            )
+            return
+        self._begin()
+
+    def _begin(self) -> None:
+        words: List[str] = [self._program or "hpsearch", *self._words]
+        self._starts += 1
+        try:
+            # Of a session of its own, so that Ctrl-C ends the program only.
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._has_refused = True
+            _messages.say(f"`{words[0]}` cannot be started ({error}); `{self._words[2]}` keeps all")
+            return
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+        self._process = process
+        self._listener = threading.Thread(
+            target=self._listen, args=(process,), name="hpsearch-writer", daemon=True
+        )
+        self._listener.start()
+
+    def _listen(self, process: "subprocess.Popen[bytes]") -> None:
+        if process.stdout is None:
+            return
+        try:
+            for line in process.stdout:
+                message = json.loads(line)
+                if isinstance(message, dict):
+                    self._heard(message)
+        except (OSError, ValueError):
+            # It died in the middle of a line: the next one says it again.
+            pass
+
+    def look(self, has_grown: bool) -> None:
+        """Tells it that the spool has grown; starts it again if it is gone."""
+        process = self._process
+        if process is None or self._has_refused:
+            return
+        status = process.poll()
+        if status is None:
+            if has_grown and process.stdin is not None:
+                try:
+                    os.write(process.stdin.fileno(), b"\n")
+                except (BlockingIOError, BrokenPipeError):
+                    # It has not read the last ones, or it is about to be found dead.
+                    pass
+            return
+        self._let_go(process)
+        if status == REFUSED:
+            self._has_refused = True
+            return
+        now = time.monotonic()
+        if self._not_before == 0.0:
+            self._not_before = now + PAUSES[min(self._starts, len(PAUSES)) - 1]
+        if now >= self._not_before:
+            self._not_before = 0.0
+            self._begin()
+
+    def _let_go(self, process: "subprocess.Popen[bytes]") -> None:
+        if process.stdin is not None and not process.stdin.closed:
+            try:
+                process.stdin.close()
+            except OSError:
+                pass
+
+    def close(self, until: float) -> bool:
+        """Lets it write the rest and end; whether it did before `until` (monotonic seconds).
+
+        Of one that never began, or has refused, that was said.
+        """
+        process = self._process
+        if process is None or self._has_refused:
+            return True
+        if process.poll() not in (None, 0, REFUSED):
+            # It was killed a moment ago: one more that writes the rest.
+            self._let_go(process)
+            self._begin()
+            process = self._process or process
+        self._let_go(process)
+        try:
+            has_left = process.wait(max(0.0, until - time.monotonic())) in (0, REFUSED)
+            if self._listener is not None:
+                # What it said last is to be read, too.
+                self._listener.join(max(0.0, min(1.0, until - time.monotonic())))
+            return has_left
+        except subprocess.TimeoutExpired:
+            # It goes on without this program; nobody waits for it here.
+            process.returncode = 0
+            return False
+
+    def abandon(self) -> None:
+        """Closes the pipe in a forked child, so that the parent's end is seen."""
+        process, self._process = self._process, None
+        if process is not None:
+            if process.stdin is not None:
+                try:
+                    process.stdin.close()
+                except OSError:
+                    pass
+            # The child has no such child: it must not be waited for.
+            process.returncode = 0

@@ -1,0 +1,118 @@
+"""A logger for Lightning."""
+
+import os
+from argparse import Namespace
+from typing import Any, Dict, Optional, Union
+
+try:
+    from lightning.pytorch.callbacks import Callback
+    from lightning.pytorch.loggers.logger import Logger, rank_zero_experiment
+    from lightning.pytorch.utilities import rank_zero_only
+except ImportError:
+    from pytorch_lightning.callbacks import Callback  # type: ignore[no-redef]
+    from pytorch_lightning.loggers.logger import (  # type: ignore[no-redef]
+        Logger,
+        rank_zero_experiment,
+    )
+    from pytorch_lightning.utilities import rank_zero_only  # type: ignore[no-redef]
+
+from .._init import current, init
+from .._run import Run
+
+
+class HpsearchLogger(Logger):
+    """Logs to the run that `hpsearch.init` began, or to one begun with these arguments.
+
+        logger = HpsearchLogger(study="digits")
+        Trainer(logger=logger, callbacks=[logger.stop_callback()])
+
+    Checkpoints of a `ModelCheckpoint` are registered; `stop_callback` ends the training when the
+    run should stop.
+    """
+
+    def __init__(self, run: Optional[Run] = None, **arguments: Any) -> None:
+        super().__init__()
+        self._run = run
+        self._arguments = arguments
+        self._is_own = False
+        self._registered: Dict[str, float] = {}
+
+    @property
+    def name(self) -> Optional[str]:
+        """The study."""
+        return self._run.study if self._run is not None else self._arguments.get("study")
+
+    @property
+    def version(self) -> Optional[Union[int, str]]:
+        """The number of the run, once it is known, or its id."""
+        if self._run is None:
+            return None
+        number = self._run.number
+        return number if number is not None else getattr(self._run, "id", None)
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Run:
+        """The run."""
+        if self._run is None:
+            present = current()
+            if present is not None and present._is_open:
+                self._run = present
+            else:
+                self._run = init(**self._arguments)
+                self._is_own = True
+        return self._run
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Union[Dict[str, Any], Namespace], *_: Any, **__: Any) -> None:
+        """Adds hyperparameters to those of the run."""
+        values = vars(params) if isinstance(params, Namespace) else dict(params)
+        if values:
+            self.experiment.set_params(values)
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Dict[str, float], step: Optional[int] = None) -> None:
+        """Logs metrics at an optimizer step."""
+        self.experiment.log(metrics, step=step)
+
+    def after_save_checkpoint(self, checkpoint_callback: Any) -> None:
+        """Registers what a `ModelCheckpoint` has saved."""
+        paths = {
+            getattr(checkpoint_callback, "best_model_path", ""),
+            getattr(checkpoint_callback, "last_model_path", ""),
+            getattr(checkpoint_callback, "_last_checkpoint_saved", ""),
+        }
+        step = getattr(checkpoint_callback, "_last_global_step_saved", None)
+        for path in sorted(path for path in paths if path and os.path.exists(path)):
+            saved = os.path.getmtime(path)
+            if self._registered.get(path) != saved:
+                self._registered[path] = saved
+                self.experiment.checkpoint(path, step=step)
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Ends a run that this logger began."""
+        if self._is_own and self._run is not None:
+            self._run.finish("complete" if status == "success" else "failed")
+
+    def stop_callback(self) -> Callback:
+        """A callback that ends the training when the run should stop."""
+        return _Stop(self)
+
+
+class _Stop(Callback):
+    def __init__(self, logger: HpsearchLogger) -> None:
+        self._logger = logger
+
+    def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
+        self._look(trainer)
+
+    def on_validation_end(self, trainer: Any, *_: Any) -> None:
+        self._look(trainer)
+
+    def _look(self, trainer: Any) -> None:
+        run = self._logger._run
+        stops = trainer.is_global_zero and run is not None and run.should_stop
+        # All processes leave at the same step.
+        if trainer.strategy.reduce_boolean_decision(stops, all=False):
+            trainer.should_stop = True

@@ -1,0 +1,303 @@
+"""A run by itself: what lies in the spool whatever happens to the program, the writer, the disk."""
+
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from .harness import Case, logged
+
+#: A writer that dies at once, and leaves a mark each time.
+DIES = """\
+#!{python}
+import os, sys
+spool = sys.argv[sys.argv.index("--spool") + 1]
+with open(os.path.join(os.path.dirname(spool), "starts"), "a") as starts:
+    starts.write("x\\n")
+os._exit({status})
+"""
+
+#: A writer that does not end.
+HANGS = """\
+#!{python}
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+time.sleep(60)
+"""
+
+
+class Tracked(Case):
+    def test_a_run_is_a_spool_of_lines(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch
+            with hpsearch.init("digits", "a", {"lr": 0.1, "m": {"n": 2}}, tags=["x"]) as run:
+                for step in range(3):
+                    run.log({"loss": 1 / (step + 1)}, step=step)
+                run.log({"loss": float("nan")})
+                run.summary({"best": 0.5})
+                run.artifact("nowhere/file.txt")
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        (spool,) = self.spools()
+        head, last = spool[0], spool[-1]
+        self.assertEqual((head["spool"], head["study"], head["name"]), (1, "digits", "a"))
+        self.assertEqual((head["params"], head["tags"]), ({"lr": 0.1, "m.n": 2}, ["x"]))
+        steps = [(line.get("step"), str(line.get("loss"))) for line in logged(spool)[:4]]
+        self.assertEqual(steps, [(0, "1.0"), (1, "0.5"), (2, str(1 / 3)), (None, "nan")])
+        self.assertEqual(
+            logged(spool)[4:],
+            [{"summary": {"best": 0.5}}, {"artifact": "nowhere/file.txt", "name": "file.txt"}],
+        )
+        self.assertEqual((last["finish"], last["message"]), ("complete", None))
+        times = [line["time"] for line in spool]
+        self.assertEqual(times, sorted(times))
+        self.assertEqual(done.stderr, "hpsearch: run 4 (`a`) of study `runs`\n")
+
+    def test_how_a_program_ends_is_how_its_run_ends(self) -> None:
+        endings = {
+            "raise ValueError('no')": ("failed", "ValueError: no"),
+            "raise KeyboardInterrupt": ("interrupted", "KeyboardInterrupt"),
+            "sys.exit(3)": ("failed", "exit status 3"),
+            "sys.exit()": ("complete", None),
+            "pass": ("complete", None),
+            "run.finish('failed', 'diverged')": ("failed", "diverged"),
+            "run.finish('odd')": ("failed", None),
+        }
+        for end, expected in endings.items():
+            for way in ("with hpsearch.init() as run: {}", "run = hpsearch.init(); {}"):
+                process = self.start(
+                    f"import hpsearch, sys\n{way.format(end)}",
+                    HPSEARCH_BINARY=self.recorder(),
+                    HPSEARCH_STORE=f"{self.path}/runs/db",
+                )
+                process.communicate(timeout=60)
+                (spool,) = self.spools()
+                self.assertEqual((spool[-1]["finish"], spool[-1]["message"]), expected, end)
+                for path in (self.path / "runs" / "spool").iterdir():
+                    path.unlink()
+
+    def test_what_was_logged_before_the_last_second_survives_kill_9(self) -> None:
+        process = self.start(
+            """
+            import hpsearch, time
+            run = hpsearch.init(config={"lr": 1})
+            for step in range(1000):
+                run.log({"loss": step}, step=step)
+            print("logged", flush=True)
+            time.sleep(60)
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(1.0)
+        process.kill()
+        process.wait()
+        # The writer hears that the program is gone.
+        self.wait_for(lambda: bool(list((self.path / "runs" / "spool").glob("*.done"))))
+        (spool,) = self.spools()
+        self.assertEqual(len(logged(spool)), 1000)
+        self.assertNotIn("finish", spool[-1])
+
+    def test_a_writer_that_is_killed_is_started_again(self) -> None:
+        process = self.start(
+            """
+            import hpsearch, sys
+            with hpsearch.init() as run:
+                for line in sys.stdin:
+                    run.log({"loss": 1.0})
+            """,
+            stdin=subprocess.PIPE,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        starts = self.path / "runs" / "spool" / "starts"
+        for count in (1, 2):
+            self.wait_for(lambda: starts.exists() and starts.read_text().count("\n") >= count)
+            os.kill(int(starts.read_text().split()[-1]), signal.SIGKILL)
+        self.wait_for(lambda: starts.read_text().count("\n") >= 3)
+        process.communicate("\n", timeout=60)
+        (spool,) = self.spools()
+        self.assertEqual((len(logged(spool)), spool[-1]["finish"]), (1, "complete"))
+
+    def test_a_writer_that_refuses_is_not_started_again(self) -> None:
+        self.recorder(DIES.replace("{status}", "2"))
+        self.run_program(
+            """
+            import hpsearch, time
+            run = hpsearch.init()
+            time.sleep(1.5)
+            """,
+            HPSEARCH_BINARY=str(self.path / "recorder"),
+        )
+        self.assertEqual((self.path / "runs" / "spool" / "starts").read_text(), "x\n")
+
+    def test_finish_does_not_wait_for_a_writer_that_hangs(self) -> None:
+        program = """
+            import hpsearch, time
+            import hpsearch._tracked
+            hpsearch._tracked.PATIENCE = 0.5
+            run = hpsearch.init()
+            run.log({"loss": 1.0})
+            begun = time.monotonic()
+            run.finish()
+            print(time.monotonic() - begun < 3)
+            """
+        done = self.run_program(program, HPSEARCH_BINARY=self.recorder(HANGS))
+        self.assertEqual(done.stdout, "True\n")
+        self.assertIn("what is missing lies in", done.stderr)
+        (spool,) = self.spools()
+        self.assertEqual((len(logged(spool)), spool[-1]["finish"]), (1, "complete"))
+
+    def test_without_the_program_the_spool_keeps_all(self) -> None:
+        for binary in ("/nowhere/hpsearch", str(self.path)):
+            done = self.run_program(
+                "import hpsearch\nhpsearch.init()\nhpsearch.log({'a': 1})", HPSEARCH_BINARY=binary
+            )
+            self.assertIn("HPSEARCH_BINARY names", done.stderr)
+        self.assertEqual([len(logged(spool)) for spool in self.spools()], [1, 1])
+
+    def test_a_place_that_cannot_be_written_ends_no_training(self) -> None:
+        (self.path / "file").write_text("")
+        done = self.run_program(
+            """
+            import hpsearch
+            run = hpsearch.init(config={"lr": 1}, store="file/hpsearch.db")
+            run.log({"a": 1})
+            run.finish()
+            print(run.params)
+            """
+        )
+        self.assertEqual(done.stdout, "{'lr': 1}\n")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_a_full_disk_is_said_once_and_tried_again(self) -> None:
+        done = self.run_program(
+            """
+            import errno, hpsearch, os, time
+            from hpsearch import _spool
+            _spool.PAUSE = 0.1
+            write, full = os.write, [True]
+            def limited(descriptor, data):
+                if full[0] and b'"line"' in data:
+                    if len(data) > 10:
+                        # A few bytes fit.
+                        return write(descriptor, data[:10]) if len(data) % 7 == 0 else _fail()
+                    return _fail()
+                return write(descriptor, data)
+            def _fail():
+                raise OSError(errno.ENOSPC, "full")
+            run = hpsearch.init()
+            os.write = limited
+            for step in range(50):
+                run.log({"loss": step}, step=step)
+            time.sleep(0.8)
+            full[0] = False
+            run.log({"loss": 50}, step=50)
+            run.finish()
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        self.assertEqual(done.stderr.count("No space left on device"), 1, done.stderr)
+        (spool,) = self.spools()
+        self.assertEqual([line["step"] for line in logged(spool)], list(range(51)))
+
+    def test_a_disk_that_stays_full_fails_nothing(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch, resource, signal
+            run = hpsearch.init()
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+            for step in range(100):
+                run.log({"loss": step, "name": step}, step=step)
+            run.finish()
+            print("end")
+            """,
+            HPSEARCH_BINARY="/nowhere/hpsearch",
+        )
+        self.assertEqual(done.stdout, "end\n")
+        self.assertIn("the end of this run could not be written", done.stderr)
+
+    def test_a_second_init_ends_the_first_run(self) -> None:
+        self.run_program(
+            """
+            import hpsearch
+            for name in ("a", "b"):
+                run = hpsearch.init(name=name)
+                run.log({"loss": 1.0})
+            first = run
+            hpsearch.finish()
+            first.log({"loss": 2.0})
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        spools = self.spools()
+        ends = sorted((spool[0]["name"], spool[-1]["finish"], len(spool)) for spool in spools)
+        self.assertEqual(ends, [("a", "complete", 3), ("b", "complete", 3)])
+
+    def test_forked_children_log_nothing_and_end_nothing(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch, os, sys
+            run = hpsearch.init()
+            run.log({"loss": 1.0})
+            child = os.fork()
+            if child == 0:
+                run.log({"loss": 2.0})
+                sys.exit(0)
+            os.waitpid(child, 0)
+            run.log({"loss": 3.0})
+            child = os.fork()
+            if child == 0:
+                with hpsearch.init(name="own") as own:
+                    own.log({"loss": 4.0})
+                os._exit(0)
+            os.waitpid(child, 0)
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        spools = [[line["loss"] for line in logged(spool)] for spool in self.spools()]
+        self.assertEqual(sorted(spools), [[1.0, 3.0], [4.0]], done.stderr)
+
+    def test_ranks_other_than_0_make_no_files(self) -> None:
+        self.run_program(
+            "import hpsearch\nwith hpsearch.init(config={'a': 1}) as run: run.log({'b': 2})", RANK="2"
+        )
+        self.assertFalse((self.path / "runs").exists())
+
+    def test_arguments_that_make_no_sense_are_errors(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch
+            for arguments in (
+                {"study": ""}, {"name": "x" * 201}, {"id": 5}, {"config": 5}, {"tags": "a"},
+                {"resume": True}, {"study": "a\\0b"},
+            ):
+                try:
+                    hpsearch.init(**arguments)
+                    print("taken", arguments)
+                except (TypeError, ValueError) as error:
+                    pass
+            """
+        )
+        self.assertEqual((done.stdout, (self.path / "runs").exists()), ("", False))
+
+    def test_ids_never_become_paths(self) -> None:
+        self.run_program(
+            """
+            import hpsearch
+            with hpsearch.init(id="../../etc/passwd", name="a/b", study="../c") as run:
+                run.log({"loss": 1})
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        (spool,) = self.spools()
+        self.assertEqual(spool[0]["id"], "../../etc/passwd")
+        self.assertEqual(sorted(path.name for path in self.path.iterdir()), ["recorder", "runs"])
+
+
+if __name__ == "__main__":
+    unittest.main()

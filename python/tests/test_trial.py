@@ -1,0 +1,252 @@
+"""Inside a trial: the lines that a runner gets, and what its answers do."""
+
+import json
+import os
+import signal
+import subprocess
+import unittest
+from typing import Any, List
+
+from .harness import Case
+
+PREFIX = "@hpsearch "
+
+
+def lines(out: str) -> List[Any]:
+    """What a runner reads of the output: the tag counts at the beginning of a line only."""
+    return [json.loads(line[len(PREFIX) :]) for line in out.splitlines() if line.startswith(PREFIX)]
+
+
+class Trial(Case):
+    def setUp(self) -> None:
+        super().setUp()
+        (self.path / "params.json").write_text('{"lr": 0.5, "model.layers": 3}')
+
+    def environment(self, **variables: str) -> "dict[str, str]":
+        trial = {
+            "HPSEARCH_TRIAL": "7",
+            "HPSEARCH_STUDY": "digits",
+            "HPSEARCH_PARAMS": str(self.path / "params.json"),
+        }
+        return super().environment(**{**trial, **variables})
+
+    def test_parameters_of_the_search_replace_those_of_the_program(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch
+            run = hpsearch.init(study="other", config={"lr": 9.0, "seed": 1})
+            print(run.params, run.study, run.number)
+            """
+        )
+        self.assertIn("{'lr': 0.5, 'seed': 1, 'model.layers': 3} digits 7\n", done.stdout)
+
+    def test_records_are_lines_of_their_own_beside_any_output(self) -> None:
+        done = self.run_program(
+            """
+            import contextlib, hpsearch, io, os, sys
+            run = hpsearch.init()
+            print("no end of line", end="")
+            run.log({"loss": 1.0}, step=1)
+            run.log({"loss": 0.5})
+            sys.stdout.write(" 10%|#")
+            hpsearch.log({"train": {"loss": float("nan")}, "step": 3})
+            open("model.pt", "w").close()
+            run.checkpoint("model.pt")
+            run.checkpoint("below-the-directory", step=9)
+            with contextlib.redirect_stdout(io.StringIO()):
+                print("elsewhere", end="")
+                run.summary({"best": 1})
+            print("last")
+            """
+        )
+        self.assertNotIn("\n\n", done.stdout)
+        taken = lines(done.stdout.replace("NaN", '"NaN"'))
+        self.assertEqual(
+            taken,
+            [
+                {"loss": 1.0, "step": 1},
+                {"loss": 0.5},
+                {"train/loss": "NaN", "step": 3},
+                {"checkpoint": str(self.path / "model.pt"), "step": 3},
+                {"checkpoint": "below-the-directory", "step": 9},
+                {"summary": {"best": 1}},
+            ],
+        )
+        self.assertEqual(done.stderr, "")
+
+    def test_threads_write_whole_lines(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch, threading
+            run = hpsearch.init()
+            def log(name):
+                for step in range(500):
+                    run.log({name: step, "long" * 1000: 1.0}, step=step)
+            threads = [threading.Thread(target=log, args=(name,)) for name in "abcd"]
+            [thread.start() for thread in threads]
+            [thread.join() for thread in threads]
+            """
+        )
+        self.assertEqual(len(lines(done.stdout)), 2000)
+
+    def test_stop_and_pause_end_the_program_that_asks(self) -> None:
+        for verdict in ("stop", "pause"):
+            process = self.start(
+                """
+                import hpsearch, time
+                run = hpsearch.init()
+                run.log({"loss": 1.0}, step=1)
+                until = time.monotonic() + 30
+                while not run.should_stop and time.monotonic() < until:
+                    time.sleep(0.01)
+                print("because", run.stop_reason)
+                """,
+                stdin=subprocess.PIPE,
+            )
+            answers = ["garbage", '{"verdict":"continue"}', "[1]"]
+            answers += ['{"verdict":"%s","reason":"rank 9 of 12"}' % verdict, ""]
+            assert process.stdin is not None
+            process.stdin.write("\n".join(answers))
+            process.stdin.flush()
+            out, err = process.communicate(timeout=60)
+            self.assertIn("because rank 9 of 12\n", out, err)
+
+    def test_a_program_that_reads_standard_input_itself_keeps_it(self) -> None:
+        done = subprocess.run(
+            ["sh", "-c", 'echo mine > input; exec "$0" -c "$1" < input', _python(), _READS],
+            cwd=self.path,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        self.assertIn("read mine\n", done.stdout)
+
+    def test_sigterm_is_a_request_to_programs_that_ask_and_an_end_to_others(self) -> None:
+        for asks, status in (("run.should_stop", 0), ("False", -signal.SIGTERM)):
+            process = self.start(
+                f"""
+                import hpsearch, time
+                run = hpsearch.init()
+                {asks}
+                run.log({{"loss": 1.0}}, step=1)
+                until = time.monotonic() + 30
+                while not ({asks}) and time.monotonic() < until:
+                    time.sleep(0.01)
+                """
+            )
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, status)
+
+    def test_a_handler_of_the_programs_own_stays(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch, os, signal
+            signal.signal(signal.SIGTERM, lambda *_: print("mine"))
+            run = hpsearch.init()
+            run.should_stop
+            os.kill(os.getpid(), signal.SIGTERM)
+            print(run.should_stop)
+            """
+        )
+        self.assertEqual(done.stdout, "mine\nFalse\n")
+
+    def test_only_the_process_that_called_init_logs(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch, os, signal, time
+            run = hpsearch.init()
+            run.should_stop
+            run.log({"loss": 1.0}, step=1)
+            child = os.fork()
+            if child == 0:
+                run.log({"loss": 2.0}, step=2)
+                run.log({"loss": 3.0}, step=3)
+                run.finish()
+                time.sleep(60)
+            time.sleep(0.3)
+            os.kill(child, signal.SIGTERM)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            run.log({"loss": 4.0}, step=4)
+            """
+        )
+        self.assertEqual([line["loss"] for line in lines(done.stdout)], [1.0, 4.0])
+        # A worker that its parent terminates ends.
+        self.assertIn(f"{-signal.SIGTERM}\n", done.stdout)
+        self.assertEqual(done.stderr.count("was forked"), 1, done.stderr)
+
+    def test_rank_0_logs_and_the_others_have_the_parameters(self) -> None:
+        program = """
+            import hpsearch
+            with hpsearch.init() as run:
+                run.log({"loss": 1.0}, step=1)
+                print(run.params["lr"], run.should_stop)
+            """
+        for variable in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "LOCAL_RANK"):
+            first = self.run_program(program, **{variable: "0"})
+            other = self.run_program(program, **{variable: "1"})
+            self.assertEqual((len(lines(first.stdout)), other.stdout), (1, "0.5 False\n"))
+        overruled = self.run_program(program, SLURM_PROCID="3", HPSEARCH_RANK="0")
+        self.assertEqual(len(lines(overruled.stdout)), 1)
+
+    def test_an_exception_is_the_programs_own(self) -> None:
+        process = self.start(
+            """
+            import hpsearch
+            with hpsearch.init() as run:
+                run.log({"loss": 1.0}, step=1)
+                raise ValueError("mine")
+            """
+        )
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, len(lines(out))), (1, 1))
+        self.assertIn("ValueError: mine", err)
+
+    def test_a_runner_that_is_gone_is_said_once_and_training_goes_on(self) -> None:
+        read, write = os.pipe()
+        process = subprocess.Popen(
+            [_python(), "-c", _OUTLIVES],
+            cwd=self.path,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        os.close(read)
+        os.close(write)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err.count("the search learns nothing more")), (0, 1))
+        self.assertIn("end", err)
+
+
+_READS = """
+import hpsearch, sys, time
+run = hpsearch.init()
+run.log({"loss": 1.0}, step=1)
+time.sleep(0.1)
+print("read", sys.stdin.readline().strip())
+"""
+
+_OUTLIVES = """
+import hpsearch, os, sys
+run = hpsearch.init()
+for step in range(5):
+    run.log({"loss": 1.0}, step=step)
+print("end", file=sys.stderr, flush=True)
+os._exit(0)
+"""
+
+
+def _python() -> str:
+    import sys
+
+    return sys.executable
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,130 @@
+"""Numbers, steps and configurations from what programs have."""
+
+import argparse
+import dataclasses
+import enum
+import fractions
+import math
+import sys
+import unittest
+
+from hpsearch import _messages, _values
+
+from .harness import Case
+
+
+class Zero:
+    """An array of one element, as foreign types have."""
+
+    def __float__(self) -> float:
+        raise TypeError("only scalars")
+
+    def item(self) -> float:
+        return 0.25
+
+
+class Hostile:
+    def __float__(self) -> float:
+        raise RuntimeError("no")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+class Values(Case):
+    def setUp(self) -> None:
+        super().setUp()
+        _messages.forget()
+        said = []
+        self.said = said
+        original, _messages.say = _messages.say, said.append
+        self.addCleanup(setattr, _messages, "say", original)
+
+    def test_numbers_of_any_kind_are_taken(self) -> None:
+        taken = _values.metrics(
+            {"a": 1, "b": 0.5, "c": True, "d": fractions.Fraction(1, 4), "e": Zero(), 3: 4.0}
+        )
+        self.assertEqual(taken, {"a": 1, "b": 0.5, "c": 1.0, "d": 0.25, "e": 0.25, "3": 4.0})
+        not_finite = _values.metrics({"nan": math.nan, "inf": -math.inf})
+        self.assertTrue(math.isnan(not_finite["nan"]) and not_finite["inf"] == -math.inf)
+        self.assertEqual(self.said, [])
+
+    def test_nested_names_are_joined(self) -> None:
+        taken = _values.metrics({"train": {"loss": 1.0, "by class": {"a": 2.0}}, "lr": 0.1})
+        self.assertEqual(taken, {"train/loss": 1.0, "train/by class/a": 2.0, "lr": 0.1})
+
+    def test_what_is_no_number_is_dropped_with_one_message_a_name(self) -> None:
+        odd = {"word": "0.5", "none": None, "huge": 10**400, "own": Hostile(), "loss": 1.0}
+        for _ in range(3):
+            self.assertEqual(_values.metrics(odd), {"loss": 1.0})
+        self.assertEqual(len(self.said), 4, self.said)
+        self.assertIn("`word` must be a number, not `'0.5'`", self.said[0])
+
+    def test_names_of_the_protocol_are_no_metrics(self) -> None:
+        self.assertEqual(_values.metrics({"checkpoint": 1.0, "hpsearch_end": 2, "a": 3.0}), {"a": 3.0})
+        self.assertEqual(len(self.said), 2)
+
+    def test_steps_are_integers(self) -> None:
+        self.assertEqual([_values.as_step(step) for step in (0, 7, 3.0, True)], [0, 7, 3, 1])
+        for step in (-1, 1.5, "3", None, math.nan, math.inf, 2**60):
+            self.assertIsNone(_values.as_step(step), step)
+        self.assertEqual(len(self.said), 1)
+
+    def test_configurations_come_in_many_shapes(self) -> None:
+        @dataclasses.dataclass
+        class Config:
+            lr: float = 0.1
+
+        for shape in ({"lr": 0.1}, argparse.Namespace(lr=0.1), Config()):
+            self.assertEqual(_values.configuration(shape), {"lr": 0.1})
+        self.assertEqual(_values.configuration(None), {})
+        with self.assertRaises(TypeError):
+            _values.configuration(5)
+
+    def test_configurations_become_flat_json(self) -> None:
+        class Kind(enum.Enum):
+            A = 1
+
+        plain = _values.plain(
+            {"model": {"layers": 2, "empty": {}}, "betas": (0.9, 0.99), "kind": Kind.A, "x": Zero()}
+        )
+        self.assertEqual(
+            plain,
+            {
+                "model.layers": 2,
+                "model.empty": "{}",
+                "betas": [0.9, 0.99],
+                "kind": str(Kind.A),
+                "x": 0.25,
+            },
+        )
+        loop: dict = {}
+        loop["again"] = loop
+        self.assertEqual(len(_values.plain(loop)), 1)
+
+
+class Import(Case):
+    def test_the_module_needs_nothing_but_the_standard_library(self) -> None:
+        done = self.run_program(
+            """
+            import sys
+            sys.path[:] = [path for path in sys.path if "site-packages" not in path]
+            import hpsearch, hpsearch._search, hpsearch._tracked, hpsearch._trial
+            heavy = {"asyncio", "multiprocessing", "urllib.request", "numpy", "torch"}
+            print(sorted(heavy & set(sys.modules)))
+            """
+        )
+        self.assertEqual(done.stdout, "[]\n")
+
+    def test_what_a_search_needs_is_imported_with_the_first_search(self) -> None:
+        done = self.run_program(
+            """
+            import sys, hpsearch
+            print("subprocess" in sys.modules, callable(hpsearch.study), "subprocess" in sys.modules)
+            """
+        )
+        self.assertEqual(done.stdout, "False True True\n")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)

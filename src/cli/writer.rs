@@ -1,0 +1,119 @@
+//! `hpsearch writer`: the background process of a program that logs; it follows the program's spool
+//! and says what it does as JSON lines.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use super::{Console, Exit, Failure};
+use crate::runner::threads;
+use crate::storage::sqlite::SqliteStore;
+use crate::storage::{Storage, StorageError};
+use crate::tracking::{Notice, Program, SpoolWriter, TrackingError, adopt_spools, write_spool};
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch writer --spool runs/spool/20261123-120000-1f3a5c.9d0e1b2c.jsonl
+
+The Python client starts it. By hand it writes a spool that was left behind,
+and ends its run.";
+
+/// How long nothing is looked at unless the program says that there is more.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Arguments of `hpsearch writer`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct WriterArguments {
+    /// The file that the program writes
+    #[arg(long, value_name = "FILE")]
+    pub spool: PathBuf,
+}
+
+/// Writes the spool until its program has ended, and spools beside it that were left behind.
+pub fn writer(arguments: &WriterArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let (store, spool) = (console.store.clone(), arguments.spool.clone());
+    let adopting = {
+        let (store, spool) = (store.clone(), spool.clone());
+        threads::spawn("adopt", move || adopt(&store, &spool))?
+    };
+    let growth = watch_program()?;
+    let written = write(&store, &spool, &growth);
+    let _said_in_its_thread = adopting.join();
+    match written {
+        Ok(()) => Ok(Exit::Done),
+        Err(error) => {
+            let exit = exit_of(&error);
+            if exit == Exit::Usage {
+                say(&json!({ "error": format!("{error}: what was logged stays in `{}`",
+                    spool.display()) }));
+            }
+            Err(Failure::new(exit, error.to_string()).help(error.remedy()))
+        }
+    }
+}
+
+fn write(store: &Path, spool: &Path, growth: &Receiver<()>) -> Result<(), TrackingError> {
+    let mut storage = SqliteStore::open(store)?;
+    let wait = &mut || match growth.recv_timeout(INTERVAL) {
+        Err(RecvTimeoutError::Disconnected) => Program::Gone,
+        Ok(()) | Err(RecvTimeoutError::Timeout) => Program::Lives,
+    };
+    let storage: &mut dyn Storage = &mut storage;
+    write_spool(spool, SpoolWriter { storage, store, wait, say: &mut notice })
+}
+
+/// What programs left behind whose writers were killed with them.
+fn adopt(store: &Path, spool: &Path) {
+    let adopted = SqliteStore::open(store).map_err(TrackingError::from).and_then(|mut storage| {
+        let directory = spool.parent().unwrap_or(Path::new("."));
+        // Of another run the program is not to hear.
+        adopt_spools(directory, spool, &mut storage, store, &mut |_| {})
+    });
+    // The next writer tries again.
+    let _tried_again = adopted;
+}
+
+/// Learns from standard input that the spool has grown, and at its end that the program has ended.
+fn watch_program() -> io::Result<Receiver<()>> {
+    let (grown, growth) = channel();
+    threads::spawn("program", move || {
+        let mut bytes = [0; 256];
+        while io::stdin().read(&mut bytes).is_ok_and(|count| count > 0) {
+            if grown.send(()).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(growth)
+}
+
+fn notice(notice: Notice) {
+    say(&match notice {
+        Notice::Run { study, trial, name } => {
+            json!({ "study": study, "trial": trial, "name": name })
+        }
+        Notice::Note(text) => json!({ "note": text }),
+    });
+}
+
+/// Says something to the program; one that has ended does not hear it.
+fn say(message: &serde_json::Value) {
+    let mut out = io::stdout().lock();
+    let _ended = writeln!(out, "{message}").and_then(|()| out.flush());
+}
+
+/// `Usage`: trying again is of no use.
+fn exit_of(error: &TrackingError) -> Exit {
+    match error {
+        TrackingError::Storage(StorageError::RunFenced { .. } | StorageError::Searched { .. })
+        | TrackingError::Spool(_)
+        | TrackingError::StudyName { .. } => Exit::Usage,
+        TrackingError::Storage(_) | TrackingError::Files(_) => Exit::Store,
+        _ => Exit::Internal,
+    }
+}

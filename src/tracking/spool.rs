@@ -1,0 +1,267 @@
+//! The spool of a program that logs: a file of JSON lines, to which the program appends while it
+//! is read here.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
+
+use crate::runner::protocol::quote_non_finite;
+
+/// The version of the format.
+const VERSION: u64 = 1;
+
+/// Bytes that are read at once.
+const PIECE: usize = 1 << 20;
+
+/// The longest line.
+const LONGEST_LINE: usize = 64 << 20;
+
+/// The first line: which run this is. Keys of later versions are none of this one's business.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Header {
+    /// The version of the format.
+    pub spool: u64,
+    /// When the spool was begun, in microseconds.
+    pub time: i64,
+    /// The study; `None`: that of the directory.
+    pub study: Option<String>,
+    /// What the run is to be called.
+    pub name: Option<String>,
+    /// What its program knows it by.
+    pub id: String,
+    /// The id, name or number of the run that goes on.
+    pub resume: Option<String>,
+    /// Its parameters.
+    #[serde(default)]
+    pub params: Map<String, Json>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// The working directory of the program.
+    pub cwd: Option<PathBuf>,
+}
+
+/// A later line.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Line {
+    /// What was logged: an object as a trial prints it after `@hpsearch`.
+    Record {
+        /// The object.
+        record: Map<String, Json>,
+        /// When, in microseconds by the program's clock.
+        time: Option<i64>,
+    },
+    /// The end of the run, as its program says it.
+    Finish {
+        /// `complete`, `failed` or `interrupted`.
+        status: String,
+        /// Why.
+        message: Option<String>,
+    },
+    /// Nothing that can be understood.
+    Unknown,
+}
+
+/// Why a spool cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// The file cannot be read.
+    #[error("the spool `{}` cannot be read", .0.display())]
+    Read(PathBuf, #[source] io::Error),
+    /// The first line is none.
+    #[error("the spool `{}` does not begin as a spool does: {why}", .path.display())]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A line is too long.
+    #[error("a line of the spool `{}` is longer than {} MiB", .0.display(), LONGEST_LINE >> 20)]
+    LongLine(PathBuf),
+}
+
+/// The lines of a spool from a place on.
+#[derive(Debug)]
+pub(super) struct Spool {
+    path: PathBuf,
+    file: File,
+    /// Where the next line begins.
+    offset: u64,
+}
+
+impl Spool {
+    /// Opens the file, at its beginning.
+    pub fn open(path: &Path) -> Result<Self, SpoolError> {
+        let file = File::open(path).map_err(|error| SpoolError::Read(path.to_owned(), error))?;
+        Ok(Spool { path: path.to_owned(), file, offset: 0 })
+    }
+
+    /// Takes its lock, which the program has until it ends, so that nobody adopts it meanwhile.
+    pub fn lock(&self) {
+        // A file system without locks: then nobody can adopt it either.
+        let _without_locks = flock(&self.file, FlockOperation::LockExclusive);
+    }
+
+    /// Takes its lock if its program and other writers have ended.
+    pub fn try_lock(&self) -> bool {
+        flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    /// Whether somebody removed the file after it was opened.
+    pub fn is_removed(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+    }
+
+    /// Its name, without the suffix: what tells it apart in the store.
+    pub fn name(&self) -> String {
+        self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Continues at a line that begins there.
+    pub fn seek(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
+    /// The first line; `None` while it is not whole.
+    pub fn header(&mut self) -> Result<Option<Header>, SpoolError> {
+        self.seek(0);
+        let Some((line, end)) = self.lines()?.into_iter().next() else { return Ok(None) };
+        let refused = |why: String| SpoolError::Header { path: self.path.clone(), why };
+        let text = String::from_utf8_lossy(&line);
+        let header: Header = serde_json::from_str(&quote_non_finite(&text))
+            .map_err(|error| refused(error.to_string()))?;
+        if header.spool != VERSION {
+            return Err(refused(format!("version {}, not {VERSION}", header.spool)));
+        }
+        self.seek(end);
+        Ok(Some(header))
+    }
+
+    /// Whole lines from here on, as many as are read at once, each with where the next one begins.
+    /// A line without its end stays.
+    fn lines(&self) -> Result<Vec<(Vec<u8>, u64)>, SpoolError> {
+        let mut size = PIECE;
+        loop {
+            let mut piece = Vec::new();
+            self.read_piece(&mut piece, size)
+                .map_err(|error| SpoolError::Read(self.path.clone(), error))?;
+            let mut lines = Vec::new();
+            let mut at = self.offset;
+            for line in piece.split_inclusive(|byte| *byte == b'\n') {
+                if let Some(line) = line.strip_suffix(b"\n") {
+                    at += line.len() as u64 + 1;
+                    lines.push((line.to_vec(), at));
+                }
+            }
+            if !lines.is_empty() || piece.len() < size {
+                return Ok(lines);
+            }
+            if size >= LONGEST_LINE {
+                return Err(SpoolError::LongLine(self.path.clone()));
+            }
+            size *= 2;
+        }
+    }
+
+    fn read_piece(&self, piece: &mut Vec<u8>, size: usize) -> io::Result<()> {
+        piece.resize(size, 0);
+        let mut filled = 0;
+        while filled < size {
+            match self.file.read_at(&mut piece[filled..], self.offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        piece.truncate(filled);
+        Ok(())
+    }
+
+    /// The next lines, each with where the one after it begins. They stay the next ones until
+    /// [`Spool::seek`].
+    pub fn next(&self) -> Result<Vec<(Line, u64)>, SpoolError> {
+        Ok(self.lines()?.into_iter().map(|(line, end)| (read(&line), end)).collect())
+    }
+}
+
+fn read(line: &[u8]) -> Line {
+    #[derive(Deserialize)]
+    struct Written {
+        line: Option<Map<String, Json>>,
+        time: Option<i64>,
+        finish: Option<String>,
+        message: Option<String>,
+    }
+    let text = String::from_utf8_lossy(line);
+    match serde_json::from_str::<Written>(&quote_non_finite(&text)) {
+        Ok(Written { line: Some(record), finish: None, time, .. }) => Line::Record { record, time },
+        Ok(Written { line: None, finish: Some(status), message, .. }) => {
+            Line::Finish { status, message }
+        }
+        _ => Line::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "{\"spool\":1,\"time\":5,\"study\":null,\"name\":\"a\",\"id\":\"x\",\
+        \"resume\":null,\"params\":{\"lr\":NaN},\"tags\":[],\"cwd\":\"/\",\"later\":1}\n";
+
+    fn spool(text: &str) -> (tempfile::NamedTempFile, Spool) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let spool = Spool::open(file.path()).unwrap();
+        (file, spool)
+    }
+
+    #[test]
+    fn a_line_without_its_end_is_read_when_it_has_one() {
+        let (file, mut spool) = spool(&HEADER[..30]);
+        assert!(spool.header().unwrap().is_none());
+        let begun = "{\"time\":6,\"line\":{\"loss\":-Infinity}}\n{\"time\":7,\"fin";
+        std::fs::write(file.path(), format!("{HEADER}{begun}")).unwrap();
+        assert_eq!(spool.header().unwrap().unwrap().params["lr"], "NaN");
+        let lines = spool.next().unwrap();
+        assert_eq!(lines.len(), 1);
+        let Line::Record { record, .. } = &lines[0].0 else { panic!("{lines:?}") };
+        assert_eq!(record["loss"], "-Infinity");
+        spool.seek(lines[0].1);
+        assert_eq!(spool.next().unwrap(), []);
+        std::fs::write(file.path(), format!("{HEADER}{begun}ish\":\"complete\"}}\n")).unwrap();
+        let end = Line::Finish { status: "complete".to_owned(), message: None };
+        assert_eq!(spool.next().unwrap()[0].0, end);
+    }
+
+    #[test]
+    fn a_long_line_is_read_whole_and_garbage_is_passed_by() {
+        let long = format!("{{\"line\":{{\"{}\":1}}}}", "x".repeat(3 * PIECE));
+        let (_file, mut spool) = spool(&format!("{HEADER}{long}\n\u{0}\n[]\n{{}}\n"));
+        spool.header().unwrap().unwrap();
+        let mut lines = Vec::new();
+        loop {
+            let next = spool.next().unwrap();
+            let Some((_, end)) = next.last() else { break };
+            spool.seek(*end);
+            lines.extend(next.into_iter().map(|(line, _)| line));
+        }
+        assert!(matches!(&lines[0], Line::Record { record, .. } if record.len() == 1));
+        assert_eq!(lines[1..], [Line::Unknown, Line::Unknown, Line::Unknown]);
+    }
+
+    #[test]
+    fn what_is_no_spool_is_refused() {
+        for text in ["x\n", "{}\n", &HEADER.replace("\"spool\":1", "\"spool\":2")] {
+            let (_file, mut spool) = spool(text);
+            assert!(matches!(spool.header(), Err(SpoolError::Header { .. })), "{text}");
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! The writer of a program that logs: what its spool holds goes into the store, each line once,
+//! whoever is killed in between.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value as Json};
+
+use super::spool::{Header, Line, Spool};
+use super::{Goal, NewRun, ResumedRun, Run, RunEnd, TrackingError};
+use super::{find_run, open_study, settle_dead, study_named_for};
+use crate::runner::protocol::{Clock, MessageToRunner, PREFIX, Reported, Spoken};
+use crate::runner::{self, disk};
+use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
+use crate::study::event::{Event, Seq, TrialEvent, is_tag};
+use crate::study::params::{Params, Value};
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use crate::study::spec::FailureCause;
+use crate::study::step::StepUnit;
+use crate::study::time::Timestamp;
+use crate::study::tracked::{TrackedRun, is_run_name};
+use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// What the job of a run begins with that a program logs: its id and its first spool follow.
+const JOB: &str = "python:";
+
+/// The journal is looked through to this long before the spool began, in microseconds: clocks of
+/// stores do not go back, and may be ahead.
+const CLOCK_TOLERANCE: i64 = 3_600_000_000;
+
+/// Whether the program that logs lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// It does, and may have logged more.
+    Lives,
+    /// It has ended.
+    Gone,
+}
+
+/// What its program is to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Which run this is.
+    Run {
+        /// The study.
+        study: String,
+        /// The run's number.
+        trial: TrialNumber,
+        /// Its name.
+        name: Option<String>,
+    },
+    /// What was not taken, in one sentence.
+    Note(String),
+}
+
+/// Where the lines of a spool go, and who hears of it.
+pub struct SpoolWriter<'a> {
+    /// The store.
+    pub storage: &'a mut dyn Storage,
+    /// Its path.
+    pub store: &'a Path,
+    /// Waits until there may be more to read, a second at most.
+    pub wait: &'a mut dyn FnMut() -> Program,
+    /// Takes notices.
+    pub say: &'a mut dyn FnMut(Notice),
+}
+
+/// Writes a spool into the store until its program has ended, ends the run, and removes the file.
+///
+/// # Errors
+/// The spool cannot be read, its run cannot be begun or resumed, or the store failed. What is not
+/// written stays in the spool.
+pub fn write_spool(path: &Path, writer: SpoolWriter<'_>) -> Result<(), TrackingError> {
+    let spool = Spool::open(path)?;
+    write(path, spool, writer)
+}
+
+/// Writes the other spools than `own` of programs that have ended, where their writers were killed
+/// or had no chance.
+///
+/// # Errors
+/// The store failed.
+pub fn adopt_spools(
+    directory: &Path,
+    own: &Path,
+    storage: &mut dyn Storage,
+    store: &Path,
+    say: &mut dyn FnMut(Notice),
+) -> Result<(), TrackingError> {
+    for path in disk::entries(directory) {
+        let is_spool = path.extension().is_some_and(|extension| extension == "jsonl");
+        if !is_spool || path.file_name() == own.file_name() {
+            continue;
+        }
+        let Ok(spool) = Spool::open(&path) else { continue };
+        // The program holds the lock while it lives; here it keeps others from doing the same.
+        if !spool.try_lock() {
+            continue;
+        }
+        if spool.is_removed() {
+            continue;
+        }
+        let wait = &mut || Program::Gone;
+        match write(&path, spool, SpoolWriter { storage, store, wait, say }) {
+            Ok(()) => {}
+            Err(TrackingError::Storage(error)) if !is_refusal(&error) => return Err(error.into()),
+            Err(error) => say(Notice::Note(format!("{}: {error}", path.display()))),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the store works, and has something against this run.
+fn is_refusal(error: &StorageError) -> bool {
+    matches!(error, StorageError::RunFenced { .. } | StorageError::Searched { .. })
+}
+
+/// Where the lines of a spool went already.
+struct Written {
+    trial: TrialNumber,
+    /// `None`: none of them.
+    offset: Option<u64>,
+}
+
+fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), TrackingError> {
+    let SpoolWriter { storage, store, wait, say } = writer;
+    let header = loop {
+        if let Some(header) = spool.header()? {
+            break header;
+        }
+        if wait() == Program::Gone && spool.header()?.is_none() {
+            // It ended before it could say what it is.
+            remove(path);
+            return Ok(());
+        }
+    };
+    let cwd = header.cwd.clone().unwrap_or_default();
+    let study = study_of(storage, store, &header, say)?;
+    settle_dead(storage, study.id, &study.spec)?;
+    let written = written(storage, &study, &spool.name(), &header)?;
+    if let Some(Written { trial, offset }) = &written {
+        if let Some(offset) = offset {
+            spool.seek(*offset);
+        }
+        let rest = spool.next()?;
+        let is_end = |(line, _): &(Line, u64)| matches!(line, Line::Finish { .. });
+        let trial = storage.trial(study.id, *trial)?;
+        let has_ended = trial.is_some_and(|trial| trial.state.is_finished());
+        if has_ended && rest.iter().all(is_end) || rest.is_empty() && wait() == Program::Gone {
+            // The last writer was killed after its last line.
+            remove(path);
+            return Ok(());
+        }
+    }
+    let is_resumed = written.is_some();
+    let run = begin(storage, &study, &spool.name(), &header, written.as_ref(), say)?;
+    if is_resumed
+        && let Some(Written { offset: Some(offset), .. }) =
+            self::written(storage, &study, &spool.name(), &header)?
+    {
+        // From here on nobody else writes to the run: this is how far it is.
+        spool.seek(offset);
+    }
+    let (trial, name) = (run.number(), run.name().map(str::to_owned));
+    say(Notice::Run { study: study.spec.name.clone(), trial, name });
+    let last = storage.trial(study.id, trial)?.and_then(|trial| trial.last());
+    let mut lines = Lines {
+        spool: spool.name(),
+        trial,
+        attempt: run.attempt(),
+        metric: study.spec.objective().metric.clone(),
+        points: BTreeMap::new(),
+        cwd,
+        clock: Clock { unit: StepUnit::Step, last: last.map_or(0, |(step, _)| step) },
+        say,
+    };
+    let mut program = Program::Lives;
+    loop {
+        let (events, end, offset) = lines.events(spool.next()?);
+        if !events.is_empty() {
+            run.write_logged(storage, &events, &lines.take_points())?;
+        }
+        if let Some(end) = end {
+            spool.lock();
+            run.finish(storage, end)?;
+            break;
+        }
+        if let Some(offset) = offset {
+            spool.seek(offset);
+            continue;
+        }
+        if program == Program::Gone {
+            spool.lock();
+            let by = "when its program ended without a word".to_owned();
+            run.finish(storage, RunEnd::Interrupted { by })?;
+            break;
+        }
+        program = wait();
+    }
+    remove(path);
+    Ok(())
+}
+
+/// The study of the run; where it cannot be the one that is named, that of the directory: nothing
+/// that was logged is lost for its name.
+fn study_of(
+    storage: &mut dyn Storage,
+    store: &Path,
+    header: &Header,
+    say: &mut dyn FnMut(Notice),
+) -> Result<StoredStudy, TrackingError> {
+    let otherwise = study_named_for(header.cwd.as_deref().unwrap_or(Path::new("")));
+    let named = header.study.as_deref().unwrap_or(&otherwise);
+    let error = match open_study(storage, store, named, &Goal::default(), runner::now()) {
+        Ok(study) => return Ok(study),
+        Err(error) => error,
+    };
+    match &error {
+        TrackingError::StudyName { .. } | TrackingError::Storage(StorageError::Searched { .. })
+            if named != otherwise =>
+        {
+            say(Notice::Note(format!("{error}: the run goes to `{otherwise}`")));
+            open_study(storage, store, &otherwise, &Goal::default(), runner::now())
+        }
+        _ => Err(error),
+    }
+}
+
+/// Removes a spool that is in the store.
+fn remove(path: &Path) {
+    // One that stays is read again, and found to be written.
+    let _found_written_next_time = std::fs::remove_file(path);
+}
+
+/// The run that a spool was written to before, by the study's journal.
+fn written(
+    reader: &dyn StorageReader,
+    study: &StoredStudy,
+    spool: &str,
+    header: &Header,
+) -> Result<Option<Written>, StorageError> {
+    let job = job_of(header, spool);
+    let mut before = Seq(i64::MAX);
+    loop {
+        let page = reader.events_before(study.id, before, 1000)?;
+        let Some((first, earliest, _)) = page.first() else { return Ok(None) };
+        for (_, _, event) in page.iter().rev() {
+            match event {
+                Event::Trial(trial, TrialEvent::SpoolRead { spool: read, offset })
+                    if read == spool =>
+                {
+                    return Ok(Some(Written { trial: *trial, offset: Some(*offset) }));
+                }
+                Event::Trial(trial, TrialEvent::Created { origin, .. })
+                    if origin.tracked().and_then(|run| run.job.as_deref()) == Some(&job) =>
+                {
+                    return Ok(Some(Written { trial: *trial, offset: None }));
+                }
+                _ => {}
+            }
+        }
+        if earliest.0 < header.time.saturating_sub(CLOCK_TOLERANCE) {
+            return Ok(None);
+        }
+        before = *first;
+    }
+}
+
+fn job_of(header: &Header, spool: &str) -> String {
+    let part = spool.rsplit_once('.').map_or(spool, |(_, part)| part);
+    format!("{JOB}{}.{part}", header.id)
+}
+
+fn begin(
+    storage: &mut dyn Storage,
+    study: &StoredStudy,
+    spool: &str,
+    header: &Header,
+    written: Option<&Written>,
+    say: &mut dyn FnMut(Notice),
+) -> Result<Run, TrackingError> {
+    let known = written.map(|written| written.trial);
+    let resumed = match (known, &header.resume) {
+        (Some(trial), _) => Some(trial),
+        (None, Some(run)) => by_id(storage, study, run)?,
+        (None, None) => None,
+    };
+    let params = params(&header.params);
+    if let Some(trial) = resumed {
+        let run = Run::resume(storage, study, trial, ResumedRun::default())?;
+        if known.is_none() && params.iter().next().is_some() {
+            run.record_params(storage, params)?;
+        }
+        return Ok(run);
+    }
+    let name = header.name.clone().filter(|name| {
+        let is_one = is_run_name(name);
+        if !is_one {
+            let error = TrackingError::RunName { name: name.clone() };
+            say(Notice::Note(format!("{error}, and this one has none: {}", error.remedy())));
+        }
+        is_one
+    });
+    let (tags, others): (Vec<String>, Vec<String>) =
+        header.tags.iter().cloned().partition(|tag| is_tag(tag));
+    if let Some(tag) = others.into_iter().next() {
+        let error = TrackingError::Tag { tag };
+        say(Notice::Note(format!("{error}, and is left out: {}", error.remedy())));
+    }
+    let job = Some(job_of(header, spool));
+    let run = TrackedRun { name, group: None, job, command: Vec::new() };
+    Run::create(storage, study, NewRun { params, run, tags, ..NewRun::default() })
+}
+
+/// The newest run with this id, or the one of this name or number; `None` if there is none.
+fn by_id(
+    reader: &dyn StorageReader,
+    study: &StoredStudy,
+    wanted: &str,
+) -> Result<Option<TrialNumber>, TrackingError> {
+    let id_of = |event: &Event| match event {
+        Event::Trial(trial, TrialEvent::Created { origin, .. }) => {
+            let job = origin.tracked()?.job.as_deref()?.strip_prefix(JOB)?;
+            Some((*trial, job.rsplit_once('.')?.0.to_owned()))
+        }
+        _ => None,
+    };
+    let mut before = Seq(i64::MAX);
+    loop {
+        let page = reader.events_before(study.id, before, 1000)?;
+        let Some((first, ..)) = page.first() else { break };
+        let mut ids = page.iter().rev().filter_map(|(_, _, event)| id_of(event));
+        if let Some((trial, _)) = ids.find(|(_, id)| id == wanted) {
+            return Ok(Some(trial));
+        }
+        before = *first;
+    }
+    match find_run(reader, study, wanted) {
+        Ok(trial) => Ok(Some(trial.number)),
+        Err(TrackingError::NoRun { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Parameters: a list is kept as its text, and what is null is none.
+fn params(json: &Map<String, Json>) -> Params {
+    let mut params = Params::new();
+    for (name, value) in json {
+        match Value::from_json(value) {
+            Some(value) => params.insert(name, value),
+            None if value.is_null() => {}
+            None => params.insert(name, Value::Text(value.to_string())),
+        }
+    }
+    params
+}
+
+/// Lines as events of the run.
+struct Lines<'a> {
+    spool: String,
+    trial: TrialNumber,
+    attempt: AttemptNumber,
+    /// The study's metric: what holds it is a report.
+    metric: String,
+    /// What was logged besides reports.
+    points: BTreeMap<(SeriesClock, String), Vec<LoggedPoint>>,
+    cwd: PathBuf,
+    clock: Clock,
+    say: &'a mut dyn FnMut(Notice),
+}
+
+impl Lines<'_> {
+    /// The events of these lines, with how far they were read; the end of the run, which is not
+    /// counted as read before it is written; and where the next lines begin, if there were any.
+    fn events(
+        &mut self,
+        lines: Vec<(Line, u64)>,
+    ) -> (Vec<TrialEvent>, Option<RunEnd>, Option<u64>) {
+        let (mut events, mut end, mut next) = (Vec::new(), None, None);
+        for (line, after) in lines {
+            match line {
+                Line::Record { record, time } => {
+                    let at = time.map_or_else(runner::now, Timestamp);
+                    self.record(record, at, &mut events);
+                }
+                Line::Finish { status, message } => {
+                    end = Some(end_of(&status, message));
+                    break;
+                }
+                Line::Unknown => (self.say)(Notice::Note(format!(
+                    "a line of the spool `{}` is damaged, and passed by",
+                    self.spool
+                ))),
+            }
+            next = Some(after);
+        }
+        if let Some(offset) = next {
+            events.push(TrialEvent::SpoolRead { spool: self.spool.clone(), offset });
+        }
+        (events, end, next)
+    }
+
+    fn record(
+        &mut self,
+        mut record: Map<String, Json>,
+        at: Timestamp,
+        events: &mut Vec<TrialEvent>,
+    ) {
+        if let Some(Json::Object(more)) = record.remove("params") {
+            events.push(TrialEvent::ParamsRecorded { params: params(&more) });
+        }
+        if let Some(Json::Object(summary)) = record.remove("summary") {
+            let summary = summary.into_iter().collect();
+            events.push(TrialEvent::SummaryRecorded { summary });
+        }
+        if let Some(Json::String(path)) = record.remove("artifact") {
+            let name = record.remove("name");
+            let name = name.as_ref().and_then(Json::as_str).unwrap_or(&path).to_owned();
+            let path = self.cwd.join(path);
+            if path.exists() {
+                let path = path.display().to_string().into();
+                let summary = BTreeMap::from([(format!("artifact/{name}"), path)]);
+                events.push(TrialEvent::SummaryRecorded { summary });
+            } else {
+                self.note(format!("the artifact `{}` is not there", path.display()));
+            }
+        }
+        if record.is_empty() {
+            return;
+        }
+        let said = format!("{PREFIX}{}", Json::Object(record));
+        let (taken, remarks) = match Spoken::read(
+            said.as_bytes(),
+            &mut self.clock,
+            Reported::With(std::slice::from_ref(&self.metric)),
+        ) {
+            Spoken::Message(taken, remarks) => (taken, remarks),
+            Spoken::Missed(remark) => (Vec::new(), vec![remark]),
+            Spoken::Log => (Vec::new(), Vec::new()),
+        };
+        for message in taken {
+            match message {
+                MessageToRunner::Report { step, metrics } => {
+                    events.push(TrialEvent::Reported { attempt: self.attempt, step, metrics });
+                }
+                MessageToRunner::Points { clock, step, metrics } => {
+                    for (metric, value) in metrics.0 {
+                        let point = LoggedPoint { step, value, at };
+                        self.points.entry((clock, metric)).or_default().push(point);
+                    }
+                }
+                MessageToRunner::Checkpoint { path, step } => self.checkpoint(path, step, events),
+                _ => {}
+            }
+        }
+        for remark in remarks {
+            self.note(remark.why);
+        }
+    }
+
+    fn take_points(&mut self) -> Vec<LoggedSeries> {
+        let (trial, attempt) = (self.trial, self.attempt);
+        let series = std::mem::take(&mut self.points).into_iter();
+        series
+            .map(|((clock, metric), points)| LoggedSeries { trial, attempt, metric, clock, points })
+            .collect()
+    }
+
+    fn checkpoint(&mut self, path: PathBuf, step: u64, events: &mut Vec<TrialEvent>) {
+        let path = self.cwd.join(path);
+        if !path.exists() {
+            self.note(format!("the checkpoint `{}` is not there", path.display()));
+            return;
+        }
+        // It lies where its program put it: never removed, and not counted.
+        let system = Some(runner::now());
+        events.push(TrialEvent::CheckpointSaved { step, path, bytes: None, system });
+    }
+
+    fn note(&mut self, text: String) {
+        (self.say)(Notice::Note(text));
+    }
+}
+
+fn end_of(status: &str, message: Option<String>) -> RunEnd {
+    match status {
+        "complete" => RunEnd::Completed,
+        "interrupted" => RunEnd::Interrupted {
+            by: format!("by {}", message.unwrap_or_else(|| "its program".to_owned())),
+        },
+        _ => RunEnd::Failed {
+            cause: FailureCause::Program,
+            reason: message.unwrap_or_else(|| "its program says that it failed".to_owned()),
+        },
+    }
+}
