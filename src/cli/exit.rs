@@ -404,6 +404,9 @@ mod tests {
                 source: sqlite(),
             },
             StorageError::Io { path: path(), source: system() },
+            StorageError::Tracked { study: text("s") },
+            StorageError::Searched { study: text("s") },
+            StorageError::RunFenced { trial: TrialNumber(3) },
         ];
         let exported = [
             ExportError::Damaged { path: "c".into(), why: why() },

@@ -24,7 +24,7 @@ A first study, from data or from a training script of your own:
   hpsearch best                                the best parameters so far
 
 All commands:
-  start  init check run watch
+  start  init check run watch track
   look   ls show trials best curves plot importance explain diff logs events
   steer  stop pause resume kill enqueue retry extend continue note tag
   models export train predict generate
@@ -35,7 +35,7 @@ All commands:
 ";
 
 /// Verbs of later steps. The command line does not know them; asked for one, it says so.
-const LATER: [&str; 2] = ["report", "track"];
+const LATER: [&str; 1] = ["report"];
 
 /// Help, the version, or what is wrong with the command line.
 pub fn refuse(error: &clap::Error) -> ExitCode {

@@ -139,8 +139,11 @@ fn spawn(job: &CommandJob) -> io::Result<Child> {
         .env_remove("HPSEARCH_RESUME")
         .env_remove("HPSEARCH_UNTIL")
         .envs(&job.env);
-    if !job.is_tracked {
+    if job.is_tracked {
+        command.env("HPSEARCH_TRACKED", "1");
+    } else {
         command
+            .env_remove("HPSEARCH_TRACKED")
             .env("HPSEARCH_SEED", trial.seed.to_string())
             .env("HPSEARCH_DEVICE", job.device.to_string());
     }

@@ -112,9 +112,15 @@ fn patterns_name_what_there_is() {
 fn curves_of_several_studies_lie_over_each_other() {
     let site = site();
     let told: Json = site.json(&["curves", "sms-a/1", "sms-b/0", "--json"]);
-    let curves = told["trials"].as_array().unwrap();
-    let of =
-        |curve: &Json| (curve["study"].clone(), curve["number"].clone(), curve["points"].clone());
+    let curves = told["series"].as_array().unwrap();
+    // A point is its step, its value, and seconds.
+    let of = |curve: &Json| {
+        (
+            curve["study"].clone(),
+            curve["trial"].clone(),
+            json!([&curve["points"][0].as_array().unwrap()[..2]]),
+        )
+    };
     let value = |study: &str, number: u64| {
         let trials: Json = site.json(&["trials", study, "--sort", "number", "--json"]);
         trials["trials"][usize::try_from(number).unwrap()]["value"].clone()

@@ -518,7 +518,7 @@ mod tests {
         assert_eq!((taken.len(), taken[1].0, remarks.len()), (2, 2, 0), "{taken:?}");
         // A metric may have any name.
         let metric = read(r#"@hpsearch {"params":7}"#, StepUnit::Step, 0);
-        assert_eq!(metric, (vec![(1, "params=7".to_owned())], vec![]));
+        assert_eq!(metric, (vec![(0, "step counted params=7".to_owned())], vec![]));
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(super) fn remove_study(
     let name: String = value(connection, "SELECT name FROM study WHERE id = ?1", [study.0])?;
     remove_documents(connection, study)?;
     let (first, last) = trial_ids(study);
+    remove_points(connection, study)?;
     for table in tables_with(connection, "trial_id")? {
         let sql = format!("DELETE FROM \"{table}\" WHERE trial_id BETWEEN ?1 AND ?2");
         connection.execute(&sql, [first, last])?;
@@ -39,6 +40,21 @@ pub(super) fn remove_study(
         "INSERT INTO removed_study (id, name, at, files) VALUES (?1, ?2, ?3, ?4)",
         params![study.0, name, now.0, files],
     )?;
+    Ok(())
+}
+
+/// Removes the points that a study's trials logged.
+fn remove_points(connection: &Connection, study: StudyId) -> Result<(), Fault> {
+    let series = "SELECT id FROM series WHERE trial_id BETWEEN ?1 AND ?2";
+    for sql in [
+        format!(
+            "DELETE FROM series_block WHERE id IN (SELECT block FROM series_chunk \
+             WHERE series_id IN ({series}))"
+        ),
+        format!("DELETE FROM series_chunk WHERE series_id IN ({series})"),
+    ] {
+        connection.execute(&sql, trial_ids(study))?;
+    }
     Ok(())
 }
 

@@ -275,7 +275,7 @@ fn what_a_trial_logged_is_listed_and_drawn_after_what_it_reported() {
     let detail = shown.state.seen.detail.clone().unwrap();
     let curve = &detail.logged[0];
     assert_eq!((curve.name.as_str(), curve.count), ("train/loss by step", 3_000));
-    press(&mut shown, "mm");
+    press(&mut shown, "m");
     let frame = shown.frame();
     assert!(frame.contains(&format!("train/loss by step of trial {trial}")), "{frame}");
 }
