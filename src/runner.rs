@@ -70,7 +70,8 @@ use commit::{Committed, commit};
 use launcher::{Job, LaunchError, Launcher};
 use lease::OwnLease;
 pub use lease::{
-    Liveness, identified_process, liveness, process_liveness, take_lease, take_over, this_process,
+    Liveness, identified_process, liveness, process_liveness, take_lease, take_lease_of_any,
+    take_over, this_process,
 };
 use loads::Loads;
 use outlet::Outlet;

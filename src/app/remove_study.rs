@@ -12,10 +12,11 @@ use super::warm_start;
 use crate::report::wording::HolderLife;
 use crate::runner::disk::size;
 use crate::runner::garbage_collection::{Others, Stores, files_of_removed, remove, settle_removed};
-use crate::runner::{self, ownership, take_lease};
+use crate::runner::{self, ownership, take_lease_of_any};
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage as _, StorageReader, StudySummary};
 use crate::study::trial::TrialNumber;
+use crate::tracking::settle_dead;
 
 /// What goes with a study.
 #[derive(Clone, Debug)]
@@ -83,7 +84,10 @@ pub fn remove_study(
     path: &Path,
     study: &StudySummary,
 ) -> Result<(), AppError> {
-    let lease = take_lease(store, &study.clone().stored())?;
+    if study.spec.is_tracked() {
+        settle_dead(store, study.id, &study.spec)?;
+    }
+    let lease = take_lease_of_any(store, &study.clone().stored())?;
     // Under the lease nobody takes another directory for it.
     let removed = directories(store, path, study)
         .and_then(|found| Ok(store.remove_study(&lease, runner::now(), &found)?));

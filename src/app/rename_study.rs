@@ -4,11 +4,12 @@ use std::path::Path;
 
 use super::{AppError, request};
 use crate::config::is_study_name;
-use crate::runner::{self, take_lease};
+use crate::runner::{self, take_lease_of_any};
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Lease, Storage as _, StorageError, StorageReader as _, StudySummary};
 use crate::study::event::{ARCHIVED, Request};
 use crate::study::spec::StudySpec;
+use crate::tracking::settle_dead;
 
 /// Renames a study. Its files stay in the directory that they have.
 ///
@@ -29,7 +30,10 @@ pub fn rename_study(
     if store.study(name)?.is_some() {
         return Err(StorageError::Exists { name: name.to_owned() }.into());
     }
-    let lease = take_lease(store, &study.clone().stored())?;
+    if study.spec.is_tracked() {
+        settle_dead(store, study.id, &study.spec)?;
+    }
+    let lease = take_lease_of_any(store, &study.clone().stored())?;
     let renamed = rename_held(store, path, &lease, study, name);
     store.release(&lease)?;
     Ok(renamed?)

@@ -406,6 +406,7 @@ mod tests {
             StorageError::Io { path: path(), source: system() },
             StorageError::Tracked { study: text("s") },
             StorageError::Searched { study: text("s") },
+            StorageError::RunTracked { study: text("s"), run: TrialNumber(3) },
             StorageError::RunFenced { trial: TrialNumber(3) },
         ];
         let exported = [

@@ -102,8 +102,7 @@ pub fn run(runners: &[StoredRunner]) -> String {
 /// Prints what a runner found around it.
 pub fn print(lineage: Option<&Provenance>, console: &mut Console) -> Result<(), Failure> {
     let Some(lineage) = lineage else {
-        return console
-            .fact("provenance", "not recorded: it was run by an older version of hpsearch");
+        return console.fact("provenance", "not recorded");
     };
     for (title, text) in lineage.short_facts() {
         console.fact(&title, &one_line(&text))?;

@@ -52,6 +52,10 @@ pub fn mv(arguments: &MvArguments, console: &mut Console) -> Result<Exit, Failur
     let path = console.store.clone();
     rename_study(&mut store, &path, &study, new)?;
     let (old, new) = (one_line(&study.spec.name), one_line(new));
+    if study.spec.is_tracked() {
+        console.say(&format!("`{old}` is `{new}` now: `hpsearch track --study {new}` adds a run"));
+        return Ok(Exit::Done);
+    }
     console.say(&format!(
         "`{old}` is `{new}` now. Write `name = \"{new}\"` under [study] in its study file, or \
          `hpsearch run` begins a new study `{old}` with it"

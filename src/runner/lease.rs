@@ -298,8 +298,23 @@ fn is_at(file: &File, path: &Path) -> bool {
 /// a moment ago may be held only to serve a request: that is waited for.
 ///
 /// # Errors
-/// The store failed, or someone else holds the study.
+/// The store failed, someone else holds the study, or its runs are tracked: nothing is searched
+/// there.
 pub fn take_lease(
+    storage: &mut dyn Storage,
+    study: &StoredStudy,
+) -> Result<OwnLease, StorageError> {
+    if study.spec.is_tracked() {
+        return Err(StorageError::Tracked { study: study.spec.name.clone() });
+    }
+    take_lease_of_any(storage, study)
+}
+
+/// The same of a study whose runs are tracked, too, while none is: to rename or to remove it.
+///
+/// # Errors
+/// The store failed, someone else holds the study, or a run of it is being tracked.
+pub fn take_lease_of_any(
     storage: &mut dyn Storage,
     study: &StoredStudy,
 ) -> Result<OwnLease, StorageError> {

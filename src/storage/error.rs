@@ -51,6 +51,14 @@ pub enum StorageError {
         /// Its name.
         study: String,
     },
+    /// A run of the study is being tracked, and somebody wanted to rename or to remove the study.
+    #[error("run {run} of `{study}` is being tracked")]
+    RunTracked {
+        /// The study's name.
+        study: String,
+        /// The run.
+        run: TrialNumber,
+    },
     /// The study is a search, and a run wanted to be tracked in it.
     #[error("`{study}` is a search: runs are not tracked there")]
     Searched {
@@ -307,6 +315,7 @@ impl StorageError {
             StorageError::Tracked { .. } => {
                 "name another study in the study file; `hpsearch track` adds a run to this one"
             }
+            StorageError::RunTracked { .. } => "wait until it has ended, or end its program",
             StorageError::Searched { .. } => "name another one by `--study NAME`",
             StorageError::RunFenced { .. } => "`hpsearch show STUDY RUN` shows its attempts",
             StorageError::Exists { .. } => {

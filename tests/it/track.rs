@@ -384,3 +384,29 @@ fn runs_killed_at_any_moment_are_whole_or_interrupted_and_the_journal_holds() {
     assert_eq!(runs.last().unwrap()["name"], "last");
     assert_verified(&site, "runs");
 }
+
+#[test]
+fn a_study_of_runs_is_renamed_and_removed_while_none_of_them_is_tracked() {
+    let site = site(
+        "echo '@hpsearch {\"step\":1,\"loss\":0.5}'; echo >> started; while [ ! -e go ]; do sleep 0.02; done",
+    );
+    let tracker = site.start(&words(&["--study", "demo"], &[]));
+    site.wait_for("started");
+    wait_for_report(&site, "demo", 0);
+    for refused in [&["mv", "demo", "kept"][..], &["rm", "demo", "--yes"]] {
+        let refused = site.run(refused);
+        assert_eq!(refused.code, 5, "{}", refused.err);
+        assert!(refused.err.contains("run 0 of `demo` is being tracked"), "{}", refused.err);
+    }
+    std::fs::write(site.path("go"), "").unwrap();
+    assert_code(&tracker.end(), 0);
+    assert_done(&site.run(&["mv", "demo", "kept"]));
+    let again = site.run(&words(&["--study", "kept"], &[]));
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert_eq!(runs(&site, "kept").len(), 2);
+    assert_verified(&site, "kept");
+    assert_done(&site.run(&["mv", "--archive", "kept"]));
+    assert_done(&site.run(&["rm", "kept", "--yes"]));
+    assert_eq!(site.json(&["ls", "--all", "--json"])["studies"], json!([]));
+    assert!(!site.exists("runs/files/demo"));
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 
 use super::append::{Append, Cache, add_dimension, present_dimensions, to_json};
-use super::column::{first, number_of, to_integer, trial_ids, value};
+use super::column::{first, number_of, to_integer, trial_ids, value, values};
 use super::fault::Fault;
 use super::optuna::distribution_json;
 use super::read::{directories, held, last_event, require, study_row};
@@ -157,8 +157,14 @@ pub(super) fn acquire(
     })?;
     match row {
         None => return Err(StorageError::NoStudy { study }.into()),
+        // Its runs have no lease: it is taken to rename or to remove it, while none is tracked.
         Some((Some(sampler), name)) if sampler == NO_SAMPLER => {
-            return Err(StorageError::Tracked { study: name }.into());
+            let open = "SELECT trial_id FROM attempt WHERE trial_id BETWEEN ?1 AND ?2 \
+                AND ended_at IS NULL LIMIT 1";
+            if let Some(id) = values::<i64>(connection, open, trial_ids(study))?.pop() {
+                let run = number_of(id);
+                return Err(StorageError::RunTracked { study: name, run }.into());
+            }
         }
         Some(_) => {}
     }

@@ -130,8 +130,14 @@ fn a_run_whose_process_died_is_settled_as_interrupted() {
 #[test]
 fn searches_and_runs_do_not_mix() {
     let (mut store, study) = store();
-    let taken = store.acquire(study.id, &identified_process(), Timestamp(1), Takeover::IfFree);
+    let taken = runner::take_lease(&mut store, &study).map(drop);
     assert!(matches!(taken, Err(StorageError::Tracked { .. })), "{taken:?}");
+    let run = Run::create(&mut store, &study, named("a")).unwrap();
+    let refused = store.acquire(study.id, &identified_process(), Timestamp(1), Takeover::IfFree);
+    assert!(matches!(refused, Err(StorageError::RunTracked { run: TrialNumber(0), .. })));
+    run.finish(&mut store, RunEnd::Completed).unwrap();
+    let lease = store.acquire(study.id, &identified_process(), Timestamp(1), Takeover::IfFree);
+    store.release(&lease.unwrap()).unwrap();
     let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
     store.create_study(Timestamp(1), &spec).unwrap();
     let search = store.study("s").unwrap().unwrap();
