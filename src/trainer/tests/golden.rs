@@ -32,7 +32,7 @@ pub(super) struct Golden {
 }
 
 pub(super) fn golden_directory(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/trainer/tests/golden").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 /// The `config.json` of a model's directory.
