@@ -507,9 +507,6 @@ pub trait Storage: StorageReader {
         events: &[Event],
         logged: &[LoggedSeries],
     ) -> Result<Seq, StorageError>;
-    /// Writes what attempts logged, without a lease: for those who run trials of a study that nobody
-    /// runs. An attempt that another has followed writes no more: what it logged is dropped.
-    fn log(&mut self, study: StudyId, logged: &[LoggedSeries]) -> Result<(), StorageError>;
     /// Begins an attempt of a tracked run, without a lease: several processes track runs of one
     /// study at the same time. A new run gets its number here, and a name that no other has.
     fn begin_run(

@@ -26,7 +26,9 @@ def study(
     enqueue: Optional[Sequence[Mapping[str, Any]]] = None,
     store: Optional[Path] = None,
 ) -> "Search":
-    """Begins a search of `space`, or continues the stored one called `name`.
+    """Begins a search of `space`, in memory: nothing of it is stored.
+
+    A search with a `name`, stored in `store`, is refused: `hpsearch ask-tell` keeps none yet.
 
     The space is written as in a study file: `{"lr": {"float": [1e-5, 1], "log": True},
     "layers": {"int": [1, 8]}, "optimizer": ["sgd", "adam"]}`, with `step`, `log` and `when`.

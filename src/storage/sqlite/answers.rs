@@ -416,13 +416,6 @@ impl<T: Writes> Storage for T {
         })
     }
 
-    fn log(&mut self, study: StudyId, logged: &[LoggedSeries]) -> Result<(), StorageError> {
-        let store = self.reader().path.clone();
-        self.store().write("writing points", |transaction, cache| {
-            write::log(transaction, cache, &store, study, logged)
-        })
-    }
-
     fn begin_run(
         &mut self,
         study: StudyId,

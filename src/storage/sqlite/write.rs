@@ -227,22 +227,6 @@ pub(super) fn append(
     }
 }
 
-/// Writes what attempts logged, by whoever carries them out.
-pub(super) fn log(
-    connection: &Connection,
-    cache: &mut Cache,
-    store: &Path,
-    study: StudyId,
-    logged: &[LoggedSeries],
-) -> Result<(), Fault> {
-    require(connection, study)?;
-    let trials = trials_of(connection, study)?;
-    let revision = value(connection, "SELECT revision FROM study WHERE id = ?1", [study.0])?;
-    // The moments are those of the points.
-    let now = Timestamp::default();
-    Append::new(connection, cache, store, study, revision, now, trials)?.log(logged)
-}
-
 /// How many trials there are.
 pub(super) fn trials_of(connection: &Connection, study: StudyId) -> Result<u64, Fault> {
     let newest = "SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2";

@@ -270,7 +270,8 @@ fn what_a_trial_logged_is_listed_and_drawn_after_what_it_reported() {
         clock: SeriesClock::Step,
         points: (1..=3_000).map(point).collect(),
     };
-    shown.script.store.log(shown.script.study, &[logged]).unwrap();
+    let Script { store, lease, .. } = &mut shown.script;
+    store.append_logged(lease, Timestamp(5), &[], &[logged]).unwrap();
     press(&mut shown, "\n");
     let detail = shown.state.seen.detail.clone().unwrap();
     let curve = &detail.logged[0];
