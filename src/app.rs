@@ -19,6 +19,7 @@ pub mod remove_study;
 pub mod rename_study;
 pub mod request;
 pub mod study_state;
+pub mod sync;
 pub mod track;
 pub mod train_once;
 pub mod warm_start;

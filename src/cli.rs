@@ -58,6 +58,7 @@ mod show;
 mod starter;
 mod stop;
 mod study_columns;
+mod sync;
 mod tag;
 mod track;
 mod train;
@@ -219,6 +220,8 @@ pub enum Verb {
     Tag(tag::TagArguments),
     /// Run a program and record it, without a search
     Track(track::TrackArguments),
+    /// Write studies as TensorBoard or Weights & Biases runs
+    Sync(sync::SyncArguments),
     /// Ask-and-tell interface for a program that runs the trials itself, in JSON lines
     AskTell(ask_tell::AskTellArguments),
     /// Write what a program logs into the store; the Python client starts it
@@ -374,6 +377,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Note(arguments) => note::note(arguments, console),
         Verb::Tag(arguments) => tag::tag(arguments, console),
         Verb::Track(arguments) => track::track(arguments, console),
+        Verb::Sync(arguments) => sync::sync_studies(arguments, console),
         Verb::Kill(arguments) => kill::kill(arguments, console),
         Verb::Importance(arguments) => importance::importance(arguments, console),
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),

@@ -22,7 +22,7 @@ pub mod lease;
 mod lines;
 mod listener;
 mod loads;
-mod metric_files;
+pub mod metric_files;
 pub mod monitor;
 pub mod offline_requests;
 mod outlet;

@@ -8,6 +8,7 @@ pub mod process;
 mod run;
 mod spool;
 mod study;
+mod sync;
 mod writer;
 
 pub use error::TrackingError;
@@ -15,4 +16,5 @@ pub use life::{Tracked, life_of, settle_dead};
 pub use run::{NewRun, ResumedRun, Run, RunEnd};
 pub use spool::SpoolError;
 pub use study::{DEFAULT_STUDY, Goal, find_run, open_study, run_of_job, study_named_for};
+pub use sync::{Behind, Follower, Mirror, SyncError, Written};
 pub use writer::{Notice, Program, SpoolWriter, adopt_spools, write_spool};

@@ -12,7 +12,7 @@ use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
 use crate::study::suggestion::quoted;
 use crate::study::trial::TrialNumber;
-use crate::tracking::TrackingError;
+use crate::tracking::{SyncError, TrackingError};
 
 /// Why a use case could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,9 @@ pub enum AppError {
     /// A run cannot be tracked.
     #[error(transparent)]
     Tracking(#[from] TrackingError),
+    /// Another tool's files cannot be written.
+    #[error(transparent)]
+    Sync(#[from] SyncError),
     /// There is no device to use.
     #[error(transparent)]
     Slots(#[from] SlotsError),
@@ -297,6 +300,7 @@ impl AppError {
                  names",
             ),
             AppError::Tracking(error) => said(error.remedy()),
+            AppError::Sync(error) => said(error.remedy().to_owned()),
             AppError::NoStudyName { .. } => text(STUDY_NAME_RULE),
             AppError::SameName { .. } => text("write another name behind it"),
             AppError::NoMatch { names, .. } if names.is_empty() => {

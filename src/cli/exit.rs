@@ -14,7 +14,7 @@ use crate::runner::slots::SlotsError;
 use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
 use crate::study::suggestion::{nearest, quoted};
-use crate::tracking::TrackingError;
+use crate::tracking::{SyncError, TrackingError};
 use crate::tui::TuiError;
 
 /// The exit codes of the contract.
@@ -249,6 +249,18 @@ impl From<TrackingError> for Failure {
     }
 }
 
+impl From<SyncError> for Failure {
+    fn from(error: SyncError) -> Self {
+        match error {
+            SyncError::Storage(error) => Failure::from(error),
+            error => {
+                let remedy = error.remedy();
+                Failure::new(Exit::Usage, error).help(remedy)
+            }
+        }
+    }
+}
+
 impl From<SlotsError> for Failure {
     fn from(error: SlotsError) -> Self {
         Failure::new(Exit::Usage, error)
@@ -292,6 +304,7 @@ impl From<AppError> for Failure {
             AppError::Job(error) => error.into(),
             AppError::Slots(error) => error.into(),
             AppError::Tracking(error) => error.into(),
+            AppError::Sync(error) => error.into(),
             AppError::Io(error) => error.into(),
             AppError::Json(error) => error.into(),
             AppError::NoBestTrial { .. } | AppError::NoReport => {

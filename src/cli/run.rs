@@ -47,6 +47,7 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
 use crate::study::event::Request;
 use crate::study::spec::StudySpec;
+use crate::tracking::{Behind, Follower};
 use crate::tui::{Detach, RunnerEnd, TuiContext, TuiExit, TuiMode, run_tui};
 
 const EXAMPLES: &str = "\
@@ -246,6 +247,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
     let _refused_by_old_kernels =
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let destinations = Follower::start(&path, study.id, &spec.track.to);
     let form = if arguments.is_on_screen(console) { Form::Screens } else { Form::Lines };
     let (outcome, signal) = if form == Form::Lines {
         let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?
@@ -273,6 +275,10 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
             }
         }
     };
+    for Behind { destination, why } in destinations.finish() {
+        let sync = console.next(&format!("sync {} --to {destination}", study.spec.name));
+        console.say(&format!("{destination} lacks some of the runs, {sync} adds them: {why}"));
+    }
     conclude(&outcome, signal, form, (&study, &file), arguments, console)
 }
 

@@ -307,6 +307,9 @@ fn operation(changes: &mut Changes<'_>) {
     changes.compare("track.system", Free, |spec| {
         Some(spec.track.system.map_or_else(|| "off".to_owned(), duration::format))
     });
+    changes.compare("track.to", Free, |spec| {
+        (!spec.track.to.is_empty()).then(|| written(&spec.track.to))?
+    });
 }
 
 /// A value of a specification as it stands in messages.

@@ -19,6 +19,7 @@ use super::tables::{self, Contents, TABLES, fields_of};
 use super::trainer::{self, Arguments};
 use super::{STUDY_NAME_RULE, is_study_name};
 use crate::arguments::TaskKind;
+use crate::study::destination::Destination;
 use crate::study::field::{self, keep_best};
 use crate::study::params::Params;
 use crate::study::spec::{CheckpointsSpec, ExportSpec, Program, RetrySpec, StudySpec, TrackSpec};
@@ -66,7 +67,7 @@ pub(super) fn resolve(
     retry.on.dedup();
     let checkpoints = checkpoints(&file.section("checkpoints", problems), base, problems);
     let export = export(&file.section("export", problems), base, problems);
-    let track = track(&file.section("track", problems));
+    let track = track(&file.section("track", problems), base, problems);
     if let Some(arguments) = &arguments {
         let task = TaskKind::of(&arguments.values);
         objective::check_metric(&study, objective.as_ref(), task, problems);
@@ -415,9 +416,25 @@ fn checkpoints(
     CheckpointsSpec { keep_best, dir, max_disk: section.get("max_disk") }
 }
 
-fn track(section: &Section<'_>) -> TrackSpec {
+fn track(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic>) -> TrackSpec {
     let system = section.text("system").and_then(|text| field::period(text).ok());
-    TrackSpec { system: system.unwrap_or(TrackSpec::default().system) }
+    let mut to: Vec<Destination> = Vec::new();
+    for text in section.get::<Vec<String>>("to") {
+        match text.parse::<Destination>() {
+            Ok(destination) => {
+                let destination = destination.below(base);
+                if !to.contains(&destination) {
+                    to.push(destination);
+                }
+            }
+            Err(error) => {
+                let message = format!("`track.to`: `{text}`: {error}");
+                let problem = Diagnostic::error(section.place_of("to"), message);
+                problems.push(problem.help("write `to = [\"tensorboard:DIR\"]` under [track]"));
+            }
+        }
+    }
+    TrackSpec { system: system.unwrap_or(TrackSpec::default().system), to }
 }
 
 fn export(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic>) -> ExportSpec {

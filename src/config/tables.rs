@@ -155,9 +155,16 @@ const EXPORT: &[Field] = &[
         .doc("number format of the exported weights; single floats when not given"),
 ];
 
-const TRACK: &[Field] = &[key("system", FieldKind::Period, Text("10s")).doc(
-    "how often CPU, memory and GPUs of each trial are measured and kept as series; \"off\": never",
-)];
+const TRACK: &[Field] = &[
+    key("system", FieldKind::Period, Text("10s")).doc(
+        "how often CPU, memory and GPUs of each trial are measured and kept as series; \"off\": \
+         never",
+    ),
+    key("to", FieldKind::Texts, Of(|| json!([]))).doc(
+        "where trials are written besides the store while the study runs: `\"tensorboard:DIR\"`, \
+         `\"wandb:DIR\"`",
+    ),
+];
 
 const COMMAND: &[Field] = &[
     key("run", FieldKind::Texts, Absent).doc("program and arguments, with {name} for a parameter, {args} for all others"),

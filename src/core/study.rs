@@ -7,6 +7,7 @@ pub mod condition;
 pub mod configuration;
 pub mod constraint;
 pub mod decision;
+pub mod destination;
 pub mod device;
 pub mod duration;
 pub mod event;

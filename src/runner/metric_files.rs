@@ -8,6 +8,7 @@ mod json_lines;
 use std::path::{Path, PathBuf};
 
 use event_files::EventFiles;
+pub use event_format::{crc, crc_table, masked_crc};
 use json_lines::JsonLines;
 
 use super::protocol::{CHECKPOINTS, Clock};

@@ -82,7 +82,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sysinfo", &["runner/monitor"]),
     ("nvml_wrapper", &["runner/monitor"]),
     // The journal tells the time of day.
-    ("jiff", &["cli", "tui"]),
+    ("jiff", &["cli", "tui", "tracking/sync/wandb"]),
     // The screen notices a signal that ends the program, so that the terminal is put back first.
     ("signal_hook", &["runner/signals", "cli/output", "cli/run", "cli/foreground", "tui"]),
     ("crossbeam_channel", &["runner", "worker", "tracking/process", "cli/run", "cli/foreground"]),
@@ -128,6 +128,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "export",
             "runner/provenance",
             "runner/checkpoint_recovery",
+            "tracking/sync/wandb",
         ],
     ),
     ("tpe", &["samplers/tpe_independent"]),

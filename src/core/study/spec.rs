@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::study::constraint::Constraint;
+use crate::study::destination::Destination;
 pub use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::space::Space;
@@ -552,16 +553,19 @@ impl Quantize {
 }
 
 /// What is kept of trials besides what they report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrackSpec {
     /// How often processor, memory and GPUs of each trial are measured; `None`: never.
     pub system: Option<Duration>,
+    /// Where runs are written besides the store, while the study runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<Destination>,
 }
 
 impl Default for TrackSpec {
     fn default() -> Self {
-        TrackSpec { system: Some(Duration::from_secs(10)) }
+        TrackSpec { system: Some(Duration::from_secs(10)), to: Vec::new() }
     }
 }
 

@@ -101,28 +101,35 @@ fn little_endian(bytes: &[u8]) -> u32 {
 }
 
 /// The checksum of a record: CRC-32C, rotated and moved, since files hold checksums of checksums.
-pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
-    let index = |crc: u32, byte: u8| usize::from((crc ^ u32::from(byte)).to_le_bytes()[0]);
-    let crc = !bytes.iter().fold(!0u32, |crc, byte| CRC[index(crc, *byte)] ^ (crc >> 8));
-    crc.rotate_right(15).wrapping_add(0xa282_ead8)
+pub fn masked_crc(bytes: &[u8]) -> u32 {
+    crc(&CASTAGNOLI, bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// CRC-32C (Castagnoli) of each byte.
-const CRC: [u32; 256] = {
+/// A cyclic redundancy check of 32 bits, by the table of its polynomial.
+pub fn crc(table: &[u32; 256], bytes: &[u8]) -> u32 {
+    let index = |crc: u32, byte: u8| usize::from((crc ^ u32::from(byte)).to_le_bytes()[0]);
+    !bytes.iter().fold(!0u32, |crc, byte| table[index(crc, *byte)] ^ (crc >> 8))
+}
+
+/// CRC-32C of each byte.
+const CASTAGNOLI: [u32; 256] = crc_table(0x82f6_3b78);
+
+/// The checks of each byte by a polynomial, its bits reversed.
+pub const fn crc_table(polynomial: u32) -> [u32; 256] {
     let mut table = [0; 256];
     let mut byte = 0u32;
     while byte < 256 {
         let mut crc = byte;
         let mut bit = 0;
         while bit < 8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
+            crc = if crc & 1 == 1 { (crc >> 1) ^ polynomial } else { crc >> 1 };
             bit += 1;
         }
         table[byte as usize] = crc;
         byte += 1;
     }
     table
-};
+}
 
 /// A field of a message: its number and content.
 enum Content<'a> {

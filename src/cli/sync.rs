@@ -1,0 +1,70 @@
+//! `hpsearch sync`: writes studies in the forms of other tools.
+
+use std::path::Path;
+
+use clap::Args;
+
+use super::console::shown;
+use super::selection::SeveralArguments;
+use super::{Console, Exit, Failure};
+use crate::app::{find, sync::sync};
+use crate::report::wording::{count, one_line};
+use crate::study::destination::Destination;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch sync digits --to tensorboard:tb
+  tensorboard --logdir tb/digits
+  hpsearch sync --all --to wandb:wandb
+  wandb sync wandb/digits/offline-run-*
+
+Each study gets a directory of its own, with one for each trial or run. Run
+again, it adds what is new. `[track] to = [\"tensorboard:tb\"]` in a study file
+does the same while the study runs.";
+
+/// Arguments of `hpsearch sync`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SyncArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+    /// Several studies instead.
+    #[command(flatten)]
+    pub several: SeveralArguments,
+    /// The tool and a directory, tensorboard:DIR or wandb:DIR, as often as needed
+    #[arg(long, value_name = "TOOL:DIR", required = true)]
+    pub to: Vec<String>,
+}
+
+/// Writes them.
+pub fn sync_studies(arguments: &SyncArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let read = |text: &String| {
+        text.parse::<Destination>()
+            .map_err(|error| Failure::usage(format!("`--to {}`: {error}", one_line(text))))
+    };
+    let destinations = arguments.to.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let reader = console.reader()?;
+    let named = arguments.study.as_deref();
+    let studies = if arguments.several.is_given() {
+        arguments.several.studies(&reader, named, console)?
+    } else {
+        vec![find::study(&reader, named)?]
+    };
+    for study in &studies {
+        for destination in &destinations {
+            let written = sync(&reader, study, destination)?;
+            let there = shown(Path::new(&destination.directory));
+            let name = one_line(&study.spec.name);
+            if written.runs == 0 {
+                console.say(&format!("`{name}`: {there} has all of it"));
+                continue;
+            }
+            console.say(&format!(
+                "`{name}`: {} of {} written to {there}",
+                count(written.points, "point"),
+                count(written.runs, "run"),
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}

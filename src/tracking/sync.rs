@@ -1,0 +1,283 @@
+//! Runs written in the forms of other tools: what the store has goes to a destination, once or while
+//! trials run.
+//!
+//! A destination is written from the store alone, so that one that is slow, full or gone delays no
+//! trial: what it lacks is written later. What it has is known from a file beside it, which is
+//! written after it; whatever is killed in between, the next call writes the same again.
+
+mod follower;
+mod protobuf;
+mod run_file;
+mod tensorboard;
+mod wandb;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::wording::one_line;
+use crate::storage::paths::component;
+use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
+use crate::study::destination::{Destination, Tool};
+use crate::study::series::{Point, SeriesSummary};
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialNumber, TrialState};
+
+pub use follower::{Behind, Follower};
+
+/// The file that says whose runs a directory has.
+const MARK: &str = ".hpsearch.json";
+
+/// The file that is locked while a process writes to a directory.
+const LOCK: &str = ".hpsearch.lock";
+
+/// Most bytes of a run's name in the name of its directory.
+const LONGEST: usize = 120;
+
+/// All steps.
+const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
+
+/// Why runs cannot be written somewhere.
+#[derive(Debug, thiserror::Error)]
+pub enum SyncError {
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// A file cannot be written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another process writes there.
+    #[error("another hpsearch writes to {} at the moment", path.display())]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory has the runs of another study.
+    #[error("{} has the runs of another study, `{}`", path.display(), one_line(study))]
+    OtherStudy {
+        /// The directory.
+        path: PathBuf,
+        /// Its name when they were written.
+        study: String,
+    },
+}
+
+impl SyncError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> SyncError + use<> {
+        let path = path.to_owned();
+        move |source| SyncError::Io { path, source }
+    }
+
+    /// What to do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            SyncError::Storage(_) => "see what `hpsearch doctor` says of the store",
+            SyncError::Io { .. } => {
+                "see that the directory may be written and the disk has room, then run `hpsearch \
+                 sync` again: it continues where it was"
+            }
+            SyncError::Busy { .. } => {
+                "a run of the study with `[track] to`, or another `hpsearch sync`: it writes the \
+                 same"
+            }
+            SyncError::OtherStudy { .. } => "name another directory",
+        }
+    }
+}
+
+/// One run as the store has it.
+pub(super) struct Run<'a> {
+    reader: &'a dyn StorageReader,
+    study: &'a StudySummary,
+    trial: &'a Trial,
+    series: Vec<SeriesSummary>,
+    /// When its first attempt started.
+    began: Timestamp,
+}
+
+impl Run<'_> {
+    /// The points of one of its series from a step on.
+    fn points(&self, series: &SeriesSummary, from: f64) -> Result<Vec<Point>, StorageError> {
+        let range = from..=*ALL.end();
+        let (trial, clock) = (self.trial.number, series.clock);
+        self.reader.series_points(self.study.id, trial, &series.metric, clock, range)
+    }
+
+    /// What it is called: its number, and the name of a tracked run.
+    fn name(&self) -> String {
+        let number = self.trial.number.0;
+        match self.trial.origin.tracked().and_then(|run| run.name.as_deref()) {
+            Some(name) => format!("run-{number}-{name}"),
+            None if self.study.spec.is_tracked() => format!("run-{number}"),
+            None => format!("trial-{number}"),
+        }
+    }
+
+    /// Its name as that of a directory.
+    fn directory(&self) -> String {
+        let mut name = component(&self.name());
+        while name.len() > LONGEST {
+            name.pop();
+        }
+        name
+    }
+
+    /// Whether it may log more.
+    fn is_open(&self) -> bool {
+        matches!(self.trial.state, TrialState::Queued | TrialState::Running | TrialState::Paused)
+    }
+}
+
+/// A tool's form of the runs of one study, in one directory.
+trait Target: Send {
+    /// Takes in the study: before its runs, each time.
+    fn begin(&mut self, reader: &dyn StorageReader, study: &StudySummary) -> Result<(), SyncError>;
+
+    /// Brings a run up to date; how many points were written.
+    fn write(&mut self, run: &Run<'_>) -> Result<u64, SyncError>;
+}
+
+/// What a call wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Runs that were begun, continued or ended.
+    pub runs: u64,
+    /// Points.
+    pub points: u64,
+}
+
+/// The runs of one study at one destination.
+pub struct Mirror {
+    target: Box<dyn Target>,
+    study: StudyId,
+    /// What is known to be there.
+    cursor: OutcomeCursor,
+    /// Runs that may have logged more since.
+    open: BTreeSet<TrialNumber>,
+    /// Locked while this lives.
+    _lock: File,
+}
+
+impl Mirror {
+    /// Takes the study's directory at a destination.
+    ///
+    /// # Errors
+    /// Another process writes there, it has the runs of another study, or it cannot be written.
+    pub fn open(
+        reader: &dyn StorageReader,
+        study: &StudySummary,
+        destination: &Destination,
+    ) -> Result<Mirror, SyncError> {
+        let root = destination.directory.join(component(&study.spec.name));
+        fs::create_dir_all(&root).map_err(SyncError::io(&root))?;
+        let path = root.join(LOCK);
+        let lock = File::create(&path).map_err(SyncError::io(&path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(SyncError::Busy { path: root }),
+            // A file system without locks: the runs are written all the same.
+            Err(TryLockError::Error(_)) => {}
+        }
+        claim(&root, reader, study)?;
+        let target: Box<dyn Target> = match destination.tool {
+            Tool::TensorBoard => Box::new(tensorboard::TensorBoard::new(root)),
+            Tool::Wandb => Box::new(wandb::Wandb::new(root)),
+        };
+        let (cursor, open) = (OutcomeCursor::default(), BTreeSet::new());
+        Ok(Mirror { target, study: study.id, cursor, open, _lock: lock })
+    }
+
+    /// Writes what the destination lacks. `begun` is called with the number of runs to look at,
+    /// then with those that were looked at.
+    ///
+    /// # Errors
+    /// The store or the destination failed; the next call writes the rest.
+    pub fn update(
+        &mut self,
+        reader: &dyn StorageReader,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Written, SyncError> {
+        let study = reader.summary(self.study)?;
+        self.target.begin(reader, &study)?;
+        let (changed, cursor) = reader.outcomes(self.study, self.cursor)?;
+        // What is open stays so until it is written: after an error all of it is looked at again.
+        self.open.extend(changed.iter().map(|outcome| outcome.number));
+        self.cursor = cursor;
+        let (mut written, all) = (Written::default(), self.open.len() as u64);
+        for (done, number) in self.open.clone().into_iter().enumerate() {
+            progress(done as u64, all);
+            let is_open = match reader.trial(self.study, number)? {
+                // What has not started has nothing to show, and what is hidden is not shown.
+                Some(trial) if trial.attempts == 0 || trial.hidden => !trial.hidden,
+                Some(trial) => {
+                    let began = reader.began(self.study, number)?.unwrap_or(trial.created);
+                    let series = reader.series(self.study, &[number])?;
+                    let run = Run { reader, study: &study, trial: &trial, series, began };
+                    let points = self.target.write(&run)?;
+                    written.points += points;
+                    written.runs += u64::from(points > 0);
+                    run.is_open()
+                }
+                None => false,
+            };
+            if !is_open {
+                self.open.remove(&number);
+            }
+        }
+        progress(all, all);
+        Ok(written)
+    }
+}
+
+/// Whose runs a directory has.
+#[derive(Serialize, Deserialize)]
+struct Mark {
+    version: u32,
+    /// The name of the store ([`StorageReader::identity`]).
+    store: Option<String>,
+    /// The study's key in it.
+    key: i64,
+    study: String,
+}
+
+/// Sees that the directory is empty or this study's, and marks it.
+fn claim(root: &Path, reader: &dyn StorageReader, study: &StudySummary) -> Result<(), SyncError> {
+    let (path, store) = (root.join(MARK), reader.identity()?);
+    match fs::read(&path) {
+        Ok(bytes) => {
+            if let Ok(mark) = serde_json::from_slice::<Mark>(&bytes)
+                && (mark.store != store || mark.key != study.id.0)
+            {
+                return Err(SyncError::OtherStudy { path: root.to_owned(), study: mark.study });
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(source) => return Err(SyncError::Io { path, source }),
+    }
+    let mark = Mark { version: 1, store, key: study.id.0, study: study.spec.name.clone() };
+    replace(&path, &serde_json::to_vec(&mark).unwrap_or_default())
+}
+
+/// Writes a file as a whole: whoever reads it sees the old one or the new one.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), SyncError> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    fs::write(&beside, bytes).map_err(SyncError::io(&beside))?;
+    fs::rename(&beside, path).map_err(SyncError::io(path))
+}
+
+/// Seconds since 1970.
+#[expect(clippy::cast_precision_loss, reason = "microseconds of this century are exact")]
+fn seconds(at: Timestamp) -> f64 {
+    at.0 as f64 / 1e6
+}

@@ -1,0 +1,227 @@
+//! A file of a run that only grows, and beside it what is known to be in it: after a crash it is cut
+//! where that says, and continues there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Run, SyncError, replace};
+use crate::storage::StorageError;
+use crate::study::series::{Point, SeriesClock, SeriesSummary};
+use crate::study::trial::TrialState;
+
+/// The file that says what is there.
+const STATE: &str = ".hpsearch.json";
+
+/// A series as far as it is in a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct SeriesState {
+    metric: String,
+    clock: SeriesClock,
+    count: u64,
+    last: f64,
+    /// The bits of the value there: NaN is one, too.
+    last_value: u64,
+}
+
+/// What is known to be in a file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct State {
+    /// Attempts of the run so far: what an earlier one logged may be superseded.
+    attempts: u32,
+    /// How often the file was begun anew.
+    pub generation: u32,
+    /// Its length.
+    bytes: u64,
+    series: Vec<SeriesState>,
+    /// The state that was written last.
+    pub ended: Option<TrialState>,
+    /// Records in it, where a format counts them.
+    #[serde(default)]
+    pub records: u64,
+    /// The last step, where a format has one for all metrics.
+    #[serde(default)]
+    pub step: Option<i64>,
+}
+
+/// What a run has that its file lacks.
+pub(super) struct Rest<'a> {
+    /// What the file has; a new one at generation 0 or above, without bytes, is to be begun.
+    pub state: State,
+    /// Points by series.
+    pub points: Vec<(&'a SeriesSummary, Vec<Point>)>,
+    /// Whether the end of the run is to be written.
+    pub is_end: bool,
+}
+
+impl Rest<'_> {
+    /// Whether the file is to be begun.
+    pub fn is_new(&self) -> bool {
+        self.state.bytes == 0
+    }
+
+    /// Where the file continues.
+    pub fn bytes(&self) -> u64 {
+        self.state.bytes
+    }
+
+    /// How many points there are.
+    pub fn count(&self) -> u64 {
+        self.points.iter().map(|(_, points)| points.len() as u64).sum()
+    }
+}
+
+/// What `run` has that the file in `directory` lacks; `None`: nothing. `name` is the file's, by its
+/// generation.
+///
+/// # Errors
+/// The store failed, or the file cannot be looked at.
+pub(super) fn rest<'a>(
+    run: &'a Run<'_>,
+    directory: &Path,
+    name: impl Fn(u32) -> String,
+) -> Result<Option<Rest<'a>>, SyncError> {
+    let known: Option<State> = match fs::read(directory.join(STATE)) {
+        Ok(bytes) => serde_json::from_slice(&bytes).ok(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(source) => return Err(SyncError::Io { path: directory.join(STATE), source }),
+    };
+    if let Some(known) = &known {
+        let there = fs::metadata(directory.join(name(known.generation)));
+        let is_whole = there.is_ok_and(|there| there.len() >= known.bytes);
+        if is_whole && let Some(rest) = continued(run, known)? {
+            let nothing = rest.count() == 0 && !rest.is_end;
+            return Ok(Some(rest).filter(|_| !nothing));
+        }
+    }
+    let generation = known.map_or(0, |known| known.generation + 1);
+    let state = State { attempts: run.trial.attempts, generation, ..State::default() };
+    let points = |series| Ok((series, run.points(series, f64::NEG_INFINITY)?));
+    let points = run.series.iter().map(points).collect::<Result<_, StorageError>>()?;
+    Ok(Some(Rest { state, points, is_end: !run.is_open() }))
+}
+
+/// What is new since; `None` if what is there does not hold any more.
+fn continued<'a>(run: &'a Run<'_>, known: &State) -> Result<Option<Rest<'a>>, StorageError> {
+    let ended = (!run.is_open()).then_some(run.trial.state);
+    // An end that is not the last word cannot be taken back.
+    let is_end = known.ended != ended;
+    if known.attempts != run.trial.attempts || (is_end && known.ended.is_some()) {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    for state in &known.series {
+        let same =
+            |series: &&SeriesSummary| series.metric == state.metric && series.clock == state.clock;
+        if !run.series.iter().any(|series| same(&series)) {
+            return Ok(None);
+        }
+    }
+    for series in &run.series {
+        let state = known
+            .series
+            .iter()
+            .find(|state| state.metric == series.metric && state.clock == series.clock);
+        let Some(state) = state else {
+            all.push((series, run.points(series, f64::NEG_INFINITY)?));
+            continue;
+        };
+        let is_same_value = series.last_value.to_bits() == state.last_value;
+        if series.count == state.count && series.last == state.last && is_same_value {
+            continue;
+        }
+        // From the last one that is there, to see that it is as it was.
+        let mut points = run.points(series, state.last)?;
+        let fits = points.first().is_some_and(|point| {
+            point.step == state.last && point.value.to_bits() == state.last_value
+        });
+        if !fits || state.count + points.len() as u64 - 1 < series.count {
+            return Ok(None);
+        }
+        points.remove(0);
+        all.push((series, points));
+    }
+    Ok(Some(Rest { state: known.clone(), points: all, is_end }))
+}
+
+/// Appends to the run's file, then says what is in it, and removes the file of the generation
+/// before.
+///
+/// # Errors
+/// A file cannot be written; the next call writes the same again.
+pub(super) fn append(
+    run: &Run<'_>,
+    directory: &Path,
+    rest: &Rest<'_>,
+    name: impl Fn(u32) -> String,
+    write: impl FnOnce(&mut State, &mut Out) -> io::Result<()>,
+) -> Result<(), SyncError> {
+    let path = directory.join(name(rest.state.generation));
+    let before = rest.state.generation.checked_sub(1).map(|before| directory.join(name(before)));
+    if rest.is_new() && before.as_ref() == Some(&path) {
+        // It is written over: until that is done, nothing is known to be there.
+        remove(&directory.join(STATE))?;
+    }
+    let mut state = rest.state.clone();
+    state.bytes = written(&path, rest.state.bytes, |out| write(&mut state, out))
+        .map_err(SyncError::io(&path))?;
+    if rest.is_end {
+        state.ended = (!run.is_open()).then_some(run.trial.state);
+    }
+    for (series, points) in &rest.points {
+        let Some(last) = points.last() else { continue };
+        let known = state
+            .series
+            .iter_mut()
+            .find(|known| known.metric == series.metric && known.clock == series.clock);
+        let (count, last_value) = (points.len() as u64, last.value.to_bits());
+        match known {
+            Some(known) => {
+                known.count += count;
+                (known.last, known.last_value) = (last.step, last_value);
+            }
+            None => state.series.push(SeriesState {
+                metric: series.metric.clone(),
+                clock: series.clock,
+                count,
+                last: last.step,
+                last_value,
+            }),
+        }
+    }
+    let json = serde_json::to_vec(&state)
+        .map_err(|error| SyncError::Io { path: directory.join(STATE), source: error.into() })?;
+    if let Some(before) = before.filter(|before| *before != path) {
+        remove(&before)?;
+    }
+    replace(&directory.join(STATE), &json)
+}
+
+fn remove(path: &Path) -> Result<(), SyncError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(SyncError::Io { path: path.to_owned(), source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a file is written.
+pub(super) type Out = BufWriter<File>;
+
+/// Cuts the file at `from` and appends; its length.
+fn written(
+    path: &Path,
+    from: u64,
+    write: impl FnOnce(&mut Out) -> io::Result<()>,
+) -> io::Result<u64> {
+    let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+    file.set_len(from)?;
+    file.seek(SeekFrom::End(0))?;
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    write(&mut out)?;
+    out.flush()?;
+    out.stream_position()
+}
