@@ -5,6 +5,7 @@ pub mod ahead;
 pub mod bar;
 mod events;
 pub mod journal;
+mod notices;
 mod plain;
 pub mod progress;
 pub mod sparkline;
@@ -12,6 +13,8 @@ pub mod table;
 pub mod wording;
 
 use std::io;
+
+pub use notices::notices;
 
 use crate::study::event::{Event, Seq};
 use crate::study::spec::StudySpec;

@@ -33,7 +33,8 @@ use crate::config::{self, Change, ChangeClass, Moved, command_line};
 use crate::engine::{Input, Outcome};
 use crate::export::Otherwise;
 use crate::report::wording::{count, extension, number, one_line};
-use crate::report::{Reporter, plain, reporter};
+use crate::report::{Reporter, notices, plain, reporter};
+use crate::runner::notifier::{Mailbox, Notifier, Recipients};
 use crate::runner::ownership::{self, Unreachable};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::provenance::look_around;
@@ -248,10 +249,17 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let _refused_by_old_kernels =
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let destinations = Follower::start(&path, study.id, &spec.track.to);
+    let (notifier, mailbox) = match notifier(&spec, &file, console)? {
+        Some((notifier, mailbox)) => (Some(notifier), Some(mailbox)),
+        None => (None, None),
+    };
     let form = if arguments.is_on_screen(console) { Form::Screens } else { Form::Lines };
     let (outcome, signal) = if form == Form::Lines {
         let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?
             .describe(found)?;
+        if let Some(mailbox) = mailbox {
+            runner.report_to(notices(&spec), Box::new(mailbox))?;
+        }
         if let Some(reporter) = lines(arguments, console) {
             // A file of its own: the lock of `stdout` would be held for as long as a reader does
             // not read.
@@ -266,7 +274,12 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     } else {
         let log = study.files(&path).directory().join(ownership::RUN_LOG);
         match on_screen(store, &study, &log, console, |store| {
-            Runner::start(store, &study, places, Box::new(launcher), &path)?.describe(found)
+            let mut runner =
+                Runner::start(store, &study, places, Box::new(launcher), &path)?.describe(found)?;
+            if let Some(mailbox) = mailbox {
+                runner.report_to(notices(&spec), Box::new(mailbox))?;
+            }
+            Ok(runner)
         })? {
             Left::Over(outcome, signal) => (outcome, signal),
             // What it was told once holds no more.
@@ -275,11 +288,47 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
             }
         }
     };
+    if let Some(why) = notifier.and_then(Notifier::finish) {
+        console.say(&format!("the last message of [notify] was not delivered: {why}"));
+    }
     for Behind { destination, why } in destinations.finish() {
         let sync = console.next(&format!("sync {} --to {destination}", study.spec.name));
         console.say(&format!("{destination} lacks some of the runs, {sync} adds them: {why}"));
     }
     conclude(&outcome, signal, form, (&study, &file), arguments, console)
+}
+
+/// Who is notified, and where notices go; what cannot be done is said, and does not hold up the run.
+fn notifier(
+    spec: &StudySpec,
+    file: &Path,
+    console: &Console,
+) -> Result<Option<(Notifier, Mailbox)>, Failure> {
+    if spec.notify.is_nobody() {
+        return Ok(None);
+    }
+    let mut to = Recipients::default();
+    if !spec.notify.command.is_empty() {
+        let file = std::path::absolute(file)?;
+        let directory = file.parent().unwrap_or(Path::new(".")).to_owned();
+        to.command = Some((spec.notify.command.clone(), directory));
+    }
+    if let Some(name) = &spec.notify.webhook {
+        to.webhook = std::env::var(name).ok().filter(|address| !address.is_empty());
+        if to.webhook.is_none() {
+            console.say(&format!(
+                "warning: no message is posted: the variable {name}, which [notify] webhook names, \
+                 is not set"
+            ));
+        }
+        #[cfg(not(feature = "webhook"))]
+        if to.webhook.take().is_some() {
+            console.say(&format!("warning: {}", crate::runner::notifier::NO_WEBHOOKS));
+        }
+    }
+    let doing = "start the thread of notices";
+    let started = Notifier::start(to).map_err(|source| RunnerError::System { doing, source })?;
+    Ok(Some(started))
 }
 
 /// How a run is shown while it continues.

@@ -307,6 +307,11 @@ fn operation(changes: &mut Changes<'_>) {
     changes.compare("track.system", Free, |spec| {
         Some(spec.track.system.map_or_else(|| "off".to_owned(), duration::format))
     });
+    changes.compare("notify.command", Free, |spec| {
+        (!spec.notify.command.is_empty()).then(|| written(&spec.notify.command))?
+    });
+    changes.compare("notify.webhook", Free, |spec| spec.notify.webhook.clone());
+    changes.compare("notify.on", Free, |spec| written(&spec.notify.on));
     changes.compare("track.to", Free, |spec| {
         (!spec.track.to.is_empty()).then(|| written(&spec.track.to))?
     });

@@ -12,7 +12,7 @@ use super::file;
 use super::objective;
 use super::reproducibility;
 use super::sampler_pruner::{self, Chosen};
-use super::section::{Section, not_yet};
+use super::section::{Section, nul};
 use super::space::{self, Searched};
 use super::syntax::{Entry, Item, Node, Table};
 use super::tables::{self, Contents, TABLES, fields_of};
@@ -21,6 +21,7 @@ use super::{STUDY_NAME_RULE, is_study_name};
 use crate::arguments::TaskKind;
 use crate::study::destination::Destination;
 use crate::study::field::{self, keep_best};
+use crate::study::notify::NotifySpec;
 use crate::study::params::Params;
 use crate::study::spec::{CheckpointsSpec, ExportSpec, Program, RetrySpec, StudySpec, TrackSpec};
 use crate::study::step::StepUnit;
@@ -68,6 +69,7 @@ pub(super) fn resolve(
     let checkpoints = checkpoints(&file.section("checkpoints", problems), base, problems);
     let export = export(&file.section("export", problems), base, problems);
     let track = track(&file.section("track", problems), base, problems);
+    let notify = notify(&file.section("notify", problems), problems);
     if let Some(arguments) = &arguments {
         let task = TaskKind::of(&arguments.values);
         objective::check_metric(&study, objective.as_ref(), task, problems);
@@ -104,6 +106,7 @@ pub(super) fn resolve(
         checkpoints,
         export,
         track,
+        notify,
         ..StudySpec::new(&name, &objective.metric, objective.direction, space, program)
     };
     let unlimited =
@@ -129,10 +132,6 @@ fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
             continue;
         };
         match (table.contents, &entry.value.item) {
-            (Contents::NotYet, _) => {
-                let what = format!("[{}]", entry.key);
-                problems.push(not_yet(entry.place, &what, "leave it out for now"));
-            }
             (Contents::Configurations | Contents::Constraints, _) | (_, Item::Table(_)) => {}
             (_, Item::List(_)) => {
                 let problem =
@@ -414,6 +413,38 @@ fn checkpoints(
     }
     let keep_best = keep_best(&section.get::<String>("keep")).unwrap_or_default();
     CheckpointsSpec { keep_best, dir, max_disk: section.get("max_disk") }
+}
+
+fn notify(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> NotifySpec {
+    let mut notify: NotifySpec = section.read_as();
+    notify.on.sort_unstable();
+    notify.on.dedup();
+    if let Some(node) = section.node("command")
+        && notify.command.iter().any(|word| word.contains('\0'))
+    {
+        problems.push(nul("`notify.command`", node));
+    }
+    // An address is a secret: the file names the variable that has it.
+    if let Some(text) = notify.webhook.take() {
+        let name = text.strip_prefix("env:").filter(|name| is_variable(name));
+        match name {
+            Some(name) => notify.webhook = Some(name.to_owned()),
+            None => {
+                let message = "`notify.webhook` is the name of an environment variable, `env:NAME`";
+                let problem = Diagnostic::error(section.place_of("webhook"), message);
+                problems.push(problem.help(
+                    "an address is a secret, and this file is stored: put it into a variable, and \
+                     write `webhook = \"env:HPSEARCH_WEBHOOK\"`",
+                ));
+            }
+        }
+    }
+    notify
+}
+
+fn is_variable(name: &str) -> bool {
+    let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    !name.is_empty() && name.chars().all(is_part)
 }
 
 fn track(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic>) -> TrackSpec {

@@ -7,6 +7,7 @@ use crate::study::field::FieldDefault::{Absent, Derived, Flag, Int, Of, Text};
 use crate::study::field::{
     self, COUNT, Field, FieldKind, NATURAL, NUMBER, OBJECTIVE, POSITIVE, key,
 };
+use crate::study::notify::Occasion;
 use crate::study::spec::{
     ArgsStyle, CheckpointsSpec, Count, DevicesSpec, Duplicates, Quantize, RetrySpec, ValueRule,
 };
@@ -31,8 +32,6 @@ pub enum Contents {
     Trainer,
     /// Arguments of the data.
     Data,
-    /// Promised; the whole table is refused.
-    NotYet,
 }
 
 /// One table of the study file.
@@ -166,6 +165,19 @@ const TRACK: &[Field] = &[
     ),
 ];
 
+const NOTIFY: &[Field] = &[
+    key("command", FieldKind::Texts, Of(|| json!([]))).doc(
+        "a program that is run with each message: on its standard input as JSON, in \
+         HPSEARCH_NOTICE, and for `{text}` in its arguments",
+    ),
+    key("webhook", FieldKind::Text, Absent).doc(
+        "`\"env:NAME\"`: the variable with the address that messages are posted to (Slack, \
+         Discord, ntfy, or JSON); needs a build with `--features webhook`",
+    ),
+    key("on", FieldKind::Words(Occasion::WORDS), Of(|| json!(Occasion::ALL)))
+        .doc("what is worth a message"),
+];
+
 const COMMAND: &[Field] = &[
     key("run", FieldKind::Texts, Absent).doc("program and arguments, with {name} for a parameter, {args} for all others"),
     key("cwd", FieldKind::Path, Derived("the study file's directory")).doc("working directory"),
@@ -233,7 +245,7 @@ pub static TABLES: &[TableSchema] = &[
     table("checkpoints", CHECKPOINTS, Contents::Keys, "which checkpoints stay on disk"),
     table("export", EXPORT, Contents::Keys, "what is exported at the end"),
     table("track", TRACK, Contents::Keys, "what is kept of trials besides their reports"),
-    table("notify", &[], Contents::NotYet, "who is told"),
+    table("notify", NOTIFY, Contents::Keys, "who is notified of what"),
 ];
 
 /// `[checkpoints] keep` for so many of the best; `None`: all.

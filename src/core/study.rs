@@ -15,6 +15,7 @@ pub mod field;
 pub mod finalists;
 pub mod history;
 pub mod metric;
+pub mod notify;
 pub mod outcome;
 pub mod params;
 pub mod printed_metrics;

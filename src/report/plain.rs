@@ -291,7 +291,7 @@ impl Plain {
 }
 
 /// Whether a trial is the best now, and was not before, or not with a value as good.
-fn is_new_best(
+pub(super) fn is_new_best(
     number: TrialNumber,
     before: Option<(TrialNumber, f64)>,
     now: Option<(TrialNumber, f64)>,

@@ -128,6 +128,13 @@ pub fn kill(pid: u32) {
     signal(pid, Signal::KILL);
 }
 
+/// Kills a process group; one that is gone already is no error.
+pub fn kill_group(leader: u32) {
+    if let Some(leader) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
+        let _gone_already = rustix::process::kill_process_group(leader, Signal::KILL);
+    }
+}
+
 /// Sends a signal; a process that is gone already is no error.
 pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {

@@ -145,6 +145,12 @@ quantize = "int8"
 
 [track]
 system = "30s"
+to = ["tensorboard:tb"]
+
+[notify]
+command = ["notify-send", "{text}"]
+webhook = "env:WEBHOOK"
+on = ["best", "finished"]
 "#;
 
 /// A snapshot without the test's own source in it.

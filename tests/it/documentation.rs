@@ -218,7 +218,7 @@ fn study_file() -> String {
          parse them. [The study file](../study-file.md) is the introduction;\n`hpsearch schema` \
          prints the same as a JSON Schema.\n"
     );
-    for table in TABLES.iter().filter(|table| table.contents != Contents::NotYet) {
+    for table in TABLES {
         write!(page, "\n## `[{}]`\n\n{}.\n", table.name, sentence(table.doc)).unwrap();
         contents(&mut page, table);
     }
@@ -247,7 +247,7 @@ fn contents(page: &mut String, table: &TableSchema) {
         Contents::Pruner => registered(page, table, PRUNERS.iter().map(Entry::described)),
         Contents::Trainer => fields(page, ARGUMENTS),
         Contents::Data => fields(page, DATA_ARGUMENTS),
-        Contents::Keys | Contents::Constraints | Contents::NotYet => fields(page, table.fields),
+        Contents::Keys | Contents::Constraints => fields(page, table.fields),
     }
 }
 

@@ -110,7 +110,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "tracking/spool",
         ],
     ),
-    ("ureq", &["trainer/hub/client"]),
+    ("ureq", &["trainer/hub/client", "runner/notifier/webhook"]),
     ("sha2", &["trainer/hub"]),
     (
         "toml",

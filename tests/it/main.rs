@@ -48,6 +48,7 @@ mod memory_model;
 mod metric_files;
 #[cfg(feature = "train")]
 mod models;
+mod notify;
 #[cfg(feature = "train")]
 mod out_of_memory;
 mod pictures;

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::study::constraint::Constraint;
 use crate::study::destination::Destination;
-pub use crate::study::metric::Direction;
+use crate::study::metric::Direction;
+pub use crate::study::notify::NotifySpec;
 use crate::study::params::Params;
 use crate::study::space::Space;
 use crate::study::step::StepUnit;
@@ -636,6 +637,9 @@ pub struct StudySpec {
     /// What is kept of trials besides their reports.
     #[serde(default, skip_serializing_if = "is_default")]
     pub track: TrackSpec,
+    /// Who is notified.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub notify: NotifySpec,
 }
 
 fn one() -> u32 {
@@ -684,6 +688,7 @@ impl StudySpec {
             checkpoints: CheckpointsSpec::default(),
             export: ExportSpec::default(),
             track: TrackSpec::default(),
+            notify: NotifySpec::default(),
         }
     }
 

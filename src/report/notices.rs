@@ -1,0 +1,169 @@
+//! The reporter of `[notify]`: one JSON object a line for each thing that people wait for.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::plain::is_new_best;
+use super::progress::Progress;
+use super::wording::{micros, number, one_line, params};
+use super::{Happening, LeftOut, Reporter};
+use crate::study::device::Slot;
+use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEvent, TrialEvent};
+use crate::study::notify::{Notice, Occasion};
+use crate::study::spec::{FailureCause, StudySpec};
+use crate::study::state::StudyState;
+use crate::study::time::Timestamp;
+use crate::study::trial::{TrialNumber, TrialState};
+use crate::study::usage::Used;
+
+/// The share of a budget from which it is nearly used.
+const NEARLY: f64 = 0.9;
+
+/// What it takes to know what is new.
+struct Notices {
+    spec: StudySpec,
+    started: Timestamp,
+    ran_before: Duration,
+    slots: Vec<Slot>,
+    best: Option<(TrialNumber, f64)>,
+    /// Whether it was said that the budget is nearly used.
+    is_nearly_used: bool,
+}
+
+/// The reporter of a study's notices.
+pub fn notices(spec: &StudySpec) -> Box<dyn Reporter> {
+    Box::new(Notices {
+        spec: spec.clone(),
+        started: Timestamp::default(),
+        ran_before: Duration::ZERO,
+        slots: Vec::new(),
+        best: None,
+        is_nearly_used: false,
+    })
+}
+
+impl Notices {
+    fn say(
+        &self,
+        out: &mut dyn Write,
+        occasion: Occasion,
+        trial: Option<TrialNumber>,
+        text: &str,
+    ) -> io::Result<()> {
+        if !self.spec.notify.on.contains(&occasion) {
+            return Ok(());
+        }
+        let study = self.spec.name.clone();
+        let text = format!("{}: {}", one_line(&study), one_line(text));
+        let notice = Notice { occasion, study, trial: trial.map(|trial| trial.0), text };
+        writeln!(out, "{}", serde_json::to_string(&notice)?)
+    }
+
+    fn fraction(&self, happening: &Happening<'_>) -> f64 {
+        let view = happening.view;
+        let elapsed = self.ran_before + happening.at.since(self.started);
+        let used = Used::of(view, &self.slots).device_time(happening.at);
+        let counts = view.counts.without(view.race_counts);
+        Progress::new(&self.spec, counts, elapsed, used).fraction.unwrap_or(0.0)
+    }
+}
+
+impl Reporter for Notices {
+    fn study_started(
+        &mut self,
+        _out: &mut dyn Write,
+        at: Timestamp,
+        spec: &StudySpec,
+        view: &StudyState,
+    ) -> io::Result<()> {
+        self.spec = spec.clone();
+        self.started = at;
+        self.ran_before = micros(view.ran_micros);
+        self.best = view.leader();
+        Ok(())
+    }
+
+    fn event(&mut self, out: &mut dyn Write, happening: &Happening<'_>) -> io::Result<()> {
+        match happening.event {
+            Event::Study(StudyEvent::BudgetExtended { by }) => {
+                self.spec.budget.extend(*by);
+                self.is_nearly_used = false;
+            }
+            Event::Runner(RunnerEvent::Started { slots, .. })
+            | Event::Device(DeviceEvent::SlotsChanged { slots }) => self.slots.clone_from(slots),
+            Event::Trial(
+                trial,
+                TrialEvent::AttemptEnded {
+                    end: AttemptEnd::Failed(FailureCause::Timeout),
+                    reason,
+                    ..
+                },
+            ) => {
+                let why = reason.as_deref().unwrap_or("it took too long");
+                let text = format!("trial {trial} was ended: {why}");
+                self.say(out, Occasion::Stalled, Some(*trial), &text)?;
+            }
+            Event::Trial(trial, TrialEvent::Finished { .. }) => {
+                self.finished(out, *trial, happening)?
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn left_out(&mut self, _out: &mut dyn Write, _left_out: &LeftOut) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn study_ended(
+        &mut self,
+        out: &mut dyn Write,
+        _at: Timestamp,
+        reason: &str,
+        view: &StudyState,
+    ) -> io::Result<()> {
+        let best = match view.leader() {
+            Some((trial, value)) => format!("best: trial {trial} with {}", number(value)),
+            None => "no trial has a value".to_owned(),
+        };
+        self.say(out, Occasion::Finished, None, &format!("the run ended: {reason}; {best}"))
+    }
+}
+
+impl Notices {
+    fn finished(
+        &mut self,
+        out: &mut dyn Write,
+        number: TrialNumber,
+        happening: &Happening<'_>,
+    ) -> io::Result<()> {
+        let view = happening.view;
+        let Some(trial) = view.trial(number) else { return Ok(()) };
+        if trial.state == TrialState::Failed {
+            let why = trial.reason.as_deref().unwrap_or("no reason is known");
+            self.say(
+                out,
+                Occasion::Failed,
+                Some(number),
+                &format!("trial {number} failed: {why}"),
+            )?;
+        }
+        let before = std::mem::replace(&mut self.best, view.leader());
+        if is_new_best(number, before, self.best, view.direction())
+            && let Some((_, value)) = self.best
+        {
+            let metric = &self.spec.objective().metric;
+            let value = super::wording::number(value);
+            let text =
+                format!("trial {number} is the best: {metric} {value}, {}", params(&trial.params));
+            self.say(out, Occasion::Best, Some(number), &text)?;
+        }
+        let fraction = self.fraction(happening);
+        if !self.is_nearly_used && (NEARLY..1.0).contains(&fraction) {
+            self.is_nearly_used = true;
+            let text = format!("{:.0} % of the budget are used", fraction * 100.0);
+            self.say(out, Occasion::Budget, None, &text)?;
+        }
+        Ok(())
+    }
+}
