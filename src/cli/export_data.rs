@@ -1,7 +1,12 @@
 //! `hpsearch export-data`: the trials of studies, or their reports, as a table for other programs.
 
+#[cfg(feature = "parquet")]
+mod columns;
+#[cfg(feature = "parquet")]
+mod parquet;
+
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +42,7 @@ Examples:
   hpsearch export-data digits --reports -o curves.csv
   hpsearch export-data digits --series -o series.csv
   hpsearch export-data --all -o trials.csv     every study, named in a column
+  hpsearch export-data digits --series -o points.parquet
 
 In CSV and TSV, a cell is empty where a trial has nothing, and NaN where it has
 NaN; cells with separators or line breaks are quoted."))]
@@ -81,6 +87,8 @@ pub enum Format {
     Json,
     /// One JSON object a line: exact values with their types
     Jsonl,
+    /// Columns with types; in builds with `--features parquet`
+    Parquet,
 }
 
 /// The columns of a table of trials, before those of parameters and metrics.
@@ -199,6 +207,7 @@ pub fn export_data(
         (_, true) => RowOf::Point,
         _ => RowOf::Trial,
     };
+    check_parquet(form, arguments.output.is_none())?;
     let reader = console.reader()?;
     let named = arguments.study.as_deref();
     let is_named = arguments.several.is_given();
@@ -238,10 +247,11 @@ fn form_of(path: &Path) -> Result<Format, Failure> {
         "tsv" | "tab" => Ok(Format::Tsv),
         "json" => Ok(Format::Json),
         "jsonl" | "ndjson" => Ok(Format::Jsonl),
+        "parquet" | "pq" => Ok(Format::Parquet),
         other => {
             let help = format!(
-                "end the name in .csv, .tsv, .json or .jsonl: `-o {}`; or say with `--format` \
-                 what to write into it",
+                "end the name in .csv, .tsv, .json, .jsonl or .parquet: `-o {}`; or say with \
+                 `--format` what to write into it",
                 path.with_extension("csv").display()
             );
             Err(Failure::usage(format!(
@@ -251,6 +261,25 @@ fn form_of(path: &Path) -> Result<Format, Failure> {
             .help(help))
         }
     }
+}
+
+/// Parquet is written by builds that can, and not to a terminal.
+fn check_parquet(form: Format, to_output: bool) -> Result<(), Failure> {
+    if form != Format::Parquet {
+        return Ok(());
+    }
+    if cfg!(not(feature = "parquet")) {
+        let failure = Failure::usage("this build does not write Parquet");
+        return Err(failure.help(
+            "write `.csv` or `.jsonl`, which pandas and polars read, too; or build hpsearch with \
+             `--features parquet`",
+        ));
+    }
+    if to_output && std::io::stdout().is_terminal() {
+        let failure = Failure::usage("Parquet is not for terminals");
+        return Err(failure.help("name a file: `-o trials.parquet`"));
+    }
+    Ok(())
 }
 
 /// Where cells go.
@@ -278,6 +307,7 @@ impl Table<'_> {
                 return Ok(rows);
             }
             Format::Jsonl => return self.objects(of, out, ["", ""], "\n"),
+            Format::Parquet => return self.parquet(of, out),
         };
         let mut csv = csv::WriterBuilder::new().delimiter(separator).from_writer(out);
         let rows = match of {
@@ -287,6 +317,21 @@ impl Table<'_> {
         }?;
         csv.flush()?;
         Ok(rows)
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn parquet(&self, _of: RowOf, _out: &mut dyn Write) -> Result<u64, Failure> {
+        check_parquet(Format::Parquet, false).map(|()| 0)
+    }
+
+    /// The rows as columns with types.
+    #[cfg(feature = "parquet")]
+    fn parquet(&self, of: RowOf, out: &mut dyn Write) -> Result<u64, Failure> {
+        match of {
+            RowOf::Trial => self.trials_as_columns(out),
+            RowOf::Report => self.reports_as_columns(out),
+            RowOf::Point => self.points_as_columns(out),
+        }
     }
 
     /// Each row as a JSON object, with what stands before the first one, before the others, and
@@ -484,6 +529,138 @@ impl Table<'_> {
             let cells = study.into_iter().chain([trial.as_str(), metric, &step, &value]);
             csv.write_record(cells).map_err(csv_failure)
         })
+    }
+
+    #[cfg(feature = "parquet")]
+    fn table<'o>(
+        &self,
+        out: &'o mut dyn Write,
+        columns: &[(&str, columns::Kind)],
+        more: Vec<(String, columns::Kind)>,
+    ) -> Result<parquet::ParquetTable<'o>, Failure> {
+        let study = self.is_named.then(|| ("study".to_owned(), columns::Kind::Text));
+        let own = columns.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
+        let all: Vec<_> = study.into_iter().chain(own).chain(more).collect();
+        parquet::ParquetTable::new(out, &all)
+    }
+
+    #[cfg(feature = "parquet")]
+    fn points_as_columns(&self, out: &mut dyn Write) -> Result<u64, Failure> {
+        use columns::{Cell, Kind};
+        let columns = [
+            ("trial", Kind::Integer),
+            ("metric", Kind::Text),
+            ("clock", Kind::Text),
+            ("step", Kind::Number),
+            ("value", Kind::Number),
+            ("seconds", Kind::Number),
+        ];
+        let mut table = self.table(out, &columns, Vec::new())?;
+        let rows = self.each_point(|row| {
+            let study = row.study.map(|study| Cell::Text(study.to_owned()));
+            let own = [
+                Cell::whole(row.trial),
+                Cell::Text(row.metric.to_owned()),
+                Cell::Text(row.clock.as_str().to_owned()),
+                Cell::of(row.step.as_f64(), Cell::Number),
+                Cell::Number(row.value.0),
+                Cell::Number(row.seconds),
+            ];
+            table.row(study.into_iter().chain(own).collect())
+        })?;
+        table.finish().map(|()| rows)
+    }
+
+    #[cfg(feature = "parquet")]
+    fn reports_as_columns(&self, out: &mut dyn Write) -> Result<u64, Failure> {
+        use columns::{Cell, Kind};
+        let columns = [
+            ("trial", Kind::Integer),
+            ("metric", Kind::Text),
+            ("step", Kind::Integer),
+            ("value", Kind::Number),
+        ];
+        let mut table = self.table(out, &columns, Vec::new())?;
+        let rows = self.each_report(|study, trial, metric, step, value| {
+            let study = study.map(|study| Cell::Text(study.to_owned()));
+            let metric = Cell::Text(metric.to_owned());
+            let own = [Cell::whole(trial.0), metric, Cell::whole(step), Cell::Number(value)];
+            table.row(study.into_iter().chain(own).collect())
+        })?;
+        table.finish().map(|()| rows)
+    }
+
+    #[cfg(feature = "parquet")]
+    fn trials_as_columns(&self, out: &mut dyn Write) -> Result<u64, Failure> {
+        use columns::{Cell, Kind};
+        let columns = [
+            ("number", Kind::Integer),
+            ("state", Kind::Text),
+            ("value", Kind::Number),
+            ("last_value", Kind::Number),
+            ("last_step", Kind::Integer),
+            ("seconds", Kind::Number),
+            ("attempts", Kind::Integer),
+            ("failures", Kind::Integer),
+            ("device", Kind::Text),
+            ("origin", Kind::Text),
+            ("created", Kind::Text),
+            ("started", Kind::Text),
+            ("finished", Kind::Text),
+            ("tags", Kind::Text),
+            ("notes", Kind::Text),
+            ("reason", Kind::Text),
+            ("name", Kind::Text),
+            ("group", Kind::Text),
+        ];
+        let params = self.params()?;
+        let metrics = self.metrics()?;
+        // A first look at all of them: what kind of values each parameter has.
+        let mut kinds = vec![None; params.len()];
+        self.each_trial(|_, trial| {
+            for (name, kind) in params.iter().zip(&mut kinds) {
+                *kind = columns::common(*kind, trial.params.get(name).and_then(columns::kind_of));
+            }
+            Ok(0)
+        })?;
+        let of_params = params
+            .iter()
+            .zip(&kinds)
+            .map(|(name, kind)| (format!("params.{name}"), kind.unwrap_or(Kind::Text)));
+        let of_metrics = metrics.iter().map(|name| (format!("metrics.{name}"), Kind::Number));
+        let mut table = self.table(out, &columns, of_params.chain(of_metrics).collect())?;
+        let rows = self.each_trial(|study, trial| {
+            let line = TrialLine::from(trial);
+            let text = |text: &str| Cell::Text(text.to_owned());
+            let run = trial.origin.tracked();
+            let of = |text: Option<&Option<String>>| Cell::of(text.cloned().flatten(), Cell::Text);
+            let own = [
+                Cell::whole(line.number),
+                text(line.state.as_str()),
+                Cell::of(trial.value, Cell::Number),
+                Cell::of(trial.last().map(|(_, value)| value), Cell::Number),
+                Cell::of(line.last_step, Cell::whole),
+                Cell::Number(line.seconds),
+                Cell::whole(line.attempts.into()),
+                Cell::whole(line.failures.into()),
+                Cell::of(line.device.map(Device::to_string), Cell::Text),
+                Cell::Text(origin(line.origin)),
+                Cell::Text(line.created),
+                Cell::of(line.started, Cell::Text),
+                Cell::of(line.finished, Cell::Text),
+                Cell::Text(line.tags.join(" ")),
+                Cell::Text(line.notes.join("\n")),
+                Cell::of(line.reason, text),
+                of(run.map(|run| &run.name)),
+                of(run.map(|run| &run.group)),
+            ];
+            let values = params.iter().map(|name| Cell::of(trial.params.get(name), Cell::value));
+            let last =
+                metrics.iter().map(|name| Cell::of(trial.last_metrics.get(name), Cell::Number));
+            let study = study.map(text);
+            table.row(study.into_iter().chain(own).chain(values).chain(last).collect()).map(|()| 1)
+        })?;
+        table.finish().map(|()| rows)
     }
 
     /// The parameters of each space, then those of its earlier versions.

@@ -116,6 +116,7 @@ const CRATES: &[(&str, &[&str])] = &[
         "toml",
         &["config", "report/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"],
     ),
+    ("parquet", &["cli/export_data"]),
     ("annotate_snippets", &["config/diagnostic"]),
     ("regex_lite", &["study/printed_metrics"]),
     ("strsim", &["study/suggestion"]),
