@@ -67,6 +67,7 @@ mod series;
 mod several_studies;
 mod shipped_studies;
 mod store_safety;
+mod stored_ask_tell;
 mod terminal;
 mod track;
 #[cfg(feature = "train")]
