@@ -66,6 +66,7 @@ struct Study {
     held: HeldStudy,
     /// Whether `suggest` adds parameters.
     grows: bool,
+    is_stored: bool,
 }
 
 impl Session {
@@ -161,7 +162,7 @@ impl Study {
             answer["trials"] = held.view().trials.len().into();
             answer["open"] = open.into();
         }
-        Ok((Study { held, grows }, answer))
+        Ok((Study { held, grows, is_stored: place.is_some() }, answer))
     }
 
     fn ask(&mut self) -> Result<Json, Refusal> {
@@ -172,14 +173,19 @@ impl Study {
             }
         };
         if let Some(assignment) = asked {
-            let is_new = assignment.attempt.0 == 0;
-            let key = if is_new { "id" } else { "resume" };
-            let mut answer = json!({ key: assignment.trial, "params": assignment.params });
+            let number = assignment.trial;
+            if assignment.attempt.0 > 0 {
+                let mut answer = json!({ "resume": number, "until": assignment.until });
+                if self.is_stored {
+                    // Whoever asks now need not be who was given it first.
+                    answer["params"] = json!(assignment.params);
+                    answer["reported"] = assignment.reported.into();
+                }
+                return Ok(answer);
+            }
+            let mut answer = json!({ "id": number, "params": assignment.params });
             if let Some(until) = assignment.until {
                 answer["until"] = until.into();
-            }
-            if let Some(reported) = assignment.reported {
-                answer["reported"] = reported.into();
             }
             return Ok(answer);
         }

@@ -88,9 +88,15 @@ class PatientPruner(BasePruner):
 
     def __init__(self, wrapped_pruner: Optional[BasePruner], patience: int,
                  min_delta: float = 0.0) -> None:
+        usual = (None, MedianPruner()._spec(), WilcoxonPruner()._spec(), NopPruner()._spec())
         wrapped = None if wrapped_pruner is None else wrapped_pruner._spec()
+        if wrapped not in usual:
+            raise TypeError(
+                "hpsearch.optuna: PatientPruner wraps MedianPruner() or WilcoxonPruner() with "
+                "their defaults"
+            )
         super().__init__("patient", {"patience": patience, "min_delta": min_delta,
-                                     "wrapped": wrapped})
+                                     "wrapped": None if wrapped is None else wrapped["type"]})
 
 
 class WilcoxonPruner(BasePruner):

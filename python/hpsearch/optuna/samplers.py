@@ -70,13 +70,6 @@ class GPSampler(BaseSampler):
         self._options["n_startup_trials"] = n_startup_trials
 
 
-class CmaEsSampler(BaseSampler):
-    """`cmaes`."""
-
-    _type = "cmaes"
-    _neutral = {"n_startup_trials": 1, "warn_independent_sampling": True}
-
-
 class GridSampler(BaseSampler):
     """Every configuration of a grid once, in a random order of `seed`."""
 
@@ -92,5 +85,5 @@ class GridSampler(BaseSampler):
 def __getattr__(name: str) -> Any:
     raise AttributeError(
         f"hpsearch.optuna has no `samplers.{name}`: there are TPESampler, RandomSampler, "
-        "QMCSampler, GPSampler, CmaEsSampler and GridSampler"
+        "QMCSampler, GPSampler and GridSampler"
     )
