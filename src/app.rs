@@ -12,6 +12,7 @@ pub mod enqueue;
 mod error;
 pub mod export;
 pub mod find;
+pub mod held_study;
 pub mod missing_files;
 pub mod prepare_data;
 pub mod reconcile;

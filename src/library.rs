@@ -11,8 +11,9 @@ mod open;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::app::reconcile::{self, Consent};
-use crate::app::{AppError, warm_start};
+use crate::app::AppError;
+use crate::app::held_study::{self, HeldError};
+use crate::app::reconcile::Consent;
 use crate::config::ChangeClass;
 use crate::engine::{Outcome, TellError};
 use crate::pruners;
@@ -106,6 +107,24 @@ pub enum StudyError {
     /// An earlier call could not write to the store.
     #[error("the store failed before: open the study again to continue from what it holds")]
     Broken,
+}
+
+impl From<HeldError> for StudyError {
+    fn from(error: HeldError) -> Self {
+        match error {
+            HeldError::Storage(error) => error.into(),
+            HeldError::Runner(error) => error.into(),
+            HeldError::App(error) => error.into(),
+            HeldError::Changed { name, difference, class } => {
+                StudyError::Changed { name, difference, class }
+            }
+            HeldError::Sampler(why) => StudyError::Sampler(why),
+            HeldError::Tell(error) => error.into(),
+            // No Rust program adds parameters to a trial.
+            HeldError::Define(error) => StudyError::Sampler(error.to_string()),
+            HeldError::Broken => StudyError::Broken,
+        }
+    }
 }
 
 /// What happened in a run and, where the store failed, what to do.
@@ -382,22 +401,8 @@ impl Study {
         {
             crate::runner::take_over(store.as_mut(), &known)?;
         }
-        let known = store.study(&spec.name)?;
-        if let Some(known) = &known {
-            // The program does not know of `hpsearch extend`.
-            spec.budget.extend(known.extension);
-            // It has no command, and so no variables that a salt hides.
-            let changes = reconcile::changes(store.as_ref(), (known.id, &known.spec), &spec, "")?;
-            let consent = if self.accepts { Consent::Given } else { Consent::Missing };
-            if let Some(class) = reconcile::refusal(&changes, consent)
-                && let Some(change) = changes.iter().find(|change| change.class == class)
-            {
-                let (name, difference) = (spec.name, change.to_string());
-                return Err(StudyError::Changed { name, difference, class });
-            }
-        }
-        warm_start::take(&mut spec, known.as_ref().map(|known| &known.spec), store.as_ref())?;
-        let study = reconcile::settle(store.as_mut(), known, &spec)?;
+        let consent = if self.accepts { Consent::Given } else { Consent::Missing };
+        let study = held_study::settle(store.as_mut(), &mut spec, consent)?;
         Ok((store, study))
     }
 }

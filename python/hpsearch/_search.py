@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import threading
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import _values
 from ._binary import HpsearchError, required
@@ -26,9 +26,11 @@ def study(
     enqueue: Optional[Sequence[Mapping[str, Any]]] = None,
     store: Optional[Path] = None,
 ) -> "Search":
-    """Begins a search of `space`, in memory: nothing of it is stored.
+    """Begins a search of `space`: in memory, or stored under `name`.
 
-    A search with a `name`, stored in `store`, is refused: `hpsearch ask-tell` keeps none yet.
+    What is stored is watched as every other study, and continues when it is begun again with the
+    same arguments: trials that were out are given again first. `store` is the file, by default
+    that of HPSEARCH_STORE or `runs/hpsearch.db`.
 
     The space is written as in a study file: `{"lr": {"float": [1e-5, 1], "log": True},
     "layers": {"int": [1, 8]}, "optimizer": ["sgd", "adam"]}`, with `step`, `log` and `when`.
@@ -123,6 +125,8 @@ class Search:
         self._lock = threading.Lock()
         self._paused: Dict[int, AskedTrial] = {}
         self._pid = os.getpid()
+        #: Trials that were out when the program before this one ended; `ask` gives them first.
+        self.open: List[Dict[str, Any]] = []
         #: Why the last `ask` had no trial.
         self.done_reason: Optional[str] = None
         self._process = subprocess.Popen(
@@ -133,7 +137,7 @@ class Search:
             start_new_session=True,
         )
         try:
-            self._say(request)
+            self.open = self._say(request).get("open", [])
         except HpsearchError:
             self.close()
             raise
@@ -167,6 +171,29 @@ class Search:
         """The same as `trial.report(step, value)`."""
         return trial.report(step, value)
 
+    def optimize(
+        self, objective: Callable[[AskedTrial], Any], trials: Optional[int] = None
+    ) -> None:
+        """Runs `objective` for trial after trial; what it returns is the value.
+
+        A trial that its reports paused or stopped is not told. An exception fails its trial, and
+        is raised.
+        """
+        ran = 0
+        while trials is None or ran < trials:
+            trial = self.ask()
+            if trial is None:
+                return
+            ran += 1
+            try:
+                value = objective(trial)
+            except BaseException as error:
+                if not trial.should_stop:
+                    trial.fail(f"{type(error).__name__}: {error}")
+                raise
+            if not trial.should_stop:
+                trial.tell(value)
+
     def best(self) -> Dict[str, Any]:
         """The best complete trial: `id`, `params` and `value`.
 
@@ -184,18 +211,16 @@ class Search:
     def close(self) -> None:
         """Ends the conversation."""
         process = self._process
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None and not stream.closed:
-                try:
-                    stream.close()
-                except OSError:
-                    pass
+        _close(process.stdin)
         if os.getpid() == self._pid:
+            # It ends the run in the store, which is then free for others.
             try:
                 process.wait(5.0)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        _close(process.stdout)
+        _close(process.stderr)
 
     def __enter__(self) -> "Search":
         return self
@@ -233,6 +258,14 @@ class Search:
         except (subprocess.TimeoutExpired, OSError, ValueError):
             said = ""
         return said or f"`hpsearch ask-tell` does not answer: {otherwise}"
+
+
+def _close(stream: Any) -> None:
+    if stream is not None and not stream.closed:
+        try:
+            stream.close()
+        except OSError:
+            pass
 
 
 def _algorithm(of: Algorithm) -> Optional[Dict[str, Any]]:

@@ -16,8 +16,19 @@ const KEPT: usize = 64 << 10;
 ///
 /// # Errors
 /// A stream cannot be read or written.
-pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
-    let mut session = Session::new();
+pub fn serve(input: impl BufRead, output: impl Write) -> io::Result<()> {
+    converse(Session::new(), input, output)
+}
+
+/// The same with a session of one's own, such as of a stored study.
+///
+/// # Errors
+/// A stream cannot be read or written.
+pub fn converse(
+    mut session: Session,
+    mut input: impl BufRead,
+    mut output: impl Write,
+) -> io::Result<()> {
     let mut line = Vec::new();
     while !session.has_quit() {
         let answer = match read_line(&mut input, &mut line)? {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 use super::{METRIC, Refusal};
 use crate::engine::TellOutcome;
 use crate::runner::protocol::quote_non_finite;
-use crate::study::field::FieldDefault::{Absent, Int, Required};
+use crate::study::field::FieldDefault::{Absent, Flag, Int, Required};
 use crate::study::field::{self, COUNT, Field, FieldKind, NATURAL, field, unknown_help};
 use crate::study::metric::{Metrics, Number};
 use crate::study::suggestion::{nearest, quoted};
@@ -26,12 +26,18 @@ pub(super) const INIT: &[Field] = &[
     field("pruner", FieldKind::Object, Absent, "`{\"type\":\"..\"}` with its options beside"),
     field("constraints", FieldKind::List, Absent, "conditions, as of [[constraint]]"),
     field("enqueue", FieldKind::List, Absent, "configurations to run first"),
+    field("define", FieldKind::Flag, Flag(false), "whether `suggest` adds parameters"),
 ];
 const ID: Field = field("id", NATURAL, Required, "the trial's, as `ask` gave it");
 const REPORT: &[Field] = &[
     ID,
     field("step", NATURAL, Required, "how far the trial is, as an integer"),
     field("value", FieldKind::AnyFloat, Required, "a number (NaN is one)"),
+];
+const SUGGEST: &[Field] = &[
+    ID,
+    field("param", FieldKind::Object, Required, "a parameter, as of `space`"),
+    field("value", FieldKind::List, Absent, "the value it is to have, as a list of one"),
 ];
 const TELL: &[Field] = &[
     ID,
@@ -43,12 +49,14 @@ const TELL: &[Field] = &[
 ];
 
 /// Every command with its keys besides `cmd`.
-const COMMANDS: [(&str, &[Field]); 6] = [
+const COMMANDS: [(&str, &[Field]); 8] = [
     ("init", INIT),
     ("ask", &[]),
     ("report", REPORT),
     ("tell", TELL),
+    ("suggest", SUGGEST),
     ("best", &[]),
+    ("trials", &[]),
     ("quit", &[]),
 ];
 
@@ -63,8 +71,12 @@ pub(super) enum Request {
     Report { trial: TrialNumber, step: u64, value: f64 },
     /// How a trial ended.
     Tell { trial: TrialNumber, told: TellOutcome, metrics: Metrics },
+    /// A parameter of a running trial.
+    Suggest(Box<Checked>),
     /// The best complete trial.
     Best,
+    /// All trials.
+    Trials,
     /// The end of the conversation.
     Quit,
 }
@@ -102,6 +114,8 @@ impl Request {
             "init" => Request::Init(Box::new(own)),
             "ask" => Request::Ask,
             "best" => Request::Best,
+            "trials" => Request::Trials,
+            "suggest" => Request::Suggest(Box::new(own)),
             "quit" => Request::Quit,
             "report" => Request::Report {
                 trial: own.take("id"),
@@ -214,6 +228,11 @@ impl Checked {
                 None => Refusal(format!("`{key}` must be {kind}, not {}", shown(value))),
             }
         })
+    }
+
+    /// Whether a flag is there and true.
+    pub fn is_set(&self, key: &str) -> bool {
+        self.values.get(key) == Some(&Json::Bool(true))
     }
 
     /// The value of a field, taken out.

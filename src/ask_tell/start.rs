@@ -9,7 +9,8 @@ use crate::study::constraint::Constraint;
 use crate::study::field::FieldDefault::{Absent, Flag, Required};
 use crate::study::field::{self, Field, FieldKind, field};
 use crate::study::metric::Direction;
-use crate::study::spec::{Count, Program, StudySpec};
+use crate::study::space::Distribution;
+use crate::study::spec::{AlgorithmSpec, Count, Duplicates, Program, StudySpec};
 use crate::study::step::StepUnit;
 
 const PARAMETER: &[Field] = &[
@@ -33,7 +34,8 @@ const MOST_PARAMETERS: usize = 1000;
 const MOST_ENQUEUED: usize = 100_000;
 
 /// The study that `init` describes.
-pub(super) fn study(mut init: Checked) -> Result<StudySpec, Refusal> {
+pub(super) fn study(mut init: Checked, name: &str) -> Result<StudySpec, Refusal> {
+    let grows: bool = init.take("define");
     let parameters: Vec<Json> = init.take("space");
     let enqueue: Vec<Json> = init.take::<Option<_>>("enqueue").unwrap_or_default();
     if parameters.len() > MOST_PARAMETERS || enqueue.len() > MOST_ENQUEUED {
@@ -50,14 +52,16 @@ pub(super) fn study(mut init: Checked) -> Result<StudySpec, Refusal> {
     }
     let sampler: Option<Json> = init.take("sampler");
     if sampler.as_ref().is_some_and(|sampler| sampler.get("warm_start").is_some()) {
-        refuse!("`sampler` has no `warm_start` here: there is no store with earlier studies");
+        refuse!("`sampler` has no `warm_start` here: earlier studies are for study files");
     }
+    let has_no_sampler = sampler.is_none();
     let written = JsonSearch {
         space,
         sampler,
         pruner: init.take("pruner"),
         constraints: init.take::<Option<_>>("constraints").unwrap_or_default(),
         enqueue,
+        grows,
         has_bare_words: init.has_bare_words,
     };
     let Search { space, sampler, pruner, constraints, enqueue } =
@@ -72,10 +76,20 @@ pub(super) fn study(mut init: Checked) -> Result<StudySpec, Refusal> {
              `metrics` of a `tell`"
         );
     }
-    let mut spec =
-        StudySpec::new("ask-tell", METRIC, direction(&mut init)?, space, Program::Inline);
+    let mut spec = StudySpec::new(name, METRIC, direction(&mut init)?, space, Program::Inline);
     (spec.seed, spec.sampler, spec.pruner) = (init.take("seed"), sampler, pruner);
     (spec.enqueue, spec.constraints) = (enqueue, constraints);
+    if grows {
+        // A program that names its parameters as it goes decides by them where it goes, so that
+        // equal ones need not be an equal run.
+        spec.duplicates = Duplicates::Allow;
+        if has_no_sampler {
+            spec.sampler = AlgorithmSpec {
+                version: crate::samplers::find("tpe").map_or(1, |entry| entry.version),
+                ..AlgorithmSpec::named("tpe")
+            };
+        }
+    }
     // Its lines have no other clock.
     spec.step = StepUnit::Step;
     // Whoever says how many trials there are means all of them, as it runs them itself.
@@ -102,6 +116,25 @@ fn direction(init: &mut Checked) -> Result<Direction, Refusal> {
         Some("maximize" | "max") => Direction::Maximize,
         _ => Direction::Minimize,
     })
+}
+
+/// A parameter that a program names while a trial runs.
+pub(super) fn suggested(own: &Checked, json: Json) -> Result<(String, Distribution), Refusal> {
+    if json.get("when").is_some_and(|when| !when.is_null()) {
+        refuse!("`param` has no `when` here: it is asked for where it is needed");
+    }
+    let written = JsonSearch {
+        space: vec![parameter(own, "param", json)?],
+        sampler: None,
+        pruner: None,
+        constraints: Vec::new(),
+        enqueue: Vec::new(),
+        grows: false,
+        has_bare_words: own.has_bare_words,
+    };
+    let space = written.read().map_err(Refusal)?.space;
+    let Some(dimension) = space.dimensions().first() else { refuse!("`param` is empty") };
+    Ok((dimension.name.clone(), dimension.distribution.clone()))
 }
 
 /// A parameter as the study file has it: its name and its table.

@@ -1,15 +1,16 @@
-//! `hpsearch ask-tell`: a study in memory for a program that runs its trials itself, over standard
-//! input and output.
+//! `hpsearch ask-tell`: a study for a program that runs its trials itself, over standard input and
+//! output; in memory, or stored under a name.
 
 use std::io;
 
 use clap::Args;
 
 use super::{Console, Exit, Failure};
-use crate::ask_tell::serve;
+use crate::ask_tell::{Session, converse};
 
 const EXAMPLES: &str = r#"Examples:
   hpsearch ask-tell < session.jsonl
+  hpsearch ask-tell --study digits --store runs/hpsearch.db < session.jsonl
 
 One JSON object a line, and exactly one back; an error is {"error":".."}, and
 the conversation continues. NaN and Infinity may be bare or quoted.
@@ -30,15 +31,30 @@ over what tell says under "metrics"); a parameter: type "int" or "cat" (with
 choices), step, when ({"param":"optim","in":["sgd"]}).
 ask may also answer {"resume":3,"until":9}, a paused trial that continues, or
 {"done":true}. report may answer "pause" or "stop"; tell takes "state":"failed"
-or "pruned" instead of a value. Several trials may be out at a time."#;
+or "pruned" instead of a value. Several trials may be out at a time.
+
+With --study every answer is in the store before it is given, where watch,
+trials and best read it. Say the same init again to continue: it is answered
+with "open", the trials that were out, which ask gives first.
+With "define":true in init, suggest adds a parameter to a trial and the space:
+  {"cmd":"suggest","id":0,"param":{"name":"x","type":"int","low":1,"high":9}}
+                                                    {"value":4}"#;
 
 /// Arguments of `hpsearch ask-tell`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct AskTellArguments {}
+pub struct AskTellArguments {
+    /// Keep the study under this name in the store, and continue it
+    #[arg(long, value_name = "NAME")]
+    pub study: Option<String>,
+}
 
-/// Answers until the input ends or `quit` is said. The store plays no part.
-pub fn ask_tell(_arguments: &AskTellArguments, console: &mut Console) -> Result<Exit, Failure> {
-    serve(io::stdin().lock(), &mut console.out)?;
+/// Answers until the input ends or `quit` is said.
+pub fn ask_tell(arguments: &AskTellArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let session = match &arguments.study {
+        Some(name) => Session::stored(console.store.clone(), name.clone()),
+        None => Session::new(),
+    };
+    converse(session, io::stdin().lock(), &mut console.out)?;
     Ok(Exit::Done)
 }

@@ -27,6 +27,8 @@ pub struct JsonSearch {
     pub constraints: Vec<Json>,
     /// `[[enqueue]]`.
     pub enqueue: Vec<Json>,
+    /// Whether the space may be empty, since parameters are added to it later.
+    pub grows: bool,
     /// Whether the strings `NaN`, `Infinity` and `-Infinity` were bare words, which are no values.
     pub has_bare_words: bool,
 }
@@ -58,7 +60,11 @@ impl JsonSearch {
             Entry { key: name.clone(), place: value.place, value }
         });
         let table = Table { form: Form::Header, entries: entries.collect() };
-        let searched = space::read(&table, at(0), space::Names::Any, &mut problems);
+        let searched = if self.grows && self.space.is_empty() {
+            space::Searched { space: Some(Space::default()), ..space::Searched::default() }
+        } else {
+            space::read(&table, at(0), space::Names::Any, &mut problems)
+        };
         sound("space", &problems)?;
         let chosen = |path: &str, json: &Option<Json>| {
             let node = json.as_ref().map(|json| self.node(json, 0));

@@ -1,25 +1,18 @@
 //! A study that the program runs itself: it asks for trials and tells how they ended, in any thread
 //! and any order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use super::{Finished, StudyError};
-use crate::engine::{Assignment, Effect, Engine, Input, Outcome, TellOutcome};
-use crate::runner::clock::Clock;
-use crate::runner::commit::commit;
+use crate::app::held_study::{HeldStudy, LOOK};
+use crate::engine::{Assignment, Input, Outcome, TellOutcome};
 use crate::runner::inline::{GoOn, TrialError};
-use crate::runner::lease::OwnLease;
-use crate::runner::{self, RunnerError};
 use crate::storage::{Storage, StoredStudy};
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
 use crate::study::params::{Params, Value};
 use crate::study::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
-
-/// How often the store is asked for requests from other terminals, at most.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// A study whose trials the program runs itself, made by [`Study::open`](super::Study::open).
 ///
@@ -56,7 +49,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct OpenStudy {
     // Not a channel: every call is answered at once, on the caller's thread, and no thread of ours
     // would own the state.
-    session: Arc<Mutex<Session>>,
+    session: Arc<Mutex<HeldStudy>>,
 }
 
 /// A trial that is out: it belongs to whoever asked for it until it is told or dropped.
@@ -64,42 +57,15 @@ pub struct OpenStudy {
 /// Dropped without being told, it is left as its last report was answered: paused or pruned. If it
 /// was not asked to leave, it runs again, from its start.
 pub struct AskedTrial {
-    session: Arc<Mutex<Session>>,
+    session: Arc<Mutex<HeldStudy>>,
     assignment: Assignment,
     verdict: Option<Decision>,
     told: bool,
 }
 
-/// Engine, store and lease of an open study.
-struct Session {
-    store: Box<dyn Storage>,
-    study: StoredStudy,
-    lease: OwnLease,
-    engine: Engine,
-    clock: Clock,
-    /// Attempts that are to leave: killed, out of time, or the study stops.
-    leaving: BTreeSet<(TrialNumber, AttemptNumber)>,
-    outcome: Option<Outcome>,
-    looked: Instant,
-    /// A write failed: the state is ahead of the store, and nothing more may be built on it.
-    is_broken: bool,
-}
-
 impl OpenStudy {
-    pub(super) fn new(mut store: Box<dyn Storage>, study: StoredStudy) -> Result<Self, StudyError> {
-        let lease = runner::take_lease(store.as_mut(), &study)?;
-        let waiting = runner::waiting_requests(store.as_mut(), &study, &lease)?;
-        let view = store.view(study.id)?;
-        let engine = Engine::on_demand(study.spec.clone(), view).map_err(RunnerError::Engine)?;
-        let clock = runner::clock_of(store.as_ref(), study.id)?;
-        let (leaving, outcome) = (BTreeSet::new(), None);
-        let (looked, is_broken) = (Instant::now(), false);
-        let mut session =
-            Session { store, study, lease, engine, clock, leaving, outcome, looked, is_broken };
-        let host = runner::this_process().host;
-        let requests = waiting.into_iter().map(|stored| (stored.id, stored.request)).collect();
-        session.step(Input::Begin { pid: std::process::id(), host, requests })?;
-        Ok(OpenStudy { session: Arc::new(Mutex::new(session)) })
+    pub(super) fn new(store: Box<dyn Storage>, study: StoredStudy) -> Result<Self, StudyError> {
+        Ok(OpenStudy { session: Arc::new(Mutex::new(HeldStudy::new(store, study)?)) })
     }
 
     /// A trial to run: a new point, or one that continues. `None`: there is nothing to run now;
@@ -111,16 +77,11 @@ impl OpenStudy {
     pub fn ask(&self) -> Result<Option<AskedTrial>, StudyError> {
         loop {
             let mut session = locked(&self.session);
-            session.look()?;
-            session.check()?;
-            let now = session.clock.now();
-            let effects = session.engine.ask(now).map_err(StudyError::Sampler)?;
-            let (launched, _) = session.carry_out(effects)?;
-            if let Some(assignment) = launched {
+            if let Some(assignment) = session.ask()? {
                 let session = Arc::clone(&self.session);
                 return Ok(Some(AskedTrial { session, assignment, verdict: None, told: false }));
             }
-            if session.outcome.is_some() || session.engine.view().paused.is_none() {
+            if !session.is_paused() {
                 return Ok(None);
             }
             drop(session);
@@ -137,18 +98,13 @@ impl OpenStudy {
         mut trial: AskedTrial,
         told: impl Into<TellOutcome>,
     ) -> Result<(), StudyError> {
-        let mut session = locked(&self.session);
         trial.told = true;
-        session.check()?;
-        session.leaving.remove(&trial.key());
-        let now = session.clock.now();
-        let effects = session.engine.tell(now, trial.number(), told.into())?;
-        session.carry_out(effects).map(drop)
+        Ok(locked(&self.session).tell(trial.number(), told.into())?)
     }
 
     /// The best complete trial so far.
     pub fn best(&self) -> Option<Trial> {
-        locked(&self.session).engine.view().best().cloned()
+        locked(&self.session).view().best().cloned()
     }
 
     /// Leaves the study, and says how far it is. Trials that are still out run again when it is
@@ -163,8 +119,8 @@ impl OpenStudy {
         let interrupted =
             || Outcome::Interrupted("left by the program while trials were out".to_owned());
         Ok(Finished {
-            outcome: session.outcome.clone().unwrap_or_else(interrupted),
-            view: session.engine.view().clone(),
+            outcome: session.outcome().cloned().unwrap_or_else(interrupted),
+            view: session.view().clone(),
         })
     }
 }
@@ -208,7 +164,7 @@ impl AskedTrial {
     /// # Errors
     /// The store failed.
     pub fn report(&mut self, step: u64, value: f64) -> Result<GoOn, StudyError> {
-        let metric = locked(&self.session).engine.spec().objective().metric.clone();
+        let metric = locked(&self.session).spec().objective().metric.clone();
         self.report_metrics(step, BTreeMap::from([(metric, value)]))
     }
 
@@ -232,7 +188,7 @@ impl AskedTrial {
         if let Some(verdict) = verdict.filter(|verdict| !matches!(verdict, Decision::Continue(_))) {
             self.verdict.get_or_insert(verdict);
         }
-        let leaves = self.verdict.is_some() || session.leaving.contains(&(trial, attempt));
+        let leaves = self.verdict.is_some() || session.is_leaving(trial, attempt);
         Ok(if leaves { GoOn::No } else { GoOn::Yes })
     }
 
@@ -258,7 +214,6 @@ impl Drop for AskedTrial {
             _ => AttemptEnd::Interrupted,
         };
         let mut session = locked(&self.session);
-        session.leaving.remove(&(trial, attempt));
         // A store that fails here fails at the next call too, which can say so; and the trial is
         // given again.
         let _said_next = session.step(Input::Ended { trial, attempt, end, message: None });
@@ -267,82 +222,6 @@ impl Drop for AskedTrial {
 
 /// A panic elsewhere leaves the session whole: its calls change the engine in one go, and the store
 /// after it.
-fn locked(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
+fn locked(session: &Mutex<HeldStudy>) -> MutexGuard<'_, HeldStudy> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Session {
-    fn check(&self) -> Result<(), StudyError> {
-        if self.is_broken { Err(StudyError::Broken) } else { Ok(()) }
-    }
-
-    /// Takes an input; a launch and a verdict, if there are.
-    fn step(&mut self, input: Input) -> Result<(Option<Assignment>, Option<Decision>), StudyError> {
-        self.check()?;
-        let effects = self.engine.step(self.clock.now(), input);
-        self.carry_out(effects)
-    }
-
-    /// Writes the events, and only then does the rest.
-    fn carry_out(
-        &mut self,
-        effects: Vec<Effect>,
-    ) -> Result<(Option<Assignment>, Option<Decision>), StudyError> {
-        let now = self.clock.now();
-        let committed = commit(self.store.as_mut(), &self.lease, now, effects, &[]);
-        self.is_broken |= committed.is_err();
-        let (mut launched, mut answered) = (None, None);
-        for effect in committed?.acts {
-            match effect {
-                Effect::Launch(assignment) => launched = Some(assignment),
-                Effect::Answer { verdict, .. } => answered = Some(verdict),
-                Effect::Leave { trial, attempt } | Effect::Kill { trial, attempt } => {
-                    self.leaving.insert((trial, attempt));
-                }
-                Effect::Finish(outcome) => self.outcome = Some(outcome),
-                // What a program saves is its own: it registers no checkpoints here.
-                Effect::Append(_)
-                | Effect::Examine { .. }
-                | Effect::Remove { .. }
-                | Effect::Vacate { .. } => {}
-            }
-        }
-        Ok((launched, answered))
-    }
-
-    /// Takes what others ask for (`hpsearch stop`, `kill`), and what is due by the clock.
-    fn look(&mut self) -> Result<(), StudyError> {
-        if self.engine.deadline().is_some_and(|deadline| deadline <= self.clock.now()) {
-            self.step(Input::Tick)?;
-        }
-        if self.looked.elapsed() < LOOK {
-            return Ok(());
-        }
-        self.looked = Instant::now();
-        if self.store.changed()? {
-            for stored in self.store.pending_requests(self.study.id)? {
-                self.step(Input::Request { id: stored.id, request: stored.request })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends the run: the study is over if it can be, and interrupted otherwise.
-    fn leave(&mut self) -> Result<(), StudyError> {
-        let effects = self.engine.close_if_done(self.clock.now());
-        self.carry_out(effects)?;
-        if !self.engine.is_over() {
-            self.step(Input::Interrupt)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // Whoever opens the study next closes what could not be written here, and takes the lease
-        // of a dead holder.
-        let _closed_next_time = self.leave();
-        let _taken_over_later = self.store.release(&self.lease);
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 /// Starts a thread.
 ///
@@ -12,4 +13,9 @@ pub fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     Builder::new().name(name.to_owned()).spawn(work)
+}
+
+/// Waits where there is nothing to wait for but time: a store says nothing when it changes.
+pub fn sleep(time: Duration) {
+    std::thread::sleep(time);
 }

@@ -68,6 +68,7 @@ mod series;
 mod several_studies;
 mod shipped_studies;
 mod store_safety;
+mod stored_ask_tell;
 mod sync;
 mod terminal;
 mod track;

@@ -1,0 +1,344 @@
+"""Studies: create_study, load_study and what they return."""
+
+import copy
+import datetime
+import json
+import os
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+
+from .._binary import HpsearchError
+from .._search import Search
+from . import logging
+from .distributions import BaseDistribution
+from .exceptions import DuplicatedStudyError, TrialPruned
+from .pruners import BasePruner, MedianPruner
+from .samplers import BaseSampler, TPESampler
+from .trial import FrozenTrial, Trial, TrialState
+
+_STATES = {
+    "complete": TrialState.COMPLETE,
+    "pruned": TrialState.PRUNED,
+    "failed": TrialState.FAIL,
+    "running": TrialState.RUNNING,
+    "queued": TrialState.WAITING,
+    "paused": TrialState.WAITING,
+}
+
+
+class StudyDirection:
+    """Which way values get better."""
+
+    MINIMIZE = "minimize"
+    MAXIMIZE = "maximize"
+
+
+class Study:
+    """A search; made by `create_study` and `load_study`."""
+
+    def __init__(self, search: Search, name: Optional[str], direction: str,
+                 sampler: BaseSampler, pruner: BasePruner) -> None:
+        self._search = search
+        self.study_name = name or "no-name"
+        self.direction = direction
+        self.sampler = sampler
+        self.pruner = pruner
+        self.user_attrs: Dict[str, Any] = {}
+        self._waiting: List[Dict[str, Any]] = []
+        self._stopped = False
+        self._trials: Dict[int, FrozenTrial] = {}
+        for told in self._say({"cmd": "trials"})["trials"]:
+            frozen = FrozenTrial(told["id"])
+            frozen.state = _STATES[told["state"]]
+            frozen.params = told["params"]
+            frozen.value = None if told["value"] is None else float(told["value"])
+            frozen.intermediate_values = {step: float(value) for step, value in told["reports"]}
+            self._trials[frozen.number] = frozen
+        grid = getattr(sampler, "_grid", None)
+        self._cells = _cells(grid, sampler._seed)[len(self._trials):] if grid else None
+
+    def _say(self, request: Mapping[str, Any]) -> Dict[str, Any]:
+        return self._search._say(request)
+
+    def ask(self, fixed_distributions: Optional[Mapping[str, BaseDistribution]] = None) -> Trial:
+        """A trial to run; its parameters are suggested now where distributions are given."""
+        fixed = self._waiting.pop(0) if self._waiting else {}
+        if not fixed and self._cells is not None:
+            if not self._cells:
+                raise HpsearchError("every cell of the grid was tried")
+            fixed = self._cells.pop(0)
+        answer = self._say({"cmd": "ask"})
+        if answer.get("done"):
+            raise HpsearchError(str(answer.get("reason")))
+        number = answer["resume"] if "resume" in answer else answer["id"]
+        frozen = self._trials.setdefault(number, FrozenTrial(number))
+        frozen.state, frozen.params = TrialState.RUNNING, {}
+        frozen.datetime_start = datetime.datetime.now()
+        trial = Trial(self, frozen, answer["params"], fixed)
+        for name, distribution in (fixed_distributions or {}).items():
+            trial._suggest(name, distribution)
+        return trial
+
+    def tell(self, trial: Union[Trial, int], values: Any = None,
+             state: Optional[TrialState] = None, skip_if_finished: bool = False) -> FrozenTrial:
+        """Ends a trial with its value or its state."""
+        number = trial if isinstance(trial, int) else trial.number
+        frozen = self._trials[number]
+        if frozen.state.is_finished() and skip_if_finished:
+            return copy.deepcopy(frozen)
+        if isinstance(values, Sequence) and not isinstance(values, str):
+            if len(values) != 1:
+                raise ValueError(f"the study has one objective, and {len(values)} values were told")
+            values = values[0]
+        if state is None:
+            state = TrialState.COMPLETE
+        request: Dict[str, Any] = {"cmd": "tell", "id": number}
+        if state == TrialState.COMPLETE:
+            value = float(values)
+            if value != value:
+                raise ValueError("the value NaN is not acceptable")
+            request["value"] = frozen.value = value
+        elif state == TrialState.PRUNED:
+            request["state"] = "pruned"
+            last = frozen.last_step
+            frozen.value = None if last is None else frozen.intermediate_values[last]
+        elif state == TrialState.FAIL:
+            request["state"] = "failed"
+        else:
+            raise ValueError(f"a trial cannot be told as {state!r}")
+        self._say(request)
+        frozen.state = state
+        frozen.datetime_complete = datetime.datetime.now()
+        return copy.deepcopy(frozen)
+
+    def optimize(
+        self,
+        func: Callable[[Trial], Any],
+        n_trials: Optional[int] = None,
+        timeout: Optional[float] = None,
+        n_jobs: int = 1,
+        catch: Union[Type[Exception], Sequence[Type[Exception]]] = (),
+        callbacks: Optional[Sequence[Callable[["Study", FrozenTrial], None]]] = None,
+        gc_after_trial: bool = False,
+        show_progress_bar: bool = False,
+    ) -> None:
+        """Runs `func` for trial after trial."""
+        if n_jobs != 1:
+            raise ValueError("hpsearch.optuna runs one trial at a time: leave `n_jobs` at 1")
+        caught: Tuple[Type[Exception], ...] = (
+            (catch,) if isinstance(catch, type) else tuple(catch)
+        )
+        self._stopped = False
+        begun, ran = time.monotonic(), 0
+        while not self._stopped and (n_trials is None or ran < n_trials):
+            if timeout is not None and time.monotonic() - begun >= timeout:
+                break
+            if self._cells is not None and not self._cells and not self._waiting:
+                break
+            frozen = self._run(func, caught)
+            ran += 1
+            if gc_after_trial:
+                import gc
+
+                gc.collect()
+            for callback in callbacks or ():
+                callback(self, frozen)
+
+    def _run(
+        self, func: Callable[[Trial], Any], caught: Tuple[Type[Exception], ...]
+    ) -> FrozenTrial:
+        trial = self.ask()
+        try:
+            value = func(trial)
+        except TrialPruned as pruned:
+            frozen = self.tell(trial, state=TrialState.PRUNED)
+            logging._logger.info("Trial %d pruned. %s", trial.number, pruned)
+            return frozen
+        except BaseException as error:
+            frozen = self.tell(trial, state=TrialState.FAIL)
+            if not isinstance(error, caught):
+                raise
+            logging._logger.warning("Trial %d failed: %r", trial.number, error)
+            return frozen
+        try:
+            frozen = self.tell(trial, value)
+        except (TypeError, ValueError) as error:
+            logging._logger.warning("Trial %d failed: %s", trial.number, error)
+            return self.tell(trial, state=TrialState.FAIL)
+        logging._logger.info("Trial %d finished with value: %s and parameters: %s.",
+                             trial.number, frozen.value, frozen.params)
+        return frozen
+
+    def stop(self) -> None:
+        """Ends `optimize` after the trial that runs."""
+        self._stopped = True
+
+    def enqueue_trial(self, params: Mapping[str, Any],
+                      user_attrs: Optional[Mapping[str, Any]] = None,
+                      skip_if_exists: bool = False) -> None:
+        """Runs these parameters next; what they lack is suggested."""
+        params = dict(params)
+        exists = any(trial.params == params for trial in self._trials.values())
+        if not (skip_if_exists and (exists or params in self._waiting)):
+            self._waiting.append(params)
+
+    def get_trials(self, deepcopy: bool = True,
+                   states: Optional[Sequence[TrialState]] = None) -> List[FrozenTrial]:
+        """All trials, or those in some states."""
+        trials = [self._trials[number] for number in sorted(self._trials)]
+        trials = [trial for trial in trials if states is None or trial.state in states]
+        return copy.deepcopy(trials) if deepcopy else trials
+
+    @property
+    def trials(self) -> List[FrozenTrial]:
+        """All trials."""
+        return self.get_trials()
+
+    @property
+    def directions(self) -> List[str]:
+        """The direction, in a list."""
+        return [self.direction]
+
+    @property
+    def best_trial(self) -> FrozenTrial:
+        """The best complete trial."""
+        complete = [trial for trial in self._trials.values()
+                    if trial.state == TrialState.COMPLETE and trial.value is not None
+                    and trial.value == trial.value]
+        if not complete:
+            raise ValueError("No trials are completed yet.")
+        sign = -1.0 if self.direction == "maximize" else 1.0
+        best = min(complete, key=lambda trial: (sign * trial.value, trial.number))
+        return copy.deepcopy(best)
+
+    @property
+    def best_trials(self) -> List[FrozenTrial]:
+        """The best complete trial, in a list."""
+        return [self.best_trial]
+
+    @property
+    def best_params(self) -> Dict[str, Any]:
+        """Its parameters."""
+        return self.best_trial.params
+
+    @property
+    def best_value(self) -> float:
+        """Its value."""
+        value = self.best_trial.value
+        assert value is not None
+        return value
+
+    def set_user_attr(self, key: str, value: Any) -> None:
+        """Keeps something with the study, for as long as this program runs."""
+        self.user_attrs[key] = value
+
+    def trials_dataframe(self, *_columns: Any, **_options: Any) -> Any:
+        """The trials as a pandas.DataFrame."""
+        import pandas
+
+        rows = []
+        for trial in self.trials:
+            row: Dict[str, Any] = {"number": trial.number, "value": trial.value,
+                                   "datetime_start": trial.datetime_start,
+                                   "datetime_complete": trial.datetime_complete,
+                                   "duration": trial.duration}
+            row.update((f"params_{name}", value) for name, value in sorted(trial.params.items()))
+            row.update((f"user_attrs_{key}", value) for key, value in trial.user_attrs.items())
+            row["state"] = trial.state.name
+            rows.append(row)
+        return pandas.DataFrame(rows)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"hpsearch.optuna has no `Study.{name}`")
+
+
+def create_study(
+    *,
+    storage: Any = None,
+    sampler: Optional[BaseSampler] = None,
+    pruner: Optional[BasePruner] = None,
+    study_name: Optional[str] = None,
+    direction: Any = None,
+    load_if_exists: bool = False,
+    directions: Optional[Sequence[Any]] = None,
+) -> Study:
+    """Begins a study: in memory, or in a store where `storage` is its path."""
+    if directions is not None:
+        if direction is not None:
+            raise ValueError("give one of `direction` and `directions`")
+        if len(directions) != 1:
+            raise NotImplementedError(
+                f"hpsearch.optuna has no studies with {len(directions)} objectives (`directions`)"
+            )
+        direction = directions[0]
+    word = str(direction or "minimize").lower()
+    if word not in ("minimize", "maximize"):
+        raise ValueError(f"`direction` must be `minimize` or `maximize`, not {direction!r}")
+    return _open(storage, study_name, word, sampler, pruner, load_if_exists)
+
+
+def load_study(*, study_name: Optional[str], storage: Any,
+               sampler: Optional[BaseSampler] = None, pruner: Optional[BasePruner] = None) -> Study:
+    """Continues a stored study; sampler, pruner and seed must be those that it has."""
+    path = _path(storage)
+    known = _known(path, study_name)
+    if path is None or known is None:
+        raise KeyError(f"there is no study {study_name!r} in {storage!r}")
+    return _open(storage, study_name, known["direction"], sampler, pruner, True)
+
+
+def _open(storage: Any, name: Optional[str], direction: str, sampler: Optional[BaseSampler],
+          pruner: Optional[BasePruner], load_if_exists: bool) -> Study:
+    sampler, pruner = sampler or TPESampler(), pruner or MedianPruner()
+    path = _path(storage)
+    if path is not None:
+        if name is None:
+            name = "optuna-" + time.strftime("%Y%m%d-%H%M%S")
+        if not load_if_exists and _known(path, name) is not None:
+            raise DuplicatedStudyError(
+                f"there is a study {name!r} already: `load_if_exists=True` continues it"
+            )
+    seed = sampler._seed
+    if seed is None:
+        # Optuna draws a seed where none is given; a stored study needs the same one again.
+        seed = 0 if path is not None else int.from_bytes(os.urandom(4), "little")
+    request = {"cmd": "init", "space": [], "define": True, "seed": seed, "direction": direction,
+               "sampler": sampler._spec(), "pruner": pruner._spec()}
+    search = Search(name if path is not None else None, request, path)
+    return Study(search, name, direction, sampler, pruner)
+
+
+def _path(storage: Any) -> Optional[str]:
+    if storage is None:
+        return None
+    text = os.fspath(storage) if isinstance(storage, (str, os.PathLike)) else None
+    if text is None or "://" in text and not text.startswith("sqlite:///"):
+        raise NotImplementedError(
+            f"hpsearch.optuna has no storage {storage!r}: give the path of an hpsearch store, "
+            "such as `runs/hpsearch.db`"
+        )
+    return text[len("sqlite:///"):] if text.startswith("sqlite:///") else text
+
+
+def _known(path: Optional[str], name: Optional[str]) -> Optional[Dict[str, Any]]:
+    if path is None or not os.path.exists(path):
+        return None
+    import subprocess
+
+    from .._binary import required
+
+    listed = subprocess.run([required(), "ls", "--json", "--store", path], capture_output=True,
+                            check=False)
+    if listed.returncode != 0:
+        raise HpsearchError(listed.stderr.decode(errors="replace").strip())
+    studies = json.loads(listed.stdout)["studies"]
+    return next((study for study in studies if study["name"] == name), None)
+
+
+def _cells(grid: Mapping[str, Sequence[Any]], seed: Optional[int]) -> List[Dict[str, Any]]:
+    import itertools
+    import random
+
+    cells = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
+    random.Random(seed or 0).shuffle(cells)
+    return cells

@@ -1,0 +1,126 @@
+"""Optuna's interface: what it answers, what it stores, and what it says it does not have."""
+
+import os
+import tempfile
+import unittest
+
+import hpsearch
+import hpsearch.optuna as optuna
+from hpsearch.optuna.trial import TrialState
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+def parabola(trial):
+    x = trial.suggest_float("x", -10, 10)
+    kind = trial.suggest_categorical("kind", ["a", None, 3, True])
+    if kind == "a":
+        return (x - 2) ** 2 + trial.suggest_int("y", 1, 9)
+    return (x - 2) ** 2 + trial.suggest_float("z", 1e-3, 1, log=True)
+
+
+class OptunaTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.store = os.path.join(self.directory.name, "a.db")
+
+    def study(self, **options):
+        study = optuna.create_study(**options)
+        self.addCleanup(study._search.close)
+        return study
+
+    def test_a_search_finds_the_minimum_and_values_belong_to_params(self):
+        study = self.study(sampler=optuna.samplers.TPESampler(seed=1))
+        study.enqueue_trial({"x": 5.0, "kind": "a", "y": 2})
+        study.optimize(parabola, n_trials=40)
+        self.assertEqual(study.trials[0].params, {"x": 5.0, "kind": "a", "y": 2})
+        self.assertEqual(study.trials[0].value, 11.0)
+        self.assertLess(study.best_value, 1.5)
+        for trial in study.trials:
+            if "z" in trial.params:
+                self.assertEqual(
+                    trial.value, (trial.params["x"] - 2) ** 2 + trial.params["z"]
+                )
+
+    def test_every_sampler_and_pruner_runs(self):
+        def reports(trial):
+            value = parabola(trial)
+            for step in range(4):
+                trial.report(value + 1 / (step + 1), step)
+                if trial.should_prune():
+                    raise optuna.TrialPruned()
+            return value
+
+        samplers, pruners = optuna.samplers, optuna.pruners
+        for sampler in (samplers.RandomSampler(1), samplers.QMCSampler(seed=1),
+                        samplers.GPSampler(seed=1), samplers.TPESampler(multivariate=True)):
+            study = self.study(sampler=sampler)
+            study.optimize(reports, n_trials=14)
+            self.assertEqual(len(study.trials), 14)
+        for pruner in (pruners.SuccessiveHalvingPruner(), pruners.HyperbandPruner(1, 9),
+                       pruners.PercentilePruner(25.0), pruners.ThresholdPruner(upper=5.0),
+                       pruners.WilcoxonPruner(), pruners.NopPruner(),
+                       pruners.PatientPruner(pruners.MedianPruner(), 1)):
+            study = self.study(pruner=pruner)
+            study.optimize(reports, n_trials=14)
+            pruned = study.get_trials(states=[TrialState.PRUNED])
+            if isinstance(pruner, pruners.NopPruner):
+                self.assertEqual(pruned, [])
+
+    def test_a_grid_is_tried_once(self):
+        grid = {"x": [1.0, 2.0], "kind": ["a"], "y": [1, 2]}
+        study = self.study(sampler=optuna.samplers.GridSampler(grid))
+        study.optimize(parabola)
+        self.assertEqual(len(study.trials), 4)
+        self.assertEqual(study.best_params, {"x": 2.0, "kind": "a", "y": 1})
+
+    def test_a_stored_study_continues(self):
+        study = self.study(study_name="s", storage=self.store)
+        study.optimize(parabola, n_trials=3)
+        out = study.ask()
+        x = out.suggest_float("x", -10, 10)
+        study._search._process.kill()
+        study._search.close()
+        with self.assertRaises(optuna.exceptions.DuplicatedStudyError):
+            optuna.create_study(study_name="s", storage=self.store)
+        again = optuna.load_study(study_name="s", storage=self.store)
+        self.addCleanup(again._search.close)
+        self.assertEqual(again._search.open[0]["params"]["x"], x)
+        again.optimize(parabola, n_trials=3)
+        self.assertEqual([trial.state for trial in again.trials], [TrialState.COMPLETE] * 6)
+        again._search.close()
+        rows = hpsearch.trials("s", store=self.store)
+        self.assertEqual(len(rows), 6)
+
+    def test_failures_are_caught_where_that_is_said(self):
+        def fails(trial):
+            raise KeyError("no")
+
+        study = self.study()
+        study.optimize(fails, n_trials=2, catch=KeyError)
+        with self.assertRaises(KeyError):
+            study.optimize(fails, n_trials=2)
+        study.optimize(lambda trial: float("nan"), n_trials=1)
+        self.assertEqual([trial.state for trial in study.trials], [TrialState.FAIL] * 4)
+
+    def test_what_there_is_not_is_named(self):
+        study = self.study()
+        for name, use in (
+            ("visualization", lambda: optuna.visualization),
+            ("metric_names", lambda: study.metric_names),
+            ("NSGAIISampler", lambda: optuna.samplers.NSGAIISampler),
+            ("n_jobs", lambda: study.optimize(parabola, n_trials=1, n_jobs=2)),
+            ("directions", lambda: optuna.create_study(directions=["minimize", "maximize"])),
+            ("bootstrap_count", lambda: optuna.pruners.SuccessiveHalvingPruner(1, 4, 0, 3)),
+            ("mysql", lambda: optuna.create_study(storage="mysql://here")),
+        ):
+            with self.assertRaises(
+                (AttributeError, NotImplementedError, TypeError, ValueError)
+            ) as raised:
+                use()
+            self.assertIn(name, str(raised.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
