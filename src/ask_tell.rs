@@ -18,6 +18,7 @@ mod start;
 
 use serde_json::{Value as Json, json};
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::app::held_study::{self, HeldError, HeldStudy, LOOK};
@@ -66,6 +67,8 @@ struct Study {
     held: HeldStudy,
     /// Whether `suggest` adds parameters.
     grows: bool,
+    /// The parameters that trials which are out have asked for.
+    asked: BTreeMap<TrialNumber, BTreeSet<String>>,
     is_stored: bool,
 }
 
@@ -162,7 +165,8 @@ impl Study {
             answer["trials"] = held.view().trials.len().into();
             answer["open"] = open.into();
         }
-        Ok((Study { held, grows, is_stored: place.is_some() }, answer))
+        let asked = BTreeMap::new();
+        Ok((Study { held, grows, asked, is_stored: place.is_some() }, answer))
     }
 
     fn ask(&mut self) -> Result<Json, Refusal> {
@@ -245,6 +249,11 @@ impl Study {
             let step = trial.last().map_or(0, |(step, _)| step);
             self.held.step(Input::Report { trial: number, attempt, step, metrics })?;
         }
+        if self.grows {
+            // What it did not ask for says nothing about its value.
+            let asked = self.asked.remove(&number).unwrap_or_default();
+            self.held.keep_params(number, &asked)?;
+        }
         self.held.tell(number, told)?;
         Ok(done())
     }
@@ -265,6 +274,7 @@ impl Study {
             Some(_) => refuse!("`value` must be a list of one"),
         };
         let value = self.held.define(number, &name, &asked, given.as_ref())?;
+        self.asked.entry(number).or_default().insert(name);
         Ok(json!({ "value": value.to_json() }))
     }
 

@@ -432,7 +432,7 @@ mod tests {
         for (words, study) in [("kill 7", None), ("kill digits 7", Some("digits"))] {
             let words = ["hpsearch"].into_iter().chain(words.split(' '));
             let Verb::Kill(arguments) = CommandLine::parse_from(words).verb else { panic!() };
-            assert_eq!((arguments.study.as_deref(), arguments.trial), (study, 7));
+            assert_eq!((arguments.study.as_deref(), arguments.trial.as_str()), (study, "7"));
         }
     }
 }

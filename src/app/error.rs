@@ -98,6 +98,24 @@ pub enum AppError {
         /// How many trials it has.
         trials: u64,
     },
+    /// A word is neither a trial's number nor a run's name.
+    #[error("{}", no_trial_word(study, word, *has_names))]
+    NoTrialWord {
+        /// The study's name.
+        study: String,
+        /// As it was written.
+        word: String,
+        /// The name that may be meant.
+        near: Option<String>,
+        /// Whether runs of the study have names.
+        has_names: bool,
+    },
+    /// More trials are named than any list holds.
+    #[error("more than {most} trials are named")]
+    TooManyTrials {
+        /// The most that any list holds.
+        most: usize,
+    },
     /// No process runs the study.
     #[error("`{}` is not running (it is {})", one_line(study), state.as_str())]
     NotRunning {
@@ -223,6 +241,14 @@ impl Remedy {
     }
 }
 
+fn no_trial_word(study: &str, word: &str, has_names: bool) -> String {
+    let word = one_line(word);
+    match has_names {
+        true => format!("`{}` has no run `{word}`", one_line(study)),
+        false => format!("`{word}` is no trial number"),
+    }
+}
+
 impl AppError {
     /// What to do about it, where its sentence or its cause does not say.
     pub fn remedy(&self) -> Option<Remedy> {
@@ -248,6 +274,16 @@ impl AppError {
                 said(format!("there are {}: name one behind the verb", listed(names)))
             }
             AppError::StoreAsFile { .. } => text("name a study, or the file it is run from"),
+            AppError::NoTrialWord { near: Some(near), .. } => {
+                said(format!("`{}` may be meant", one_line(near)))
+            }
+            AppError::NoTrialWord { has_names: true, study, .. } => {
+                said(format!("`hpsearch trials {}` lists its runs", one_line(study)))
+            }
+            AppError::NoTrialWord { .. } => {
+                text("trials are written like `7`, `3,5` or `0-4`; the study comes before them")
+            }
+            AppError::TooManyTrials { .. } => text("name fewer"),
             AppError::UnknownTrial { trials: 0, .. } => text("the study has no trials yet"),
             AppError::UnknownTrial { trials, .. } => {
                 said(format!("it has {}, the last is {}", count(*trials, "trial"), trials - 1))

@@ -8,6 +8,7 @@ use crate::config;
 use crate::storage::sqlite;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::event::ARCHIVED;
+use crate::study::query::{SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::suggestion::nearest;
 use crate::study::trial::{Trial, TrialNumber};
@@ -164,6 +165,88 @@ pub fn trial(
     reader.trial(study.id, number)?.ok_or_else(unknown)
 }
 
+/// No list of trials is longer.
+pub const MOST_TRIALS: usize = 1_000;
+
+/// The trials that words name, each once, in the order given: names of tracked runs, and numbers
+/// (`7`, `3,5`, `0-4`), which no run's name is as a whole.
+///
+/// # Errors
+/// A word names none, or too many are named; whether trials have these numbers is not looked at.
+pub fn trials_named(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    words: &[String],
+) -> Result<Vec<TrialNumber>, AppError> {
+    let mut found: Vec<TrialNumber> = Vec::new();
+    for word in words {
+        let runs = if study.spec.is_tracked() { run_names(reader, study)? } else { Vec::new() };
+        let named = match (runs.iter().find(|(name, _)| name == word), numbers(word)) {
+            (Some((_, number)), _) => vec![*number],
+            (None, Some(numbers)) => numbers,
+            (None, None) => {
+                let near = nearest(word, runs.iter().map(|(name, _)| name.as_str()));
+                return Err(AppError::NoTrialWord {
+                    study: study.spec.name.clone(),
+                    word: word.clone(),
+                    near: near.map(str::to_owned),
+                    has_names: study.spec.is_tracked(),
+                });
+            }
+        };
+        found.extend(named.iter().filter(|number| !found.contains(number)).collect::<Vec<_>>());
+        if found.len() > MOST_TRIALS {
+            return Err(AppError::TooManyTrials { most: MOST_TRIALS });
+        }
+    }
+    Ok(found)
+}
+
+/// The trial that one word names.
+///
+/// # Errors
+/// It names none or several, or the study has no trial of this number.
+pub fn trial_named(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    word: &str,
+) -> Result<Trial, AppError> {
+    match trials_named(reader, study, &[word.to_owned()])?.as_slice() {
+        [number] => trial(reader, study, *number),
+        _ => Err(AppError::NoTrialWord {
+            study: study.spec.name.clone(),
+            word: word.to_owned(),
+            near: None,
+            has_names: study.spec.is_tracked(),
+        }),
+    }
+}
+
+/// The names of a study's runs, with their numbers.
+fn run_names(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<Vec<(String, TrialNumber)>, StorageError> {
+    let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Number))?;
+    let name = |trial: Trial| Some((trial.origin.tracked()?.name.clone()?, trial.number));
+    Ok(trials.into_iter().filter_map(name).collect())
+}
+
+/// The numbers that a word has: `7`, `3,5` or `0-4`.
+pub fn numbers(word: &str) -> Option<Vec<TrialNumber>> {
+    let mut found = Vec::new();
+    for part in word.split(',') {
+        match part.split_once('-') {
+            None => found.push(TrialNumber(part.parse().ok()?)),
+            Some((first, last)) => {
+                let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+                found.extend((first..=last).take(MOST_TRIALS + 1).map(TrialNumber));
+            }
+        }
+    }
+    Some(found)
+}
+
 fn only(reader: &dyn StorageReader) -> Result<StudySummary, AppError> {
     let mut studies = reader.names()?;
     match (studies.pop(), studies.is_empty()) {
@@ -180,6 +263,16 @@ fn names(reader: &dyn StorageReader) -> Result<Vec<String>, AppError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_alone_in_lists_and_in_ranges() {
+        let trials = |numbers: &[u64]| numbers.iter().copied().map(TrialNumber).collect::<Vec<_>>();
+        assert_eq!(numbers("7"), Some(trials(&[7])));
+        assert_eq!(numbers("3,9,1-2"), Some(trials(&[3, 9, 1, 2])));
+        for other in ["best", "", "3,", "-1", "1.5", "a-b"] {
+            assert_eq!(numbers(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn a_pattern_matches_whole_names() {

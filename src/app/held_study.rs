@@ -21,7 +21,7 @@ use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, TrialNumber};
+use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
 /// How often the store is asked for requests from other terminals, at most.
 pub const LOOK: Duration = Duration::from_millis(100);
@@ -217,6 +217,27 @@ impl HeldStudy {
             self.carry_out(effects)?;
         }
         Ok(defined.value)
+    }
+
+    /// Takes from a trial that is out the parameters that its program did not ask for: all but
+    /// `asked`.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn keep_params(
+        &mut self,
+        trial: TrialNumber,
+        asked: &BTreeSet<String>,
+    ) -> Result<(), HeldError> {
+        self.check()?;
+        let Some(known) = self.view().trial(trial) else { return Ok(()) };
+        let names = known.params.iter().map(|(name, _)| name.to_owned());
+        let dropped: Vec<String> = names.filter(|name| !asked.contains(name)).collect();
+        if known.state != TrialState::Running || dropped.is_empty() {
+            return Ok(());
+        }
+        let effects = self.engine.drop_params(self.clock.now(), trial, dropped);
+        self.carry_out(effects).map(drop)
     }
 
     /// Takes an input; a launch and a verdict, if there are.

@@ -374,3 +374,24 @@ fn constraints_that_reject_everything_are_named() {
         one, `x > 1` rejects ";
     assert!(said.starts_with(start), "{said}");
 }
+
+#[test]
+fn what_a_trial_did_not_ask_for_is_not_among_its_parameters() {
+    let mut session = Session::new();
+    let init = r#"{"cmd":"init","space":[],"define":true,"sampler":{"type":"random"},"seed":3}"#;
+    assert_eq!(say(&mut session, init), json!({ "ok": true }));
+    let suggest = |session: &mut Session, id: u64, name: &str| {
+        let param = format!(r#"{{"name":"{name}","type":"float","low":0,"high":1}}"#);
+        say(session, &format!(r#"{{"cmd":"suggest","id":{id},"param":{param}}}"#))
+    };
+    for (id, names) in [(0, &["x", "y"][..]), (1, &["x"]), (2, &[])] {
+        assert_eq!(ask(&mut session)["id"], id);
+        names.iter().for_each(|name| drop(suggest(&mut session, id, name)));
+        say(&mut session, &format!(r#"{{"cmd":"tell","id":{id},"value":1}}"#));
+    }
+    let trials = say(&mut session, r#"{"cmd":"trials"}"#);
+    let names = |id: usize| -> Vec<String> {
+        trials["trials"][id]["params"].as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!([names(0), names(1), names(2)], [vec!["x", "y"], vec!["x"], Vec::new()]);
+}

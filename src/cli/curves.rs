@@ -102,14 +102,14 @@ struct SeriesJson<'a> {
 
 /// Prints the curves.
 pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let of_studies = trial_words::of_studies(&arguments.words);
+    let reader = console.reader()?;
+    let of_studies = trial_words::of_studies(&reader, &arguments.words);
     if arguments.several.is_given() || of_studies.is_some() {
         return several::curves(arguments, &of_studies.unwrap_or_default(), console);
     }
-    let reader = console.reader()?;
-    let named = trial_words::read(&arguments.words)?;
+    let named = trial_words::read(&arguments.words);
     let study = find::study(&reader, named.study.as_deref())?;
-    let trials = match named.trials.as_slice() {
+    let trials = match find::trials_named(&reader, &study, &named.trials)?.as_slice() {
         [] => {
             let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
             reader.trials(study.id, &query.page(0, SHOWN))?

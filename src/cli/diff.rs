@@ -91,22 +91,23 @@ pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Fa
         |word: &String| Path::new(word).extension().is_some_and(|extension| extension == "toml");
     match arguments.words.as_slice() {
         [file] if is_file(file) => file_against_study(Path::new(file), None, arguments, console),
-        [file, study]
-            if is_file(file) && trial_words::read(std::slice::from_ref(study))?.study.is_some() =>
-        {
+        [file, study] if is_file(file) && find::numbers(study).is_none() => {
             file_against_study(Path::new(file), Some(study), arguments, console)
         }
         words => {
-            if let Some([one, other]) = trial_words::of_studies(words).as_deref() {
+            let reader = console.reader()?;
+            if let Some([one, other]) = trial_words::of_studies(&reader, words).as_deref() {
                 return trials(
                     [one, other].map(|(study, trial)| (Some(study.as_str()), *trial)),
                     arguments,
                     console,
                 );
             }
-            let named = trial_words::read(words)?;
-            let [one, other] = named.trials.as_slice() else {
-                let given = count(named.trials.len() as u64, "trial");
+            let named = trial_words::read(words);
+            let study = find::study(&reader, named.study.as_deref())?;
+            let numbers = find::trials_named(&reader, &study, &named.trials)?;
+            let [one, other] = numbers.as_slice() else {
+                let given = count(numbers.len() as u64, "trial");
                 let message =
                     format!("two trials are compared, and the command line names {given}");
                 return Err(Failure::usage(message).help(
@@ -114,7 +115,7 @@ pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Fa
                      file",
                 ));
             };
-            let study = named.study.as_deref();
+            let study = Some(study.spec.name.as_str());
             trials([(study, *one), (study, *other)], arguments, console)
         }
     }

@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use super::moments::{instant, moment};
 use super::trial_json::{BestJson, TrialJson, origin_kind, seconds};
-use super::trial_words;
 use super::{Console, Exit, Failure};
 use crate::app::find;
 use crate::app::study_state::situation;
@@ -24,7 +23,7 @@ use crate::study::event::Seq;
 use crate::study::field;
 use crate::study::metric::{Number, Score, median};
 use crate::study::spec::StudySpec;
-use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
+use crate::study::trial::{Origin, Trial, TrialState};
 use story::{Field, Judgement, Proposal, Story, Teller, Turn};
 
 const EXAMPLES: &str = "\
@@ -39,9 +38,8 @@ Examples:
 pub struct ExplainArguments {
     /// The study's name or file
     pub study: Option<String>,
-    /// The trial's number
-    #[arg(value_parser = trial_words::number)]
-    pub trial: u64,
+    /// The trial's number, or a tracked run's name
+    pub trial: String,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -96,7 +94,7 @@ const BATCH: u64 = 10_000;
 /// Prints why.
 pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
-    let trial = find::trial(&reader, &study, TrialNumber(arguments.trial))?;
+    let trial = find::trial_named(&reader, &study, &arguments.trial)?;
     let story = story(&reader, &study, &trial)?;
     let comparison = comparison(&reader, &study, &trial)?;
     if arguments.json {

@@ -3,11 +3,9 @@
 use clap::Args;
 
 use super::request::ask_all;
-use super::trial_words;
 use super::{Console, Exit, Failure};
 use crate::app::{AppError, find, request};
 use crate::study::event::Request;
-use crate::study::trial::TrialNumber;
 
 /// Arguments of `hpsearch kill`.
 #[derive(Clone, Debug, Args)]
@@ -15,16 +13,15 @@ use crate::study::trial::TrialNumber;
 pub struct KillArguments {
     /// The study's name or file
     pub study: Option<String>,
-    /// The trial's number
-    #[arg(value_parser = trial_words::number)]
-    pub trial: u64,
+    /// The trial's number, or a tracked run's name
+    pub trial: String,
 }
 
 /// Writes the request.
 pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
-    let number = TrialNumber(arguments.trial);
-    let trial = find::trial(&reader, &study, number)?;
+    let trial = find::trial_named(&reader, &study, &arguments.trial)?;
+    let number = trial.number;
     if trial.state.is_finished() {
         return Err(Failure::usage(format!("trial {number} is {} already", trial.state.as_str()))
             .help(format!(

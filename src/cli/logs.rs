@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::trial_words;
 use crate::app::find;
 use crate::config::file;
 use crate::config::shown::json;
@@ -30,9 +29,8 @@ use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 pub struct LogsArguments {
     /// The study's name or file
     pub study: Option<String>,
-    /// The trial's number
-    #[arg(value_parser = trial_words::number)]
-    pub trial: u64,
+    /// The trial's number, or a tracked run's name
+    pub trial: String,
     /// Which attempt, from 0; the last one by default
     #[arg(long, value_name = "N")]
     pub attempt: Option<u32>,
@@ -132,8 +130,8 @@ const TURN: Duration = Duration::from_millis(200);
 /// Prints the log of an attempt.
 pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
-    let number = TrialNumber(arguments.trial);
-    let trial = find::trial(&reader, &study, number)?;
+    let trial = find::trial_named(&reader, &study, &arguments.trial)?;
+    let number = trial.number;
     let attempt = attempt(arguments.attempt, &study, &trial, console)?;
     let homes = ownership::homes(&reader, &study.clone().stored(), &console.store)?;
     let mut places = homes.iter().map(|home| home.log(number, attempt));

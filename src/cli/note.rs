@@ -7,10 +7,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::moments::moment;
-use super::request::{ask_all, named, subjects};
+use super::request::{ask_all, has_names, named, subjects};
 use super::trial_json::as_instant;
-use super::trial_words::numbers;
 use super::{Console, Exit, Failure};
+use crate::app::find::numbers;
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::study::event::Request;
@@ -56,7 +56,9 @@ struct Line<'a> {
 
 /// Writes or shows.
 pub fn note(arguments: &NoteArguments, console: &mut Console) -> Result<Exit, Failure> {
-    if let Some(word) = arguments.words.iter().skip(1).find(|word| numbers(word).is_none()) {
+    if let Some(word) = arguments.words.iter().skip(1).find(|word| numbers(word).is_none())
+        && !has_names(&arguments.words, console)?
+    {
         return Err(Failure::usage(format!("`{}` is no trial number", one_line(word))).help(
             "the text of a note comes after -m: `hpsearch note digits 7 -m \"best so far\"`",
         ));

@@ -11,11 +11,18 @@ use crate::study::trial::{Trial, TrialNumber};
 
 /// The study and the trials that words name.
 pub fn named(words: &[String], console: &Console) -> Result<(StudySummary, Vec<Trial>), Failure> {
-    let Named { study, trials } = trial_words::read(words)?;
+    let Named { study, trials } = trial_words::read(words);
     let (reader, study) = console.study(study.as_deref())?;
-    let trials = trials.into_iter().map(|number| find::trial(&reader, &study, number));
+    let trials = find::trials_named(&reader, &study, &trials)?
+        .into_iter()
+        .map(|number| find::trial(&reader, &study, number));
     let trials = trials.collect::<Result<Vec<_>, _>>()?;
     Ok((study, trials))
+}
+
+/// Whether the trials of the study that words name have names.
+pub fn has_names(words: &[String], console: &Console) -> Result<bool, Failure> {
+    Ok(console.study(trial_words::read(words).study.as_deref())?.1.spec.is_tracked())
 }
 
 /// What a note or a tag is about: these trials, or the study where none is named.

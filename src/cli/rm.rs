@@ -9,9 +9,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::console::{ask, can_ask, shown};
-use super::trial_words::numbers;
 use super::{Console, Exit, Failure};
-use crate::app::find;
+use crate::app::find::{self, numbers};
 use crate::app::remove_study::{Leftovers, Removal, plan, remove_files, remove_study};
 use crate::app::study_state::has_runner;
 use crate::report::wording::{bytes, count, one_line};

@@ -94,9 +94,10 @@ struct Effort {
 /// Prints the study.
 pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
-    let named = trial_words::read(&arguments.words)?;
+    let named = trial_words::read(&arguments.words);
     let study = find::study(&reader, named.study.as_deref())?;
-    match (named.trials.as_slice(), arguments.changes) {
+    let trials = find::trials_named(&reader, &study, &named.trials)?;
+    match (trials.as_slice(), arguments.changes) {
         ([], false) => {}
         ([trial], changes) => {
             let form = match arguments.json {

@@ -158,6 +158,18 @@ impl Engine {
         self.emit(Event::Trial(trial, TrialEvent::ParamsRecorded { params }));
         std::mem::take(&mut self.effects)
     }
+
+    /// Takes down which parameters a trial that is out did not ask for.
+    pub fn drop_params(
+        &mut self,
+        now: Timestamp,
+        trial: TrialNumber,
+        names: Vec<String>,
+    ) -> Vec<Effect> {
+        self.now = now;
+        self.emit(Event::Trial(trial, TrialEvent::ParamsDropped { names }));
+        std::mem::take(&mut self.effects)
+    }
 }
 
 /// The narrowest distribution with the values of both, if there is one of their kind.

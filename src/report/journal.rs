@@ -233,6 +233,9 @@ fn said_of_trial(
         }
         TrialEvent::ConfigurationsSkipped { points, reason, .. } => skipped(*points, reason),
         TrialEvent::ParamsRecorded { params } => format!("records its parameters: {params}"),
+        TrialEvent::ParamsDropped { names } => {
+            format!("did not ask for {}", names.join(", "))
+        }
         TrialEvent::SummaryRecorded { summary } => {
             let values = summary.iter().map(|(name, value)| format!("{name}={value}"));
             format!("records its summary: {}", values.collect::<Vec<_>>().join(" "))

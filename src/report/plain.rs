@@ -337,6 +337,7 @@ fn is_silent(event: &Event) -> bool {
             | TrialEvent::LimitsBroken { .. }
             | TrialEvent::ResultsKnown
             | TrialEvent::ParamsRecorded { .. }
+            | TrialEvent::ParamsDropped { .. }
             | TrialEvent::SummaryRecorded { .. }
             | TrialEvent::SpoolRead { .. }
             | TrialEvent::Hidden

@@ -130,6 +130,7 @@ fn kind(event: &Event) -> EntryKind {
             | TrialEvent::Hidden
             | TrialEvent::ConfigurationsSkipped { .. }
             | TrialEvent::ParamsRecorded { .. }
+            | TrialEvent::ParamsDropped { .. }
             | TrialEvent::SummaryRecorded { .. }
             | TrialEvent::SpoolRead { .. }
             | TrialEvent::Noted { .. }

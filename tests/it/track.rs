@@ -410,3 +410,34 @@ fn a_study_of_runs_is_renamed_and_removed_while_none_of_them_is_tracked() {
     assert_eq!(site.json(&["ls", "--all", "--json"])["studies"], json!([]));
     assert!(!site.exists("runs/files/demo"));
 }
+
+#[test]
+fn the_name_of_a_run_stands_wherever_its_number_may() {
+    let site = site(TRAIN);
+    for name in ["first", "second", "0-4"] {
+        let options = ["--study", "demo", "--name", name];
+        assert_done(&site.run(&words(&options, &["--lr", "0.1"])));
+    }
+    assert_names(&site.run(&["show", "demo", "second"]).out, &["second"]);
+    assert_names(&site.run(&["explain", "demo", "first"]).out, &["trial 0 of demo"]);
+    assert_names(&site.run(&["logs", "demo", "second"]).out, &["begins"]);
+    assert_done(&site.run(&["diff", "demo", "first", "second"]));
+    assert_done(&site.run(&["diff", "demo/first", "demo/1"]));
+    let curves = site.json(&["curves", "demo", "second", "0-4", "--json"]);
+    let trials: Vec<&Json> =
+        curves["series"].as_array().unwrap().iter().map(|series| &series["trial"]).collect();
+    assert_eq!(trials, [1, 2]);
+    assert_done(&site.run(&["tag", "demo", "second", "+keep"]));
+    assert_eq!(site.run(&["tag", "demo", "1"]).out.trim(), "trial 1: keep");
+    assert_done(&site.run(&["note", "demo", "first", "-m", "the slow one"]));
+    assert_names(&site.run(&["note", "demo", "0"]).out, &["trial 0: the slow one"]);
+    assert_refused(
+        &site.run(&["show", "demo", "secnd"]),
+        &["`demo` has no run `secnd`", "`second` may be meant"],
+    );
+    assert_refused(
+        &site.run(&["kill", "demo", "other"]),
+        &["`demo` has no run `other`", "`hpsearch trials demo` lists its runs"],
+    );
+    assert_refused(&site.run(&["kill", "demo", "first"]), &["trial 0 is complete already"]);
+}

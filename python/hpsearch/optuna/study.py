@@ -33,6 +33,19 @@ class StudyDirection:
     MAXIMIZE = "maximize"
 
 
+class MaxTrialsCallback:
+    """Ends `optimize` once the study has so many trials in some states."""
+
+    def __init__(self, n_trials: int,
+                 states: Optional[Sequence[TrialState]] = (TrialState.COMPLETE,)) -> None:
+        self._n_trials = n_trials
+        self._states = states
+
+    def __call__(self, study: "Study", trial: FrozenTrial) -> None:
+        if len(study.get_trials(deepcopy=False, states=self._states)) >= self._n_trials:
+            study.stop()
+
+
 class Study:
     """A search; made by `create_study` and `load_study`."""
 
@@ -125,6 +138,10 @@ class Study:
         """Runs `func` for trial after trial."""
         if n_jobs != 1:
             raise ValueError("hpsearch.optuna runs one trial at a time: leave `n_jobs` at 1")
+        if show_progress_bar:
+            raise NotImplementedError(
+                "hpsearch.optuna has no `show_progress_bar`: `hpsearch watch` shows a stored study"
+            )
         caught: Tuple[Type[Exception], ...] = (
             (catch,) if isinstance(catch, type) else tuple(catch)
         )
@@ -232,8 +249,12 @@ class Study:
         """Keeps something with the study, for as long as this program runs."""
         self.user_attrs[key] = value
 
-    def trials_dataframe(self, *_columns: Any, **_options: Any) -> Any:
+    def trials_dataframe(self, attrs: Any = None, multi_index: bool = False) -> Any:
         """The trials as a pandas.DataFrame."""
+        if attrs is not None or multi_index:
+            raise NotImplementedError(
+                "hpsearch.optuna has no `attrs` and no `multi_index` for trials_dataframe"
+            )
         import pandas
 
         rows = []

@@ -343,6 +343,12 @@ pub enum TrialEvent {
         /// What it said.
         params: Params,
     },
+    /// Parameters that the trial's program did not ask for, and that had no part in its result: it
+    /// has them no more.
+    ParamsDropped {
+        /// Their names.
+        names: Vec<String>,
+    },
     /// A tracked run said what it came to: values by names, of which the last stand.
     SummaryRecorded {
         /// What it said, as JSON scalars.

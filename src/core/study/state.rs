@@ -407,6 +407,11 @@ impl StudyState {
                     trial.params.insert(name, value.clone());
                 }
             }
+            TrialEvent::ParamsDropped { names } => {
+                for name in names {
+                    trial.params.remove(name);
+                }
+            }
             TrialEvent::Created { .. }
             | TrialEvent::SummaryRecorded { .. }
             | TrialEvent::SpoolRead { .. }

@@ -365,6 +365,16 @@ impl<'a> Append<'a> {
         Ok(())
     }
 
+    fn drop_params(&mut self, id: i64, names: &[String]) -> Result<(), Fault> {
+        for name in names {
+            if let Some((idx, _)) = self.cache.dimensions.get(name) {
+                let sql = "DELETE FROM param WHERE trial_id = ?1 AND dimension = ?2";
+                self.execute(sql, params![id, *idx])?;
+            }
+        }
+        Ok(())
+    }
+
     /// As in the fold, events about trials that do not exist change nothing.
     fn write_to_trial(
         &mut self,
@@ -471,6 +481,7 @@ impl<'a> Append<'a> {
                 self.finish(id, *state, *value, reason.as_deref())
             }
             TrialEvent::ParamsRecorded { params } => self.set_params(id, params),
+            TrialEvent::ParamsDropped { names } => self.drop_params(id, names),
             TrialEvent::Created { .. }
             | TrialEvent::SummaryRecorded { .. }
             | TrialEvent::SpoolRead { .. }

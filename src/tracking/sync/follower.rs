@@ -1,6 +1,8 @@
 //! Destinations that are written while a study runs, each by a thread of its own: whatever holds one
 //! up, the study does not wait for it.
 
+#![expect(clippy::disallowed_methods, reason = "a thread of its own, which waits")]
+
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
