@@ -5,6 +5,7 @@
     reason = "a front: it reads the clock and the environment for the layers below"
 )]
 
+mod artifacts;
 mod ask_tell;
 mod best;
 mod best_runs;
@@ -219,6 +220,8 @@ pub enum Verb {
     Tag(tag::TagArguments),
     /// Run a program and record it, without a search
     Track(track::TrackArguments),
+    /// List the files, images, texts and tables that trials kept, or get them
+    Artifacts(artifacts::ArtifactsArguments),
     /// Ask-and-tell interface for a program that runs the trials itself, in JSON lines
     AskTell(ask_tell::AskTellArguments),
     /// Write what a program logs into the store; the Python client starts it
@@ -374,6 +377,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Note(arguments) => note::note(arguments, console),
         Verb::Tag(arguments) => tag::tag(arguments, console),
         Verb::Track(arguments) => track::track(arguments, console),
+        Verb::Artifacts(arguments) => artifacts::artifacts(arguments, console),
         Verb::Kill(arguments) => kill::kill(arguments, console),
         Verb::Importance(arguments) => importance::importance(arguments, console),
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),
@@ -401,6 +405,7 @@ fn prints_long(verb: &Verb) -> bool {
         | Verb::Explain(_)
         | Verb::Diff(_)
         | Verb::Verify(_)
+        | Verb::Artifacts(_)
         | Verb::Du(_)
         | Verb::Devices(_)
         | Verb::List(_)

@@ -338,6 +338,7 @@ fn is_silent(event: &Event) -> bool {
             | TrialEvent::ResultsKnown
             | TrialEvent::ParamsRecorded { .. }
             | TrialEvent::SummaryRecorded { .. }
+            | TrialEvent::ArtifactSaved { .. }
             | TrialEvent::SpoolRead { .. }
             | TrialEvent::Hidden
             | TrialEvent::Noted { .. }
