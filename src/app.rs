@@ -5,6 +5,7 @@
     reason = "who asks waits for an answer, and a command's program is looked for on PATH"
 )]
 
+pub mod artifacts;
 pub mod best;
 pub mod checkpoint_step;
 pub mod devices;

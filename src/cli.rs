@@ -5,6 +5,7 @@
     reason = "a front: it reads the clock and the environment for the layers below"
 )]
 
+mod artifacts;
 mod ask_tell;
 mod best;
 mod best_runs;
@@ -222,6 +223,8 @@ pub enum Verb {
     Track(track::TrackArguments),
     /// Write studies as TensorBoard or Weights & Biases runs
     Sync(sync::SyncArguments),
+    /// List the files, images, texts and tables that trials kept, or get them
+    Artifacts(artifacts::ArtifactsArguments),
     /// Ask-and-tell interface for a program that runs the trials itself, in JSON lines
     AskTell(ask_tell::AskTellArguments),
     /// Write what a program logs into the store; the Python client starts it
@@ -378,6 +381,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Tag(arguments) => tag::tag(arguments, console),
         Verb::Track(arguments) => track::track(arguments, console),
         Verb::Sync(arguments) => sync::sync_studies(arguments, console),
+        Verb::Artifacts(arguments) => artifacts::artifacts(arguments, console),
         Verb::Kill(arguments) => kill::kill(arguments, console),
         Verb::Importance(arguments) => importance::importance(arguments, console),
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),
@@ -405,6 +409,7 @@ fn prints_long(verb: &Verb) -> bool {
         | Verb::Explain(_)
         | Verb::Diff(_)
         | Verb::Verify(_)
+        | Verb::Artifacts(_)
         | Verb::Du(_)
         | Verb::Devices(_)
         | Verb::List(_)

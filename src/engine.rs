@@ -265,7 +265,13 @@ impl Engine {
                 self.ended(trial, attempt, end, message)
             }
             Input::Request { id, request } => self.serve(id, &request),
-            Input::Recorded { .. } => {}
+            Input::Recorded { trial, attempt, event } => {
+                // Parameters and summaries are of tracked runs, which no engine sees.
+                let is_kept = matches!(event, TrialEvent::ArtifactSaved { .. });
+                if is_kept && self.slots.of_attempt(trial, attempt).is_some() {
+                    self.emit(Event::Trial(trial, event));
+                }
+            }
             Input::Peak { trial, attempt, bytes } => self.note_peak(trial, attempt, bytes),
             Input::Load(loads) => self.note_load(&loads),
             Input::Interrupt => self.drain(Outcome::Interrupted("interrupted".to_owned())),

@@ -6,6 +6,7 @@
     reason = "the clock, threads and processes of a run are here"
 )]
 
+pub mod artifacts;
 pub mod checkpoint_recovery;
 pub mod clock;
 pub mod commit;
@@ -33,12 +34,14 @@ pub mod process;
 pub mod processes;
 pub mod protocol;
 pub mod provenance;
+mod python_packages;
 mod registration;
 pub mod removal;
 pub mod signals;
 pub mod slots;
 mod system_metrics;
 pub mod threads;
+pub mod untracked_sources;
 mod watchdog;
 pub mod worker_job;
 
@@ -319,8 +322,8 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// The store failed.
     pub fn describe(self, found: provenance::Found) -> Result<Self, RunnerError> {
-        if let (Some(text), Some(changes)) = (&found.changes, found.lineage.diff()) {
-            self.storage.keep_document(&changes.digest, text)?;
+        for (digest, text) in &found.documents {
+            self.storage.keep_document(digest, text)?;
         }
         Ok(Runner { engine: self.engine.with_lineage(found.lineage), ..self })
     }

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::storage::paths::StudyFiles;
 use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
+use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq, TrialEvent};
@@ -440,6 +441,12 @@ pub trait StorageReader: Send {
     fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError>;
     /// Every version of the specification, in order, each with the last event before it.
     fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError>;
+    /// The artifacts of one trial, or of all, in the order in which they were logged.
+    fn artifacts(
+        &self,
+        study: StudyId,
+        trial: Option<TrialNumber>,
+    ) -> Result<Vec<StoredArtifact>, StorageError>;
     /// A text that is kept by its digest.
     fn document(&self, digest: &str) -> Result<Option<String>, StorageError>;
     /// The file whose lock tells whether whoever runs the study lives: beside the store. `None` of

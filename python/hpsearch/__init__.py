@@ -15,7 +15,7 @@ By itself its run goes into the store (`runs/hpsearch.db`, or HPSEARCH_STORE).
 from typing import TYPE_CHECKING, Any
 
 from ._binary import HpsearchError
-from ._init import artifact, checkpoint, finish, init, log, summary
+from ._init import artifact, checkpoint, finish, image, init, log, summary, table, text
 from ._rows import studies, trials
 from ._run import Run
 
@@ -30,11 +30,14 @@ __all__ = [
     "artifact",
     "checkpoint",
     "finish",
+    "image",
     "init",
     "log",
     "studies",
     "study",
     "summary",
+    "table",
+    "text",
     "trials",
 ]
 

@@ -3,7 +3,7 @@
 import atexit
 import os
 import sys
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _messages, _values
 from ._run import Path, Run, ending, rank
@@ -24,25 +24,28 @@ def init(
     resume: Union[bool, str, int, None] = None,
     tags: Optional[Sequence[str]] = None,
     store: Optional[Path] = None,
+    group: Optional[str] = None,
+    parent: Union[str, int, None] = None,
 ) -> Run:
     """Begins a run, and ends the one before, if there is one.
 
     Inside a trial of a search, the run is that trial: `params` are the search's over `config`,
-    and study, name, id, resume, tags and store are the search's own. On ranks other than 0 of a
+    and study, name, id, resume, tags, store, group and parent are the search's own. On ranks other than 0 of a
     distributed program the run does nothing but have `params`.
 
     By itself: `study` is the study that the run goes to; `name` what it is called; `config` its
     parameters (a dictionary, an `argparse.Namespace` or a dataclass); `id` tells it apart (made up
     unless given); `resume` continues the run of this id (`True`) or the run of this name or number,
     and begins it if there is none; `tags` are words for it; `store` is HPSEARCH_STORE or
-    `runs/hpsearch.db`.
+    `runs/hpsearch.db`; `group` puts runs together; `parent` is the run (a name or number of the
+    study) that this one is part of.
 
     Raises TypeError or ValueError for arguments that make no sense. What fails later (no disk
     space, no `hpsearch` program) is said once on standard error, and the program goes on.
     """
     global _current
     parameters = _values.configuration(config)
-    for what, text in (("study", study), ("name", name), ("id", id)):
+    for what, text in (("study", study), ("name", name), ("id", id), ("group", group)):
         _check_name(what, text)
     if isinstance(tags, str):
         raise TypeError("`tags` must be a list of words, not a string")
@@ -53,7 +56,8 @@ def init(
         _current.finish()
     _messages.forget()
     _hook()
-    _current = _begin(study, name, parameters, id, resume, words, store)
+    relatives = (group, None if parent is None else str(parent))
+    _current = _begin(study, name, parameters, id, resume, words, store, relatives)
     return _current
 
 
@@ -65,6 +69,7 @@ def _begin(
     resume: Union[bool, str, int, None],
     tags: Sequence[str],
     store: Optional[Path],
+    relatives: Tuple[Optional[str], Optional[str]],
 ) -> Run:
     if os.environ.get("HPSEARCH_TRIAL"):
         from ._trial import TrialRun, searched
@@ -91,6 +96,8 @@ def _begin(
             resume=continued,
             config=config,
             tags=tags,
+            group=relatives[0],
+            parent=relatives[1],
         )
     except OSError as error:
         _messages.say(f"nothing can be logged beside `{path}`: {error}; the program goes on")
@@ -137,11 +144,39 @@ def checkpoint(path: Path, step: Optional[int] = None) -> None:
         run.checkpoint(path, step)
 
 
-def artifact(path: Path, name: Optional[str] = None) -> None:
+def artifact(
+    path: Path,
+    name: Optional[str] = None,
+    copy: Optional[bool] = None,
+    step: Optional[int] = None,
+) -> None:
     """`Run.artifact` of the present run."""
     run = _required("artifact")
     if run is not None:
-        run.artifact(path, name)
+        run.artifact(path, name, copy, step)
+
+
+def text(name: str, text: Any, step: Optional[int] = None) -> None:
+    """`Run.text` of the present run."""
+    run = _required("text")
+    if run is not None:
+        run.text(name, text, step)
+
+
+def image(name: str, image: Any, step: Optional[int] = None) -> None:
+    """`Run.image` of the present run."""
+    run = _required("image")
+    if run is not None:
+        run.image(name, image, step)
+
+
+def table(
+    name: str, columns: Any, rows: Optional[Iterable[Any]] = None, step: Optional[int] = None
+) -> None:
+    """`Run.table` of the present run."""
+    run = _required("table")
+    if run is not None:
+        run.table(name, columns, rows, step)
 
 
 def summary(values: Mapping[str, Any]) -> None:

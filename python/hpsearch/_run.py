@@ -3,7 +3,7 @@
 import os
 import weakref
 from types import TracebackType
-from typing import Any, Dict, Mapping, Optional, Tuple, Type, Union
+from typing import Any, Dict, Iterable, Mapping, Optional, Tuple, Type, Union
 
 from . import _messages, _values
 
@@ -19,6 +19,9 @@ class Run:
     What the base class does is what happens on ranks other than 0 of a distributed program:
     everything is accepted, and nothing is written.
     """
+
+    #: Whether what is logged goes anywhere.
+    _keeps = False
 
     def __init__(self, params: Dict[str, Any], study: Optional[str], name: Optional[str]) -> None:
         #: The parameters: of the trial, and what `config` has besides.
@@ -92,10 +95,86 @@ class Run:
             line["step"] = whole
         self._say("checkpoint", line)
 
-    def artifact(self, path: Path, name: Optional[str] = None) -> None:
-        """Registers a file that the run made or used, under a name (by default the file's)."""
+    def artifact(
+        self,
+        path: Path,
+        name: Optional[str] = None,
+        copy: Optional[bool] = None,
+        step: Optional[int] = None,
+    ) -> None:
+        """Keeps a file or directory under a name (by default its own); again, a new version.
+
+        It is copied with its digest, or, with `copy=False` and above 1 GiB, only its path and
+        digest are kept.
+        """
         located = _located(path)
-        self._say("artifact", {"artifact": located, "name": name or os.path.basename(located)})
+        base = os.path.basename(os.path.normpath(located))
+        line = self._named("artifact", located, name or base, step)
+        if copy is not None:
+            line["copy"] = bool(copy)
+        self._say("artifact", line)
+
+    def text(self, name: str, text: Any, step: Optional[int] = None) -> None:
+        """Keeps a text under a name, up to 64 KiB of it; again, a new version."""
+        from . import _media
+
+        try:
+            line: Dict[str, Any] = {"text": {name: _media.text(text)}}
+        except Exception as error:  # noqa: BLE001 - logging never ends a training
+            return self._failed("text", error)
+        self._say("text", self._with_step(line, step))
+
+    def image(self, name: str, image: Any, step: Optional[int] = None) -> None:
+        """Keeps an image under a name; again, a new version.
+
+        It is the path of a PNG, JPEG, GIF or WebP file, an image of PIL, a figure of matplotlib,
+        or an array of height, width and perhaps 1, 3 or 4 channels (integers to 255, floats to 1).
+        """
+        from . import _media
+
+        if not self._is_open or not self._keeps:
+            return self._say("image", {})
+        try:
+            if _media.is_path(image):
+                return self._say("image", self._named("image", _located(image), name, step))
+            path = os.path.join(self._directory(), f".image-{os.urandom(6).hex()}.png")
+            try:
+                _media.write_png(image, path)
+            except BaseException:
+                if os.path.exists(path):
+                    os.remove(path)
+                raise
+        except Exception as error:  # noqa: BLE001 - logging never ends a training
+            return self._failed("image", error)
+        line = self._named("image", path, name, step)
+        line["moved"] = True
+        self._say("image", line)
+
+    def table(
+        self, name: str, columns: Any, rows: Optional[Iterable[Any]] = None, step: Optional[int] = None
+    ) -> None:
+        """Keeps a table under a name, up to 10,000 rows and 256 KiB; again, a new version.
+
+        It is columns and rows, a list of dictionaries, or a DataFrame of pandas or polars.
+        """
+        from . import _media
+
+        try:
+            line = self._named("table", _media.table(columns, rows), name, step)
+        except Exception as error:  # noqa: BLE001 - logging never ends a training
+            return self._failed("table", error)
+        self._say("table", line)
+
+    def _named(self, kind: str, value: Any, name: str, step: Optional[int]) -> Dict[str, Any]:
+        return self._with_step({kind: value, "name": str(name)}, step)
+
+    def _with_step(self, line: Dict[str, Any], step: Optional[int]) -> Dict[str, Any]:
+        """The line with the step, by default that of the last `log`."""
+        step = self._last_step if step is None else step
+        whole = None if step is None else _values.as_step(step)
+        if whole is not None:
+            line["step"] = whole
+        return line
 
     def set_params(self, values: Any) -> None:
         """Adds parameters that are known only now. Those that a search chose stay."""
@@ -151,6 +230,10 @@ class Run:
 
     def _send(self, line: Dict[str, Any]) -> None:
         """Takes an object of the protocol."""
+
+    def _directory(self) -> str:
+        """Where files are written that go once they are kept."""
+        return os.curdir
 
     def _close(self, status: str, message: Optional[str]) -> None:
         """Ends the run, which is open."""

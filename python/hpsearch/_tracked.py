@@ -1,6 +1,7 @@
 """A run by itself: records go through a queue into a spool, and a writer stores them."""
 
 import os
+import sys
 import time
 from typing import Any, Dict, Optional, Sequence
 
@@ -18,6 +19,8 @@ _now = time.time_ns
 class TrackedRun(Run):
     """A run without a search."""
 
+    _keeps = True
+
     def __init__(
         self,
         *,
@@ -28,6 +31,8 @@ class TrackedRun(Run):
         resume: Optional[str],
         config: Dict[str, Any],
         tags: Sequence[str],
+        group: Optional[str] = None,
+        parent: Optional[str] = None,
     ) -> None:
         super().__init__(config, study, name)
         #: What tells this run apart; `init(id=.., resume=True)` continues it.
@@ -44,11 +49,20 @@ class TrackedRun(Run):
             "pid": os.getpid(),
             "host": _host(),
             "cwd": _directory(),
+            "parent": parent,
+            "group": group,
+            "argv": list(sys.argv),
+            # Its packages are read by the writer: that takes no time here.
+            "python": sys.executable or None,
+            "path": [entry for entry in sys.path if entry],
         }
         self._spool = Spool(os.path.join(os.path.dirname(store), "spool"), id, header)
         self._writer = Writer(self._spool.path, store, self._heard)
         self._append = self._spool.append
         self._spool.start(self._writer)
+
+    def _directory(self) -> str:
+        return os.path.dirname(self._spool.path)
 
     def _send(self, line: Dict[str, Any]) -> None:
         self._append((_now() // 1000, line))

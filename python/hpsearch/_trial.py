@@ -24,6 +24,8 @@ class TrialRun(Run):
     Its parameters are those of the search over those of `config`.
     """
 
+    _keeps = True
+
     def __init__(self, config: Dict[str, Any], environment: Mapping[str, str]) -> None:
         parameters = searched(environment)
         super().__init__({**config, **parameters}, environment.get("HPSEARCH_STUDY"), None)
@@ -38,6 +40,10 @@ class TrialRun(Run):
         # A search knows its parameters; a run that is tracked learns them here.
         self._is_tracked = environment.get("HPSEARCH_TRACKED") == "1"
         self.set_params(config)
+
+    def _directory(self) -> str:
+        # The trial's own directory, with which it goes at the latest.
+        return os.environ.get("HPSEARCH_CHECKPOINT_DIR") or os.curdir
 
     def _send(self, line: Dict[str, Any]) -> None:
         text = PREFIX + _encode(line) + "\n"

@@ -35,6 +35,8 @@ pub struct Wanted {
     pub note: Option<String>,
     /// The group.
     pub group: Option<String>,
+    /// The name or number of the run that this one is part of.
+    pub parent: Option<String>,
     /// The name or number of the run to go on with.
     pub resume: Option<String>,
     /// The command, word by word.
@@ -106,8 +108,8 @@ pub fn begin(
         None,
         &store.reader().salt()?,
     );
-    if let (Some(text), Some(changes)) = (&found.changes, found.lineage.diff()) {
-        store.keep_document(&changes.digest, text)?;
+    for (digest, text) in &found.documents {
+        store.keep_document(digest, text)?;
     }
     let provenance = Some(Box::new(found.lineage));
     let known = match (&wanted.resume, &wanted.job) {
@@ -122,9 +124,13 @@ pub fn begin(
         }
         return Ok(Begun { run, params, is_resumed: true, settled });
     }
+    let parent = wanted.parent.as_ref();
+    let parent = parent.map(|run| find_run(store, &study, run)).transpose()?;
+    let parent = parent.map(|run| run.number);
     let run = TrackedRun {
         name: wanted.name,
         group: wanted.group,
+        parent,
         job: wanted.job.map(|job| job.id),
         command,
     };

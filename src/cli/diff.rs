@@ -146,6 +146,10 @@ fn trials(
     };
     let sides = [side(named[0])?, side(named[1])?];
     let of_one_study = sides[0].study.id == sides[1].study.id;
+    let packages = match sides.each_ref().map(|side| side.made.last()?.lineage()) {
+        [Some(one), Some(other)] => lineage::package_differences(&reader, one, other)?,
+        _ => Packages::default(),
+    };
     if arguments.json {
         let trial = |side: &Side| match of_one_study {
             true => TrialJson::from(&side.trial),
@@ -154,15 +158,18 @@ fn trials(
         let study = of_one_study.then(|| sides[0].study.spec.name.clone());
         let answer = TrialsAnswer {
             trials: sides.each_ref().map(trial),
-            different: different(&sides),
+            different: different(&sides, &packages),
             lineage: sides.each_ref().map(|side| side.made.last().map(MadeJson::from)),
             metrics: sides.map(|side| side.metrics),
         };
         return console.json(study.as_deref(), &answer);
     }
-    print(&sides, arguments.changed, console)?;
+    print(&sides, &packages, arguments.changed, console)?;
     Ok(Exit::Done)
 }
+
+/// Packages that two trials do not have in common: the version of each.
+type Packages = BTreeMap<String, [Option<String>; 2]>;
 
 impl Side {
     /// The name of its metric.
@@ -179,7 +186,7 @@ impl Side {
     }
 }
 
-fn different(sides: &[Side; 2]) -> Vec<DifferenceJson> {
+fn different(sides: &[Side; 2], packages: &Packages) -> Vec<DifferenceJson> {
     let of = |kind, name: &str, value: &dyn Fn(&Side) -> Option<Json>| {
         let values = sides.each_ref().map(|side| value(side).unwrap_or(Json::Null));
         (values[0] != values[1]).then(|| DifferenceJson { kind, name: name.to_owned(), values })
@@ -199,6 +206,11 @@ fn different(sides: &[Side; 2]) -> Vec<DifferenceJson> {
         .filter_map(param)
         .chain(names(sides, Side::metrics).into_iter().filter_map(metric))
         .chain(lineage)
+        .chain(packages.iter().map(|(name, versions)| DifferenceJson {
+            kind: "package",
+            name: name.clone(),
+            values: versions.clone().map(Json::from),
+        }))
         .collect()
 }
 
@@ -236,7 +248,12 @@ struct Row {
     change: String,
 }
 
-fn print(sides: &[Side; 2], only_changed: bool, console: &mut Console) -> Result<(), Failure> {
+fn print(
+    sides: &[Side; 2],
+    packages: &Packages,
+    only_changed: bool,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let [one, other] = sides;
     let of_one_study = one.study.id == other.study.id;
     let metric = if one.metric() == other.metric() {
@@ -308,7 +325,12 @@ fn print(sides: &[Side; 2], only_changed: bool, console: &mut Console) -> Result
         writeln!(console.out)?;
         console.table(&columns("parameter", &titles, params))?;
     }
-    print_lineage(sides, &titles, console)
+    print_lineage(sides, &titles, console)?;
+    for (index, (name, versions)) in packages.iter().enumerate() {
+        let begin = format!("{:<14}", if index == 0 { "changed" } else { "" });
+        console.hanging(&begin, 16, &one_line(&lineage::version_change(name, versions)))?;
+    }
+    Ok(())
 }
 
 /// What the trials do not have in common of code, machine, program and data.

@@ -1,5 +1,6 @@
 //! Where results come from, in words: the runner of each attempt and what it found around it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -10,7 +11,7 @@ use super::{Console, Failure};
 use crate::engine::seed_of;
 use crate::report::wording::{attempt_end, count, duration, one_line};
 use crate::storage::{Attempt, StorageReader, StoredRunner, StudyId, StudySummary};
-use crate::study::provenance::Provenance;
+use crate::study::provenance::{Packages, Provenance};
 use crate::study::seed::SeedTree;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -32,6 +33,22 @@ pub struct MadeJson {
     end: Option<&'static str>,
     reason: Option<String>,
     lineage: Option<Provenance>,
+    /// The packages of `lineage`, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packages: Option<BTreeMap<String, String>>,
+}
+
+impl MadeJson {
+    /// An attempt with the packages that it had, by name.
+    pub fn with_packages(made: &Made, reader: &dyn StorageReader) -> Result<Self, Failure> {
+        let packages = made.lineage().and_then(|lineage| lineage.packages.as_ref());
+        let list = packages.map(|packages| reader.document(&packages.digest)).transpose()?;
+        let by_name = |list: String| {
+            let lines = list.lines().filter_map(|line| line.split_once(' '));
+            lines.map(|(name, version)| (name.to_owned(), version.to_owned())).collect()
+        };
+        Ok(MadeJson { packages: list.flatten().map(by_name), ..MadeJson::from(made) })
+    }
 }
 
 impl From<&Made> for MadeJson {
@@ -43,6 +60,7 @@ impl From<&Made> for MadeJson {
             end: made.attempt.end.as_ref().map(|end| attempt_end(Some(end))),
             reason: made.attempt.reason.clone(),
             lineage: made.lineage().cloned(),
+            packages: None,
         }
     }
 }
@@ -86,6 +104,33 @@ pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String,
         )),
     }
     facts
+}
+
+/// The packages that two runners do not have in common, where both are known, by name.
+pub fn package_differences(
+    reader: &dyn StorageReader,
+    one: &Provenance,
+    other: &Provenance,
+) -> Result<BTreeMap<String, [Option<String>; 2]>, Failure> {
+    let (Some(one), Some(other)) = (&one.packages, &other.packages) else {
+        return Ok(BTreeMap::new());
+    };
+    if one.digest == other.digest {
+        return Ok(BTreeMap::new());
+    }
+    let list = |packages: &Packages| reader.document(&packages.digest);
+    let (one, other) = (list(one)?.unwrap_or_default(), list(other)?.unwrap_or_default());
+    Ok(Packages::differences(&one, &other))
+}
+
+/// `torch 2.9.0 -> 2.9.1`
+pub fn version_change(name: &str, versions: &[Option<String>; 2]) -> String {
+    match versions {
+        [Some(one), Some(other)] => format!("{name} {one} -> {other}"),
+        [None, Some(other)] => format!("{name} {other} added"),
+        [Some(one), None] => format!("{name} {one} removed"),
+        [None, None] => name.to_owned(),
+    }
 }
 
 /// The words that run a study again: with the file of its last run, where that is known.

@@ -1,6 +1,7 @@
 //! `hpsearch show`: a study in words: what is searched, by whom, until when, how far it is, and
 //! where its results come from.
 
+mod kept;
 mod trial;
 
 use std::io::Write;

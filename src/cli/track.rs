@@ -58,6 +58,9 @@ pub struct TrackArguments {
     /// The group of runs that it belongs to
     #[arg(long, value_name = "GROUP", conflicts_with = "resume")]
     pub group: Option<String>,
+    /// The run of the study that this one is part of, by its name or number
+    #[arg(long, value_name = "RUN", conflicts_with = "resume")]
+    pub parent: Option<String>,
     /// Go on with this run, by its name or number
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
@@ -104,6 +107,7 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
         tags: arguments.tag.clone(),
         note: arguments.note.clone(),
         group: arguments.group.clone(),
+        parent: arguments.parent.clone(),
         resume: arguments.resume.clone(),
         command: arguments.command.clone(),
         directory: directory.clone(),

@@ -1,17 +1,19 @@
 //! `hpsearch verify`: decides a stored study again, and says where it first differs.
 
 use std::io::Write;
+use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
 
 use super::{Console, Exit, Failure};
+use crate::app::artifacts;
 use crate::engine::verify::{
     Difference, Entry, ORDER, Verified, VersionChange, hold_tables, verify as decide_again,
 };
 use crate::report::wording::{count, one_line};
 use crate::storage::sqlite::SqliteReader;
-use crate::storage::{StorageReader, StudyId};
+use crate::storage::{StorageReader, StudyId, StudySummary};
 use crate::study::event::Seq;
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
@@ -23,8 +25,8 @@ Examples:
 
 Every configuration is proposed again from the study's seed and what was known
 then, every pruning decision is made again, and so are promotions, races and
-values; then the tables are compared with the journal. No trial is run, and
-nothing is written.
+values; then the tables are compared with the journal, and artifacts with their
+digests. No trial is run, and nothing is written.
 
 Exit codes:
   0  everything repeats exactly      7  something differs; the first is shown";
@@ -68,6 +70,7 @@ struct DifferenceJson {
 pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let Moment { revisions, journal, tables, difference } = moment_of(&reader, study.id)?;
+    let fault = artifact_fault(&reader, &study, &console.store)?;
     let mut verified = decide_again(&revisions, &journal, &tables).map_err(|error| {
         Failure::new(Exit::Internal, error)
             .help("verify with the hpsearch that ran the study: `hpsearch show` names it")
@@ -76,6 +79,8 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
     if verified.difference.as_ref().is_none_or(|difference| difference.table.is_some()) {
         verified.difference = difference.or(verified.difference);
     }
+    // Nothing was decided by what trials kept.
+    verified.difference = verified.difference.or(fault);
     let exit = if verified.difference.is_some() { Exit::Differs } else { Exit::Done };
     let name = &study.spec.name;
     if arguments.json {
@@ -85,6 +90,35 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
         print(&one_line(name), &verified, decided, console)?;
     }
     Ok(exit)
+}
+
+/// The first artifact whose content in the store or in the trial's files is not what was logged.
+fn artifact_fault(
+    reader: &SqliteReader,
+    study: &StudySummary,
+    store: &Path,
+) -> Result<Option<Difference>, Failure> {
+    let files = study.files(store);
+    for stored in reader.artifacts(study.id, None)? {
+        // The files of a hidden trial are gone.
+        let is_hidden =
+            || Ok::<_, Failure>(reader.trial(study.id, stored.trial)?.is_some_and(|of| of.hidden));
+        let Some(why) = artifacts::fault(reader, &files, &stored)? else { continue };
+        if is_hidden()? {
+            continue;
+        }
+        return Ok(Some(Difference {
+            seq: Seq(0),
+            trial: Some(stored.trial),
+            what: "artifact",
+            table: Some("artifact"),
+            row: stored.label(),
+            field: "digest".to_owned(),
+            stored: stored.artifact.digest,
+            now: why,
+        }));
+    }
+    Ok(None)
 }
 
 /// A study as it is at one moment.

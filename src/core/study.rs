@@ -2,6 +2,7 @@
 //! state that its journal folds to. Nothing here reads a clock, draws numbers, starts threads or
 //! touches files.
 
+pub mod artifact;
 pub mod checkpoint;
 pub mod condition;
 pub mod configuration;

@@ -74,7 +74,7 @@ pub enum Input {
         /// The system's clock when a command registered it.
         system: Option<Timestamp>,
     },
-    /// A tracked run said something of itself; no search asks for it.
+    /// A trial said something of itself on which no decision depends.
     Recorded {
         /// Number of the trial.
         trial: TrialNumber,

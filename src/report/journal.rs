@@ -3,8 +3,8 @@
 
 use super::Happening;
 use super::wording::{
-    attempt_end, disk_exceeded, duration, extension, micros, number, one_line, params, proposed,
-    remarked, skipped, slots,
+    attempt_end, bytes, disk_exceeded, duration, extension, micros, number, one_line, params,
+    proposed, remarked, skipped, slots,
 };
 use crate::study::decision::Decision;
 use crate::study::event::{
@@ -239,6 +239,11 @@ fn said_of_trial(
         TrialEvent::SummaryRecorded { summary } => {
             let values = summary.iter().map(|(name, value)| format!("{name}={value}"));
             format!("records its summary: {}", values.collect::<Vec<_>>().join(" "))
+        }
+        TrialEvent::ArtifactSaved { artifact, .. } => {
+            let at = artifact.step.map(|step| format!(" at step {step}")).unwrap_or_default();
+            let (kind, size) = (artifact.kind.as_str(), bytes(artifact.bytes));
+            format!("keeps the {kind} `{}`{at}, {size}", artifact.name)
         }
         TrialEvent::SpoolRead { offset, .. } => format!("its spool is read up to byte {offset}"),
         TrialEvent::Noted { text, .. } => format!("note: {text}"),

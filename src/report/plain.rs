@@ -339,6 +339,7 @@ fn is_silent(event: &Event) -> bool {
             | TrialEvent::ParamsRecorded { .. }
             | TrialEvent::ParamsDropped { .. }
             | TrialEvent::SummaryRecorded { .. }
+            | TrialEvent::ArtifactSaved { .. }
             | TrialEvent::SpoolRead { .. }
             | TrialEvent::Hidden
             | TrialEvent::Noted { .. }

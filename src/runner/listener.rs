@@ -18,6 +18,7 @@ pub(super) use attempt::Expected;
 use attempt::{Current, End, Stream};
 use following::Following;
 
+use super::artifacts::{self, Kept};
 use super::clock::system_time;
 use super::echo::Echo;
 use super::failure_cause::advice;
@@ -31,6 +32,7 @@ use crate::runner::processes;
 use crate::runner::protocol::{
     COMMAND_NOT_FOUND, Clock, MessageToRunner, PREFIX, Reported, Spoken,
 };
+use crate::study::artifact::NewArtifact;
 use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::spec::FailureCause;
@@ -272,6 +274,10 @@ impl Listener {
             MessageToRunner::Checkpoint { path, step } => self.register(shared, path, *step, lines),
             _ => None,
         };
+        let kept = match &up {
+            MessageToRunner::Artifact { artifact } => self.keep(shared, artifact),
+            _ => None,
+        };
         let mut shared = lock(shared);
         let Some(current) = shared.current.as_mut() else { return };
         let (trial, attempt) = (current.expected.trial, current.expected.attempt);
@@ -301,6 +307,17 @@ impl Listener {
                         "the checkpoint of step {step} was written again before it could be copied"
                     );
                     current.note_once(&Remark::new(RemarkKind::Superseded, why));
+                }
+                None => {}
+            },
+            MessageToRunner::Artifact { .. } => match kept {
+                Some(Ok((artifact, content))) => {
+                    let event = TrialEvent::ArtifactSaved { artifact, content };
+                    self.send([Input::Recorded { trial, attempt, event }]);
+                }
+                Some(Err(why)) => {
+                    let remark = Remark::new(RemarkKind::Artifact, why);
+                    self.send(current.misread(line, vec![remark]));
                 }
                 None => {}
             },
@@ -360,6 +377,15 @@ impl Listener {
             self.registrar
                 .register(Announced { trial: *trial, step, cwd, path }, is_announced_again),
         )
+    }
+
+    /// Keeps an artifact that the present attempt announces.
+    fn keep(&self, shared: &Mutex<Shared>, new: &NewArtifact) -> Option<Result<Kept, String>> {
+        let (trial, cwd) = lock(shared)
+            .current
+            .as_ref()
+            .map(|current| (current.expected.trial, current.expected.cwd.clone()))?;
+        Some(artifacts::take(&self.registrar.artifact_places(trial, &cwd), new.clone()))
     }
 
     fn gone(&self, shared: &Mutex<Shared>, status: Option<ExitStatus>) {

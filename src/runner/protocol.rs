@@ -1,6 +1,7 @@
 //! The lines that a runner and a trial's process say to each other: JSON after `@hpsearch ` on
 //! stdout, plain JSON on stdin.
 
+mod kept;
 mod spoken;
 
 use std::borrow::Cow;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{Probe, RowsAtOnce};
+use crate::study::artifact::NewArtifact;
 use crate::study::decision::Decision;
 use crate::study::device::Device;
 use crate::study::event::AttemptEnd;
@@ -106,6 +108,12 @@ pub enum MessageToRunner {
     Summary {
         /// What it says.
         summary: BTreeMap<String, serde_json::Value>,
+    },
+    /// A file, text or table that a program wants kept.
+    #[serde(skip)]
+    Artifact {
+        /// What it says of it.
+        artifact: NewArtifact,
     },
     /// The exit status of a tracked program: 128 and the signal's number where a signal ended it.
     #[serde(rename = "hpsearch_exit")]

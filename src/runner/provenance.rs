@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use crate::runner::monitor;
 use crate::runner::process::own_program;
+use crate::runner::python_packages::{self, Interpreter};
+use crate::runner::untracked_sources;
 use crate::runner::{processes, threads};
 use crate::storage::sqlite;
 use crate::study::provenance::{
-    Build, Changes, Code, GpuKind, Machine, Masked, Provenance, SourceFile, Variable,
+    Build, Changes, Code, GpuKind, Machine, Masked, Packages, Provenance, SourceFile, Variable,
     masked_command,
 };
 use crate::study::spec::{Program, StudySpec};
@@ -32,8 +34,17 @@ const LONGEST_FILE: u64 = 4 << 30;
 pub struct Found {
     /// All of it.
     pub lineage: Provenance,
-    /// The changes.
-    pub changes: Option<String>,
+    /// The texts that it speaks of, by their digests: changes, packages, untracked source files.
+    pub documents: Vec<(String, String)>,
+}
+
+/// A Python program that tells of its interpreter itself.
+#[derive(Clone, Copy, Debug)]
+pub struct PythonProgram<'a> {
+    /// The interpreter.
+    pub interpreter: &'a Path,
+    /// Where it finds packages.
+    pub sites: &'a [PathBuf],
 }
 
 /// Looks around for a run of `spec`, which `command` started. `prepared` is the directory of the
@@ -44,24 +55,96 @@ pub fn look_around(
     prepared: Option<&Path>,
     salt: &str,
 ) -> Found {
+    look_around_python(spec, command, prepared, salt, None)
+}
+
+/// The same for a program that is running; `python` is what it tells of itself.
+pub fn look_around_python(
+    spec: &StudySpec,
+    command: Vec<OsString>,
+    prepared: Option<&Path>,
+    salt: &str,
+    python: Option<PythonProgram<'_>>,
+) -> Found {
     let directory = match &spec.program {
         Program::Command { cwd, .. } => cwd.clone(),
         Program::Trainer { .. } | Program::Inline => std::env::current_dir().unwrap_or_default(),
     };
-    let (code, changes) = code_in(&directory, &Masked::new(variables(spec)));
+    let masked = Masked::new(variables(spec));
+    let (code, changes) = code_in(&directory, &masked);
+    let mut documents: Vec<(String, String)> = Vec::new();
+    if let (Code::Commit { changes: Some(known), .. }, Some(text)) = (&code, changes) {
+        documents.push((known.digest.clone(), text));
+    }
+    let mut files = files_of(spec, &directory, prepared);
+    if matches!(code, Code::Commit { .. }) {
+        for (file, text) in untracked_in(&directory, &masked) {
+            documents.extend(file.digest.clone().zip(text));
+            files.push(file);
+        }
+    }
+    let packages = packages_of(spec, &directory, python).map(|(packages, list)| {
+        documents.push((packages.digest.clone(), list));
+        packages
+    });
     let lineage = Provenance {
         command: masked_command(&command.into_iter().map(as_text).collect::<Vec<_>>()),
-        directory: as_text(std::env::current_dir().unwrap_or_default().into_os_string()),
+        directory: as_text(match python {
+            Some(_) => directory.clone().into_os_string(),
+            None => std::env::current_dir().unwrap_or_default().into_os_string(),
+        }),
         code,
         hpsearch: Build {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             digest: digest_of(&own_program()),
         },
         machine: machine(),
-        files: files_of(spec, &directory, prepared),
+        files,
+        packages,
         environment: environment(spec, salt),
     };
-    Found { lineage, changes }
+    Found { lineage, documents }
+}
+
+/// The packages of the command's interpreter, and their list.
+fn packages_of(
+    spec: &StudySpec,
+    directory: &Path,
+    python: Option<PythonProgram<'_>>,
+) -> Option<(Packages, String)> {
+    let found = match (python, &spec.program) {
+        (Some(PythonProgram { interpreter, sites }), _) => {
+            let sites = sites.iter().map(|site| directory.join(site)).collect();
+            Interpreter { path: interpreter.to_owned(), sites }
+        }
+        (None, Program::Command { run, env, .. }) => {
+            let of_study = |name: &str| env.get(name)?.get().map(str::to_owned);
+            let variable = |name: &str| of_study(name).or_else(|| std::env::var(name).ok());
+            python_packages::of_command(run, directory, &variable)?
+        }
+        (None, Program::Trainer { .. } | Program::Inline) => return None,
+    };
+    let packages = found.packages();
+    let list: String = packages.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+    let packages = Packages {
+        interpreter: as_text(found.path.into_os_string()),
+        count: packages.len() as u64,
+        digest: blake3::hash(list.as_bytes()).to_hex().to_string(),
+    };
+    Some((packages, list))
+}
+
+/// The source files below a directory that git does not know; paths are those in the repository.
+fn untracked_in(directory: &Path, masked: &Masked<'_>) -> Vec<untracked_sources::Source> {
+    let until = Instant::now() + PATIENCE;
+    let ask = |words: &[&str], most: usize| git(directory, words, most, until);
+    let Ok(root) = ask(&["rev-parse", "--show-toplevel"], 4096) else { return Vec::new() };
+    let words = ["ls-files", "--others", "--exclude-standard", "--full-name", "-z"];
+    let Ok(paths) = ask(&words, 1024 * 1024) else { return Vec::new() };
+    let root = PathBuf::from(root.text.trim_end_matches('\n'));
+    let end = paths.text.rfind('\0').unwrap_or(0);
+    let paths = paths.text[..end].split('\0').filter(|path| !path.is_empty());
+    untracked_sources::of_paths(&root, paths, masked)
 }
 
 /// A word as text; one that is not UTF-8 in quotes, with its other bytes as `\xFF`.
@@ -216,7 +299,8 @@ fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<
     files.extend(tokenizer.map(|path| ("tokenizer".to_owned(), path)));
     let described = |(role, path): (String, PathBuf)| {
         let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
-        SourceFile { role, bytes, digest: digest_of(&path), path: path.display().to_string() }
+        let digest = digest_of(&path);
+        SourceFile { role, bytes, digest, path: path.display().to_string(), why: None }
     };
     files.into_iter().map(described).collect()
 }

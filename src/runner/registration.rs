@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use super::artifacts::Places;
 use super::copies::{Copies, Trouble, Wanted};
 use super::removal::inside;
 use super::{disk, threads};
@@ -72,6 +73,13 @@ impl Registrar {
             patience: PATIENCE,
             measure: disk::size,
         }
+    }
+
+    /// Where artifacts of a trial are looked for and copied to; `cwd` is its working directory.
+    pub(super) fn artifact_places(&self, trial: TrialNumber, cwd: &Path) -> Places {
+        let own = self.files.trial(trial).join(CHECKPOINTS);
+        let looked_for = vec![own, cwd.to_owned()];
+        Places { looked_for, copies: self.files.artifacts(trial) }
     }
 
     /// Takes a checkpoint, or says why not; where it may be written over, a copy of it. `None`: by

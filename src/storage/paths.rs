@@ -11,6 +11,9 @@ use crate::study::trial::{AttemptNumber, TrialNumber};
 /// outside the trial's directory.
 pub const COPIES: &str = "copies";
 
+/// The directory, in a trial's, of copies of artifacts: a file for each digest.
+pub const ARTIFACTS: &str = "artifacts";
+
 /// What the directory of a copy begins with, before its step.
 const OF_STEP: &str = "step-";
 
@@ -82,6 +85,11 @@ impl StudyFiles {
     /// The directory of a trial's copies of checkpoints.
     pub fn copies(&self, trial: TrialNumber) -> PathBuf {
         self.trial(trial).join(COPIES)
+    }
+
+    /// The directory of the copies of a trial's artifacts, by their digests.
+    pub fn artifacts(&self, trial: TrialNumber) -> PathBuf {
+        self.trial(trial).join(ARTIFACTS)
     }
 
     /// The log of one attempt: everything its program printed, `<trial directory>/attempt-<n>.log`.

@@ -7,6 +7,7 @@
 
 mod answers;
 mod append;
+mod artifacts;
 mod at;
 mod backup;
 mod chunk;

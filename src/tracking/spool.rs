@@ -44,6 +44,21 @@ pub(super) struct Header {
     pub tags: Vec<String>,
     /// The working directory of the program.
     pub cwd: Option<PathBuf>,
+    /// The group of the run.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// The run that it is part of, by name or number.
+    #[serde(default)]
+    pub parent: Option<String>,
+    /// The words of the program.
+    #[serde(default)]
+    pub argv: Vec<String>,
+    /// Its interpreter.
+    #[serde(default)]
+    pub python: Option<PathBuf>,
+    /// Where its interpreter finds packages.
+    #[serde(default)]
+    pub path: Vec<PathBuf>,
 }
 
 /// A later line.

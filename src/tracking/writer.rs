@@ -2,20 +2,26 @@
 //! whoever is killed in between.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
+use super::arguments::masked;
 use super::spool::{Header, Line, Spool};
 use super::{Goal, NewRun, ResumedRun, Run, RunEnd, TrackingError};
 use super::{find_run, open_study, settle_dead, study_named_for};
+use crate::runner::artifacts::{self, Places};
 use crate::runner::protocol::{Clock, MessageToRunner, PREFIX, Reported, Spoken};
+use crate::runner::provenance::{PythonProgram, look_around_python};
 use crate::runner::{self, disk};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
+use crate::study::artifact::NewArtifact;
 use crate::study::event::{Event, Seq, TrialEvent, is_tag};
 use crate::study::params::{Params, Value};
+use crate::study::provenance::Provenance;
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
-use crate::study::spec::FailureCause;
+use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::tracked::{TrackedRun, is_run_name};
@@ -170,6 +176,10 @@ fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), T
         attempt: run.attempt(),
         metric: study.spec.objective().metric.clone(),
         points: BTreeMap::new(),
+        places: Places {
+            looked_for: vec![cwd.clone()],
+            copies: study.files(store).artifacts(trial),
+        },
         cwd,
         clock: Clock { unit: StepUnit::Step, last: last.map_or(0, |(step, _)| step) },
         say,
@@ -286,8 +296,9 @@ fn begin(
         (None, None) => None,
     };
     let params = params(&header.params);
+    let provenance = provenance(storage, study, header)?;
     if let Some(trial) = resumed {
-        let run = Run::resume(storage, study, trial, ResumedRun::default())?;
+        let run = Run::resume(storage, study, trial, ResumedRun { provenance })?;
         if known.is_none() && params.iter().next().is_some() {
             run.record_params(storage, params)?;
         }
@@ -308,8 +319,44 @@ fn begin(
         say(Notice::Note(format!("{error}, and is left out: {}", error.remedy())));
     }
     let job = Some(job_of(header, spool));
-    let run = TrackedRun { name, group: None, job, command: Vec::new() };
-    Run::create(storage, study, NewRun { params, run, tags, ..NewRun::default() })
+    let parent = match &header.parent {
+        None => None,
+        Some(parent) => by_id(storage, study, parent)?.or_else(|| {
+            say(Notice::Note(format!("there is no run `{parent}` that this one is part of")));
+            None
+        }),
+    };
+    let group = header.group.clone();
+    let run = TrackedRun { name, group, parent, job, command: masked(&header.argv) };
+    let new = NewRun { params, run, tags, provenance, ..NewRun::default() };
+    Run::create(storage, study, new)
+}
+
+/// What its results depend on, of a program that tells what it runs.
+fn provenance(
+    storage: &mut dyn Storage,
+    study: &StoredStudy,
+    header: &Header,
+) -> Result<Option<Box<Provenance>>, StorageError> {
+    let (Some(interpreter), Some(cwd)) = (&header.python, &header.cwd) else { return Ok(None) };
+    let program = crate::study::spec::Program::Command {
+        run: header.argv.clone(),
+        cwd: cwd.clone(),
+        env: Default::default(),
+        args: Default::default(),
+        metrics: Default::default(),
+    };
+    let spec = StudySpec { program, ..study.spec.clone() };
+    let mut words = vec![interpreter.display().to_string()];
+    words.extend(masked(&header.argv));
+    let words = words.into_iter().map(OsString::from).collect();
+    let python = PythonProgram { interpreter, sites: &header.path };
+    // The salt is for values of `[command] env`, of which there are none.
+    let found = look_around_python(&spec, words, None, "", Some(python));
+    for (digest, text) in &found.documents {
+        storage.keep_document(digest, text)?;
+    }
+    Ok(Some(Box::new(found.lineage)))
 }
 
 /// The newest run with this id, or the one of this name or number; `None` if there is none.
@@ -365,6 +412,7 @@ struct Lines<'a> {
     /// What was logged besides reports.
     points: BTreeMap<(SeriesClock, String), Vec<LoggedPoint>>,
     cwd: PathBuf,
+    places: Places,
     clock: Clock,
     say: &'a mut dyn FnMut(Notice),
 }
@@ -413,18 +461,6 @@ impl Lines<'_> {
             let summary = summary.into_iter().collect();
             events.push(TrialEvent::SummaryRecorded { summary });
         }
-        if let Some(Json::String(path)) = record.remove("artifact") {
-            let name = record.remove("name");
-            let name = name.as_ref().and_then(Json::as_str).unwrap_or(&path).to_owned();
-            let path = self.cwd.join(path);
-            if path.exists() {
-                let path = path.display().to_string().into();
-                let summary = BTreeMap::from([(format!("artifact/{name}"), path)]);
-                events.push(TrialEvent::SummaryRecorded { summary });
-            } else {
-                self.note(format!("the artifact `{}` is not there", path.display()));
-            }
-        }
         if record.is_empty() {
             return;
         }
@@ -450,6 +486,7 @@ impl Lines<'_> {
                     }
                 }
                 MessageToRunner::Checkpoint { path, step } => self.checkpoint(path, step, events),
+                MessageToRunner::Artifact { artifact } => self.keep(artifact, events),
                 _ => {}
             }
         }
@@ -475,6 +512,14 @@ impl Lines<'_> {
         // It lies where its program put it: never removed, and not counted.
         let system = Some(runner::now());
         events.push(TrialEvent::CheckpointSaved { step, path, bytes: None, system });
+    }
+
+    fn keep(&mut self, artifact: NewArtifact, events: &mut Vec<TrialEvent>) {
+        let name = artifact.name.clone();
+        match artifacts::take(&self.places, artifact) {
+            Ok((artifact, content)) => events.push(TrialEvent::ArtifactSaved { artifact, content }),
+            Err(why) => self.note(format!("the artifact `{name}` is not kept: {why}")),
+        }
     }
 
     fn note(&mut self, text: String) {

@@ -120,7 +120,8 @@ fn kind(event: &Event) -> EntryKind {
             TrialEvent::AttemptLaunched { .. }
             | TrialEvent::Reported { .. }
             | TrialEvent::CheckpointSaved { .. }
-            | TrialEvent::CheckpointDropped { .. } => Report,
+            | TrialEvent::CheckpointDropped { .. }
+            | TrialEvent::ArtifactSaved { .. } => Report,
             TrialEvent::Created { .. }
             | TrialEvent::Remarked { .. }
             | TrialEvent::Queued { .. }

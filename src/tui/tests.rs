@@ -645,6 +645,10 @@ impl StorageReader for Counting {
         runners(study: StudyId) -> Vec<crate::storage::StoredRunner>;
         revisions(study: StudyId) -> Vec<(Seq, StudySpec)>;
         document(digest: &str) -> Option<String>;
+        artifacts(
+            study: StudyId,
+            trial: Option<TrialNumber>
+        ) -> Vec<crate::study::artifact::StoredArtifact>;
         series(study: StudyId, trials: &[TrialNumber]) -> Vec<SeriesSummary>;
         series_pixels(
             study: StudyId,

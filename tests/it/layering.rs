@@ -93,6 +93,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "cli/console",
             "runner/processes",
             "worker",
+            "runner/artifacts",
             "runner/copies",
             "runner/lease",
             "runner/lines",
@@ -111,7 +112,7 @@ const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("ureq", &["trainer/hub/client", "runner/notifier/webhook"]),
-    ("sha2", &["trainer/hub"]),
+    ("sha2", &["trainer/hub", "runner/artifacts"]),
     (
         "toml",
         &["config", "report/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"],

@@ -6,9 +6,11 @@ use std::io::Write;
 
 use serde::Serialize;
 
+use super::kept;
 use crate::app::find;
 use crate::app::study_state::is_dead;
 use crate::arguments::RowsAtOnce;
+use crate::cli::artifacts::{ArtifactJson, artifacts_json};
 use crate::cli::lineage::{self, Made, MadeJson};
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
@@ -17,9 +19,12 @@ use crate::engine::seed_of;
 use crate::report::wording::{
     count, duration, micros, number, one_line, param, remarked, state_word,
 };
+use crate::runner::untracked_sources::as_new_file;
 use crate::storage::{Remarked, StorageReader, StudySummary};
+use crate::study::artifact::StoredArtifact;
 use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::metric::Number;
+use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
 use crate::study::series::{SeriesClock, SeriesSummary, step_json};
@@ -36,6 +41,9 @@ struct Answer {
     memory: Option<MemoryJson>,
     attempts: Vec<MadeJson>,
     series: Vec<SeriesJson>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    summary: BTreeMap<String, serde_json::Value>,
+    artifacts: Vec<ArtifactJson>,
     remarks: Vec<RemarkJson>,
 }
 
@@ -85,6 +93,7 @@ pub fn show(
     let trial = find::trial(reader, study, number)?;
     let made = lineage::of_trial(reader, study.id, number)?;
     let series = reader.series(study.id, &[number])?;
+    let artifacts = reader.artifacts(study.id, Some(number))?;
     let remarks = Remarked::taken_together(reader.remarks(study.id, number, Seq::default())?.0);
     match form {
         Form::Changes => changes(reader, study, number, &made, console)?,
@@ -97,13 +106,20 @@ pub fn show(
                     rows_at_once: memory.rows(),
                     by_its_arguments: memory.usual,
                 }),
-                attempts: made.iter().map(MadeJson::from).collect(),
+                attempts: made
+                    .iter()
+                    .map(|made| MadeJson::with_packages(made, reader))
+                    .collect::<Result<_, _>>()?,
                 series: series.into_iter().map(SeriesJson::from).collect(),
+                summary: summary(reader, study, &trial)?,
+                artifacts: artifacts_json(reader, study, &console.store, &artifacts)?,
                 remarks: remarks.into_iter().map(RemarkJson::from).collect(),
             };
             return console.json(Some(&study.spec.name), &answer);
         }
-        Form::Text => print(reader, study, &trial, &made, (&series, &remarks), console)?,
+        Form::Text => {
+            print(reader, study, &trial, &made, (&series, &remarks), &artifacts, console)?
+        }
     }
     Ok(Exit::Done)
 }
@@ -137,12 +153,17 @@ fn changes(
     let lineage = made.last().and_then(Made::lineage);
     let kept = lineage.and_then(|lineage| lineage.diff());
     let text = kept.map(|changes| reader.document(&changes.digest)).transpose()?.flatten();
-    let Some(text) = text else {
+    let mut new_files = Vec::new();
+    for (path, digest) in lineage.into_iter().flat_map(Provenance::untracked) {
+        let text = reader.document(digest)?;
+        new_files.extend(text.map(|text| as_new_file(path, &text)));
+    }
+    if text.is_none() && new_files.is_empty() {
         let failure = Failure::usage(format!("no changes of the code are kept of trial {number}"));
         let show = console.next(&format!("show {} {number}", study.spec.name));
         return Err(failure.help(format!("{show} tells its commit, if it had one")));
     };
-    write!(console.out, "{text}")?;
+    write!(console.out, "{}{}", text.unwrap_or_default(), new_files.concat())?;
     if kept.is_some_and(|changes| changes.cut) {
         console.say("note: there was more; it is cut");
     }
@@ -166,6 +187,7 @@ fn print(
     trial: &Trial,
     made: &[Made],
     (series, remarks): (&[SeriesSummary], &[Remarked]),
+    artifacts: &[StoredArtifact],
     console: &mut Console,
 ) -> Result<(), Failure> {
     let spec = &study.spec;
@@ -228,14 +250,43 @@ fn print(
         );
         console.fact(if index == 0 { "series" } else { "" }, &one_line(&text))?;
     }
+    kept::print(reader, artifacts, console)?;
     for (index, remark) in remarks.iter().enumerate() {
         let text = format!("attempt {}: {}", remark.attempt, remarked(&remark.text, remark.count));
         console.fact(if index == 0 { "remarks" } else { "" }, &one_line(&text))?;
     }
     writeln!(console.out)?;
     lineage::print_attempts(made, console)?;
+    packages(reader, study, trial, made, console)
+}
+
+/// What of the packages is other than in the trial before.
+fn packages(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+    made: &[Made],
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let Some(before) = trial.number.0.checked_sub(1).map(TrialNumber) else { return Ok(()) };
+    let before = lineage::of_trial(reader, study.id, before)?;
+    let of = |made: &[Made]| made.last().and_then(Made::lineage).cloned();
+    let (Some(one), Some(other)) = (of(&before), of(made)) else { return Ok(()) };
+    let differences = lineage::package_differences(reader, &one, &other)?;
+    for (index, (name, versions)) in differences.iter().take(CHANGED_PACKAGES).enumerate() {
+        let title = if index == 0 { "changed" } else { "" };
+        let text = format!("{} since the trial before", lineage::version_change(name, versions));
+        console.fact(title, &one_line(&text))?;
+    }
+    if differences.len() > CHANGED_PACKAGES {
+        let more = count((differences.len() - CHANGED_PACKAGES) as u64, "more package");
+        console.fact("", &format!("and {more}; `hpsearch diff` names them"))?;
+    }
     Ok(())
 }
+
+/// So many changed packages are named.
+const CHANGED_PACKAGES: usize = 5;
 
 /// What a tracked run is called, and what it ran.
 fn identity(run: &TrackedRun) -> Vec<(&'static str, String)> {
@@ -243,6 +294,7 @@ fn identity(run: &TrackedRun) -> Vec<(&'static str, String)> {
     let facts = [
         ("name", run.name.clone()),
         ("group", run.group.clone()),
+        ("parent", run.parent.map(|parent| parent.to_string())),
         ("job", run.job.clone()),
         ("command", command),
     ];

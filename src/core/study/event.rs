@@ -7,6 +7,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::study::artifact::Artifact;
 use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
 use crate::study::metric::{Metrics, lossless};
@@ -353,6 +354,15 @@ pub enum TrialEvent {
     SummaryRecorded {
         /// What it said, as JSON scalars.
         summary: std::collections::BTreeMap<String, serde_json::Value>,
+    },
+    /// A trial kept a file, directory, image, text or table; the newest version of its name.
+    ArtifactSaved {
+        /// What.
+        artifact: Artifact,
+        /// The text, table or listing, to be kept by its digest in the same transaction; read from
+        /// a journal there is none.
+        #[serde(skip)]
+        content: Option<String>,
     },
     /// Up to where a file was read in which a program wrote down what its run did.
     SpoolRead {

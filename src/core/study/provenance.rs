@@ -1,5 +1,7 @@
 //! Where results come from: the code, command, machine, program and data of one run, as plain data.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Everything about a runner that results may depend on. The environment is not among it, for it
@@ -18,11 +20,47 @@ pub struct Provenance {
     pub hpsearch: Build,
     /// The machine.
     pub machine: Machine,
-    /// Files that trials read, by what they are: program, data, tokenizer.
+    /// Files that trials read, by what they are: program, data, tokenizer; and source files that
+    /// git does not know.
     pub files: Vec<SourceFile>,
+    /// The Python packages of the command's interpreter, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packages: Option<Packages>,
     /// The variables of `[command] env`, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<Variable>,
+}
+
+/// The packages that a Python interpreter has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Packages {
+    /// The interpreter.
+    pub interpreter: String,
+    /// How many packages there are.
+    pub count: u64,
+    /// BLAKE3 of the list, a line `name version` for each, hexadecimal: its key in the store.
+    pub digest: String,
+}
+
+impl Packages {
+    fn in_words(&self, digests: Digests) -> String {
+        let Packages { interpreter, count, digest } = self;
+        let s = if *count == 1 { "" } else { "s" };
+        format!("{count} package{s} ({}) of {interpreter}", digests.shown(digest))
+    }
+
+    /// What two lists of packages do not have in common, by name: the version in each.
+    pub fn differences(one: &str, other: &str) -> BTreeMap<String, [Option<String>; 2]> {
+        let mut versions: BTreeMap<String, [Option<String>; 2]> = BTreeMap::new();
+        for (side, list) in [one, other].into_iter().enumerate() {
+            for (name, version) in list.lines().filter_map(|line| line.split_once(' ')) {
+                versions.entry(name.to_owned()).or_default()[side] = Some(version.to_owned());
+            }
+        }
+        versions.retain(|_, [one, other]| one != other);
+        versions
+    }
 }
 
 /// A variable of `[command] env`, whose value is written nowhere.
@@ -117,9 +155,16 @@ pub struct SourceFile {
     pub path: String,
     /// Its length.
     pub bytes: u64,
-    /// BLAKE3, hexadecimal; `None`: it was not read, being too long or unreadable.
+    /// BLAKE3, hexadecimal; `None`: it was not read, being too long or unreadable. Of one that git
+    /// does not know also the key of its text in the store.
     pub digest: Option<String>,
+    /// Why it has no digest, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
+
+/// So many untracked files people are shown.
+const SHOWN_FILES: usize = 5;
 
 /// Characters of a digest that people are shown.
 const SHOWN: usize = 12;
@@ -171,8 +216,26 @@ impl Provenance {
                 .collect();
             facts.push(fact("environment", variables.join(", ")));
         }
-        facts.extend(self.files.iter().map(|file| fact(&file.role, file.in_words(digests))));
+        if let Some(packages) = &self.packages {
+            facts.push(fact("packages", packages.in_words(digests)));
+        }
+        let (untracked, others): (Vec<&SourceFile>, Vec<&SourceFile>) =
+            self.files.iter().partition(|file| file.role == SourceFile::UNTRACKED);
+        facts.extend(others.iter().map(|file| fact(&file.role, file.in_words(digests))));
+        let most = if digests == Digests::Short { SHOWN_FILES } else { usize::MAX };
+        let shown = untracked.iter().take(most);
+        facts.extend(shown.map(|file| fact(&file.role, file.in_words(digests))));
+        if untracked.len() > most {
+            facts.push(fact("", format!("and {} more untracked files", untracked.len() - most)));
+        }
         facts
+    }
+
+    /// Source files that git does not know and that are kept: their paths, and the keys of their
+    /// texts.
+    pub fn untracked(&self) -> impl Iterator<Item = (&str, &str)> {
+        let untracked = self.files.iter().filter(|file| file.role == SourceFile::UNTRACKED);
+        untracked.filter_map(|file| Some((file.path.as_str(), file.digest.as_deref()?)))
     }
 
     /// Paths of the program's files that have another content than `before`; files that were not
@@ -336,9 +399,12 @@ impl Machine {
 impl SourceFile {
     /// What files are that a command names.
     pub const PROGRAM: &'static str = "program";
+    /// What source files are that git does not know; their paths are relative to the repository.
+    pub const UNTRACKED: &'static str = "untracked";
 
     fn in_words(&self, digests: Digests) -> String {
-        let digest = self.digest.as_deref().map_or("not read", |digest| digests.shown(digest));
+        let why = self.why.as_deref().unwrap_or("not read");
+        let digest = self.digest.as_deref().map_or(why, |digest| digests.shown(digest));
         format!("{}, {} bytes, {digest}", self.path, self.bytes)
     }
 }
@@ -356,6 +422,22 @@ mod tests {
             a\nsend(\"...\")\nfast\n\"API_KEY\":...";
         assert_eq!(masked.text(text), expected);
         assert_eq!(Masked::default().text(text), text);
+    }
+
+    #[test]
+    fn packages_are_compared_by_name() {
+        let differences = Packages::differences(
+            "numpy 2.0\ntorch 2.9.0\nold 1.0\n",
+            "new 3\nnumpy 2.0\ntorch 2.9.1\n",
+        );
+        let version = |text: &str| Some(text.to_owned());
+        let expected = [
+            ("new", [None, version("3")]),
+            ("old", [version("1.0"), None]),
+            ("torch", [version("2.9.0"), version("2.9.1")]),
+        ];
+        let expected = expected.map(|(name, versions)| (name.to_owned(), versions));
+        assert_eq!(differences, expected.into());
     }
 
     #[test]

@@ -35,6 +35,10 @@ pub enum RemarkKind {
     Pattern,
     /// A file of `[command.metrics]` that cannot be read, or in which there is nothing.
     MetricFile,
+    /// An artifact, image, text or table that is not kept.
+    Artifact,
+    /// A text of which only the beginning is kept.
+    Cut,
     /// A value of a step came twice.
     Repeated,
     /// A step came after a later one.
@@ -91,7 +95,8 @@ impl RemarkKind {
                  shows what it finds"
             }
             RemarkKind::MetricFile => "see `json` and `tensorboard` in [command.metrics]",
-            RemarkKind::Repeated | RemarkKind::WentBack => "",
+            RemarkKind::Artifact => "it is not kept",
+            RemarkKind::Cut | RemarkKind::Repeated | RemarkKind::WentBack => "",
         }
     }
 }

@@ -414,6 +414,7 @@ impl StudyState {
             }
             TrialEvent::Created { .. }
             | TrialEvent::SummaryRecorded { .. }
+            | TrialEvent::ArtifactSaved { .. }
             | TrialEvent::SpoolRead { .. }
             | TrialEvent::AttemptLaunched { .. }
             | TrialEvent::Remarked { .. }

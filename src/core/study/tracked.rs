@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::study::trial::TrialNumber;
+
 /// The sampler of a study that only holds tracked runs: there is none, and nothing is searched.
 pub const NO_SAMPLER: &str = "none";
 
@@ -22,6 +24,9 @@ pub struct TrackedRun {
     /// Runs of the same group belong together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// The run of the study that this one is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<TrialNumber>,
     /// The batch job (Slurm) that it began in: when that is requeued, the run is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,

@@ -90,6 +90,7 @@ impl Current {
         let line = match remark.kind {
             RemarkKind::Repeated
             | RemarkKind::WentBack
+            | RemarkKind::Cut
             | RemarkKind::Uncopied
             | RemarkKind::Superseded => {
                 format!("[hpsearch] {why}\n")

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
+use super::kept::{cut, kept};
 use super::{MessageToRunner, WireError, quote_non_finite};
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Value as Scalar;
@@ -77,6 +78,9 @@ impl Spoken {
         }
         let mut object = object;
         let (mut taken, mut remarks) = recorded(&mut object);
+        let (artifacts, refused) = kept(&mut object);
+        taken.extend(artifacts);
+        remarks.extend(refused);
         if taken.is_empty() && remarks.is_empty() || !object.is_empty() {
             taken.extend(take(object, clock, reported, &mut remarks));
         }
@@ -346,15 +350,6 @@ fn any(step: &Value) -> Option<f64> {
         _ => None,
     }
     .filter(|step| step.is_finite() && *step >= 0.0)
-}
-
-/// What a remark quotes at most.
-fn cut(text: &str) -> String {
-    const MOST: usize = 60;
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}..", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 fn find(line: &[u8], wanted: &[u8]) -> Option<usize> {

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use super::artifacts;
 use super::column::value;
 use super::fault::Fault;
 use super::place::lock_file;
@@ -17,6 +18,7 @@ use crate::storage::{
     StorageError, StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary,
     Takeover,
 };
+use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Answer, Event, Request, Seq};
 use crate::study::outcome::Outcome;
@@ -305,6 +307,16 @@ impl<T: Reads> StorageReader for T {
 
     fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
         self.reader().read_of(study, "reading a study", read::revisions)
+    }
+
+    fn artifacts(
+        &self,
+        study: StudyId,
+        trial: Option<TrialNumber>,
+    ) -> Result<Vec<StoredArtifact>, StorageError> {
+        self.reader().read_of(study, "reading artifacts", |connection, study| {
+            artifacts::artifacts(connection, study, trial)
+        })
     }
 
     fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {

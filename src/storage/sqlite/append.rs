@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
+use super::artifacts;
 use super::column::{number_of, rows, to_integer, to_real, trial_id, value, values};
 use super::fault::Fault;
 use super::located::{Roots, has_path};
@@ -482,6 +483,9 @@ impl<'a> Append<'a> {
             }
             TrialEvent::ParamsRecorded { params } => self.set_params(id, params),
             TrialEvent::ParamsDropped { names } => self.drop_params(id, names),
+            TrialEvent::ArtifactSaved { artifact, content } => {
+                artifacts::save(self.connection, (id, seq, self.now), artifact, content.as_deref())
+            }
             TrialEvent::Created { .. }
             | TrialEvent::SummaryRecorded { .. }
             | TrialEvent::SpoolRead { .. }

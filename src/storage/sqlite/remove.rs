@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rusqlite::{Connection, params};
 
 use super::append::to_json;
+use super::artifacts;
 use super::column::{Cells, rows, trial_ids, value};
 use super::fault::Fault;
 use super::write::check_fence;
@@ -24,6 +25,7 @@ pub(super) fn remove_study(
     let study = lease.study;
     let name: String = value(connection, "SELECT name FROM study WHERE id = ?1", [study.0])?;
     remove_documents(connection, study)?;
+    artifacts::remove_documents(connection, study)?;
     let (first, last) = trial_ids(study);
     remove_points(connection, study)?;
     for table in tables_with(connection, "trial_id")? {

@@ -1,0 +1,259 @@
+//! Artifacts of trials: found by name, read, checked by their digests, and written to a directory.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::report::wording::one_line;
+use crate::runner::artifacts::{digest_of, digest_of_file};
+use crate::storage::paths::StudyFiles;
+use crate::storage::{StorageError, StorageReader};
+use crate::study::artifact::{
+    Artifact, ArtifactKind, ListedFile, StoredArtifact, name_and_version,
+};
+
+/// Why an artifact cannot be written out.
+#[derive(Debug, thiserror::Error)]
+pub enum ArtifactError {
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// Something has the place already.
+    #[error("`{}` is there already", .0.display())]
+    Exists(PathBuf),
+    /// The content is not there any more.
+    #[error("the content of `{label}` is not there: {why}")]
+    Missing {
+        /// Its name and version.
+        label: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// It has another digest than when it was logged.
+    #[error("`{}` of `{label}` has changed since it was logged", path.display())]
+    Changed {
+        /// Its name and version.
+        label: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// It cannot be written.
+    #[error("`{}` cannot be written", path.display())]
+    Write {
+        /// The place.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The artifact that is called `named` (`model`, `model:v2`): the newest version unless one is
+/// named.
+pub fn find<'a>(artifacts: &'a [StoredArtifact], named: &str) -> Option<&'a StoredArtifact> {
+    let (name, version) = name_and_version(named);
+    let of_name = artifacts.iter().filter(|stored| stored.artifact.name == name);
+    of_name
+        .filter(|stored| version.is_none_or(|version| stored.version == version))
+        .max_by_key(|stored| stored.version)
+}
+
+/// The text of an artifact that is in the store: a text, a table, or the listing of a directory.
+///
+/// # Errors
+/// The store failed, or has not got it.
+pub fn document(
+    reader: &dyn StorageReader,
+    stored: &StoredArtifact,
+) -> Result<String, ArtifactError> {
+    let text = reader.document(&stored.artifact.digest)?;
+    text.ok_or_else(|| missing(stored, "the store has not got its text".to_owned()))
+}
+
+/// The files of an artifact: where each is, its name below the artifact's own, and its digest.
+///
+/// # Errors
+/// The store failed, or has not got the listing of a directory.
+pub fn files_of(
+    reader: &dyn StorageReader,
+    files: &StudyFiles,
+    stored: &StoredArtifact,
+) -> Result<Vec<(PathBuf, ListedFile)>, ArtifactError> {
+    let Artifact { kind, digest, bytes, path, copied, .. } = &stored.artifact;
+    let copies = files.artifacts(stored.trial);
+    let listed = match kind {
+        ArtifactKind::Text | ArtifactKind::Table => Vec::new(),
+        ArtifactKind::File | ArtifactKind::Image => {
+            let (bytes, digest) = (*bytes, digest.clone());
+            vec![ListedFile { path: String::new(), bytes, digest }]
+        }
+        ArtifactKind::Directory => serde_json::from_str(&document(reader, stored)?)
+            .map_err(|error| missing(stored, format!("its listing cannot be read: {error}")))?,
+    };
+    let place = |file: &ListedFile| match (copied, path) {
+        (true, _) | (false, None) => copies.join(&file.digest),
+        (false, Some(path)) if file.path.is_empty() => path.clone(),
+        (false, Some(path)) => path.join(&file.path),
+    };
+    Ok(listed.into_iter().map(|file| (place(&file), file)).collect())
+}
+
+/// The first of an artifact's contents that is not what was logged, in one sentence.
+///
+/// # Errors
+/// The store failed.
+pub fn fault(
+    reader: &dyn StorageReader,
+    files: &StudyFiles,
+    stored: &StoredArtifact,
+) -> Result<Option<String>, StorageError> {
+    if stored.artifact.has_document() {
+        match document(reader, stored) {
+            Ok(text) if digest_of(text.as_bytes()) == stored.artifact.digest => {}
+            Ok(_) => return Ok(Some("its text in the store has another digest".to_owned())),
+            Err(ArtifactError::Storage(error)) => return Err(error),
+            Err(error) => return Ok(Some(error.to_string())),
+        }
+    }
+    // What was referenced is its owner's to change.
+    if !stored.artifact.copied {
+        return Ok(None);
+    }
+    let of_files = match files_of(reader, files, stored) {
+        Ok(of_files) => of_files,
+        Err(ArtifactError::Storage(error)) => return Err(error),
+        Err(error) => return Ok(Some(error.to_string())),
+    };
+    for (path, file) in of_files {
+        let why = match digest_of_file(&path) {
+            Ok(digest) if digest == file.digest => continue,
+            Ok(_) => "has another digest".to_owned(),
+            Err(error) => format!("cannot be read: {error}"),
+        };
+        return Ok(Some(format!("its copy `{}` {why}", path.display())));
+    }
+    Ok(None)
+}
+
+/// Writes an artifact into `directory`, which is made; gives the path of what was written. What is
+/// there already stays.
+///
+/// # Errors
+/// Something has that name, the content is gone or has changed, or it cannot be written.
+pub fn fetch(
+    reader: &dyn StorageReader,
+    files: &StudyFiles,
+    stored: &StoredArtifact,
+    directory: &Path,
+) -> Result<PathBuf, ArtifactError> {
+    let to = directory.join(file_name(&stored.artifact));
+    if fs::symlink_metadata(&to).is_ok() {
+        return Err(ArtifactError::Exists(to));
+    }
+    let parent = to.parent().unwrap_or(directory);
+    let failed = |source| ArtifactError::Write { path: to.clone(), source };
+    fs::create_dir_all(parent).map_err(failed)?;
+    // Beside its place, so that nothing there is half of it.
+    let draft = parent.join(format!(".artifact.{}-0.tmp", std::process::id()));
+    let written =
+        write(reader, files, stored, &draft).and_then(|()| fs::rename(&draft, &to).map_err(failed));
+    if written.is_err() {
+        let _not_begun =
+            if draft.is_dir() { fs::remove_dir_all(&draft) } else { fs::remove_file(&draft) };
+    }
+    written.map(|()| to)
+}
+
+fn write(
+    reader: &dyn StorageReader,
+    files: &StudyFiles,
+    stored: &StoredArtifact,
+    draft: &Path,
+) -> Result<(), ArtifactError> {
+    let failed = |source| ArtifactError::Write { path: draft.to_owned(), source };
+    if stored.artifact.kind.is_in_store() {
+        let text = document(reader, stored)?;
+        return File::create_new(draft)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(failed);
+    }
+    if stored.artifact.kind == ArtifactKind::Directory {
+        fs::create_dir(draft).map_err(failed)?;
+    }
+    for (from, file) in files_of(reader, files, stored)? {
+        let to = if file.path.is_empty() { draft.to_owned() } else { draft.join(&file.path) };
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        // Checked as it was copied: what is written is what was logged.
+        let copied = fs::copy(&from, &to).and_then(|_| digest_of_file(&to));
+        match copied {
+            Ok(digest) if digest == file.digest => {}
+            Ok(_) => return Err(ArtifactError::Changed { label: stored.label(), path: from }),
+            Err(error) => {
+                return Err(missing(stored, format!("`{}`: {error}", from.display())));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn missing(stored: &StoredArtifact, why: String) -> ArtifactError {
+    ArtifactError::Missing { label: one_line(&stored.label()), why }
+}
+
+/// What an artifact is called as a file: its name, with the ending that its kind or original has.
+fn file_name(artifact: &Artifact) -> String {
+    let name = &artifact.name;
+    let ending = match artifact.kind {
+        ArtifactKind::Text => Some("txt".to_owned()),
+        ArtifactKind::Table => Some("json".to_owned()),
+        ArtifactKind::Directory => None,
+        ArtifactKind::Image | ArtifactKind::File => match &artifact.path {
+            Some(path) => path.extension().map(|ending| ending.to_string_lossy().into_owned()),
+            // Drawn by a program, which writes PNG.
+            None => Some("png".to_owned()),
+        },
+    };
+    match ending {
+        Some(ending) if Path::new(name).extension().is_none() => format!("{name}.{ending}"),
+        _ => name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::time::Timestamp;
+    use crate::study::trial::TrialNumber;
+
+    fn stored(name: &str, version: u32, kind: ArtifactKind, path: Option<&str>) -> StoredArtifact {
+        let artifact = Artifact {
+            name: name.to_owned(),
+            kind,
+            digest: digest_of(b"abc"),
+            bytes: 3,
+            step: None,
+            path: path.map(PathBuf::from),
+            copied: true,
+        };
+        StoredArtifact { trial: TrialNumber(0), version, at: Timestamp(0), artifact }
+    }
+
+    #[test]
+    fn the_newest_version_is_meant_unless_one_is_named() {
+        let versions = [1, 2, 3].map(|version| stored("model", version, ArtifactKind::File, None));
+        assert_eq!(find(&versions, "model").map(|found| found.version), Some(3));
+        assert_eq!(find(&versions, "model:v2").map(|found| found.version), Some(2));
+        assert_eq!((find(&versions, "model:v4"), find(&versions, "mod")), (None, None));
+    }
+
+    #[test]
+    fn files_are_called_as_their_artifacts_with_an_ending() {
+        let named = |name, kind, path| file_name(&stored(name, 1, kind, path).artifact);
+        assert_eq!(named("model", ArtifactKind::File, Some("/a/step-3.pt")), "model.pt");
+        assert_eq!(named("model.bin", ArtifactKind::File, Some("/a/step-3.pt")), "model.bin");
+        assert_eq!(named("sample", ArtifactKind::Text, None), "sample.txt");
+        assert_eq!(named("plots/loss", ArtifactKind::Image, None), "plots/loss.png");
+        assert_eq!(named("data", ArtifactKind::Directory, Some("/a/data.v2")), "data");
+    }
+}

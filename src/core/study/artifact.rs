@@ -1,0 +1,295 @@
+//! What a trial keeps besides numbers: files, directories, images, texts and tables, each under a
+//! name that has versions.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialNumber;
+
+/// Larger files and directories are referenced, unless a copy is asked for: 1 GiB.
+pub const COPIED_UP_TO: u64 = 1 << 30;
+
+/// The longest text, in bytes; what follows is cut: 64 KiB.
+pub const LONGEST_TEXT: usize = 64 << 10;
+
+/// The most bytes of a table as JSON: 256 KiB.
+pub const LARGEST_TABLE: usize = 256 << 10;
+
+/// The most files of a directory.
+pub const MOST_FILES: usize = 10_000;
+
+/// The longest name, in characters.
+const LONGEST_NAME: usize = 200;
+
+/// What a name of an artifact is, for people who wrote another.
+pub const ARTIFACT_NAME_RULE: &str = "up to 200 characters on one line, a relative path at most, \
+    without `:`, which stands before versions";
+
+/// What an artifact is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactKind {
+    /// A file.
+    File,
+    /// A directory with the files in it.
+    Directory,
+    /// A file with a picture: PNG, JPEG, GIF or WebP.
+    Image,
+    /// A text.
+    Text,
+    /// Columns and rows.
+    Table,
+}
+
+impl ArtifactKind {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ArtifactKind::File => "file",
+            ArtifactKind::Directory => "directory",
+            ArtifactKind::Image => "image",
+            ArtifactKind::Text => "text",
+            ArtifactKind::Table => "table",
+        }
+    }
+
+    /// Whether its content lies in the store, and not in files.
+    pub fn is_in_store(self) -> bool {
+        matches!(self, ArtifactKind::Text | ArtifactKind::Table)
+    }
+}
+
+/// An artifact of a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Artifact {
+    /// Its name, which further versions have, too.
+    pub name: String,
+    /// What it is.
+    pub kind: ArtifactKind,
+    /// SHA-256 of its content, hexadecimal; of a directory, that of its listing.
+    pub digest: String,
+    /// The length of its content.
+    pub bytes: u64,
+    /// The step that it was logged with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    /// Where its program had it; `None` of what came in a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// Whether its files were copied into the trial's directory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub copied: bool,
+}
+
+impl Artifact {
+    /// Whether logging `other` after this one adds nothing.
+    pub fn is_repeated_by(&self, other: &Artifact) -> bool {
+        (&self.name, self.kind, &self.digest, self.step, self.copied)
+            == (&other.name, other.kind, &other.digest, other.step, other.copied)
+    }
+
+    /// Whether a text or listing of this digest is kept with it, in the store.
+    pub fn has_document(&self) -> bool {
+        self.kind.is_in_store() || self.kind == ArtifactKind::Directory
+    }
+}
+
+/// A file of an artifact that is a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListedFile {
+    /// Where it is in the directory.
+    pub path: String,
+    /// Its length.
+    pub bytes: u64,
+    /// SHA-256, hexadecimal.
+    pub digest: String,
+}
+
+/// An artifact as a store has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredArtifact {
+    /// Whose it is.
+    pub trial: TrialNumber,
+    /// Which of its name it is, from 1.
+    pub version: u32,
+    /// When it was logged.
+    pub at: Timestamp,
+    /// It.
+    pub artifact: Artifact,
+}
+
+impl StoredArtifact {
+    /// Its name with its version: `model:v2`.
+    pub fn label(&self) -> String {
+        format!("{}:v{}", self.artifact.name, self.version)
+    }
+}
+
+/// What a trial's line says of an artifact, before anybody looked at it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewArtifact {
+    /// Its name.
+    pub name: String,
+    /// The step of the line.
+    pub step: Option<u64>,
+    /// What is to be kept.
+    pub content: NewContent,
+}
+
+/// What is to be kept of a new artifact.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NewContent {
+    /// A file or directory.
+    Path {
+        /// Where it is.
+        path: PathBuf,
+        /// Whether it is copied; `None`: if it is not too large.
+        copy: Option<bool>,
+    },
+    /// A file with a picture.
+    Image {
+        /// Where it is.
+        path: PathBuf,
+        /// Whether the file was written for this line alone, and goes once it is copied.
+        moved: bool,
+    },
+    /// A text.
+    Text(String),
+    /// A table, `{"columns":[..],"rows":[[..]]}`.
+    Table(String),
+}
+
+/// Whether `name` can be an artifact's, by [`ARTIFACT_NAME_RULE`].
+pub fn is_artifact_name(name: &str) -> bool {
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..");
+    !name.trim().is_empty()
+        && name.chars().count() <= LONGEST_NAME
+        && !name.chars().any(|char| char.is_control() || char == ':')
+        && name.split('/').all(is_plain)
+}
+
+/// The name of an artifact that has none: the last part of its path.
+pub fn name_of_path(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().replace(':', "_")
+}
+
+/// A name and perhaps a version, as people write them: `model` or `model:v2`.
+pub fn name_and_version(text: &str) -> (&str, Option<u32>) {
+    match text.rsplit_once(":v").map(|(name, version)| (name, version.parse())) {
+        Some((name, Ok(version))) => (name, Some(version)),
+        _ => (text, None),
+    }
+}
+
+/// The beginning of a text that is too long, and whether it is that; no character is cut in two.
+pub fn cut_text(text: &str) -> (&str, bool) {
+    let mut end = text.len().min(LONGEST_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    (&text[..end], end < text.len())
+}
+
+/// A table as it is kept, or why it is none.
+///
+/// # Errors
+/// The columns are not names, a row has another length, or it is too large.
+pub fn checked_table(table: &serde_json::Value) -> Result<String, String> {
+    let list = |key: &str| table.get(key).and_then(serde_json::Value::as_array);
+    let (Some(columns), Some(rows)) = (list("columns"), list("rows")) else {
+        return Err("a table has `columns`, a list of names, and `rows`, a list of lists".into());
+    };
+    if !columns.iter().all(serde_json::Value::is_string) {
+        return Err("the `columns` of a table are strings".to_owned());
+    }
+    for (index, row) in rows.iter().enumerate() {
+        let cells = row.as_array().map(Vec::len);
+        if cells != Some(columns.len()) {
+            let has = cells.map_or("is no list".to_owned(), |cells| format!("has {cells} cells"));
+            let many = columns.len();
+            return Err(format!("row {index} of the table {has}, and there are {many} columns"));
+        }
+    }
+    let text = serde_json::json!({ "columns": columns, "rows": rows }).to_string();
+    if text.len() > LARGEST_TABLE {
+        let (bytes, most) = (text.len(), LARGEST_TABLE >> 10);
+        return Err(format!("the table takes {bytes} bytes, and at most {most} KiB are kept"));
+    }
+    Ok(text)
+}
+
+/// Whether a file begins as a PNG, JPEG, GIF or WebP does.
+pub fn is_image(beginning: &[u8]) -> bool {
+    beginning.starts_with(b"\x89PNG\r\n\x1a\n")
+        || beginning.starts_with(b"\xff\xd8\xff")
+        || beginning.starts_with(b"GIF87a")
+        || beginning.starts_with(b"GIF89a")
+        || beginning.starts_with(b"RIFF") && beginning.get(8..12) == Some(b"WEBP")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_line_and_stays_where_it_is_put() {
+        for name in ["model", "plots/confusion", "läuft.pt", "a b", "v2"] {
+            assert!(is_artifact_name(name), "{name:?}");
+        }
+        for name in ["", " ", "a:v2", "../a", "/a", "a//b", "a/.", "a\nb", &"x".repeat(201)] {
+            assert!(!is_artifact_name(name), "{name:?}");
+        }
+        assert_eq!(name_of_path(Path::new("/runs/a:b.pt")), "a_b.pt");
+    }
+
+    #[test]
+    fn versions_stand_behind_names() {
+        assert_eq!(name_and_version("model:v2"), ("model", Some(2)));
+        assert_eq!(name_and_version("model"), ("model", None));
+        assert_eq!(name_and_version("model:vx"), ("model:vx", None));
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let long = "ü".repeat(LONGEST_TEXT);
+        let (cut, is_cut) = cut_text(&long);
+        assert_eq!((cut.len(), is_cut), (LONGEST_TEXT, true));
+        let odd = format!("x{long}");
+        assert_eq!(cut_text(&odd).0.len(), LONGEST_TEXT - 1);
+        assert_eq!(cut_text("short"), ("short", false));
+    }
+
+    #[test]
+    fn tables_have_names_and_rows_of_their_length() {
+        let table = |text: &str| checked_table(&serde_json::from_str(text).unwrap());
+        let good = r#"{"columns":["a","b"],"rows":[[1,"x"],[null,2.5]]}"#;
+        assert_eq!(table(good).as_deref(), Ok(good));
+        for (bad, why) in [
+            (r#"{"columns":["a"]}"#, "`rows`"),
+            (r#"{"columns":[1],"rows":[]}"#, "strings"),
+            (r#"{"columns":["a"],"rows":[[1],[1,2]]}"#, "row 1 of the table has 2 cells"),
+            (r#"{"columns":["a"],"rows":[7]}"#, "row 0 of the table is no list"),
+        ] {
+            assert!(table(bad).unwrap_err().contains(why), "{bad}");
+        }
+        let rows = vec![["x".repeat(100)]; 3000];
+        let large = serde_json::json!({"columns": ["a"], "rows": rows});
+        assert!(checked_table(&large).unwrap_err().contains("256 KiB"));
+    }
+
+    #[test]
+    fn images_are_known_by_how_they_begin() {
+        for image in [&b"\x89PNG\r\n\x1a\n.."[..], b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF1234WEBP"]
+        {
+            assert!(is_image(image), "{image:?}");
+        }
+        for other in [&b""[..], b"GIF", b"RIFF1234WAVE", b"<svg"] {
+            assert!(!is_image(other), "{other:?}");
+        }
+    }
+}

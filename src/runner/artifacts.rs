@@ -1,0 +1,333 @@
+//! Artifacts as trials announce them: looked at, read once for their digest, and copied by it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use super::threads;
+use crate::config::file;
+use crate::report::wording;
+use crate::storage::sqlite::is_open_here;
+use crate::study::artifact::{
+    Artifact, ArtifactKind, COPIED_UP_TO, ListedFile, MOST_FILES, NewArtifact, NewContent, is_image,
+};
+
+/// What cannot be read within this time (a dead network mount) is not taken.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Bytes that are read at once.
+const PIECE: usize = 1 << 20;
+
+/// An artifact that is kept: what the journal says of it, and the text that goes into the store.
+pub type Kept = (Artifact, Option<String>);
+
+/// Where the artifacts of a trial are looked for, and where copies go.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// Where relative paths begin, in this order.
+    pub looked_for: Vec<PathBuf>,
+    /// The directory of the trial's copies; it is made when it is needed.
+    pub copies: PathBuf,
+}
+
+/// Takes an artifact in: once this returns, its copy is durable. The caller waits for the disk.
+///
+/// # Errors
+/// Why it is not kept, in one sentence.
+pub fn take(places: &Places, new: NewArtifact) -> Result<Kept, String> {
+    let NewArtifact { name, step, content } = new;
+    let of_text = |kind, text: String| {
+        let artifact = Artifact {
+            name: name.clone(),
+            kind,
+            digest: digest_of(text.as_bytes()),
+            bytes: text.len() as u64,
+            step,
+            path: None,
+            copied: false,
+        };
+        Ok((artifact, Some(text)))
+    };
+    let (path, want) = match content {
+        NewContent::Text(text) => return of_text(ArtifactKind::Text, text),
+        NewContent::Table(text) => return of_text(ArtifactKind::Table, text),
+        NewContent::Path { path, copy } => (path, Want::File { copy }),
+        NewContent::Image { path, moved } => (path, Want::Image { moved }),
+    };
+    let (tx, rx) = channel();
+    let (places, shown) = (places.clone(), path.display().to_string());
+    // On a thread of its own: what hangs there hangs for ever.
+    let spawned = threads::spawn("artifact", move || {
+        let _nobody_waits_any_more = tx.send(of_path(&places, name, step, &path, want));
+    });
+    spawned.map_err(|error| format!("`{shown}` could not be looked at: {error}"))?;
+    let seconds = PATIENCE.as_secs();
+    rx.recv_timeout(PATIENCE)
+        .unwrap_or_else(|_| Err(format!("`{shown}` could not be read within {seconds} s")))
+}
+
+/// What is asked of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Want {
+    File { copy: Option<bool> },
+    Image { moved: bool },
+}
+
+fn of_path(
+    places: &Places,
+    name: String,
+    step: Option<u64>,
+    path: &Path,
+    want: Want,
+) -> Result<Kept, String> {
+    if path.as_os_str().is_empty() {
+        return Err("its path is empty".to_owned());
+    }
+    let candidates: Vec<PathBuf> = places.looked_for.iter().map(|from| from.join(path)).collect();
+    let found = candidates.iter().find(|path| fs::symlink_metadata(path).is_ok());
+    let Some(found) = found else {
+        let last = candidates.last().map_or(path, PathBuf::as_path);
+        return Err(format!("there is no `{}`", last.display()));
+    };
+    let place = found.display();
+    let metadata =
+        fs::metadata(found).map_err(|error| format!("`{place}` leads nowhere: {error}"))?;
+    let kind = match want {
+        Want::Image { .. } if metadata.is_file() => ArtifactKind::Image,
+        Want::File { .. } if metadata.is_file() => ArtifactKind::File,
+        Want::File { .. } if metadata.is_dir() => ArtifactKind::Directory,
+        Want::Image { .. } => return Err(format!("`{place}` is not a file")),
+        Want::File { .. } => {
+            let what = file::what(metadata.file_type());
+            return Err(format!("`{place}` is {what}, and an artifact is a file or a directory"));
+        }
+    };
+    let sources = match kind {
+        ArtifactKind::Directory => files_below(found)?,
+        _ => vec![(String::new(), found.clone())],
+    };
+    let length = |path: &PathBuf| fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let bytes: u64 = sources.iter().map(|(_, path)| length(path)).sum();
+    let copied = match want {
+        Want::Image { .. } => {
+            check_image(found)?;
+            true
+        }
+        Want::File { copy } => copy.unwrap_or(bytes <= COPIED_UP_TO),
+    };
+    let copies = copied.then_some(places.copies.as_path());
+    if let Some(copies) = copies {
+        check_room(copies, bytes)?;
+    }
+    let mut listed = Vec::new();
+    for (below, source) in &sources {
+        let (digest, bytes) = read(source, copies)
+            .map_err(|error| format!("`{}` is not kept: {error}", source.display()))?;
+        listed.push(ListedFile { path: below.clone(), bytes, digest });
+    }
+    let content = match kind {
+        ArtifactKind::Directory => {
+            Some(serde_json::to_string(&listed).map_err(|error| error.to_string())?)
+        }
+        _ => None,
+    };
+    let digest = match (&content, listed.first()) {
+        (Some(listing), _) => digest_of(listing.as_bytes()),
+        (None, Some(file)) => file.digest.clone(),
+        (None, None) => return Err(format!("`{place}` is gone")),
+    };
+    if want == (Want::Image { moved: true }) {
+        // Its program wrote it for this; one that stays lies in the trial's directory.
+        let _stays = fs::remove_file(found);
+    }
+    let path = (want != Want::Image { moved: true }).then(|| found.clone());
+    let bytes = listed.iter().map(|file| file.bytes).sum();
+    Ok((Artifact { name, kind, digest, bytes, step, path, copied }, content))
+}
+
+/// SHA-256 of bytes, hexadecimal.
+pub fn digest_of(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(digest: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(digest.len() * 2);
+    for byte in digest {
+        // Writing to a string cannot fail.
+        let _infallible = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// SHA-256 of a file, hexadecimal.
+///
+/// # Errors
+/// It cannot be read, or changes meanwhile.
+pub fn digest_of_file(path: &Path) -> io::Result<String> {
+    Ok(read(path, None)?.0)
+}
+
+/// Reads a file to its end: its digest and length. With a directory of copies it lies there
+/// afterwards, under its digest.
+fn read(source: &Path, copies: Option<&Path>) -> io::Result<(String, u64)> {
+    let mut from = open(source)?;
+    let before = from.metadata()?;
+    let mut draft = copies.map(Draft::new).transpose()?;
+    let (mut hasher, mut length) = (Sha256::new(), 0_u64);
+    let mut piece = vec![0; PIECE];
+    loop {
+        let count = match from.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hasher.update(&piece[..count]);
+        length += count as u64;
+        if let Some(draft) = &mut draft {
+            draft.file.write_all(&piece[..count])?;
+        }
+    }
+    let after = from.metadata()?;
+    let is_same = (before.len(), before.modified()?) == (after.len(), after.modified()?);
+    if !is_same || length != after.len() {
+        return Err(io::Error::other("it was written to while it was read"));
+    }
+    let digest = hex(&hasher.finalize());
+    if let Some(draft) = draft {
+        draft.place(&digest)?;
+    }
+    Ok((digest, length))
+}
+
+/// Opens a file to read: what was one may be a FIFO by now, and the store's files are not for
+/// others to open.
+fn open(path: &Path) -> io::Result<File> {
+    if is_open_here(path) {
+        return Err(io::Error::other("it belongs to the store that is in use"));
+    }
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
+}
+
+fn check_image(path: &Path) -> Result<(), String> {
+    let mut beginning = [0; 12];
+    let read = open(path).and_then(|mut file| file.read(&mut beginning));
+    let count = read.map_err(|error| format!("`{}` cannot be read: {error}", path.display()))?;
+    if is_image(&beginning[..count]) {
+        return Ok(());
+    }
+    Err(format!("`{}` is no PNG, JPEG, GIF or WebP file", path.display()))
+}
+
+/// As much again stays free: the store needs room, too.
+fn check_room(copies: &Path, bytes: u64) -> Result<(), String> {
+    let existing = copies.ancestors().find(|path| path.exists()).unwrap_or(copies);
+    let Ok(disk) = rustix::fs::statvfs(existing) else { return Ok(()) };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free / 2 >= bytes {
+        return Ok(());
+    }
+    let (takes, free) = (wording::bytes(bytes), wording::bytes(free));
+    Err(format!("it takes {takes}, and only {free} are free"))
+}
+
+/// The files of a directory, by their paths in it.
+fn files_below(root: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    let real_root = fs::canonicalize(root).map_err(|error| error.to_string())?;
+    let mut files = Vec::new();
+    let mut directories = vec![(String::new(), root.to_owned())];
+    while let Some((below, directory)) = directories.pop() {
+        let place = directory.display();
+        let entries = fs::read_dir(&directory)
+            .map_err(|error| format!("`{place}` cannot be listed: {error}"))?;
+        for entry in entries {
+            let entry = entry.map_err(|error| format!("`{place}` cannot be listed: {error}"))?;
+            let path = entry.path();
+            let name = entry
+                .file_name()
+                .into_string()
+                .map_err(|name| format!("`{place}` holds {name:?}, whose name is not UTF-8"))?;
+            let below = if below.is_empty() { name } else { format!("{below}/{name}") };
+            let kind = entry.file_type().map_err(|error| error.to_string())?;
+            if kind.is_symlink() {
+                check_link(&path, &real_root)?;
+            }
+            if kind.is_dir() {
+                directories.push((below, path));
+            } else if kind.is_file() || kind.is_symlink() {
+                files.push((below, path));
+            } else {
+                let what = file::what(kind);
+                return Err(format!("`{}` is {what}, which cannot be kept", path.display()));
+            }
+            if files.len() + directories.len() > MOST_FILES {
+                let shown = root.display();
+                return Err(format!("`{shown}` holds more than {MOST_FILES} files"));
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A link in a directory leads to a file of it.
+fn check_link(path: &Path, root: &Path) -> Result<(), String> {
+    let place = path.display();
+    let real = fs::canonicalize(path).map_err(|_| format!("the link `{place}` leads nowhere"))?;
+    if !real.starts_with(root) {
+        let real = real.display();
+        return Err(format!("the link `{place}` leads out of its directory, to `{real}`"));
+    }
+    if !real.is_file() {
+        return Err(format!("the link `{place}` leads to something that is not a file"));
+    }
+    Ok(())
+}
+
+/// A copy in the making; removed unless it takes its place. Its name says which process writes it,
+/// as those of all drafts.
+struct Draft {
+    file: File,
+    path: PathBuf,
+    copies: PathBuf,
+}
+
+impl Draft {
+    fn new(copies: &Path) -> io::Result<Draft> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        fs::create_dir_all(copies)?;
+        let path = copies.join(format!(".artifact.{}-{count}.tmp", std::process::id()));
+        Ok(Draft { file: File::create_new(&path)?, path, copies: copies.to_owned() })
+    }
+
+    /// Gives it its digest as its name; another copy of the same content may have it already.
+    fn place(self, digest: &str) -> io::Result<()> {
+        let to = self.copies.join(digest);
+        if to.exists() {
+            return Ok(());
+        }
+        self.file.sync_all()?;
+        fs::rename(&self.path, &to)?;
+        File::open(&self.copies)?.sync_all()
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Not there any more once it is in its place.
+        let _in_its_place = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests;

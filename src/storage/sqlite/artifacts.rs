@@ -1,0 +1,89 @@
+//! Rows of artifacts, and the texts that are kept with them.
+
+use rusqlite::{Connection, params};
+
+use super::append::to_json;
+use super::column::{Cells, first, number_of, rows, trial_id, trial_ids};
+use super::fault::Fault;
+use crate::storage::StudyId;
+use crate::study::artifact::{Artifact, StoredArtifact};
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialNumber;
+
+/// Writes an artifact as the next version of its name, unless that has the same content already.
+pub(super) fn save(
+    connection: &Connection,
+    (trial, seq, now): (i64, i64, Timestamp),
+    artifact: &Artifact,
+    content: Option<&str>,
+) -> Result<(), Fault> {
+    let sql = "SELECT version, body FROM artifact WHERE trial_id = ?1 AND name = ?2 \
+        ORDER BY version DESC LIMIT 1";
+    let newest = first(connection, sql, params![trial, artifact.name], |row| {
+        let cells = Cells::of(row, || format!("table `artifact`, trial {trial}"));
+        Ok((cells.get::<i64>(0)?, cells.json::<Artifact>(1)?))
+    })?;
+    if newest.as_ref().is_some_and(|(_, newest)| newest.is_repeated_by(artifact)) {
+        return Ok(());
+    }
+    let version = newest.map_or(1, |(version, _)| version + 1);
+    connection
+        .prepare_cached(
+            "INSERT INTO artifact (trial_id, name, version, seq, at, digest, body) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            trial,
+            artifact.name,
+            version,
+            seq,
+            now.0,
+            artifact.digest,
+            to_json(artifact)?
+        ])?;
+    if let Some(content) = content {
+        connection
+            .prepare_cached("INSERT OR IGNORE INTO document (digest, body) VALUES (?1, ?2)")?
+            .execute(params![artifact.digest, content])?;
+    }
+    Ok(())
+}
+
+/// The artifacts of one trial, or of all, in the order in which they were logged.
+pub(super) fn artifacts(
+    connection: &Connection,
+    study: StudyId,
+    trial: Option<TrialNumber>,
+) -> Result<Vec<StoredArtifact>, Fault> {
+    let (least, most) = match trial {
+        Some(trial) => {
+            let id = trial_id(study, trial)?;
+            (id, id)
+        }
+        None => trial_ids(study),
+    };
+    let sql = "SELECT trial_id, version, at, body FROM artifact WHERE trial_id BETWEEN ?1 AND ?2 \
+        ORDER BY seq";
+    rows(connection, sql, [least, most], |row| {
+        let trial = number_of(row.get(0)?);
+        let cells = Cells::of(row, || format!("table `artifact`, trial {trial}"));
+        Ok(StoredArtifact {
+            trial,
+            version: cells.get(1)?,
+            at: Timestamp(cells.get(2)?),
+            artifact: cells.json(3)?,
+        })
+    })
+}
+
+/// Removes the texts that only artifacts of this study have.
+pub(super) fn remove_documents(connection: &Connection, study: StudyId) -> Result<(), Fault> {
+    let (least, most) = trial_ids(study);
+    connection.execute(
+        "DELETE FROM document WHERE digest IN (SELECT digest FROM artifact WHERE trial_id BETWEEN \
+         ?1 AND ?2) AND NOT EXISTS (SELECT 1 FROM artifact a WHERE a.digest = document.digest AND \
+         a.trial_id NOT BETWEEN ?1 AND ?2)",
+        [least, most],
+    )?;
+    Ok(())
+}
