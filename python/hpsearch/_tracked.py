@@ -28,6 +28,7 @@ class TrackedRun(Run):
         resume: Optional[str],
         config: Dict[str, Any],
         tags: Sequence[str],
+        system: Optional[str],
     ) -> None:
         super().__init__(config, study, name)
         #: What tells this run apart; `init(id=.., resume=True)` continues it.
@@ -44,6 +45,7 @@ class TrackedRun(Run):
             "pid": os.getpid(),
             "host": _host(),
             "cwd": _directory(),
+            "system": system,
         }
         self._spool = Spool(os.path.join(os.path.dirname(store), "spool"), id, header)
         self._writer = Writer(self._spool.path, store, self._heard)
@@ -70,6 +72,10 @@ class TrackedRun(Run):
         note = message.get("note") or message.get("error")
         if note:
             _messages.say(str(note))
+        trouble = message.get("trouble")
+        if trouble:
+            # Each writer that is started says it again.
+            _messages.once(f"trouble {trouble}", f"{trouble}; it is tried again")
 
     def _close(self, status: str, message: Optional[str]) -> None:
         until = time.monotonic() + PATIENCE
@@ -77,6 +83,11 @@ class TrackedRun(Run):
         has_left = self._writer.close(until)
         if not stored:
             _messages.say(f"the end of this run could not be written to `{self._spool.path}`")
+        elif not has_left and self._writer.status not in (None, 0):
+            _messages.say(
+                f"the store could not be written (status {self._writer.status}); what is missing "
+                f"lies in `{self._spool.path}`, and the next run takes it over"
+            )
         elif not has_left:
             _messages.say(
                 f"the store is still being written; what is missing lies in `{self._spool.path}` "
