@@ -4,7 +4,9 @@
 pub mod arguments;
 mod error;
 mod life;
+mod measuring;
 pub mod process;
+pub mod requests;
 mod run;
 mod spool;
 mod study;
@@ -13,7 +15,7 @@ mod writer;
 
 pub use error::TrackingError;
 pub use life::{Tracked, life_of, settle_dead};
-pub use run::{NewRun, ResumedRun, Run, RunEnd};
+pub use run::{NewRun, ResumedRun, Rival, Run, RunEnd};
 pub use spool::SpoolError;
 pub use study::{DEFAULT_STUDY, Goal, find_run, open_study, run_of_job, study_named_for};
 pub use sync::{Behind, Follower, Mirror, SyncError, Written};

@@ -26,38 +26,45 @@ def init(
     store: Optional[Path] = None,
     group: Optional[str] = None,
     parent: Union[str, int, None] = None,
+    system: Optional[str] = None,
 ) -> Run:
     """Begins a run, and ends the one before, if there is one.
 
     Inside a trial of a search, the run is that trial: `params` are the search's over `config`,
-    and study, name, id, resume, tags, store, group and parent are the search's own. On ranks other than 0 of a
-    distributed program the run does nothing but have `params`.
+    and study, name, id, resume, tags, store, group, parent and system are the search's own. On
+    ranks other than 0 of a distributed program the run does nothing but have `params`.
 
     By itself: `study` is the study that the run goes to; `name` what it is called; `config` its
     parameters (a dictionary, an `argparse.Namespace` or a dataclass); `id` tells it apart (made up
     unless given); `resume` continues the run of this id (`True`) or the run of this name or number,
     and begins it if there is none; `tags` are words for it; `store` is HPSEARCH_STORE or
     `runs/hpsearch.db`; `group` puts runs together; `parent` is the run (a name or number of the
-    study) that this one is part of.
+    study) that this one is part of; `system` is how often CPU, memory and GPUs are measured
+    (`"10s"` unless given), or `"off"`.
 
-    Raises TypeError or ValueError for arguments that make no sense. What fails later (no disk
-    space, no `hpsearch` program) is said once on standard error, and the program goes on.
+    Raises TypeError or ValueError for arguments of the wrong kind. A name that no store takes is
+    left out, and what fails later (no disk space, no `hpsearch` program) is said once on standard
+    error: the program goes on.
     """
     global _current
     parameters = _values.configuration(config)
-    for what, text in (("study", study), ("name", name), ("id", id), ("group", group)):
-        _check_name(what, text)
     if isinstance(tags, str):
         raise TypeError("`tags` must be a list of words, not a string")
     words = [str(tag) for tag in tags or ()]
+    _check_period(system)
+    named_by = (("study", study), ("name", name), ("id", id))
+    for what, text in (*named_by, ("group", group)):
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"`{what}` must be a string, not a {type(text).__name__}")
     if resume is True and id is None and name is None:
         raise ValueError("`resume=True` needs the `id` or the `name` of the run to continue")
     if _current is not None:
         _current.finish()
     _messages.forget()
+    study, name, id = (_fit_name(*named) for named in named_by)
     _hook()
     relatives = (group, None if parent is None else str(parent))
-    _current = _begin(study, name, parameters, id, resume, words, store, relatives)
+    _current = _begin(study, name, parameters, id, resume, words, store, relatives, system)
     return _current
 
 
@@ -70,6 +77,7 @@ def _begin(
     tags: Sequence[str],
     store: Optional[Path],
     relatives: Tuple[Optional[str], Optional[str]],
+    system: Optional[str],
 ) -> Run:
     if os.environ.get("HPSEARCH_TRIAL"):
         from ._trial import TrialRun, searched
@@ -98,6 +106,7 @@ def _begin(
             tags=tags,
             group=relatives[0],
             parent=relatives[1],
+            system=system,
         )
     except OSError as error:
         _messages.say(f"nothing can be logged beside `{path}`: {error}; the program goes on")
@@ -110,13 +119,28 @@ def _made_up() -> str:
     return time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
 
 
-def _check_name(what: str, text: Optional[str]) -> None:
+def _fit_name(what: str, text: Optional[str]) -> Optional[str]:
+    """The name, or `None` with a message for one that no store takes."""
     if text is None:
+        return None
+    if text.strip() and len(text) <= LONGEST_NAME and "\0" not in text:
+        return text
+    shown = repr(text if len(text) <= 40 else text[:40] + "..")
+    _messages.say(
+        f"`{what}` must have 1 to {LONGEST_NAME} characters, and no NUL: {shown} is left out"
+    )
+    return None
+
+
+def _check_period(system: Optional[str]) -> None:
+    if system is None or system == "off":
         return
-    if not isinstance(text, str):
-        raise TypeError(f"`{what}` must be a string, not a {type(text).__name__}")
-    if not text.strip() or len(text) > LONGEST_NAME or "\0" in text:
-        raise ValueError(f"`{what}` must have 1 to {LONGEST_NAME} characters, and no NUL")
+    import re
+
+    if not isinstance(system, str):
+        raise TypeError(f"`system` must be a string, not a {type(system).__name__}")
+    if not re.fullmatch(r"[1-9][0-9]{0,6}(s|m|h)", system):
+        raise ValueError(f"`system` must be a time such as `10s` or `1m`, or `off`, not `{system}`")
 
 
 def current() -> Optional[Run]:

@@ -23,7 +23,10 @@ LONGEST_QUEUE = 1_000_000
 #: Records that are serialised before other threads get their turn.
 _TURN = 64
 
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=str).encode
+_encoder = json.JSONEncoder(
+    separators=(",", ":"), check_circular=False, default=str, ensure_ascii=False
+)
+_encode = _encoder.encode
 
 Record = Tuple[int, Dict[str, Any]]
 
@@ -40,7 +43,9 @@ class Spool:
         self._queue: Deque[Record] = deque()
         self._dropped = 0
         # What was serialised and is not in the file yet.
-        self._pending = (_encode(header) + "\n").encode()
+        self._header = header
+        self._pending = _bytes(_encode(header) + "\n")
+        self._identity = _identity(self._descriptor)
         # One thread writes at a time; the other is the one that closes.
         self._writing = threading.Lock()
         self._is_over = threading.Event()
@@ -97,7 +102,7 @@ class Spool:
                 # Whoever logs does not wait until all is serialised.
                 time.sleep(0)
         if lines:
-            self._pending += "".join(lines).encode()
+            self._pending += _bytes("".join(lines))
 
     def _write(self) -> bool:
         """Writes what is pending; whether anything was written."""
@@ -105,6 +110,7 @@ class Spool:
             return False
         wrote = False
         try:
+            self._find_again()
             while self._pending:
                 count = os.write(self._descriptor, self._pending)
                 # A line that was cut goes on where it was cut.
@@ -119,6 +125,42 @@ class Spool:
             )
         return wrote
 
+    def _find_again(self) -> None:
+        """Makes the file anew if somebody removed it, or closed its descriptor.
+
+        Raises OSError if that is not possible now.
+        """
+        has_descriptor = self._has_descriptor()
+        if has_descriptor and _is_at(self.path, self._identity):
+            return
+        directory, name = os.path.split(self.path)
+        os.makedirs(directory, exist_ok=True)
+        if has_descriptor:
+            # Removed with its directory: what was in it is still to be read.
+            path, descriptor = self.path, _open(self.path)
+            written = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+            self._pending = written + self._pending
+            os.close(self._descriptor)
+            _messages.once("removed", f"`{path}` was removed while the run logs: it is made anew")
+        else:
+            # A program that closes descriptors that are not its own. The writer took that for its
+            # end: the run continues in another file.
+            path, descriptor = _create(directory, str(self._header["id"]))
+            header = {**self._header, "resume": self._header["id"]}
+            self._pending = _bytes(_encode(header) + "\n") + self._pending
+            _messages.once("closed", "the program closed the descriptors of hpsearch: new ones are made")
+            if self._writer is not None:
+                self._writer.follow(path)
+        self.path, self._descriptor = path, descriptor
+        self._identity = _identity(descriptor)
+
+    def _has_descriptor(self) -> bool:
+        """Whether the descriptor is still the spool, and no file that the program opened since."""
+        try:
+            return _identity(self._descriptor) == self._identity
+        except OSError:
+            return False
+
     def close(self, last: Dict[str, Any]) -> bool:
         """Writes the rest and the last line; whether the file has all of it."""
         self._is_over.set()
@@ -127,11 +169,12 @@ class Spool:
             return False
         try:
             self._serialise()
-            self._pending += (_encode(last) + "\n").encode()
+            self._pending += _bytes(_encode(last) + "\n")
             self._try_again = 0.0
             self._write()
             stored = not self._pending
-            os.close(self._descriptor)
+            if self._has_descriptor():
+                os.close(self._descriptor)
             self._descriptor = -1
             return stored
         finally:
@@ -148,23 +191,56 @@ class Spool:
             self._descriptor = -1
 
 
-def _create(directory: str, id: str) -> Tuple[str, int]:
+Identity = Tuple[int, int]
+
+
+def _identity(descriptor: int) -> Identity:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
+
+
+def _is_at(path: str, identity: Identity) -> bool:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return (found.st_dev, found.st_ino) == identity
+
+
+def _bytes(text: str) -> bytes:
+    # Half a character, as in names of files that are no text, is a question mark.
+    return text.encode("utf-8", "replace")
+
+
+def _open(path: str) -> int:
+    """Makes the file, and takes its lock.
+
+    Raises FileExistsError if there is one.
+    """
     import fcntl
 
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o666)
+    if descriptor < 3:
+        # The program has closed standard streams: what it prints must not end here.
+        low, descriptor = descriptor, fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+        os.close(low)
+    try:
+        # The kernel frees it when the program dies, however it dies.
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        # A file system without locks: the writer knows by its pipe.
+        pass
+    return descriptor
+
+
+def _create(directory: str, id: str) -> Tuple[str, int]:
     for _ in range(100):
         # A run that is continued has a spool for each time.
         path = os.path.join(directory, f"{_file_name(id)}.{os.urandom(4).hex()}.jsonl")
         try:
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o666)
+            return path, _open(path)
         except FileExistsError:
             continue
-        try:
-            # The kernel frees it when the program dies, however it dies.
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            # A file system without locks: the writer knows by its pipe.
-            pass
-        return path, descriptor
     raise FileExistsError(errno.EEXIST, "no name is free", directory)
 
 

@@ -31,6 +31,7 @@ class TrackedRun(Run):
         resume: Optional[str],
         config: Dict[str, Any],
         tags: Sequence[str],
+        system: Optional[str],
         group: Optional[str] = None,
         parent: Optional[str] = None,
     ) -> None:
@@ -55,6 +56,7 @@ class TrackedRun(Run):
             # Its packages are read by the writer: that takes no time here.
             "python": sys.executable or None,
             "path": [entry for entry in sys.path if entry],
+            "system": system,
         }
         self._spool = Spool(os.path.join(os.path.dirname(store), "spool"), id, header)
         self._writer = Writer(self._spool.path, store, self._heard)
@@ -84,6 +86,10 @@ class TrackedRun(Run):
         note = message.get("note") or message.get("error")
         if note:
             _messages.say(str(note))
+        trouble = message.get("trouble")
+        if trouble:
+            # Each writer that is started says it again.
+            _messages.once(f"trouble {trouble}", f"{trouble}; it is tried again")
 
     def _close(self, status: str, message: Optional[str]) -> None:
         until = time.monotonic() + PATIENCE
@@ -91,6 +97,11 @@ class TrackedRun(Run):
         has_left = self._writer.close(until)
         if not stored:
             _messages.say(f"the end of this run could not be written to `{self._spool.path}`")
+        elif not has_left and self._writer.status not in (None, 0):
+            _messages.say(
+                f"the store could not be written (status {self._writer.status}); what is missing "
+                f"lies in `{self._spool.path}`, and the next run takes it over"
+            )
         elif not has_left:
             _messages.say(
                 f"the store is still being written; what is missing lies in `{self._spool.path}` "

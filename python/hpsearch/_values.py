@@ -153,12 +153,23 @@ def _leaves(name: str, value: Any, depth: int) -> Tuple[Tuple[str, Any], ...]:
     return ((name, _json(value, depth)),)
 
 
+def _short(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:
+        # Python 3.11 writes no more than 4,300 digits.
+        return hex(value)
+
+
 def _json(value: Any, depth: int) -> Any:
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, (int, float)):
         # Subclasses, such as enumerations and NumPy's float64, as their values.
-        return int(value) if isinstance(value, int) else float(value)
+        if not isinstance(value, int):
+            return float(value)
+        # Larger ones are no numbers to the store.
+        return int(value) if -(2**63) <= value < 2**64 else _short(value)
     if isinstance(value, (list, tuple)) and depth > 0:
         return [_json(item, depth - 1) for item in value]
     if hasattr(value, "item"):

@@ -5,15 +5,29 @@ import os
 import subprocess
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import _binary, _messages
 
 #: Seconds before a writer that ended is started again: longer each time, up to the last.
 PAUSES = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 
+#: So many times it may end without having said which run it writes; then its user is told so.
+MOST_FAILURES = 3
+
+#: The longest line that it says.
+_LONGEST_LINE = 1 << 16
+
 #: How it ends when it has said why nothing can be written, and trying again is of no use.
 REFUSED = 2
+
+Identity = Tuple[int, int]
+
+
+def _identity(descriptor: int) -> Identity:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
+
 
 Heard = Callable[[Dict[str, Any]], None]
 
@@ -32,7 +46,10 @@ class Writer:
         self._program: Optional[str] = None
         self._listener: Optional[threading.Thread] = None
         self._starts = 0
+        self._failures = 0
         self._not_before = 0.0
+        # What the descriptor of its standard input is, and is not any more if somebody closed it.
+        self._pipe: Optional[Identity] = None
         self._has_refused = False
 
     def start(self) -> None:
@@ -64,6 +81,7 @@ class Writer:
             return
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
+            self._pipe = _identity(process.stdin.fileno())
         self._process = process
         self._listener = threading.Thread(
             target=self._listen, args=(process,), name="hpsearch-writer", daemon=True
@@ -74,13 +92,26 @@ class Writer:
         if process.stdout is None:
             return
         try:
-            for line in process.stdout:
-                message = json.loads(line)
-                if isinstance(message, dict):
-                    self._heard(message)
+            for line in iter(lambda: process.stdout.readline(_LONGEST_LINE), b""):  # type: ignore
+                self._hear(line)
         except (OSError, ValueError):
-            # It died in the middle of a line: the next one says it again.
+            # The program closed the descriptor.
             pass
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            # It died in the middle of a line, or is another program: the next writer says it again.
+            return
+        if isinstance(message, dict):
+            if isinstance(message.get("trial"), int):
+                self._failures = 0
+            self._heard(message)
+
+    def follow(self, spool: str) -> None:
+        """Follows another file from the next start on; the one that runs has ended, or will."""
+        self._words[2] = spool
 
     def look(self, has_grown: bool) -> None:
         """Tells it that the spool has grown; starts it again if it is gone."""
@@ -89,7 +120,7 @@ class Writer:
             return
         status = process.poll()
         if status is None:
-            if has_grown and process.stdin is not None:
+            if has_grown and process.stdin is not None and self._has_pipe(process):
                 try:
                     os.write(process.stdin.fileno(), b"\n")
                 except (BlockingIOError, BrokenPipeError):
@@ -100,6 +131,7 @@ class Writer:
         if status == REFUSED:
             self._has_refused = True
             return
+        self._note_failure(status)
         now = time.monotonic()
         if self._not_before == 0.0:
             self._not_before = now + PAUSES[min(self._starts, len(PAUSES)) - 1]
@@ -107,8 +139,32 @@ class Writer:
             self._not_before = 0.0
             self._begin()
 
+    def _note_failure(self, status: int) -> None:
+        if self._not_before != 0.0 or status == 0:
+            # It was noted when it ended.
+            return
+        self._failures += 1
+        if self._failures >= MOST_FAILURES:
+            _messages.once(
+                "failing",
+                f"`{self._program} writer` ended {self._failures} times in a row, at last with "
+                f"status {status}, and is tried again; meanwhile `{self._words[2]}` keeps all",
+            )
+
+    def _has_pipe(self, process: "subprocess.Popen[bytes]") -> bool:
+        """Whether the descriptor is still the pipe, and no file that the program opened since."""
+        try:
+            descriptor = process.stdin.fileno() if process.stdin is not None else -1
+            return _identity(descriptor) == self._pipe
+        except (OSError, ValueError):
+            return False
+
     def _let_go(self, process: "subprocess.Popen[bytes]") -> None:
         if process.stdin is not None and not process.stdin.closed:
+            if not self._has_pipe(process):
+                # Closed by the program already; the number may be another file's.
+                process.stdin = None
+                return
             try:
                 process.stdin.close()
             except OSError:
@@ -138,6 +194,11 @@ class Writer:
             # It goes on without this program; nobody waits for it here.
             process.returncode = 0
             return False
+
+    @property
+    def status(self) -> Optional[int]:
+        """How the last one ended; `None` while it lives, or if there was none."""
+        return None if self._process is None else self._process.returncode
 
     def abandon(self) -> None:
         """Closes the pipe in a forked child, so that the parent's end is seen."""

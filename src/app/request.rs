@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::AppError;
 use super::study_state::{has_runner, state};
-use crate::runner::{self, RunnerError, offline_requests};
+use crate::runner::{self, Liveness, RunnerError, offline_requests};
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage, StorageError, StorageReader as _, StudyId, StudySummary};
 use crate::study::event::{Answer, Request};
+use crate::tracking::life_of;
 
 /// A runner looks for requests ten times a second; a busy machine gets more.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,9 +24,9 @@ const TURN: Duration = Duration::from_millis(10);
 /// The store failed.
 pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, StorageError> {
     let mut store = SqliteStore::open(path)?;
-    refuse_of_tracked(&store, study, std::slice::from_ref(request))?;
+    let whose = whose(&store, study, std::slice::from_ref(request))?;
     let id = store.request(study, runner::now(), request)?;
-    if request.entry().is_some() {
+    if request.entry().is_some() || whose == Whose::Trackers {
         return Ok(id);
     }
     let path = absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -65,12 +66,18 @@ pub fn ask(
     requests: &[Request],
     hear: &mut dyn FnMut(Option<Answer>),
 ) -> Result<(), AppError> {
-    refuse_of_tracked(store, study, requests)?;
+    let whose = whose(store, study, requests)?;
     let path = absolute(path)?;
-    let ids = requests
-        .iter()
-        .map(|request| store.request(study, runner::now(), request))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut ids = Vec::new();
+    for request in requests {
+        if whose == Whose::Trackers
+            && let Some(why) = why_not_running(store, study, request)?
+        {
+            hear(Some(Answer::Refused(why)));
+            continue;
+        }
+        ids.push(store.request(study, runner::now(), request)?);
+    }
     for id in ids {
         let until = Instant::now() + PATIENCE;
         let answer = loop {
@@ -78,8 +85,13 @@ pub fn ask(
             if answer.is_some() || Instant::now() >= until {
                 break answer;
             }
-            if serve_at_rest(store, study, &path).map_err(AppError::NotServed)? == Served::Elsewhere
-            {
+            let served = match whose {
+                Whose::Trackers => Served::Elsewhere,
+                Whose::Runners => {
+                    serve_at_rest(store, study, &path).map_err(AppError::NotServed)?
+                }
+            };
+            if served == Served::Elsewhere {
                 sleep(TURN);
             }
         };
@@ -88,17 +100,45 @@ pub fn ask(
     Ok(())
 }
 
-/// Tracked runs are nobody's to pause or to extend: only notes and tags are written about them.
-fn refuse_of_tracked(
-    store: &SqliteStore,
-    study: StudyId,
-    requests: &[Request],
-) -> Result<(), StorageError> {
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// The runner of a search, or whoever asks.
+    Runners,
+    /// The process that tracks the run.
+    Trackers,
+}
+
+/// Whose requests these are. Tracked runs are nobody's to resume or to extend: notes and tags are
+/// written about them, and they may be asked to leave.
+fn whose(store: &SqliteStore, study: StudyId, requests: &[Request]) -> Result<Whose, StorageError> {
     if requests.iter().all(|request| request.entry().is_some()) {
-        return Ok(());
+        return Ok(Whose::Runners);
     }
     let spec = store.summary(study)?.spec;
-    if spec.is_tracked() { Err(StorageError::Tracked { study: spec.name }) } else { Ok(()) }
+    let is_of_run =
+        |request: &Request| matches!(request, Request::PauseTrial { .. } | Request::Kill { .. });
+    match spec.is_tracked() {
+        false => Ok(Whose::Runners),
+        true if requests.iter().all(is_of_run) => Ok(Whose::Trackers),
+        true => Err(StorageError::Tracked { study: spec.name }),
+    }
+}
+
+/// Why a run cannot be asked to leave, if its process does not live.
+fn why_not_running(
+    store: &SqliteStore,
+    study: StudyId,
+    request: &Request,
+) -> Result<Option<String>, StorageError> {
+    let (Request::PauseTrial { trial } | Request::Kill { trial }) = request else {
+        return Ok(None);
+    };
+    Ok(match life_of(store, study, *trial)?.map(|tracked| tracked.liveness) {
+        None => Some(format!("run {trial} is not running")),
+        Some(Liveness::Dead) => Some(format!("run {trial} has ended: its process was killed")),
+        Some(Liveness::Alive | Liveness::Unknown) => None,
+    })
 }
 
 /// Who serves what is asked.

@@ -118,7 +118,12 @@ pub fn begin(
         _ => None,
     };
     if let Some(known) = known {
-        let run = Run::resume(store, &study, known.number, ResumedRun { provenance })?;
+        let run = Run::resume(
+            store,
+            &study,
+            known.number,
+            ResumedRun { provenance, ..ResumedRun::default() },
+        )?;
         if known.params != params && !params.is_empty() {
             run.record_params(store, params.clone())?;
         }
@@ -134,8 +139,14 @@ pub fn begin(
         job: wanted.job.map(|job| job.id),
         command,
     };
-    let new =
-        NewRun { params: params.clone(), run, tags: wanted.tags, note: wanted.note, provenance };
+    let new = NewRun {
+        params: params.clone(),
+        run,
+        tags: wanted.tags,
+        note: wanted.note,
+        provenance,
+        spool: None,
+    };
     let run = Run::create(store, &study, new)?;
     Ok(Begun { run, params, is_resumed: false, settled })
 }

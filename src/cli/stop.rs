@@ -1,23 +1,65 @@
-//! `hpsearch stop`: asks the runner of a study to stop it.
+//! `hpsearch stop`: asks the runner of a study to stop it, or tracked runs to save and leave.
 
 use clap::Args;
 
+use super::request::{ask_all, named};
 use super::{Console, Exit, Failure};
 use crate::app::request;
 use crate::report::wording::one_line;
+use crate::storage::StorageReader as _;
 use crate::study::event::Request;
+use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::trial::TrialNumber;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch stop digits           the search: its trials save a checkpoint, leave
+  hpsearch stop runs 3           run 3 of `hpsearch track`, or of Python, saves
+                                 and leaves
+  hpsearch stop runs             all runs of the study that are tracked now
+
+A run of `hpsearch track` gets SIGTERM, as a trial does that is paused; it is
+interrupted, and `track --resume` continues it. In Python, `run.should_stop` is
+true within two seconds. A single trial of a search is paused or killed.";
 
 /// Arguments of `hpsearch stop`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  hpsearch stop digits")]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch stop [OPTIONS] [STUDY] [RUNS]")]
 pub struct StopArguments {
-    /// The study's name or file
-    pub study: Option<String>,
+    /// The study's name or file, and tracked runs of it
+    #[arg(value_name = "STUDY, RUNS")]
+    pub words: Vec<String>,
 }
 
 /// Writes the request.
 pub fn stop(arguments: &StopArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let (_, study) = console.study(arguments.study.as_deref())?;
+    let (study, trials) = named(&arguments.words, console)?;
+    if study.spec.is_tracked() {
+        let mut runs: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
+        if runs.is_empty() {
+            let running =
+                Filter::parse("state:running", &study.spec).unwrap_or_else(|_| Filter::all());
+            let query = TrialQuery::all(SortKey::Number).filtered(running);
+            runs = console.reader()?.numbers(study.id, &query)?;
+        }
+        if runs.is_empty() {
+            return Err(Failure::usage(format!(
+                "no run of `{}` is running",
+                one_line(&study.spec.name)
+            )));
+        }
+        let requests: Vec<Request> =
+            runs.into_iter().map(|trial| Request::PauseTrial { trial }).collect();
+        return ask_all(&study, &requests, console);
+    }
+    if let Some(trial) = trials.first() {
+        let (name, number) = (&study.spec.name, trial.number);
+        return Err(Failure::usage("a single trial of a search is paused or killed, not stopped")
+            .help(format!(
+                "{} lets it save and leave",
+                console.next(&format!("pause {name} {number}"))
+            )));
+    }
     request::ask_runner(&mut console.writer()?, &study, &Request::Stop)?;
     console.say(&format!(
         "asked `{}` to stop: running trials save a checkpoint and leave",

@@ -1,6 +1,7 @@
 //! `hpsearch track`: runs a program and records it, without a search.
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
@@ -11,8 +12,10 @@ use crate::report::wording::{number, one_line};
 use crate::runner::signals::PassedOn;
 use crate::storage::StorageReader as _;
 use crate::storage::sqlite::SqliteStore;
+use crate::study::field;
 use crate::study::metric::Direction;
 use crate::study::params::Value;
+use crate::study::spec::TrackSpec;
 use crate::study::trial::TrialNumber;
 use crate::tracking::process::{Ended, ForegroundCommand, carry_out};
 use crate::tracking::{Goal, RunEnd, arguments};
@@ -24,6 +27,7 @@ Examples:
   hpsearch track --study speech --metric wer -- ./train.sh
   hpsearch track --resume baseline -- python train.py --lr 0.1
   hpsearch trials runs             the runs, the best first
+  hpsearch stop runs 3             run 3 saves and leaves, wherever it runs
 
 The study is, without --study, called as the directory of the git repository
 here, or `runs`. Its metric is, without --metric, `loss`, smaller is better; it
@@ -70,9 +74,20 @@ pub struct TrackArguments {
     /// Whether smaller or larger values of it are better
     #[arg(long, value_name = "WAY", value_enum)]
     pub direction: Option<Way>,
+    /// How often CPU, memory and GPUs are measured: 10s (the default) or off
+    #[arg(long, value_name = "INTERVAL", value_parser = period)]
+    pub system: Option<Period>,
     /// The program and its arguments
     #[arg(value_name = "COMMAND", required = true, last = true)]
     pub command: Vec<String>,
+}
+
+/// How often the processes of a run are measured; `None`: never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period(pub Option<Duration>);
+
+fn period(text: &str) -> Result<Period, &'static str> {
+    field::period(text).map(Period)
 }
 
 /// Which values are better.
@@ -134,7 +149,12 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
     // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
     let _refused_by_old_kernels =
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let command = ForegroundCommand { words: arguments.command.clone(), directory, params };
+    let command = ForegroundCommand {
+        words: arguments.command.clone(),
+        directory,
+        params,
+        system: arguments.system.map_or(TrackSpec::default().system, |Period(period)| period),
+    };
     let mut tell = |text: &str| console.complain(&one_line(text));
     let ended = carry_out(&mut store, &path, run, &command, signals.signals(), &mut tell)?;
     let value = store.trial(study.id, trial)?.and_then(|trial| trial.value);

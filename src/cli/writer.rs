@@ -98,6 +98,7 @@ fn notice(notice: Notice) {
             json!({ "study": study, "trial": trial, "name": name })
         }
         Notice::Note(text) => json!({ "note": text }),
+        Notice::Stop(why) => json!({ "stop": why }),
     });
 }
 

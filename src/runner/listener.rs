@@ -24,6 +24,7 @@ use super::echo::Echo;
 use super::failure_cause::advice;
 use super::lines::{LineEnd, Lines, Piece, for_each_line};
 use super::metric_files::MetricFiles;
+use super::peak_memory;
 use super::point_queue::PointQueue;
 use super::registration::{Announced, Registered, Registrar};
 use super::threads;
@@ -178,7 +179,8 @@ impl Listener {
             status
         })?;
         let for_aside = Arc::clone(&shared);
-        let read_aside = move || read_aside(aside, &for_aside);
+        let measured = Arc::clone(&self.points);
+        let read_aside = move || read_aside(aside, &for_aside, &measured);
         let aside = self.single.then(|| threads::spawn("supervisor", read_aside)).transpose()?;
         let for_stdout = Arc::clone(&shared);
         let thread = threads::spawn("worker stdout", move || {
@@ -353,7 +355,10 @@ impl Listener {
                     self.send_end(&current, end, message);
                 }
             }
-            MessageToRunner::Peak { bytes } => self.send([Input::Peak { trial, attempt, bytes }]),
+            MessageToRunner::Peak { bytes } => {
+                self.points.measure(trial, attempt, peak_memory::measured(bytes));
+                self.send([Input::Peak { trial, attempt, bytes }]);
+            }
             MessageToRunner::Exit { .. }
             | MessageToRunner::Answer { .. }
             | MessageToRunner::Text { .. }
@@ -467,7 +472,7 @@ fn send(runner: &Sender<Input>, inputs: impl IntoIterator<Item = Input>) {
 }
 
 /// What a supervisor says of its command's end.
-fn read_aside(aside: UnixStream, shared: &Mutex<Shared>) {
+fn read_aside(aside: UnixStream, shared: &Mutex<Shared>, points: &PointQueue) {
     for_each_line(aside, LineEnd::Newline, |line, _| {
         let text = line
             .strip_prefix(PREFIX.as_bytes())
@@ -476,6 +481,10 @@ fn read_aside(aside: UnixStream, shared: &Mutex<Shared>) {
         let mut shared = lock(shared);
         match (said, shared.current.as_mut()) {
             (Some(MessageToRunner::Exit { status }), _) => shared.exit_status = Some(status),
+            (Some(MessageToRunner::Peak { bytes }), Some(current)) => {
+                let (trial, attempt) = (current.expected.trial, current.expected.attempt);
+                points.measure(trial, attempt, peak_memory::measured(bytes));
+            }
             (Some(MessageToRunner::End { end, message }), Some(current)) => {
                 current.end.get_or_insert((end, message));
             }

@@ -172,8 +172,10 @@ fn trees(system: &mut System, roots: &[u32]) -> BTreeMap<u32, TreeLoad> {
         .collect()
 }
 
-/// `root` and everything below it.
+/// `root` and everything below it, without this process: it may be below the program whose run it
+/// writes.
 fn tree(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
+    let own = std::process::id();
     let is_below = |pid: u32| {
         // A process list is read while it changes: what looks like a circle ends.
         std::iter::successors(Some(pid), |pid| parents.get(pid).copied())
@@ -181,7 +183,7 @@ fn tree(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
             .any(|pid| pid == root)
     };
     std::iter::once(root)
-        .chain(parents.keys().copied().filter(|pid| *pid != root && is_below(*pid)))
+        .chain(parents.keys().copied().filter(|pid| *pid != root && *pid != own && is_below(*pid)))
         .collect()
 }
 

@@ -18,6 +18,25 @@ pub fn start_time(pid: u32) -> Option<u64> {
     if stat.state == b'Z' { None } else { Some(stat.started) }
 }
 
+/// Resident memory of a process, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResidentMemory {
+    /// Now.
+    pub now: u64,
+    /// At most since the process began its program.
+    pub peak: u64,
+}
+
+/// What a process holds in memory; `None` if there is no such process, or it has ended.
+pub fn resident_memory(pid: u32) -> Option<ResidentMemory> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    };
+    Some(ResidentMemory { now: field("VmRSS:")?, peak: field("VmHWM:")? })
+}
+
 /// Whether the process with this id is the one that started then.
 pub fn is_alive(pid: u32, started: u64) -> bool {
     start_time(pid) == Some(started)

@@ -17,19 +17,34 @@ use crate::study::metric::Metrics;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// The near end of the thread; it ends when this is dropped.
-pub(super) struct SystemMetrics {
+#[derive(Debug)]
+pub struct SystemMetrics {
     changes: Sender<Change>,
 }
 
 /// Who runs where.
+#[derive(Debug)]
 enum Change {
-    Started { trial: TrialNumber, attempt: AttemptNumber, device: Device },
-    Launched { trial: TrialNumber, pid: u32 },
-    Ended { trial: TrialNumber },
+    /// `None`: on any device that its process sees.
+    Started {
+        trial: TrialNumber,
+        attempt: AttemptNumber,
+        device: Option<Device>,
+    },
+    Launched {
+        trial: TrialNumber,
+        pid: u32,
+    },
+    Ended {
+        trial: TrialNumber,
+    },
 }
 
 impl SystemMetrics {
     /// Starts the thread, which puts its points into `points` every `period`.
+    ///
+    /// # Errors
+    /// The system has no thread left.
     pub fn start(period: Duration, points: Arc<PointQueue>) -> io::Result<Self> {
         let (changes, there) = unbounded();
         let measuring = Measuring { period, points, trials: BTreeMap::new() };
@@ -37,11 +52,23 @@ impl SystemMetrics {
         Ok(SystemMetrics { changes })
     }
 
+    /// Follows the process of a tracked run, which was given no device: all GPUs that it sees are
+    /// measured.
+    pub fn follow_run(&self, trial: TrialNumber, attempt: AttemptNumber, pid: u32) {
+        for change in
+            [Change::Started { trial, attempt, device: None }, Change::Launched { trial, pid }]
+        {
+            // As below.
+            let _gone = self.changes.send(change);
+        }
+    }
+
     /// Follows who runs where.
     pub fn hear(&self, event: &Event) {
         let change = match event {
             Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
-                Change::Started { trial: *trial, attempt: *attempt, device: slot.device.clone() }
+                let device = Some(slot.device.clone());
+                Change::Started { trial: *trial, attempt: *attempt, device }
             }
             Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
                 Change::Launched { trial: *trial, pid: *pid }
@@ -63,7 +90,7 @@ struct Measuring {
 
 struct Running {
     attempt: AttemptNumber,
-    device: Device,
+    device: Option<Device>,
     pid: Option<u32>,
 }
 
@@ -108,30 +135,38 @@ impl Measuring {
     fn log(&self, machine: &Machine) {
         for (trial, Running { attempt, device, pid }) in &self.trials {
             let Some(load) = pid.and_then(|pid| machine.trees.get(&pid)) else { continue };
-            let gpu = match device {
-                Device::Cuda(index) => {
-                    machine.gpus.iter().flatten().find(|gpu| gpu.cuda == Some(*index))
+            let gpus = machine.gpus.iter().flatten();
+            let gpus: Vec<(u32, &Gpu)> = match device {
+                // A trial's only GPU is its number 0, as its process sees it.
+                Some(Device::Cuda(index)) => {
+                    gpus.filter(|gpu| gpu.cuda == Some(*index)).map(|gpu| (0, gpu)).collect()
                 }
-                _ => None,
+                Some(_) => Vec::new(),
+                None => gpus.filter_map(|gpu| Some((gpu.cuda?, gpu))).collect(),
             };
-            self.points.measure(*trial, *attempt, measured(load, gpu));
+            self.points.measure(*trial, *attempt, measured(load, &gpus));
         }
     }
 }
 
-/// What a trial takes, and what its GPU does. A trial's only GPU is its number 0, as its process
-/// sees it.
+/// What a trial takes, and what its GPUs do, by the numbers that its process has for them.
 #[expect(clippy::cast_precision_loss, reason = "bytes, exact up to 2^53")]
-fn measured(load: &TreeLoad, gpu: Option<&Gpu>) -> Metrics {
+fn measured(load: &TreeLoad, gpus: &[(u32, &Gpu)]) -> Metrics {
     let own = [
-        ("cpu", load.cores.map(|cores| cores * 100.0)),
-        ("memory", Some(load.memory as f64)),
-        ("gpu0/load", gpu.and_then(|gpu| gpu.utilisation).map(|share| share * 100.0)),
-        ("gpu0/memory", gpu.and_then(|gpu| gpu.memory).map(|memory| memory.used as f64)),
-        ("gpu0/power", gpu.and_then(|gpu| gpu.power)),
-        ("gpu0/temperature", gpu.and_then(|gpu| gpu.temperature).map(f64::from)),
+        ("cpu".to_owned(), load.cores.map(|cores| cores * 100.0)),
+        ("memory".to_owned(), Some(load.memory as f64)),
     ];
-    own.into_iter().filter_map(|(name, value)| Some((format!("system/{name}"), value?))).collect()
+    let of_gpus = gpus.iter().flat_map(|(index, gpu)| {
+        [
+            ("load", gpu.utilisation.map(|share| share * 100.0)),
+            ("memory", gpu.memory.map(|memory| memory.used as f64)),
+            ("power", gpu.power),
+            ("temperature", gpu.temperature.map(f64::from)),
+        ]
+        .map(|(name, value)| (format!("gpu{index}/{name}"), value))
+    });
+    let all = own.into_iter().chain(of_gpus);
+    all.filter_map(|(name, value)| Some((format!("system/{name}"), value?))).collect()
 }
 
 #[cfg(test)]
@@ -146,7 +181,7 @@ mod tests {
     #[test]
     fn what_is_known_of_a_trial_is_measured_and_nothing_else() {
         let names = |metrics: &Metrics| metrics.0.keys().cloned().collect::<Vec<_>>().join(" ");
-        let first = measured(&TreeLoad { cores: None, memory: 5, processes: 1 }, None);
+        let first = measured(&TreeLoad { cores: None, memory: 5, processes: 1 }, &[]);
         assert_eq!(names(&first), "system/memory", "no share of the processor in the first sample");
         let gpu = Gpu {
             utilisation: Some(0.5),
@@ -156,8 +191,8 @@ mod tests {
             ..Gpu::default()
         };
         let load = TreeLoad { cores: Some(1.5), memory: 5, processes: 2 };
-        let all = measured(&load, Some(&gpu));
-        assert_eq!((all.get("system/cpu"), all.get("system/gpu0/load")), (Some(150.0), Some(50.0)));
+        let all = measured(&load, &[(1, &gpu)]);
+        assert_eq!((all.get("system/cpu"), all.get("system/gpu1/load")), (Some(150.0), Some(50.0)));
         assert_eq!(names(&all).split(' ').count(), 6);
     }
 

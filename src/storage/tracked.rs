@@ -63,4 +63,6 @@ pub struct TrackerProcess {
     pub slot: Slot,
     /// What the run's results depend on.
     pub provenance: Option<Box<Provenance>>,
+    /// The spool that it writes from, where a program logs, and up to where that was read.
+    pub spool: Option<(String, u64)>,
 }

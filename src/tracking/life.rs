@@ -1,6 +1,9 @@
 //! Whether the process that tracks a run lives, and the end of runs whose process died.
 
+use std::time::{Duration, Instant};
+
 use super::TrackingError;
+use super::spool::is_of_spool;
 use crate::runner::{self, Liveness, process_liveness};
 use crate::storage::tracked::RunFence;
 use crate::storage::{Holder, Storage, StorageError, StorageReader, StudyId};
@@ -43,7 +46,12 @@ pub fn life_of(
         return Ok(None);
     };
     let Some(tracker) = tracker.filter(|_| seq == runner) else { return Ok(None) };
-    let process = Holder { pid, pid_started: tracker.pid_started, host, boot_id: tracker.boot_id };
+    let began_by = (pid, tracker.pid_started);
+    // A writer that took the place of one that died; a command's process is its supervisor.
+    let run = reader.trial(study, trial)?;
+    let is_logged = run.as_ref().and_then(|run| run.origin.tracked()).is_some_and(is_of_spool);
+    let (pid, pid_started) = open.process.filter(|_| is_logged).unwrap_or(began_by);
+    let process = Holder { pid, pid_started, host, boot_id: tracker.boot_id };
     let fence = RunFence { study, trial, attempt: open.attempt, runner };
     Ok(Some(Tracked { liveness: process_liveness(&process), process, fence, since: open.started }))
 }
@@ -71,6 +79,27 @@ pub fn settle_dead(
         }
     }
     Ok(settled)
+}
+
+/// How long a process that tracks a run may take to end before it is taken for one that stays.
+const ENDS_WITHIN: Duration = Duration::from_secs(3);
+
+/// Waits a moment for the end of the process that tracks a run, if there is one.
+///
+/// # Errors
+/// The store failed.
+#[expect(clippy::disallowed_methods, reason = "for another process there is only time to wait")]
+pub(super) fn wait_for_end(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<(), StorageError> {
+    let until = Instant::now() + ENDS_WITHIN;
+    let is_alive = |tracked: Tracked| tracked.liveness == Liveness::Alive;
+    while life_of(reader, study, trial)?.is_some_and(is_alive) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
 }
 
 /// Writes the end of an attempt whose process will not write it; `false` if somebody else did.

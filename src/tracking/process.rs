@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select, unbounded};
 
+use super::requests::{self, Asked};
 use super::{Run, RunEnd, TrackingError};
 use crate::engine::{Assignment, Input};
 use crate::runner::launcher::{Job, LaunchError, Launcher};
 use crate::runner::point_queue::PointQueue;
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::PassedOn;
+use crate::runner::system_metrics::SystemMetrics;
 use crate::storage::{Storage, StorageError};
 use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
@@ -50,6 +52,8 @@ pub struct ForegroundCommand {
     pub directory: PathBuf,
     /// Its parameters, which it finds as a trial does.
     pub params: Params,
+    /// How often its processes are measured; `None`: never.
+    pub system: Option<Duration>,
 }
 
 /// How a tracked program ended.
@@ -110,8 +114,15 @@ pub fn carry_out(
         remarks: BTreeMap::new(),
         asked: None,
         asked_often: 0,
+        requested: None,
+        looked: Instant::now(),
+        system: None,
         tell,
     };
+    if let Some(period) = command.system {
+        // Without a thread there are no such series.
+        foreground.system = SystemMetrics::start(period, Arc::clone(&foreground.points)).ok();
+    }
     Ok(foreground.carry_out(&command.params, signals))
 }
 
@@ -134,12 +145,20 @@ struct Foreground<'a> {
     /// The signal that asked it to leave.
     asked: Option<&'static str>,
     asked_often: u32,
+    /// What its user asked for by another command.
+    requested: Option<Asked>,
+    /// When it was looked for that.
+    looked: Instant,
+    system: Option<SystemMetrics>,
     tell: &'a mut dyn FnMut(&str),
 }
 
 impl Foreground<'_> {
     fn carry_out(&mut self, params: &Params, signals: &Receiver<i32>) -> Ended {
         let (tx, rx) = unbounded();
+        if let Err(error) = requests::refuse_old(self.storage, &self.run) {
+            self.hear(error);
+        }
         let (end, message) = match self.launcher.launch(&self.assignment(params), &tx) {
             Ok(job) => {
                 self.job = Some(job);
@@ -208,6 +227,7 @@ impl Foreground<'_> {
                 self.take_points();
             }
             self.write(events);
+            self.look_for_requests();
             if let Some(job) = &mut self.job {
                 (0..answers).for_each(|_| job.answer(&Decision::CONTINUE));
             }
@@ -231,6 +251,32 @@ impl Foreground<'_> {
         }
     }
 
+    /// Does what its user asks for by `hpsearch stop`, `pause` or `kill`.
+    fn look_for_requests(&mut self) {
+        let is_time = self.looked.elapsed() >= AGAIN && !self.is_fenced && self.trouble.is_none();
+        if !is_time {
+            return;
+        }
+        self.looked = Instant::now();
+        let trial = self.run.number();
+        let answer = |asked| match asked {
+            Asked::Leave => format!("run {trial} is asked to save and leave, as by Ctrl-C"),
+            Asked::Kill => format!("run {trial} is killed: it will count as failed"),
+        };
+        match (requests::take(self.storage, &self.run, &answer), &mut self.job) {
+            (Ok(Some(asked)), Some(job)) => {
+                (self.tell)(&format!("run {trial} is {}", asked.reason()));
+                match asked {
+                    Asked::Leave => job.leave(),
+                    Asked::Kill => job.kill(),
+                }
+                self.requested = Some(asked);
+            }
+            (Ok(_), _) => {}
+            (Err(error), _) => self.hear(error),
+        }
+    }
+
     fn take_points(&mut self) {
         // Its own seconds count from when it began; no program logs by them.
         let began = |trial| self.storage.began(self.run.study().id, trial);
@@ -245,6 +291,9 @@ impl Foreground<'_> {
         let attempt = self.run.attempt();
         match input {
             Input::Launched { pid, pid_started, .. } => {
+                if let Some(system) = &self.system {
+                    system.follow_run(self.run.number(), attempt, pid);
+                }
                 (Some(TrialEvent::AttemptLaunched { attempt, pid, pid_started }), false)
             }
             Input::Report { step, metrics, .. } => {
@@ -320,6 +369,9 @@ impl Foreground<'_> {
     }
 
     fn run_end(&self, end: AttemptEnd, message: Option<String>) -> RunEnd {
+        if let Some(asked) = self.requested {
+            return asked.end();
+        }
         match (self.asked, end) {
             (Some(signal), _) => RunEnd::Interrupted { by: format!("by {signal}") },
             (None, AttemptEnd::Completed) => RunEnd::Completed,

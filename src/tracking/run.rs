@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::TrackingError;
-use super::life::{life_of, settle};
+use super::life::{Tracked, life_of, settle};
 use crate::runner::clock::Clock;
 use crate::runner::{self, Liveness, identified_process};
 use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
@@ -36,6 +36,18 @@ pub struct NewRun {
     pub note: Option<String>,
     /// What its results depend on, where that was looked at.
     pub provenance: Option<Box<Provenance>>,
+    /// The spool that its program logs to, and up to where that was read.
+    pub spool: Option<(String, u64)>,
+}
+
+/// What becomes of a process that tracks the run already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rival {
+    /// One that lives keeps the run.
+    #[default]
+    Respected,
+    /// From here on it cannot write to the run any more.
+    Fenced,
 }
 
 /// How a resumed run goes on.
@@ -43,6 +55,10 @@ pub struct NewRun {
 pub struct ResumedRun {
     /// What its results depend on from here on, where that was looked at.
     pub provenance: Option<Box<Provenance>>,
+    /// The spool that its program logs to, and up to where that was read.
+    pub spool: Option<(String, u64)>,
+    /// Whether another process may be tracking it.
+    pub rival: Rival,
 }
 
 /// How a run ended.
@@ -87,7 +103,7 @@ impl Run {
         study: &StoredStudy,
         new: NewRun,
     ) -> Result<Run, TrackingError> {
-        let NewRun { params, run, tags, note, provenance } = new;
+        let NewRun { params, run, tags, note, provenance, spool } = new;
         if let Some(name) = run.name.as_ref().filter(|name| !is_run_name(name)) {
             return Err(TrackingError::RunName { name: name.clone() });
         }
@@ -95,7 +111,7 @@ impl Run {
             return Err(TrackingError::Tag { tag: tag.clone() });
         }
         let begin = BeginRun::New { params, run, tags, note };
-        Run::begin(storage, study, &begin, provenance, None)
+        Run::begin(storage, study, &begin, (provenance, spool), None)
     }
 
     /// Goes on with a run in a new attempt, whatever its last one ended as. One whose process died
@@ -112,7 +128,10 @@ impl Run {
         if let Some(tracked) = life_of(storage, study.id, trial)? {
             let Holder { pid, host, .. } = tracked.process.clone();
             let why = match tracked.liveness {
-                Liveness::Alive => return Err(TrackingError::Running { run: trial, pid, host }),
+                Liveness::Alive if resumed.rival == Rival::Respected => {
+                    return Err(TrackingError::Running { run: trial, pid, host });
+                }
+                Liveness::Alive => "another process continued it".to_owned(),
                 Liveness::Dead => "its process was killed".to_owned(),
                 // Its fence keeps it from writing, if it lives after all.
                 Liveness::Unknown => format!("it was resumed on another host than `{host}`"),
@@ -127,20 +146,44 @@ impl Run {
             attempts: trial.attempts,
             resume: checkpoint.as_ref().map(|saved| (saved.step, saved.path.clone())),
         };
-        Run::begin(storage, study, &begin, resumed.provenance, checkpoint)
+        Run::begin(storage, study, &begin, (resumed.provenance, resumed.spool), checkpoint)
+    }
+
+    /// Goes on with the attempt that is open, in the place of a process on this machine that wrote
+    /// the same spool and died; `None` if there is none. The caller has the spool's lock, so that
+    /// nobody else does.
+    ///
+    /// # Errors
+    /// The store failed, or another process resumed the run.
+    pub fn take_up(
+        storage: &mut dyn Storage,
+        study: &StoredStudy,
+        trial: TrialNumber,
+    ) -> Result<Option<Run>, TrackingError> {
+        let own = identified_process();
+        let open = life_of(storage, study.id, trial)?;
+        let is_here =
+            |open: &Tracked| open.process.host == own.host && open.process.boot_id == own.boot_id;
+        let Some(Tracked { fence, since, .. }) = open.filter(is_here) else { return Ok(None) };
+        let known = storage.trial(study.id, trial)?;
+        let name = known.as_ref().and_then(|trial| trial.origin.tracked()?.name.clone());
+        let clock = runner::clock_of(storage, study.id)?;
+        let run = Run { study: study.clone(), fence, name, checkpoint: None, clock, began: since };
+        run.launched(storage, own.pid, own.pid_started)?;
+        Ok(Some(run))
     }
 
     fn begin(
         storage: &mut dyn Storage,
         study: &StoredStudy,
         begin: &BeginRun,
-        provenance: Option<Box<Provenance>>,
+        (provenance, spool): (Option<Box<Provenance>>, Option<(String, u64)>),
         checkpoint: Option<Checkpoint>,
     ) -> Result<Run, TrackingError> {
         let Holder { pid, pid_started, host, boot_id } = identified_process();
         let slot = Slot { index: 0, device: Device::Cpu };
         let tracker = Tracker { pid_started, boot_id };
-        let process = TrackerProcess { pid, host, tracker, slot, provenance };
+        let process = TrackerProcess { pid, host, tracker, slot, provenance, spool };
         let clock = runner::clock_of(storage, study.id)?;
         let began = clock.now();
         let fence = storage.begin_run(study.id, began, begin, &process)?;
@@ -276,6 +319,15 @@ impl Run {
         let of_run = |event: &TrialEvent| Event::Trial(self.number(), event.clone());
         let events: Vec<Event> = events.iter().map(of_run).collect();
         Ok(storage.append_run(&self.fence, self.clock.now(), &events, logged)?)
+    }
+
+    /// Writes events of any kind in one transaction.
+    pub(super) fn append(
+        &self,
+        storage: &mut dyn Storage,
+        events: &[Event],
+    ) -> Result<(), TrackingError> {
+        Ok(storage.append_run(&self.fence, self.clock.now(), events, &[])?)
     }
 
     /// The clock of what it writes.

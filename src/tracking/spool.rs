@@ -6,11 +6,25 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, fcntl_lock, flock};
+use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 use crate::runner::protocol::quote_non_finite;
+use crate::study::tracked::TrackedRun;
+
+/// What the job of a run begins with that a program logs: its id and its first spool follow.
+pub(super) const JOB: &str = "python:";
+
+/// The same of what a program logs whose run another process has taken over.
+pub(super) const REST_JOB: &str = "python-rest:";
+
+/// Whether a run is what a program logged to a spool.
+pub(super) fn is_of_spool(run: &TrackedRun) -> bool {
+    let job = run.job.as_deref().unwrap_or_default();
+    job.starts_with(JOB) || job.starts_with(REST_JOB)
+}
 
 /// The version of the format.
 const VERSION: u64 = 1;
@@ -59,6 +73,10 @@ pub(super) struct Header {
     /// Where its interpreter finds packages.
     #[serde(default)]
     pub path: Vec<PathBuf>,
+    /// The program's process id.
+    pub pid: Option<u32>,
+    /// How often its processes are measured, `10s` or `off`.
+    pub system: Option<String>,
 }
 
 /// A later line.
@@ -113,7 +131,10 @@ pub(super) struct Spool {
 impl Spool {
     /// Opens the file, at its beginning.
     pub fn open(path: &Path) -> Result<Self, SpoolError> {
-        let file = File::open(path).map_err(|error| SpoolError::Read(path.to_owned(), error))?;
+        // Only what may be written can be locked against other writers.
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.or_else(|_| File::open(path));
+        let file = file.map_err(|error| SpoolError::Read(path.to_owned(), error))?;
         Ok(Spool { path: path.to_owned(), file, offset: 0 })
     }
 
@@ -126,6 +147,19 @@ impl Spool {
     /// Takes its lock if its program and other writers have ended.
     pub fn try_lock(&self) -> bool {
         flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    /// Takes the lock of those who bring it into the store, which the system frees when this process
+    /// ends, however it ends; `false` if another process has it. It is another lock than the
+    /// program's, and goes when this process closes the file, so that no process opens it twice.
+    pub fn lock_as_writer(&self) -> bool {
+        let locked = fcntl_lock(&self.file, FlockOperation::NonBlockingLockExclusive);
+        !matches!(locked, Err(Errno::AGAIN | Errno::ACCESS))
+    }
+
+    /// Where the next line begins.
+    pub fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// Whether somebody removed the file after it was opened.

@@ -8,7 +8,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value as Json};
 
 use super::arguments::masked;
-use super::spool::{Header, Line, Spool};
+use super::life::wait_for_end;
+use super::measuring::Measuring;
+use super::requests::{self, Asked};
+use super::run::Rival;
+use super::spool::{Header, JOB, Line, REST_JOB, Spool};
 use super::{Goal, NewRun, ResumedRun, Run, RunEnd, TrackingError};
 use super::{find_run, open_study, settle_dead, study_named_for};
 use crate::runner::artifacts::{self, Places};
@@ -26,9 +30,6 @@ use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::tracked::{TrackedRun, is_run_name};
 use crate::study::trial::{AttemptNumber, TrialNumber};
-
-/// What the job of a run begins with that a program logs: its id and its first spool follow.
-const JOB: &str = "python:";
 
 /// The journal is looked through to this long before the spool began, in microseconds: clocks of
 /// stores do not go back, and may be ahead.
@@ -57,6 +58,8 @@ pub enum Notice {
     },
     /// What was not taken, in one sentence.
     Note(String),
+    /// Somebody asks it to stop: why.
+    Stop(String),
 }
 
 /// Where the lines of a spool go, and who hears of it.
@@ -126,9 +129,15 @@ struct Written {
     trial: TrialNumber,
     /// `None`: none of them.
     offset: Option<u64>,
+    /// Whether another process has continued the run since.
+    is_taken_over: bool,
 }
 
 fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), TrackingError> {
+    // Another process brings it into the store, or has done so.
+    if !spool.lock_as_writer() || spool.is_removed() {
+        return Ok(());
+    }
     let SpoolWriter { storage, store, wait, say } = writer;
     let header = loop {
         if let Some(header) = spool.header()? {
@@ -140,36 +149,79 @@ fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), T
             return Ok(());
         }
     };
-    let cwd = header.cwd.clone().unwrap_or_default();
     let study = study_of(storage, store, &header, say)?;
-    settle_dead(storage, study.id, &study.spec)?;
     let written = written(storage, &study, &spool.name(), &header)?;
-    if let Some(Written { trial, offset }) = &written {
-        if let Some(offset) = offset {
-            spool.seek(*offset);
+    if let Some(written) = &written {
+        if let Some(offset) = written.offset {
+            spool.seek(offset);
         }
-        let rest = spool.next()?;
-        let is_end = |(line, _): &(Line, u64)| matches!(line, Line::Finish { .. });
-        let trial = storage.trial(study.id, *trial)?;
+        let trial = storage.trial(study.id, written.trial)?;
         let has_ended = trial.is_some_and(|trial| trial.state.is_finished());
-        if has_ended && rest.iter().all(is_end) || rest.is_empty() && wait() == Program::Gone {
+        if is_all_written(&spool, has_ended || written.is_taken_over, wait)? {
             // The last writer was killed after its last line.
+            settle_dead(storage, study.id, &study.spec)?;
             remove(path);
             return Ok(());
         }
     }
-    let is_resumed = written.is_some();
-    let run = begin(storage, &study, &spool.name(), &header, written.as_ref(), say)?;
-    if is_resumed
-        && let Some(Written { offset: Some(offset), .. }) =
-            self::written(storage, &study, &spool.name(), &header)?
-    {
-        // From here on nobody else writes to the run: this is how far it is.
-        spool.seek(offset);
+    let mut run = begin(storage, &study, &spool, &header, written.as_ref(), say)?;
+    settle_dead(storage, study.id, &study.spec)?;
+    loop {
+        let number = run.number();
+        match follow((storage, store), run, &mut spool, &header, wait, say) {
+            Err(TrackingError::Storage(StorageError::RunFenced { .. })) => {
+                if is_all_written(&spool, true, wait)? {
+                    break;
+                }
+                run = begin_rest(storage, &study, &spool, &header, number, say)?;
+            }
+            Err(error) => return Err(error),
+            Ok(()) => break,
+        }
     }
-    let (trial, name) = (run.number(), run.name().map(str::to_owned));
+    remove(path);
+    Ok(())
+}
+
+/// Whether a spool has nothing more from here on, and never will. One whose run is over, or another
+/// process's, is looked at until it has, or its program has ended.
+fn is_all_written(
+    spool: &Spool,
+    is_over: bool,
+    wait: &mut dyn FnMut() -> Program,
+) -> Result<bool, TrackingError> {
+    loop {
+        let rest = spool.next()?;
+        if rest.is_empty() {
+            // The last lines may have come just before the program's end.
+            if wait() == Program::Gone && spool.next()?.is_empty() {
+                return Ok(true);
+            }
+            if is_over {
+                continue;
+            }
+        }
+        let is_end = |(line, _): &(Line, u64)| matches!(line, Line::Finish { .. });
+        return Ok(is_over && rest.iter().all(is_end));
+    }
+}
+
+/// Writes the lines of the spool from here on into the run, and ends it.
+fn follow(
+    (storage, store): (&mut dyn Storage, &Path),
+    run: Run,
+    spool: &mut Spool,
+    header: &Header,
+    wait: &mut dyn FnMut() -> Program,
+    say: &mut dyn FnMut(Notice),
+) -> Result<(), TrackingError> {
+    let (study, trial) = (run.study().clone(), run.number());
+    let name = run.name().map(str::to_owned);
     say(Notice::Run { study: study.spec.name.clone(), trial, name });
+    requests::refuse_old(storage, &run)?;
     let last = storage.trial(study.id, trial)?.and_then(|trial| trial.last());
+    let cwd = header.cwd.clone().unwrap_or_default();
+    let mut measuring = Measuring::start(&run, header);
     let mut lines = Lines {
         spool: spool.name(),
         trial,
@@ -184,31 +236,53 @@ fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), T
         clock: Clock { unit: StepUnit::Step, last: last.map_or(0, |(step, _)| step) },
         say,
     };
-    let mut program = Program::Lives;
+    let (mut program, mut asked) = (Program::Lives, None);
     loop {
         let (events, end, offset) = lines.events(spool.next()?);
-        if !events.is_empty() {
-            run.write_logged(storage, &events, &lines.take_points())?;
-        }
-        if let Some(end) = end {
-            spool.lock();
-            run.finish(storage, end)?;
-            break;
+        let is_last = end.is_some() || offset.is_none() && program == Program::Gone;
+        let mut points = lines.take_points();
+        points.extend(measuring.points(storage, &run, is_last)?);
+        if !events.is_empty() || !points.is_empty() {
+            run.write_logged(storage, &events, &points)?;
         }
         if let Some(offset) = offset {
             spool.seek(offset);
-            continue;
         }
-        if program == Program::Gone {
+        if is_last {
+            let end = end.unwrap_or_else(|| RunEnd::Interrupted {
+                by: "when its program ended without a word".to_owned(),
+            });
             spool.lock();
-            let by = "when its program ended without a word".to_owned();
-            run.finish(storage, RunEnd::Interrupted { by })?;
-            break;
+            return run.finish(storage, asked.map_or(end.clone(), |asked| asked_end(asked, end)));
         }
-        program = wait();
+        if offset.is_none() {
+            program = wait();
+        }
+        let text = &|asked: Asked| stop_answer(asked, trial, header);
+        if let Some(new) = requests::take(storage, &run, text)? {
+            (lines.say)(Notice::Stop(new.reason().to_owned()));
+            asked = Some(new);
+        }
     }
-    remove(path);
-    Ok(())
+}
+
+/// What is said to somebody who asks a program that logs to stop.
+fn stop_answer(asked: Asked, trial: TrialNumber, header: &Header) -> String {
+    let asks = format!("run {trial} is asked to stop: its `should_stop` is true");
+    match (asked, header.pid) {
+        (Asked::Kill, Some(pid)) => {
+            format!("{asks}, and it will count as failed; `kill {pid}` ends its program")
+        }
+        _ => asks,
+    }
+}
+
+/// How a run ends that was asked to stop.
+fn asked_end(asked: Asked, end: RunEnd) -> RunEnd {
+    match (asked, end) {
+        (_, RunEnd::Failed { cause, reason }) => RunEnd::Failed { cause, reason },
+        (asked, _) => asked.end(),
+    }
 }
 
 /// The study of the run; where it cannot be the one that is named, that of the directory: nothing
@@ -249,22 +323,30 @@ fn written(
     spool: &str,
     header: &Header,
 ) -> Result<Option<Written>, StorageError> {
-    let job = job_of(header, spool);
+    let jobs = [job_of(JOB, header, spool), job_of(REST_JOB, header, spool)];
+    let is_its = |run: &TrackedRun| run.job.as_ref().is_some_and(|job| jobs.contains(job));
+    // How many attempts began of each run since then.
+    let mut attempts: BTreeMap<TrialNumber, u32> = BTreeMap::new();
     let mut before = Seq(i64::MAX);
     loop {
         let page = reader.events_before(study.id, before, 1000)?;
         let Some((first, earliest, _)) = page.first() else { return Ok(None) };
         for (_, _, event) in page.iter().rev() {
+            let Event::Trial(trial, event) = event else { continue };
+            let begun = attempts.get(trial).copied().unwrap_or(0);
+            let (trial, found) = (*trial, |offset, is_taken_over| {
+                Ok(Some(Written { trial: *trial, offset, is_taken_over }))
+            });
             match event {
-                Event::Trial(trial, TrialEvent::SpoolRead { spool: read, offset })
-                    if read == spool =>
-                {
-                    return Ok(Some(Written { trial: *trial, offset: Some(*offset) }));
+                TrialEvent::AttemptStarted { .. } => {
+                    attempts.insert(trial, begun + 1);
                 }
-                Event::Trial(trial, TrialEvent::Created { origin, .. })
-                    if origin.tracked().and_then(|run| run.job.as_deref()) == Some(&job) =>
-                {
-                    return Ok(Some(Written { trial: *trial, offset: None }));
+                // The place of a spool is written with each attempt that begins with it.
+                TrialEvent::SpoolRead { spool: read, offset } if read == spool => {
+                    return found(Some(*offset), begun > 0);
+                }
+                TrialEvent::Created { origin, .. } if origin.tracked().is_some_and(is_its) => {
+                    return found(None, begun > 1);
                 }
                 _ => {}
             }
@@ -276,34 +358,76 @@ fn written(
     }
 }
 
-fn job_of(header: &Header, spool: &str) -> String {
+fn job_of(kind: &str, header: &Header, spool: &str) -> String {
     let part = spool.rsplit_once('.').map_or(spool, |(_, part)| part);
-    format!("{JOB}{}.{part}", header.id)
+    format!("{kind}{}.{part}", header.id)
 }
 
 fn begin(
     storage: &mut dyn Storage,
     study: &StoredStudy,
-    spool: &str,
+    spool: &Spool,
     header: &Header,
     written: Option<&Written>,
     say: &mut dyn FnMut(Notice),
 ) -> Result<Run, TrackingError> {
-    let known = written.map(|written| written.trial);
-    let resumed = match (known, &header.resume) {
-        (Some(trial), _) => Some(trial),
-        (None, Some(run)) => by_id(storage, study, run)?,
-        (None, None) => None,
+    let resumed = ResumedRun { spool: Some((spool.name(), spool.offset())), ..Default::default() };
+    if let Some(Written { trial, is_taken_over, .. }) = written {
+        if *is_taken_over {
+            return begin_rest(storage, study, spool, header, *trial, say);
+        }
+        if let Some(run) = Run::take_up(storage, study, *trial)? {
+            return Ok(run);
+        }
+        return Run::resume(storage, study, *trial, resumed);
+    }
+    let known = match &header.resume {
+        Some(run) => by_id(storage, study, run)?,
+        None => None,
     };
     let params = params(&header.params);
     let provenance = provenance(storage, study, header)?;
-    if let Some(trial) = resumed {
-        let run = Run::resume(storage, study, trial, ResumedRun { provenance })?;
-        if known.is_none() && params.iter().next().is_some() {
+    if let Some(trial) = known {
+        // The writer of a program that was killed may be at its last lines.
+        wait_for_end(storage, study.id, trial)?;
+        let resumed = ResumedRun { rival: Rival::Fenced, provenance, ..resumed };
+        let run = Run::resume(storage, study, trial, resumed)?;
+        if params.iter().next().is_some() {
             run.record_params(storage, params)?;
         }
         return Ok(run);
     }
+    let new = new_run(storage, study, (JOB, provenance), (spool, header), say)?;
+    Run::create(storage, study, new)
+}
+
+/// Begins a run for what a program logs whose run another process has continued.
+fn begin_rest(
+    storage: &mut dyn Storage,
+    study: &StoredStudy,
+    spool: &Spool,
+    header: &Header,
+    before: TrialNumber,
+    say: &mut dyn FnMut(Notice),
+) -> Result<Run, TrackingError> {
+    let of = (REST_JOB, provenance(storage, study, header)?);
+    let new = new_run(storage, study, of, (spool, header), &mut |_| {})?;
+    let run = Run::create(storage, study, new)?;
+    say(Notice::Note(format!(
+        "run {before} was continued by another process: what this program logs from here on is run \
+         {}",
+        run.label()
+    )));
+    Ok(run)
+}
+
+fn new_run(
+    storage: &dyn Storage,
+    study: &StoredStudy,
+    (kind, provenance): (&str, Option<Box<Provenance>>),
+    (spool, header): (&Spool, &Header),
+    say: &mut dyn FnMut(Notice),
+) -> Result<NewRun, TrackingError> {
     let name = header.name.clone().filter(|name| {
         let is_one = is_run_name(name);
         if !is_one {
@@ -318,7 +442,7 @@ fn begin(
         let error = TrackingError::Tag { tag };
         say(Notice::Note(format!("{error}, and is left out: {}", error.remedy())));
     }
-    let job = Some(job_of(header, spool));
+    let job = Some(job_of(kind, header, &spool.name()));
     let parent = match &header.parent {
         None => None,
         Some(parent) => by_id(storage, study, parent)?.or_else(|| {
@@ -328,8 +452,9 @@ fn begin(
     };
     let group = header.group.clone();
     let run = TrackedRun { name, group, parent, job, command: masked(&header.argv) };
-    let new = NewRun { params, run, tags, provenance, ..NewRun::default() };
-    Run::create(storage, study, new)
+    let spool = Some((spool.name(), spool.offset()));
+    let params = params(&header.params);
+    Ok(NewRun { params, run, tags, provenance, spool, ..NewRun::default() })
 }
 
 /// What its results depend on, of a program that tells what it runs.

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 
 use super::verdict_queue::VerdictQueue;
 use super::{Incoming, say_aside};
+use crate::runner::peak_memory::PeakMemory;
 use crate::runner::processes::{self, Doing};
 use crate::runner::protocol::{CHECKPOINTS, CommandJob, MessageToRunner, MessageToTrial};
 use crate::runner::threads;
@@ -53,7 +54,7 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
             return if is_refused(&error) { refuse(why) } else { fail(why) };
         }
     };
-    let CommandEnd { runner_lives, was_asked_to_leave, was_killed, status } =
+    let CommandEnd { runner_lives, was_asked_to_leave, was_killed, status, peak } =
         match supervise(child, &job.trial.directory, incoming) {
             Ok(supervised) => supervised,
             Err(error) => {
@@ -71,6 +72,9 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
         eprintln!("[hpsearch] {left} processes of this trial could not be killed");
     }
     if runner_lives {
+        if let Some(bytes) = peak {
+            say_aside(&MessageToRunner::Peak { bytes });
+        }
         if let Some(status) = status.and_then(exit_status).filter(|_| job.is_tracked) {
             say_aside(&MessageToRunner::Exit { status });
         }
@@ -162,6 +166,8 @@ struct CommandEnd {
     was_asked_to_leave: bool,
     was_killed: bool,
     status: Option<ExitStatus>,
+    /// The most memory that its processes were seen to hold, in bytes.
+    peak: Option<u64>,
 }
 
 /// Who may have killed a command.
@@ -191,15 +197,18 @@ fn supervise(
     threads::spawn("reaper", move || exited_tx.send(wait_for(group)))?;
     let (mut was_killed, mut terminate_at) = (false, None::<Instant>);
     let (mut runner_lives, mut was_asked_to_leave) = (true, false);
+    let mut peak = PeakMemory::start();
     loop {
         let until_then = terminate_at.map_or(Duration::from_secs(3600), |moment| {
             moment.saturating_duration_since(Instant::now())
         });
-        let again = if was_killed { Duration::from_millis(20) } else { until_then };
+        let again =
+            if was_killed { Duration::from_millis(20) } else { until_then.min(peak.wait()) };
         select! {
             recv(exited) -> status => {
                 let status = status.ok().flatten();
-                return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed, status });
+                let peak = peak.bytes();
+                return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed, status, peak });
             }
             recv(incoming) -> message => match message {
                 Ok(Incoming::Decision { action, line }) => {
@@ -233,6 +242,7 @@ fn supervise(
             },
             default(again) => {}
         }
+        peak.look(|| processes::descendants(std::process::id()).into_iter().collect());
         if let Some(moment) = terminate_at.as_mut().filter(|moment| **moment <= Instant::now()) {
             terminate(group);
             *moment += TERMINATE_INTERVAL;
@@ -242,7 +252,8 @@ fn supervise(
         }
         if !runner_lives {
             let status = exited.recv_timeout(KILL_TIMEOUT).ok().flatten();
-            return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed, status });
+            let peak = peak.bytes();
+            return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed, status, peak });
         }
     }
 }

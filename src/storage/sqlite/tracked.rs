@@ -82,6 +82,9 @@ pub(super) fn begin_run(
             device_micros: 0,
         },
     ))?;
+    if let Some((spool, offset)) = process.spool.clone() {
+        append.write(&Event::Trial(trial, TrialEvent::SpoolRead { spool, offset }))?;
+    }
     Ok(RunFence { study, trial, attempt, runner: Seq(runner) })
 }
 

@@ -105,6 +105,7 @@ fn a_run_whose_process_died_is_settled_as_interrupted() {
     assert!(settle_dead(&mut store, study.id, &study.spec).unwrap().is_empty());
     // A process id that no process has.
     let process = TrackerProcess {
+        spool: None,
         pid: u32::MAX,
         host: identified_process().host,
         tracker: Tracker { pid_started: 1, boot_id: identified_process().boot_id },
