@@ -273,8 +273,8 @@ class Tracked(Case):
             """
             import hpsearch
             for arguments in (
-                {"study": ""}, {"name": "x" * 201}, {"id": 5}, {"config": 5}, {"tags": "a"},
-                {"resume": True}, {"study": "a\\0b"},
+                {"study": 7}, {"id": 5}, {"config": 5}, {"tags": "a"}, {"resume": True},
+                {"system": "often"}, {"system": 10},
             ):
                 try:
                     hpsearch.init(**arguments)
@@ -284,6 +284,116 @@ class Tracked(Case):
             """
         )
         self.assertEqual((done.stdout, (self.path / "runs").exists()), ("", False))
+
+    def test_names_that_no_store_takes_are_left_out_with_a_message(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch
+            with hpsearch.init(study="a\\0b", name="x" * 10_000, id="", tags=["a"]) as run:
+                run.log({"loss": 1.0})
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        (spool,) = self.spools()
+        self.assertEqual((spool[0]["study"], spool[0]["name"]), (None, None))
+        self.assertEqual(logged(spool), [{"loss": 1.0}])
+        self.assertEqual(done.stderr.count("is left out"), 3, done.stderr)
+
+    def test_odd_parameters_are_plain_data(self) -> None:
+        self.run_program(
+            """
+            import hpsearch
+            config = {"huge": 10**400, "bytes": b"a", "half": "\\udcff", "nan": float("nan")}
+            with hpsearch.init(config=config) as run:
+                run.log({"huge": 10**400, "bytes": b"a", "none": None, "inf": float("inf")})
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        (spool,) = self.spools()
+        params = spool[0]["params"]
+        self.assertEqual((len(params["huge"]), params["bytes"], params["half"]), (401, "b'a'", "?"))
+        self.assertEqual(logged(spool), [{"inf": float("inf")}])
+
+    def test_a_spool_that_is_removed_is_made_anew_with_all_that_was_in_it(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch, os, shutil, time
+            run = hpsearch.init()
+            run.log({"loss": 1.0}, step=1)
+            time.sleep(0.5)
+            shutil.rmtree("runs")
+            run.log({"loss": 2.0}, step=2)
+            time.sleep(0.5)
+            run.log({"loss": 3.0}, step=3)
+            run.finish()
+            """,
+            HPSEARCH_BINARY="/nowhere/hpsearch",
+        )
+        (spool,) = self.spools()
+        self.assertEqual([line["step"] for line in logged(spool)], [1, 2, 3])
+        self.assertEqual(done.stderr.count("was removed while the run logs"), 1, done.stderr)
+
+    def test_a_program_that_closes_descriptors_logs_on_and_no_other_file_is_touched(self) -> None:
+        self.run_program(
+            """
+            import hpsearch, os, time
+            run = hpsearch.init(id="x")
+            run.log({"loss": 1.0}, step=1)
+            time.sleep(0.5)
+            os.closerange(3, 64)
+            files = [open(f"own{index}", "w") for index in range(20)]
+            run.log({"loss": 2.0}, step=2)
+            time.sleep(0.5)
+            run.finish()
+            for file in files:
+                file.close()
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        self.assertEqual({path.read_text() for path in self.path.glob("own*")}, {""})
+        steps = sorted(line["step"] for spool in self.spools() for line in logged(spool))
+        self.assertEqual(steps, [1, 2])
+        self.assertIn("x", [spool[0]["resume"] for spool in self.spools()])
+
+    def test_standard_streams_that_are_closed_never_become_the_spool(self) -> None:
+        self.run_program(
+            """
+            import os
+            os.close(1); os.close(2)
+            import hpsearch
+            run = hpsearch.init()
+            for descriptor in (1, 2):
+                try:
+                    os.write(descriptor, b"not for the spool")
+                except OSError:
+                    pass
+            run.log({"loss": 1.0})
+            run.finish()
+            os._exit(0)
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        (spool,) = self.spools()
+        self.assertEqual(logged(spool), [{"loss": 1.0}])
+
+    def test_a_program_that_is_no_writer_is_said_once(self) -> None:
+        process = self.start(
+            """
+            import hpsearch, hpsearch._writer, time
+            hpsearch._writer.PAUSES = (0.01,)
+            run = hpsearch.init()
+            run.log({"loss": 1.0})
+            time.sleep(2)
+            run.finish()
+            """,
+            HPSEARCH_BINARY=self.recorder(
+                "#!{python}\nimport sys\nprint('no JSON'); print([1]); sys.exit(1)\n"
+            ),
+        )
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(err.count("times in a row, at last with status 1"), 1, err)
+        (spool,) = self.spools()
+        self.assertEqual((len(logged(spool)), spool[-1]["finish"]), (1, "complete"))
 
     def test_ids_never_become_paths(self) -> None:
         self.run_program(

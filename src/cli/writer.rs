@@ -52,6 +52,9 @@ pub fn writer(arguments: &WriterArguments, console: &mut Console) -> Result<Exit
                 say(&json!({ "error": format!("{error}: what was logged stays in `{}`",
                     spool.display()) }));
             }
+            if exit != Exit::Usage {
+                say(&json!({ "trouble": error.to_string() }));
+            }
             Err(Failure::new(exit, error.to_string()).help(error.remedy()))
         }
     }

@@ -170,3 +170,178 @@ with hpsearch.init(study="../a b", name="12", tags=["a b"], id="../../x") as run
     let listed = site.json(&["trials", "runs", "--json"]);
     assert_eq!(listed["trials"][0]["last_value"], 1.0);
 }
+
+/// So many programs are killed, or their writers, or both.
+fn chaos_rounds() -> u64 {
+    std::env::var("HPSEARCH_CHAOS_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
+}
+
+/// Logs one value after the other, and says when: which step, at which second.
+const LOGS_ON: &str = r#"
+import hpsearch, hpsearch._writer, os, sys, time
+hpsearch._writer.PAUSES = (0.05, 0.1)
+run = hpsearch.init(study="digits", name=os.environ["ROUND"])
+print("begun", flush=True)
+for step in range(1, 100_000):
+    run.log({"loss": 1 / step, "x": step}, step=step)
+    with open(os.environ["ROUND"] + ".log", "a") as file:
+        file.write(f"{step} {time.time()}\n")
+    time.sleep(0.01)
+"#;
+
+fn seconds() -> f64 {
+    std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64()
+}
+
+#[test]
+fn nothing_logged_a_second_before_is_lost_whoever_is_killed() {
+    let site = Site::empty();
+    let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut throw = |sides: u64| {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        dice % sides
+    };
+    let mut kills = Vec::new();
+    for round in 0..chaos_rounds() {
+        let name = format!("round-{round}");
+        let program = LOGS_ON.replace("os.environ[\"ROUND\"]", &format!("{name:?}"));
+        let Some(program) = start(&site, &program) else { return };
+        site.wait_for(&format!("{name}.log"));
+        std::thread::sleep(std::time::Duration::from_millis(throw(2500)));
+        let writers = || hpsearch::runner::processes::children(program.id());
+        let who = throw(3);
+        let kill_writers = || {
+            writers().into_iter().for_each(hpsearch::runner::processes::kill);
+        };
+        if who != 0 {
+            kill_writers();
+        }
+        if who == 1 {
+            // The program goes on with another writer, and is killed later.
+            std::thread::sleep(std::time::Duration::from_millis(throw(1500)));
+        }
+        let at = seconds();
+        program.signal(Signal::KILL);
+        drop(program.end());
+        kills.push((name, at));
+    }
+    let last = "import hpsearch\nhpsearch.init('digits', 'last').finish()";
+    assert_done(&start(&site, last).unwrap().end());
+    wait_until("all spools are in the store", || spools(&site).is_empty());
+    wait_until("no run is left running", || {
+        runs(&site).iter().all(|run| run["state"] != "running")
+    });
+    site.assert_sound();
+    let (mut logged, mut lost) = (0, 0);
+    for (name, at) in kills {
+        let runs = runs(&site);
+        let run = runs.iter().find(|run| run["name"] == *name).expect("the run is there");
+        assert_eq!(run["state"], "paused", "{run:?}");
+        let number = run["number"].to_string();
+        let values = site.json(&["curves", "digits", &number, "--metric", "x", "--json"]);
+        let points = values["series"][0]["points"].as_array().unwrap();
+        let steps: Vec<u64> =
+            points.iter().map(|point| point[0].as_f64().unwrap() as u64).collect();
+        assert!(steps.iter().zip(1..).all(|(step, want)| *step == want), "{steps:?}");
+        for line in site.lines(&format!("{name}.log")) {
+            let (step, when) = line.split_once(' ').unwrap();
+            let is_there = step.parse::<u64>().unwrap() <= steps.len() as u64;
+            logged += 1;
+            lost += u64::from(!is_there);
+            let is_old = when.parse::<f64>().is_ok_and(|when| when < at - 1.0);
+            assert!(is_there || !is_old, "{name}: step {step} of {} is lost", steps.len());
+        }
+        let sql = format!(
+            "SELECT count(*) FROM event WHERE body LIKE '%\"reported\",\"trial\":{number},%'"
+        );
+        let reports: i64 = site.query(&sql);
+        assert_eq!(reports, i64::try_from(steps.len()).unwrap(), "each is there once: {name}");
+    }
+    assert_done(&site.run(&["verify", "digits"]));
+    println!("{logged} values logged; {lost}, all of the last second, were lost");
+}
+
+#[test]
+fn a_writer_that_is_killed_costs_no_attempt_and_a_run_is_stopped_by_its_user() {
+    let site = Site::empty();
+    let program = r#"
+import hpsearch, hpsearch._writer, time
+hpsearch._writer.PAUSES = (0.01,)
+run = hpsearch.init(study="digits")
+run.log({"loss": 1.0}, step=1)
+while run.number is None:
+    time.sleep(0.01)
+run._writer._process.kill()
+step = 1
+while not run.should_stop:
+    step += 1
+    run.log({"loss": 1 / step}, step=step)
+    time.sleep(0.02)
+print(run.stop_reason)
+"#;
+    let Some(program) = start(&site, program) else { return };
+    wait_until("the second writer writes", || {
+        runs(&site).first().is_some_and(|run| run["last_step"].as_u64() > Some(20))
+    });
+    let stopped = site.run(&["stop", "digits", "0"]);
+    assert_done(&stopped);
+    assert!(stopped.err.contains("its `should_stop` is true"), "{}", stopped.err);
+    let ended = program.end();
+    assert_done(&ended);
+    assert_eq!(ended.out, "stopped by its user\n");
+    let run = &runs(&site)[0];
+    assert_eq!((&run["state"], &run["attempts"]), (&"paused".into(), &1.into()));
+    assert_eq!(run["reason"], "interrupted by its user");
+    let again = site.run(&["stop", "digits", "0"]);
+    assert!(again.err.contains("run 0 is not running"), "{}", again.err);
+    let peak = site.json(&["curves", "digits", "0", "--metric", "system/peak_memory", "--json"]);
+    let peak = peak["series"][0]["points"][0][1].as_f64().unwrap();
+    assert!(peak > 1e6, "{peak}");
+    site.assert_sound();
+}
+
+#[test]
+fn the_older_of_two_programs_logs_on_into_a_run_of_its_own() {
+    let site = Site::empty();
+    let older = r#"
+import hpsearch, sys, time
+run = hpsearch.init(study="digits", name="a", id="a")
+step = 0
+while run.number in (None, 0) and step < 3000:
+    step += 1
+    run.log({"loss": 1 / step}, step=step)
+    time.sleep(0.02)
+run.log({"loss": 0.0}, step=5000)
+"#;
+    let Some(program) = start(&site, older) else { return };
+    wait_until("the older one is stored", || {
+        runs(&site).first().is_some_and(|run| run["last_step"].as_u64() > Some(5))
+    });
+    let newer = "import hpsearch, time\nwith hpsearch.init('digits', id='a', resume=True) as run:\n    \
+        run.log({'loss': 7.0}, step=9000)\n    time.sleep(6)";
+    assert_done(&start(&site, newer).unwrap().end());
+    let ended = program.end();
+    assert_done(&ended);
+    assert_eq!(ended.err.matches("was continued by another process").count(), 1, "{}", ended.err);
+    let runs = runs(&site);
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    assert_eq!((&runs[0]["state"], &runs[0]["last_step"]), (&"complete".into(), &9000.into()));
+    assert_eq!((&runs[1]["name"], &runs[1]["last_step"]), (&"a-2".into(), &5000.into()));
+    assert_eq!(spools(&site), Vec::<PathBuf>::new());
+    site.assert_sound();
+}
+
+#[test]
+fn the_wheel_has_the_version_of_the_program() {
+    let read = |name: &str| {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
+        std::fs::read_to_string(path).unwrap()
+    };
+    // Maturin takes it from Cargo.toml: no second one may stand beside it.
+    let wheel = read("pyproject.toml");
+    assert!(wheel.contains("dynamic = [\"version\"]"), "{wheel}");
+    assert!(!wheel.lines().any(|line| line.starts_with("version")), "{wheel}");
+    assert!(read("Cargo.toml").contains(&format!("version = {:?}", env!("CARGO_PKG_VERSION"))));
+}
