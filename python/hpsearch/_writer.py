@@ -21,6 +21,9 @@ _LONGEST_LINE = 1 << 16
 #: How it ends when it has said why nothing can be written, and trying again is of no use.
 REFUSED = 2
 
+#: Streams whose descriptors the program closed: closing them would close other files.
+_kept: List[Any] = []
+
 Identity = Tuple[int, int]
 
 
@@ -92,8 +95,14 @@ class Writer:
         if process.stdout is None:
             return
         try:
-            for line in iter(lambda: process.stdout.readline(_LONGEST_LINE), b""):  # type: ignore
+            pipe = _identity(process.stdout.fileno())
+            while _identity(process.stdout.fileno()) == pipe:
+                line = process.stdout.readline(_LONGEST_LINE)
+                if not line:
+                    return
                 self._hear(line)
+            # Another file of the program has the number by now.
+            _kept.append(process.stdout)
         except (OSError, ValueError):
             # The program closed the descriptor.
             pass
@@ -163,6 +172,8 @@ class Writer:
         if process.stdin is not None and not process.stdin.closed:
             if not self._has_pipe(process):
                 # Closed by the program already; the number may be another file's.
+                _kept.append(process.stdin)
+                _kept.append(process.stdout)
                 process.stdin = None
                 return
             try:
