@@ -5,6 +5,7 @@
     reason = "a front: it reads the clock and the environment for the layers below"
 )]
 
+mod artifact_json;
 mod artifacts;
 mod ask_tell;
 mod best;

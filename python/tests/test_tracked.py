@@ -49,7 +49,10 @@ class Tracked(Case):
         self.assertEqual(steps, [(0, "1.0"), (1, "0.5"), (2, str(1 / 3)), (None, "nan")])
         self.assertEqual(
             logged(spool)[4:],
-            [{"summary": {"best": 0.5}}, {"artifact": "nowhere/file.txt", "name": "file.txt"}],
+            [
+                {"summary": {"best": 0.5}},
+                {"artifact": "nowhere/file.txt", "name": "file.txt", "step": 2},
+            ],
         )
         self.assertEqual((last["finish"], last["message"]), ("complete", None))
         times = [line["time"] for line in spool]

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use serde_json::Value as Json;
 
-use super::moments::instant;
+use super::artifact_json::{ArtifactJson, artifacts_json};
 use super::trial_words;
 use super::{Console, Exit, Failure};
 use crate::app::artifacts::{fetch, find};
@@ -16,7 +15,7 @@ use crate::app::find as find_study;
 use crate::report::table::Columns;
 use crate::report::wording::{bytes, one_line, shorten};
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::artifact::{Artifact, ArtifactKind, StoredArtifact};
+use crate::study::artifact::{Artifact, StoredArtifact};
 use crate::study::trial::TrialNumber;
 
 const EXAMPLES: &str = "\
@@ -52,61 +51,6 @@ pub struct ArtifactsArguments {
 #[derive(Serialize)]
 struct Answer {
     artifacts: Vec<ArtifactJson>,
-}
-
-/// An artifact for programs.
-#[derive(Clone, Debug, Serialize)]
-pub struct ArtifactJson {
-    trial: TrialNumber,
-    name: String,
-    version: u32,
-    kind: ArtifactKind,
-    step: Option<u64>,
-    bytes: u64,
-    sha256: String,
-    at: String,
-    /// Where its program had it.
-    path: Option<PathBuf>,
-    /// Where its copy is; null of a directory, whose files are in `content`.
-    copy: Option<PathBuf>,
-    /// A text, a table, or the files of a directory.
-    content: Option<Json>,
-}
-
-/// Artifacts for programs, with what of them is in the store.
-pub fn artifacts_json(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-    store: &std::path::Path,
-    artifacts: &[StoredArtifact],
-) -> Result<Vec<ArtifactJson>, Failure> {
-    let files = study.files(store);
-    let json = |stored: &StoredArtifact| {
-        let Artifact { name, kind, digest, bytes, step, path, copied } = stored.artifact.clone();
-        let content = match reader.document(&digest)? {
-            Some(text) if kind == ArtifactKind::Text => Some(Json::String(text)),
-            Some(text) => serde_json::from_str(&text).ok(),
-            None => None,
-        };
-        let is_file = matches!(kind, ArtifactKind::File | ArtifactKind::Image);
-        let copy = (copied && is_file).then(|| files.artifacts(stored.trial).join(&digest));
-        let (trial, version, at) = (stored.trial, stored.version, instant(stored.at));
-        let sha256 = digest;
-        Ok(ArtifactJson {
-            trial,
-            name,
-            version,
-            kind,
-            step,
-            bytes,
-            sha256,
-            at,
-            path,
-            copy,
-            content,
-        })
-    };
-    artifacts.iter().map(json).collect()
 }
 
 /// Lists them, or writes some to a directory.

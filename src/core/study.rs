@@ -17,6 +17,7 @@ pub mod finalists;
 pub mod history;
 pub mod metric;
 pub mod notify;
+pub mod number;
 pub mod outcome;
 pub mod params;
 pub mod printed_metrics;

@@ -159,7 +159,7 @@ fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
     assert!(site.run(&["tag", "s", "0", "+more"]).err.contains("tagged"));
     assert!(site.run(&["note", "s", "1"]).err.contains("no notes"));
     for verb in ["explain", "kill", "logs"] {
-        assert_refused(&site.run(&[verb, "s"]), &["no trial number", "comes after the study"]);
+        assert_refused(&site.run(&[verb, "s"]), &["no trial number", "the study comes before"]);
     }
     site.assert_folds();
 }

@@ -130,6 +130,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "export",
             "runner/provenance",
             "runner/checkpoint_recovery",
+            "runner/untracked_sources",
             "tracking/sync/wandb",
         ],
     ),

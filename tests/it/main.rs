@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests are programs of their own")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue ends there")]
 
+mod artifacts;
 mod ask_tell;
 mod budgets;
 #[cfg(feature = "train")]

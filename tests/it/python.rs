@@ -241,12 +241,16 @@ fn nothing_logged_a_second_before_is_lost_whoever_is_killed() {
         assert_eq!(run["state"], "paused", "{run:?}");
         let number = run["number"].to_string();
         let values = site.json(&["curves", "digits", &number, "--metric", "x", "--json"]);
-        let points = values["series"][0]["points"].as_array().unwrap();
+        let points = values["series"][0]["points"].as_array().cloned().unwrap_or_default();
         let steps: Vec<u64> =
             points.iter().map(|point| point[0].as_f64().unwrap() as u64).collect();
         assert!(steps.iter().zip(1..).all(|(step, want)| *step == want), "{steps:?}");
         for line in site.lines(&format!("{name}.log")) {
-            let (step, when) = line.split_once(' ').unwrap();
+            // The last line may be cut.
+            let Some((step, when)) = line.split_once(' ').filter(|(_, when)| when.len() > 12)
+            else {
+                continue;
+            };
             let is_there = step.parse::<u64>().unwrap() <= steps.len() as u64;
             logged += 1;
             lost += u64::from(!is_there);

@@ -10,7 +10,7 @@ use super::kept;
 use crate::app::find;
 use crate::app::study_state::is_dead;
 use crate::arguments::RowsAtOnce;
-use crate::cli::artifacts::{ArtifactJson, artifacts_json};
+use crate::cli::artifact_json::{ArtifactJson, artifacts_json};
 use crate::cli::lineage::{self, Made, MadeJson};
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::study::trial::TrialNumber;
+use crate::study::number::TrialNumber;
 
 /// The sampler of a study that only holds tracked runs: there is none, and nothing is searched.
 pub const NO_SAMPLER: &str = "none";

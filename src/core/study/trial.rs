@@ -1,23 +1,15 @@
 //! One evaluation of a point of the space: its parameters, state, curve, attempts and end.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::Decision;
 use crate::study::device::Device;
 use crate::study::metric::Metrics;
+pub use crate::study::number::{AttemptNumber, TrialNumber};
 use crate::study::params::Params;
 use crate::study::time::Timestamp;
 use crate::study::tracked::TrackedRun;
-
-/// A trial's number in its study, from 0.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct TrialNumber(pub u64);
 
 /// The largest step of reports, checkpoints and ends that is taken from anyone: that of a
 /// store's integers.
@@ -26,32 +18,6 @@ pub const LARGEST_STEP: u64 = i64::MAX.unsigned_abs();
 /// The step that a text means, up to [`LARGEST_STEP`].
 pub fn step_of(text: &str) -> Option<u64> {
     text.parse().ok().filter(|step| *step <= LARGEST_STEP)
-}
-
-impl TrialNumber {
-    /// As an index into the trials of a study.
-    pub fn index(self) -> usize {
-        usize::try_from(self.0).expect("trial numbers are indices of a vector in memory")
-    }
-}
-
-impl fmt::Display for TrialNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// The how-manieth start of a trial, from 0.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct AttemptNumber(pub u32);
-
-impl fmt::Display for AttemptNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 /// Where a trial stands.

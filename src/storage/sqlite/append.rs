@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, params};
-use serde::Serialize;
 
 use super::artifacts;
-use super::column::{number_of, rows, to_integer, to_real, trial_id, value, values};
+use super::column::{number_of, rows, to_integer, to_json, to_real, trial_id, value, values};
 use super::fault::Fault;
 use super::located::{Roots, has_path};
 use super::read::{race, study_row};
@@ -113,11 +112,6 @@ pub(super) fn add_dimension(
         VALUES (?1, (SELECT coalesce(max(idx) + 1, 0) FROM dimension WHERE study_id = ?1), ?2, ?3) \
         RETURNING idx";
     value(connection, sql, params![study.0, name, optuna_json])
-}
-
-/// JSON for a column.
-pub(super) fn to_json<T: Serialize>(value: &T) -> Result<String, Fault> {
-    serde_json::to_string(value).map_err(Fault::unstorable)
 }
 
 fn text(path: &Path) -> Result<&str, Fault> {

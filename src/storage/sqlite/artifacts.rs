@@ -2,8 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::append::to_json;
-use super::column::{Cells, first, number_of, rows, trial_id, trial_ids};
+use super::column::{Cells, first, number_of, rows, to_json, trial_id, trial_ids};
 use super::fault::Fault;
 use crate::storage::StudyId;
 use crate::study::artifact::{Artifact, StoredArtifact};

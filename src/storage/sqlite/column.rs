@@ -3,6 +3,7 @@
 
 use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use rusqlite::{Connection, Params, Row};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::fault::Fault;
@@ -12,6 +13,11 @@ use crate::study::trial::{TrialNumber, TrialState};
 /// Distance between the first trial ids of neighbouring studies: more trials than a study in memory
 /// can have.
 pub(super) const TRIALS_PER_STUDY: i64 = 1_000_000_000;
+
+/// JSON for a column.
+pub(super) fn to_json<T: Serialize>(value: &T) -> Result<String, Fault> {
+    serde_json::to_string(value).map_err(Fault::unstorable)
+}
 
 /// A number for a REAL column. NaN becomes NULL here and nowhere else; infinities stay; SQLite
 /// drops the sign of `-0.0`.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use rusqlite::{Connection, params};
 
-use super::append::to_json;
 use super::artifacts;
+use super::column::to_json;
 use super::column::{Cells, rows, trial_ids, value};
 use super::fault::Fault;
 use super::write::check_fence;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
-use super::append::to_json;
+use super::column::to_json;
 use super::column::{json, rows};
 use super::fault::Fault;
 use crate::storage::BUSY_TIMEOUT;

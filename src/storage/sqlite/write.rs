@@ -4,7 +4,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, params};
 
-use super::append::{Append, Cache, add_dimension, present_dimensions, to_json};
+use super::append::{Append, Cache, add_dimension, present_dimensions};
+use super::column::to_json;
 use super::column::{first, number_of, to_integer, trial_ids, value, values};
 use super::fault::Fault;
 use super::optuna::distribution_json;
