@@ -44,7 +44,7 @@ def init(
 
     Raises TypeError or ValueError for arguments of the wrong kind. A name that no store takes is
     left out, and what fails later (no disk space, no `hpsearch` program) is said once on standard
-    error: the program goes on.
+    error: the program continues.
     """
     global _current
     parameters = _values.configuration(config)
@@ -109,7 +109,7 @@ def _begin(
             system=system,
         )
     except OSError as error:
-        _messages.say(f"nothing can be logged beside `{path}`: {error}; the program goes on")
+        _messages.say(f"nothing can be logged beside `{path}`: {error}; the program continues")
         return Run(config, study, name)
 
 

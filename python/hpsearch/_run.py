@@ -245,7 +245,7 @@ class Run:
         _messages.once(f"closed {what}", f"`{what}` after the run has ended: nothing is logged")
 
     def _failed(self, what: str, error: Exception) -> None:
-        _messages.once(f"failed {what}", f"`{what}` failed ({error!r}); the program goes on")
+        _messages.once(f"failed {what}", f"`{what}` failed ({error!r}); the program continues")
 
 
 class ForkedRun:

@@ -105,7 +105,7 @@ class TrackedRun(Run):
         elif not has_left:
             _messages.say(
                 f"the store is still being written; what is missing lies in `{self._spool.path}` "
-                "and is not lost: the writer goes on, or the next run takes it over"
+                "and is not lost: the writer continues, or the next run takes it over"
             )
 
     def _abandon(self) -> None:

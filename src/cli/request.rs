@@ -49,9 +49,8 @@ pub fn ask_all(
                 console.say(before.to_string().trim_end());
             }
         }
-        None => console.say(
-            "asked; whoever runs the study has not answered yet, and does it as soon as it can",
-        ),
+        None => console
+            .say("asked; the study's runner has not answered yet, and does it as soon as it can"),
     };
     request::ask(&mut store, &console.store, study.id, requests, &mut hear)?;
     refused.map_or(Ok(Exit::Done), Err)

@@ -194,7 +194,7 @@ fn say_end(
         }
         RunEnd::Interrupted { by } => {
             let resume = console.next(&format!("track --study {study} --resume {run} -- COMMAND"));
-            console.say(&format!("run {label} was interrupted {by}; {resume} goes on with it"));
+            console.say(&format!("run {label} was interrupted {by}; {resume} continues it"));
         }
     }
 }

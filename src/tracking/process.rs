@@ -350,7 +350,7 @@ impl Foreground<'_> {
             self.fence(trial);
         } else if self.trouble.is_none() {
             let text = error.to_string();
-            (self.tell)(&format!("{text}; the program goes on, and writing is tried again"));
+            (self.tell)(&format!("{text}; the program continues, and writing is tried again"));
             self.trouble = Some(text);
         }
     }
