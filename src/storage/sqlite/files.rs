@@ -253,7 +253,8 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Whether a file is a database of SQLite, by its first bytes, whatever its name. One that this
-/// process has open is one. What is no file (a directory, a pipe) is none.
+/// process has open is one, its log and its index are none. What is no file (a directory, a pipe)
+/// is none.
 ///
 /// # Errors
 /// The file is there and cannot be looked into.
@@ -262,7 +263,8 @@ pub fn is_database(path: &Path) -> io::Result<bool> {
         return Ok(false);
     }
     if is_open_here(path) {
-        return Ok(true);
+        let identity = identity(path);
+        return Ok(open_files().iter().filter_map(Weak::upgrade).any(|open| open.main == identity));
     }
     let mut bytes = [0; HEADER.len()];
     match File::open(path)?.read_exact_at(&mut bytes, 0) {
@@ -345,6 +347,7 @@ mod tests {
         assert!(is_database(&path).unwrap());
         let _open = SqliteReader::open(&path).unwrap();
         assert!(is_database(&path).unwrap(), "it is not opened for that");
+        assert!(!is_database(&with_ending(&path, "-wal")).unwrap());
         let text = directory.path().join("text");
         fs::write(&text, "SQLite").unwrap();
         assert!(!is_database(&text).unwrap() && !is_database(directory.path()).unwrap());
