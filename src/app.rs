@@ -14,6 +14,7 @@ mod error;
 pub mod export;
 pub mod find;
 pub mod held_study;
+pub mod import;
 pub mod missing_files;
 pub mod prepare_data;
 pub mod reconcile;

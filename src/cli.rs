@@ -32,6 +32,7 @@ mod failures;
 mod foreground;
 mod gc;
 mod generate;
+mod import;
 mod importance;
 mod init;
 mod kill;
@@ -72,6 +73,7 @@ mod verify;
 mod waiting;
 mod warm_start;
 mod watch;
+mod way;
 mod writer;
 
 use std::ffi::OsString;
@@ -224,6 +226,8 @@ pub enum Verb {
     Track(track::TrackArguments),
     /// Write studies as TensorBoard or Weights & Biases runs
     Sync(sync::SyncArguments),
+    /// Take in runs that W&B, TensorBoard or a CSV table recorded
+    Import(import::ImportArguments),
     /// List the files, images, texts and tables that trials kept, or get them
     Artifacts(artifacts::ArtifactsArguments),
     /// Ask-and-tell interface for a program that runs the trials itself, in JSON lines
@@ -381,6 +385,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Note(arguments) => note::note(arguments, console),
         Verb::Tag(arguments) => tag::tag(arguments, console),
         Verb::Track(arguments) => track::track(arguments, console),
+        Verb::Import(arguments) => import::import_runs(arguments, console),
         Verb::Sync(arguments) => sync::sync_studies(arguments, console),
         Verb::Artifacts(arguments) => artifacts::artifacts(arguments, console),
         Verb::Kill(arguments) => kill::kill(arguments, console),

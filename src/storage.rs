@@ -18,7 +18,7 @@ pub use error::{SqliteFailure, StorageError};
 use serde::{Deserialize, Serialize};
 
 use crate::storage::paths::StudyFiles;
-use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
+use crate::storage::tracked::{BeginRun, Recorded, RunFence, TrackerProcess};
 use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::{Device, Slot};
@@ -531,6 +531,15 @@ pub trait Storage: StorageReader {
         now: Timestamp,
         events: &[Event],
         logged: &[LoggedSeries],
+    ) -> Result<(), StorageError>;
+    /// Writes a run that was recorded elsewhere in one transaction: its attempt from its beginning
+    /// to its end, at those moments, and what `rest` says of it once its number is known.
+    fn record_run(
+        &mut self,
+        study: StudyId,
+        moments: (Timestamp, Timestamp),
+        begin: (&BeginRun, &TrackerProcess),
+        rest: &mut dyn FnMut(&RunFence) -> Recorded,
     ) -> Result<(), StorageError>;
     /// Keeps a text by its digest; nothing happens if it is kept already.
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError>;

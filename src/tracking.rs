@@ -3,6 +3,7 @@
 
 pub mod arguments;
 mod error;
+pub mod import;
 mod life;
 mod measuring;
 pub mod process;

@@ -12,6 +12,7 @@ use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
 use crate::study::suggestion::quoted;
 use crate::study::trial::TrialNumber;
+use crate::tracking::import::ImportError;
 use crate::tracking::{SyncError, TrackingError};
 
 /// Why a use case could not be done.
@@ -44,6 +45,9 @@ pub enum AppError {
     /// Another tool's files cannot be written.
     #[error(transparent)]
     Sync(#[from] SyncError),
+    /// Another tool's runs cannot be imported.
+    #[error(transparent)]
+    Import(#[from] ImportError),
     /// There is no device to use.
     #[error(transparent)]
     Slots(#[from] SlotsError),
@@ -337,6 +341,7 @@ impl AppError {
             ),
             AppError::Tracking(error) => said(error.remedy()),
             AppError::Sync(error) => said(error.remedy().to_owned()),
+            AppError::Import(error) => text(error.remedy()),
             AppError::NoStudyName { .. } => text(STUDY_NAME_RULE),
             AppError::SameName { .. } => text("write another name behind it"),
             AppError::NoMatch { names, .. } if names.is_empty() => {

@@ -137,6 +137,7 @@ pub fn begin(
         group: wanted.group,
         parent,
         job: wanted.job.map(|job| job.id),
+        source: None,
         command,
     };
     let new = NewRun {

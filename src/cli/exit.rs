@@ -14,6 +14,7 @@ use crate::runner::slots::SlotsError;
 use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
 use crate::study::suggestion::{nearest, quoted};
+use crate::tracking::import::ImportError;
 use crate::tracking::{SyncError, TrackingError};
 use crate::tui::TuiError;
 
@@ -293,6 +294,13 @@ impl From<ExportError> for Failure {
     }
 }
 
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        let remedy = error.remedy();
+        Failure::new(Exit::Usage, error).help(remedy)
+    }
+}
+
 impl From<AppError> for Failure {
     fn from(error: AppError) -> Self {
         let remedy = error.remedy();
@@ -305,6 +313,7 @@ impl From<AppError> for Failure {
             AppError::Slots(error) => error.into(),
             AppError::Tracking(error) => error.into(),
             AppError::Sync(error) => error.into(),
+            AppError::Import(error) => error.into(),
             AppError::Io(error) => error.into(),
             AppError::Json(error) => error.into(),
             AppError::NoBestTrial { .. } | AppError::NoReport => {

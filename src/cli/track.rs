@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
+use super::way::Way;
 use crate::app::track::{Begun, Job, Wanted, begin};
 use crate::report::wording::{number, one_line};
 use crate::runner::signals::PassedOn;
@@ -88,24 +89,6 @@ pub struct Period(pub Option<Duration>);
 
 fn period(text: &str) -> Result<Period, &'static str> {
     field::period(text).map(Period)
-}
-
-/// Which values are better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
-    /// Smaller ones.
-    Minimize,
-    /// Larger ones.
-    Maximize,
-}
-
-impl From<Way> for Direction {
-    fn from(way: Way) -> Direction {
-        match way {
-            Way::Minimize => Direction::Minimize,
-            Way::Maximize => Direction::Maximize,
-        }
-    }
 }
 
 /// Runs the program.

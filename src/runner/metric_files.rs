@@ -8,7 +8,9 @@ mod json_lines;
 use std::path::{Path, PathBuf};
 
 use event_files::EventFiles;
-pub use event_format::{crc, crc_table, masked_crc};
+pub use event_format::{
+    Broken, Content, Event as RecordedEvent, EventReader, Fields, crc, crc_table, masked_crc,
+};
 use json_lines::JsonLines;
 
 use super::protocol::{CHECKPOINTS, Clock};

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use super::StudyId;
 use crate::study::device::Slot;
-use crate::study::event::Seq;
+use crate::study::event::{Event, Seq};
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
+use crate::study::series::LoggedSeries;
 use crate::study::tracked::{TrackedRun, Tracker};
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -24,6 +25,9 @@ pub struct RunFence {
     /// The event with which the process that tracks it began.
     pub runner: Seq,
 }
+
+/// Events of a run, and what it logged.
+pub type Recorded = (Vec<Event>, Vec<LoggedSeries>);
 
 /// Which run begins an attempt.
 #[derive(Clone, Debug, PartialEq)]

@@ -344,53 +344,56 @@ impl Run {
             Some(trial) => StudyState::new(&self.study.spec).value_of(&trial),
             None => None,
         };
-        let (end, why, last) = match end {
-            RunEnd::Completed => {
-                let reason = value
-                    .is_some_and(f64::is_nan)
-                    .then(|| "its value is NaN: it cannot be the best".to_owned());
-                let state = TrialState::Complete;
-                (AttemptEnd::Completed, None, TrialEvent::Finished { state, value, reason })
-            }
-            RunEnd::Failed { cause, reason } => {
-                let finished = TrialEvent::Finished {
-                    state: TrialState::Failed,
-                    value: None,
-                    reason: Some(reason.clone()),
-                };
-                (AttemptEnd::Failed(cause), Some(reason), finished)
-            }
-            RunEnd::Interrupted { by } => {
-                let reason = format!("interrupted {by}");
-                let paused = TrialEvent::Paused { reason: reason.clone(), hold: None };
-                (AttemptEnd::Interrupted, Some(reason), paused)
-            }
-        };
         let now = self.clock.now();
         let ran = now.0.saturating_sub(self.began.0).max(0);
-        let reason = why.clone().unwrap_or_else(|| "its run is complete".to_owned());
-        let events = [
-            Event::Trial(
-                self.number(),
-                TrialEvent::AttemptEnded {
-                    attempt: self.attempt(),
-                    end,
-                    reason: why,
-                    device_micros: Some(ran),
-                    memory: None,
-                },
-            ),
-            Event::Trial(self.number(), last),
-            Event::Runner(RunnerEvent::Stopped {
-                reason,
-                ran_micros: ran,
-                heard: None,
-                device_micros: 0,
-                runner: Some(self.fence.runner),
-            }),
-        ];
+        let events = ending(&self.fence, &end, value, ran);
         Ok(storage.append_run(&self.fence, now, &events, &[])?)
     }
+}
+
+/// What happens when a run ends: `ran` microseconds after its attempt began, with a value.
+pub(super) fn ending(fence: &RunFence, end: &RunEnd, value: Option<f64>, ran: i64) -> Vec<Event> {
+    let (end, why, last) = match end {
+        RunEnd::Completed => {
+            let reason = value
+                .is_some_and(f64::is_nan)
+                .then(|| "its value is NaN: it cannot be the best".to_owned());
+            let state = TrialState::Complete;
+            (AttemptEnd::Completed, None, TrialEvent::Finished { state, value, reason })
+        }
+        RunEnd::Failed { cause, reason } => {
+            let finished = TrialEvent::Finished {
+                state: TrialState::Failed,
+                value: None,
+                reason: Some(reason.clone()),
+            };
+            (AttemptEnd::Failed(*cause), Some(reason.clone()), finished)
+        }
+        RunEnd::Interrupted { by } => {
+            let reason = format!("interrupted {by}");
+            let paused = TrialEvent::Paused { reason: reason.clone(), hold: None };
+            (AttemptEnd::Interrupted, Some(reason), paused)
+        }
+    };
+    let reason = why.clone().unwrap_or_else(|| "its run is complete".to_owned());
+    let ended = TrialEvent::AttemptEnded {
+        attempt: fence.attempt,
+        end,
+        reason: why,
+        device_micros: Some(ran),
+        memory: None,
+    };
+    vec![
+        Event::Trial(fence.trial, ended),
+        Event::Trial(fence.trial, last),
+        Event::Runner(RunnerEvent::Stopped {
+            reason,
+            ran_micros: ran,
+            heard: None,
+            device_micros: 0,
+            runner: Some(fence.runner),
+        }),
+    ]
 }
 
 #[cfg(test)]

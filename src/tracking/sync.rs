@@ -9,7 +9,7 @@ mod follower;
 mod protobuf;
 mod run_file;
 mod tensorboard;
-mod wandb;
+pub(super) mod wandb;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};

@@ -451,7 +451,7 @@ fn new_run(
         }),
     };
     let group = header.group.clone();
-    let run = TrackedRun { name, group, parent, job, command: masked(&header.argv) };
+    let run = TrackedRun { name, group, parent, job, source: None, command: masked(&header.argv) };
     let spool = Some((spool.name(), spool.offset()));
     let params = params(&header.params);
     Ok(NewRun { params, run, tags, provenance, spool, ..NewRun::default() })

@@ -68,7 +68,10 @@ const CRATES: &[(&str, &[&str])] = &[
     ("rayon", &["trainer/fused"]),
     ("safetensors", &["trainer"]),
     ("memmap2", &["trainer"]),
-    ("csv", &["arguments/data_file", "cli/init", "cli/export_data", "cli/predict"]),
+    (
+        "csv",
+        &["arguments/data_file", "cli/init", "cli/export_data", "cli/predict", "tracking/import"],
+    ),
     // mallopt, in a training process.
     ("libc", &["trainer/allocator"]),
     ("rusqlite", &["storage"]),

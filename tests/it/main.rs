@@ -39,6 +39,7 @@ mod gc;
 mod harness;
 mod help;
 mod hostile;
+mod import;
 mod importance;
 mod init;
 mod inspect;

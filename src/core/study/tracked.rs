@@ -30,6 +30,10 @@ pub struct TrackedRun {
     /// The batch job (Slurm) that it began in: when that is requeued, the run is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
+    /// Where it was imported from: the tool, and the run's identifier or place there. An import of
+    /// the same run finds this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// The command line, word by word, secrets masked; empty where a program tracks itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,

@@ -17,18 +17,20 @@ const CHECKSUM: usize = 4;
 
 /// The scalars of an event.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Event {
+pub struct Event {
     /// Seconds since 1970.
     pub wall_time: f64,
     /// The step.
     pub step: i64,
     /// Tags and values.
     pub scalars: Vec<(String, f64)>,
+    /// What the HParams plugin keeps in it, as messages of the plugin.
+    pub hparams: Vec<Vec<u8>>,
 }
 
 /// Why a file is not read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub enum Broken {
     /// A checksum does not fit.
     Checksum,
     /// A record is no event.
@@ -37,7 +39,7 @@ pub(super) enum Broken {
 
 /// Takes a file apart that is read piece by piece.
 #[derive(Debug, Default)]
-pub(super) struct EventReader {
+pub struct EventReader {
     /// What is not taken apart yet.
     bytes: Vec<u8>,
     /// So many bytes of a large record are still to be left out.
@@ -61,6 +63,11 @@ impl EventReader {
         };
         self.bytes.drain(..at.min(self.bytes.len()));
         read
+    }
+
+    /// Whether the last piece ended within a record.
+    pub fn has_rest(&self) -> bool {
+        !self.bytes.is_empty() || self.left_out > 0
     }
 
     /// Takes the record at `at`; gives the place of the next one, or nothing if it is not whole.
@@ -89,7 +96,7 @@ impl EventReader {
             return Err(Broken::Checksum);
         }
         let event = event(data).ok_or(Broken::Event)?;
-        if !event.scalars.is_empty() {
+        if !event.scalars.is_empty() || !event.hparams.is_empty() {
             events.push(event);
         }
         Ok(Some(at + HEADER + length + CHECKSUM))
@@ -132,15 +139,19 @@ pub const fn crc_table(polynomial: u32) -> [u32; 256] {
 }
 
 /// A field of a message: its number and content.
-enum Content<'a> {
+pub enum Content<'a> {
+    /// An integer, an enumeration or a truth value.
     Varint(u64),
+    /// 64 bits.
     Eight([u8; 8]),
+    /// A text or a message.
     Bytes(&'a [u8]),
+    /// 32 bits.
     Four([u8; 4]),
 }
 
 /// The fields of a message; nothing more after one that is malformed, which is `None`.
-struct Fields<'a>(&'a [u8]);
+pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
     type Item = Option<(u64, Content<'a>)>;
@@ -201,7 +212,10 @@ fn event(data: &[u8]) -> Option<Event> {
             (5, Content::Bytes(summary)) => {
                 for field in Fields(summary) {
                     if let (1, Content::Bytes(value)) = field? {
-                        event.scalars.extend(scalar(value)?);
+                        match scalar(value)? {
+                            None => event.hparams.extend(hparams(value)?),
+                            scalar => event.scalars.extend(scalar),
+                        }
                     }
                 }
             }
@@ -223,6 +237,27 @@ fn scalar(data: &[u8]) -> Option<Option<(String, f64)>> {
         }
     }
     Some(number.filter(|_| !tag.is_empty()).map(|number| (tag, number)))
+}
+
+/// What the HParams plugin keeps in a value; an inner `None` if it is another's. The outer: it is
+/// malformed. `metadata` 9, in it `plugin_data` 1: `plugin_name` 1, `content` 2.
+fn hparams(data: &[u8]) -> Option<Option<Vec<u8>>> {
+    for field in Fields(data) {
+        let (9, Content::Bytes(metadata)) = field? else { continue };
+        for field in Fields(metadata) {
+            let (1, Content::Bytes(plugin)) = field? else { continue };
+            let (mut is_own, mut content) = (false, None);
+            for field in Fields(plugin) {
+                match field? {
+                    (1, Content::Bytes(name)) => is_own = name == b"hparams",
+                    (2, Content::Bytes(bytes)) => content = Some(bytes.to_vec()),
+                    _ => {}
+                }
+            }
+            return Some(content.filter(|_| is_own));
+        }
+    }
+    Some(None)
 }
 
 /// The number of a tensor without dimensions.

@@ -12,7 +12,7 @@ use super::{
     SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, remove, series_read,
     tracked, trials, used, write,
 };
-use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
+use crate::storage::tracked::{BeginRun, Recorded, RunFence, TrackerProcess};
 use crate::storage::{
     Attempt, Curve, Holder, Lease, OutcomeCursor, Remarked, RemovedStudy, SeriesFault, Storage,
     StorageError, StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary,
@@ -451,6 +451,22 @@ impl<T: Writes> Storage for T {
         let store = self.reader().path.clone();
         self.store().write("writing a run", |transaction, cache| {
             tracked::append_run(transaction, cache, &store, fence, now, (events, logged))
+        })
+    }
+
+    fn record_run(
+        &mut self,
+        study: StudyId,
+        (began, ended): (Timestamp, Timestamp),
+        begin: (&BeginRun, &TrackerProcess),
+        rest: &mut dyn FnMut(&RunFence) -> Recorded,
+    ) -> Result<(), StorageError> {
+        let store = self.reader().path.clone();
+        self.store().write("importing a run", |transaction, cache| {
+            let fence = tracked::begin_run(transaction, cache, &store, study, began, begin)?;
+            let (events, logged) = rest(&fence);
+            let rest = (events.as_slice(), logged.as_slice());
+            tracked::append_run(transaction, cache, &store, &fence, ended, rest)
         })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The log is LevelDB's (blocks of 32 KiB, records cut into chunks) behind seven bytes of its own;
 //! its checksums are CRC-32 without a mask. `Record` 1 number, 2 history, 3 summary, 17 run, 18 exit,
-//! 21 header; `RunRecord` 1 id, 3 project, 4 config, 6 group, 8 display name, 9 notes, 10 tags,
+//! 21 header; `RunRecord` 1 id, 3 project, 4 config, 6 group, 7 kind of job, 8 display name, 9 notes, 10 tags,
 //! 17 start time; items 1 key, 16 value as JSON (wandb/proto/wandb_internal.proto).
 
 use std::fs;
@@ -19,16 +19,19 @@ use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
 
 /// Bytes of a block.
-const BLOCK: u64 = 32 << 10;
+pub(in crate::tracking) const BLOCK: u64 = 32 << 10;
 
 /// Bytes of a chunk's header: checksum, length, kind.
-const HEADER: u64 = 7;
+pub(in crate::tracking) const HEADER: u64 = 7;
 
 /// What a log begins with: a name, a number, and the version of the format.
-const BEGIN: [u8; 7] = *b":W&B\xe1\xbe\0";
+pub(in crate::tracking) const BEGIN: [u8; 7] = *b":W&B\xe1\xbe\0";
+
+/// By this kind of job a run is known as one that hpsearch wrote: its rows name their clock.
+pub(in crate::tracking) const JOB_TYPE: &str = "hpsearch";
 
 /// CRC-32 of each byte.
-const IEEE: [u32; 256] = crc_table(0xedb8_8320);
+pub(in crate::tracking) const IEEE: [u32; 256] = crc_table(0xedb8_8320);
 
 /// A study's directory of runs.
 pub(super) struct Wandb {
@@ -185,7 +188,9 @@ fn run_record(run: &Run<'_>, id: &str) -> Message {
     if let Some(group) = tracked.and_then(|tracked| tracked.group.as_deref()) {
         record = record.text(6, group);
     }
-    record = record.text(8, &run.name());
+    // A number says little elsewhere, but a run needs a name there.
+    let name = tracked.and_then(|tracked| tracked.name.clone());
+    record = record.text(7, JOB_TYPE).text(8, &name.unwrap_or_else(|| run.name()));
     let notes: Vec<&str> = run.trial.notes.iter().map(|note| note.text.as_str()).collect();
     if !notes.is_empty() {
         record = record.text(9, &notes.join("\n"));

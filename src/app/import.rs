@@ -1,0 +1,163 @@
+//! Takes runs that other tools recorded into studies of tracked runs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::AppError;
+use crate::config::is_study_name;
+use crate::runner;
+use crate::storage::sqlite::SqliteStore;
+use crate::storage::{StorageError, StorageReader, StoredStudy};
+use crate::tracking::import::{Format, KnownRuns, Mapping, RecordedRun, Source, Taken, find, read};
+use crate::tracking::{Goal, TrackingError, open_study};
+
+/// What is asked of an import.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// What it holds; `None`: whatever is found.
+    pub format: Option<Format>,
+    /// The study; `None`: that of each run's project, or called as the file or directory.
+    pub study: Option<String>,
+    /// What its runs are compared by.
+    pub goal: Goal,
+    /// What the columns of a table are.
+    pub mapping: Mapping,
+}
+
+/// What came, or would come, into a study.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Runs that are new.
+    pub new: u64,
+    /// Runs that were there, and of which more came.
+    pub continued: u64,
+    /// Runs of which all was there.
+    pub known: u64,
+    /// Points of those that came.
+    pub points: u64,
+}
+
+impl Imported {
+    fn count(&mut self, taken: Taken, run: &RecordedRun) {
+        match taken {
+            Taken::New => self.new += 1,
+            Taken::Continued => self.continued += 1,
+            Taken::Known => self.known += 1,
+        }
+        if taken != Taken::Known {
+            self.points += run.points();
+        }
+    }
+}
+
+/// What an import did.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// By study.
+    pub studies: BTreeMap<String, Imported>,
+    /// What was not taken, and why: the source and sentences.
+    pub remarks: Vec<(PathBuf, String)>,
+    /// How many sources there were.
+    pub sources: u64,
+}
+
+/// Reads the runs one after the other and hands each to `take`, with its study's name. One that
+/// cannot be read is a remark, unless there is no other.
+fn each(
+    wanted: &Wanted,
+    mut take: impl FnMut(&str, &RecordedRun, &mut Outcome) -> Result<(), AppError>,
+) -> Result<Outcome, AppError> {
+    let sources = find(&wanted.path, wanted.format)?;
+    let root = std::fs::canonicalize(&wanted.path)?;
+    let mut outcome = Outcome { sources: sources.len() as u64, ..Outcome::default() };
+    for source in &sources {
+        let runs = match read(source, &root, &wanted.mapping) {
+            Ok(runs) => runs,
+            Err(error) if sources.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                outcome.remarks.push((source.path.clone(), error.to_string()));
+                continue;
+            }
+        };
+        for run in &runs {
+            let remarks = run.remarks.iter().map(|remark| (source.path.clone(), remark.clone()));
+            outcome.remarks.extend(remarks);
+            let name = wanted.study.clone().unwrap_or_else(|| study_of(run, source, &root));
+            take(&name, run, &mut outcome)?;
+        }
+    }
+    Ok(outcome)
+}
+
+/// The study that a run goes to where none is named.
+fn study_of(run: &RecordedRun, source: &Source, root: &Path) -> String {
+    let of_path = match source.format {
+        Format::Csv => root.file_stem(),
+        _ => root.file_name(),
+    };
+    let of_path = of_path.and_then(|name| name.to_str()).map(str::to_owned);
+    let fits = |name: &String| is_study_name(name);
+    let named = run.project.clone().filter(fits).or(of_path.filter(fits));
+    named.unwrap_or_else(|| source.format.as_str().to_owned())
+}
+
+/// What would come; nothing is written.
+///
+/// # Errors
+/// Nothing can be read, or the store failed.
+pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Outcome, AppError> {
+    let mut known: BTreeMap<String, Option<(StoredStudy, KnownRuns)>> = BTreeMap::new();
+    each(wanted, |name, run, outcome| {
+        if !known.contains_key(name) {
+            let study = reader.map(|reader| reader.study(name)).transpose()?.flatten();
+            let runs = match (study, reader) {
+                (Some(study), _) if !study.spec.is_tracked() => {
+                    return Err(StorageError::Searched { study: name.to_owned() }.into());
+                }
+                (Some(study), Some(reader)) => {
+                    let runs = KnownRuns::of(reader, &study)?;
+                    Some((study, runs))
+                }
+                _ if !is_study_name(name) => {
+                    return Err(TrackingError::StudyName { name: name.to_owned() }.into());
+                }
+                _ => None,
+            };
+            known.insert(name.to_owned(), runs);
+        }
+        let taken = match (known.get(name), reader) {
+            (Some(Some((study, runs))), Some(reader)) => runs.taken(reader, study, run)?,
+            _ => Taken::New,
+        };
+        outcome.studies.entry(name.to_owned()).or_default().count(taken, run);
+        Ok(())
+    })
+}
+
+/// Writes them into the store at `path`, run by run: after an error those before it are there, and
+/// the next import adds the rest.
+///
+/// # Errors
+/// Nothing can be read, a study is a search or has another metric, or the store failed.
+pub fn import(
+    store: &mut SqliteStore,
+    path: &Path,
+    wanted: &Wanted,
+    progress: &mut dyn FnMut(&RecordedRun),
+) -> Result<Outcome, AppError> {
+    let mut known: BTreeMap<String, (StoredStudy, KnownRuns)> = BTreeMap::new();
+    each(wanted, |name, run, outcome| {
+        if !known.contains_key(name) {
+            let study = open_study(store, path, name, &wanted.goal, runner::now())?;
+            let runs = KnownRuns::of(store, &study)?;
+            known.insert(name.to_owned(), (study, runs));
+        }
+        let Some((study, runs)) = known.get(name) else { return Ok(()) };
+        let taken = runs.write(store, study, run)?;
+        outcome.studies.entry(name.to_owned()).or_default().count(taken, run);
+        progress(run);
+        Ok(())
+    })
+}

@@ -1,0 +1,466 @@
+//! Runs that other tools recorded: found in their files, read, and written into a study of tracked
+//! runs.
+//!
+//! A run is one transaction: whatever is killed, it is there as a whole or not at all. It keeps the
+//! name of its source ([`TrackedRun::source`]), by which the next import knows it again.
+
+mod csv_table;
+mod tensorboard;
+mod wandb;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::TrackingError;
+use super::run::{RunEnd, ending};
+use crate::runner::{self, identified_process};
+use crate::storage::tracked::{BeginRun, TrackerProcess};
+use crate::storage::{Holder, Storage, StorageReader, StoredStudy};
+use crate::study::device::{Device, Slot};
+use crate::study::event::{Event, TrialEvent, is_tag};
+use crate::study::metric::Direction;
+use crate::study::params::Params;
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use crate::study::spec::FailureCause;
+use crate::study::time::Timestamp;
+use crate::study::tracked::{TrackedRun, Tracker, is_run_name};
+use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
+
+pub use csv_table::Mapping;
+
+/// How deep directories are searched.
+const DEPTH: usize = 8;
+
+/// A tool whose files are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Offline or synchronised runs of Weights & Biases.
+    Wandb,
+    /// Directories of event files.
+    TensorBoard,
+    /// A table with a row for each run, or for each step of a run.
+    Csv,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 3] = [Format::Wandb, Format::TensorBoard, Format::Csv];
+
+    /// Its name in front of a path.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Format::Wandb => "wandb",
+            Format::TensorBoard => "tensorboard",
+            Format::Csv => "csv",
+        }
+    }
+}
+
+/// Why runs cannot be imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// A file or directory cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// It.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not what its name says.
+    #[error("{}: {what}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// Nothing to import is there.
+    #[error("{} holds no runs of W&B, no event files of TensorBoard and no CSV table", path.display())]
+    Nothing {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A table lacks a column that was named.
+    #[error("{} has no column `{column}`; it has {known}", path.display())]
+    NoColumn {
+        /// The table.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// Those that it has.
+        known: String,
+    },
+}
+
+impl ImportError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> ImportError + use<> {
+        let path = path.to_owned();
+        move |source| ImportError::Io { path, source }
+    }
+
+    fn malformed(path: &Path, what: impl Into<String>) -> ImportError {
+        ImportError::Malformed { path: path.to_owned(), what: what.into() }
+    }
+
+    /// What to do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            ImportError::Io { .. } => "name a file or directory that can be read",
+            ImportError::Malformed { .. } => {
+                "say what it is, as in `wandb:PATH`, `tensorboard:PATH` or `csv:PATH`, or name \
+                 another one"
+            }
+            ImportError::Nothing { .. } => {
+                "name the directory that holds `run-*.wandb` or `events.out.tfevents.*` files, or \
+                 a `.csv` file"
+            }
+            ImportError::NoColumn { .. } => "name one of its columns",
+        }
+    }
+}
+
+/// A run as its tool recorded it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordedRun {
+    /// What tells it apart from all others: the tool, and the run's identifier or place.
+    pub source: String,
+    /// The study that its tool had it in.
+    pub project: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its group.
+    pub group: Option<String>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Its note.
+    pub note: Option<String>,
+    /// Its parameters.
+    pub params: Params,
+    /// What it came to, besides its series.
+    pub summary: BTreeMap<String, serde_json::Value>,
+    /// When it began; `None`: with its first point.
+    pub began: Option<Timestamp>,
+    /// When it ended; `None`: with its last point.
+    pub ended: Option<Timestamp>,
+    /// How it ended; `None`: it may go on.
+    pub end: Option<RecordedEnd>,
+    /// What it logged, by metric and clock.
+    pub series: BTreeMap<(String, SeriesClock), Vec<RecordedPoint>>,
+    /// What was not taken, and why, in sentences.
+    pub remarks: Vec<String>,
+}
+
+/// How a recorded run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordedEnd {
+    /// Its program ran to its end.
+    Complete,
+    /// It exited with this status, where that is known.
+    Failed(Option<i32>),
+}
+
+/// A value at a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RecordedPoint {
+    /// The step on its clock.
+    pub step: f64,
+    /// The value.
+    pub value: f64,
+    /// When it was logged.
+    pub at: Timestamp,
+}
+
+impl RecordedRun {
+    /// How many points it has.
+    pub fn points(&self) -> u64 {
+        self.series.values().map(|points| points.len() as u64).sum()
+    }
+
+    fn log(&mut self, metric: &str, clock: SeriesClock, point: RecordedPoint) {
+        match self.series.get_mut(&(metric.to_owned(), clock)) {
+            Some(points) => points.push(point),
+            None => drop(self.series.insert((metric.to_owned(), clock), vec![point])),
+        }
+    }
+
+    /// Series by step with one value each, the last that was logged; moments that can have been.
+    fn settled(mut self, now: Timestamp) -> Self {
+        let possible = |at: Timestamp| Timestamp(at.0.clamp(0, now.0));
+        for points in self.series.values_mut() {
+            points.retain(|point| point.step.is_finite());
+            points.iter_mut().for_each(|point| point.at = possible(point.at));
+            // Most are in order already, which a stable sort sees in one pass.
+            points.sort_by(|one, other| one.step.total_cmp(&other.step));
+            points.reverse();
+            points.dedup_by(|one, other| one.step == other.step);
+            points.reverse();
+        }
+        self.series.retain(|(metric, _), points| !metric.is_empty() && !points.is_empty());
+        let moments = || self.series.values().flatten().map(|point| point.at);
+        let began = self.began.map(possible).or(moments().min()).unwrap_or(now);
+        let last = moments().max().unwrap_or(began).max(began);
+        self.ended = Some(self.ended.map_or(last, possible).max(last));
+        self.began = Some(began.min(moments().min().unwrap_or(began)));
+        self.tags.retain(|tag| is_tag(tag));
+        self.tags.sort();
+        self.tags.dedup();
+        self.name = self.name.filter(|name| is_run_name(name));
+        self
+    }
+
+    /// The best value of a metric.
+    fn best(&self, metric: &str, direction: Direction) -> Option<f64> {
+        let of_metric = self.series.iter().find(|((name, _), _)| name == metric);
+        let values = of_metric?.1.iter().map(|point| point.value).filter(|value| !value.is_nan());
+        values.reduce(|best, value| match direction {
+            Direction::Minimize => best.min(value),
+            Direction::Maximize => best.max(value),
+        })
+    }
+}
+
+/// Something that holds one run or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// What it is.
+    pub format: Format,
+    /// Where.
+    pub path: PathBuf,
+}
+
+/// What is to be imported below a path; `format`: only that.
+///
+/// # Errors
+/// The path cannot be looked at, or nothing is there.
+pub fn find(path: &Path, format: Option<Format>) -> Result<Vec<Source>, ImportError> {
+    let metadata = fs::metadata(path).map_err(ImportError::io(path))?;
+    let path = fs::canonicalize(path).map_err(ImportError::io(path))?;
+    let mut found = Vec::new();
+    if metadata.is_dir() {
+        look(&path, DEPTH, &mut found);
+    } else {
+        let known = format.or_else(|| of_file(&path));
+        found.extend(known.map(|format| match format {
+            Format::TensorBoard => {
+                let directory = path.parent().unwrap_or(&path).to_owned();
+                Source { format, path: directory }
+            }
+            _ => Source { format, path: path.clone() },
+        }));
+    }
+    // A table in a directory is only meant by its own name.
+    found.retain(|source| match format {
+        Some(format) => source.format == format,
+        None => !metadata.is_dir() || source.format != Format::Csv,
+    });
+    if found.is_empty() {
+        return Err(ImportError::Nothing { path });
+    }
+    // Runs get their numbers in the order in which they began.
+    found.sort_by_cached_key(|source| match source.format {
+        Format::Wandb => wandb::began(&source.path),
+        Format::TensorBoard => tensorboard::began(&source.path),
+        Format::Csv => None,
+    });
+    Ok(found)
+}
+
+fn of_file(path: &Path) -> Option<Format> {
+    let name = path.file_name()?.to_str()?;
+    if name.starts_with(tensorboard::NAME) {
+        return Some(Format::TensorBoard);
+    }
+    match Path::new(name).extension()?.to_str()? {
+        "wandb" => Some(Format::Wandb),
+        "csv" | "tsv" => Some(Format::Csv),
+        _ => None,
+    }
+}
+
+fn look(directory: &Path, depth: usize, found: &mut Vec<Source>) {
+    // A directory that cannot be read has nothing to say.
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    let is_file = |path: &&PathBuf| path.is_file();
+    let formats =
+        |format| paths.iter().filter(is_file).filter(move |path| of_file(path) == Some(format));
+    if formats(Format::TensorBoard).next().is_some() {
+        let path = directory.to_owned();
+        found.push(Source { format: Format::TensorBoard, path });
+    }
+    let files = formats(Format::Wandb);
+    found.extend(files.map(|path| Source { format: Format::Wandb, path: path.clone() }));
+    if depth == 0 {
+        return;
+    }
+    // Links may lead in a circle.
+    for below in paths.iter().filter(|path| path.is_dir() && !path.is_symlink()) {
+        look(below, depth - 1, found);
+    }
+}
+
+/// The runs of a source; `root` is the path that was named, `mapping` says what the columns of a
+/// table are.
+///
+/// # Errors
+/// It cannot be read, or is something else. One that is broken or truncated gives what comes before,
+/// and a remark.
+pub fn read(
+    source: &Source,
+    root: &Path,
+    mapping: &Mapping,
+) -> Result<Vec<RecordedRun>, ImportError> {
+    let now = runner::now();
+    let runs = match source.format {
+        Format::Wandb => vec![wandb::read(&source.path)?],
+        Format::TensorBoard => tensorboard::read(&source.path, root)?.into_iter().collect(),
+        Format::Csv => csv_table::read(&source.path, mapping)?,
+    };
+    Ok(runs.into_iter().map(|run| run.settled(now)).collect())
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is new.
+    New,
+    /// It was there, and its source has more now.
+    Continued,
+    /// All of it was there.
+    Known,
+}
+
+/// The runs of a study that came from elsewhere, by their sources.
+#[derive(Debug, Default)]
+pub struct KnownRuns(BTreeMap<String, Trial>);
+
+impl KnownRuns {
+    /// Those of a study.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn of(reader: &dyn StorageReader, study: &StoredStudy) -> Result<KnownRuns, TrackingError> {
+        let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Number))?;
+        let source = |trial: &Trial| trial.origin.tracked().and_then(|run| run.source.clone());
+        Ok(KnownRuns(trials.into_iter().filter_map(|run| Some((source(&run)?, run))).collect()))
+    }
+
+    /// What becomes of a run when it is written.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn taken(
+        &self,
+        reader: &dyn StorageReader,
+        study: &StoredStudy,
+        run: &RecordedRun,
+    ) -> Result<Taken, TrackingError> {
+        let Some(known) = self.0.get(&run.source) else { return Ok(Taken::New) };
+        let series = reader.series(study.id, &[known.number])?;
+        let points: u64 = series.iter().map(|series| series.count).sum();
+        let state = match run.end {
+            None => TrialState::Paused,
+            Some(RecordedEnd::Complete) => TrialState::Complete,
+            Some(RecordedEnd::Failed(_)) => TrialState::Failed,
+        };
+        let is_same = points == run.points() && known.state == state;
+        Ok(if is_same { Taken::Known } else { Taken::Continued })
+    }
+
+    /// Writes a run; one that is there and has more by now gets a new attempt with all of it.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn write(
+        &self,
+        storage: &mut dyn Storage,
+        study: &StoredStudy,
+        run: &RecordedRun,
+    ) -> Result<Taken, TrackingError> {
+        let taken = self.taken(storage, study, run)?;
+        if taken == Taken::Known {
+            return Ok(taken);
+        }
+        let objective = study.spec.objective();
+        let value = run.best(&objective.metric, objective.direction);
+        let began = run.began.unwrap_or_default();
+        let ended = run.ended.unwrap_or(began);
+        let (begin, attempt) = match self.0.get(&run.source) {
+            None => (new(run), AttemptNumber(0)),
+            Some(known) => {
+                let (trial, attempts) = (known.number, known.attempts);
+                (BeginRun::Resumed { trial, attempts, resume: None }, AttemptNumber(attempts))
+            }
+        };
+        let end = match run.end {
+            None => RunEnd::Interrupted { by: "when it was imported: it had not ended".to_owned() },
+            Some(RecordedEnd::Complete) => RunEnd::Completed,
+            Some(RecordedEnd::Failed(status)) => RunEnd::Failed {
+                cause: status.map_or(FailureCause::Program, FailureCause::Exit),
+                reason: match status {
+                    Some(status) => format!("it exited with status {status}"),
+                    None => "it failed, by its record".to_owned(),
+                },
+            },
+        };
+        let ran = ended.0.saturating_sub(began.0).max(0);
+        storage.record_run(study.id, (began, ended), (&begin, &process()), &mut |fence| {
+            let trial = fence.trial;
+            let mut events = Vec::new();
+            if !run.summary.is_empty() {
+                let summary = run.summary.clone();
+                events.push(Event::Trial(trial, TrialEvent::SummaryRecorded { summary }));
+            }
+            events.extend(ending(fence, &end, value, ran));
+            (events, logged(run, trial, attempt))
+        })?;
+        Ok(taken)
+    }
+}
+
+fn new(run: &RecordedRun) -> BeginRun {
+    let tracked = TrackedRun {
+        name: run.name.clone(),
+        group: run.group.clone(),
+        source: Some(run.source.clone()),
+        ..TrackedRun::default()
+    };
+    let (params, tags) = (run.params.clone(), run.tags.clone());
+    BeginRun::New { params, run: tracked, tags, note: run.note.clone() }
+}
+
+fn process() -> TrackerProcess {
+    let Holder { pid, pid_started, host, boot_id } = identified_process();
+    let slot = Slot { index: 0, device: Device::Cpu };
+    let tracker = Tracker { pid_started, boot_id };
+    TrackerProcess { pid, host, tracker, slot, provenance: None, spool: None }
+}
+
+fn logged(run: &RecordedRun, trial: TrialNumber, attempt: AttemptNumber) -> Vec<LoggedSeries> {
+    let point = |point: &RecordedPoint| LoggedPoint {
+        step: Some(point.step),
+        value: point.value,
+        at: point.at,
+    };
+    run.series
+        .iter()
+        .map(|((metric, clock), points)| LoggedSeries {
+            trial,
+            attempt,
+            metric: metric.clone(),
+            clock: *clock,
+            points: points.iter().map(point).collect(),
+        })
+        .collect()
+}
+
+/// A moment in seconds since 1970; `None` if it is none.
+fn moment(seconds: f64) -> Option<Timestamp> {
+    #[expect(clippy::cast_possible_truncation, reason = "seconds below 1e11 as microseconds")]
+    (seconds.is_finite() && seconds.abs() < 1e11).then(|| Timestamp((seconds * 1e6).round() as i64))
+}

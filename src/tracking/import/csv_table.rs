@@ -1,0 +1,171 @@
+//! A table: each row is a run, or what a run logged at a step.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun};
+use crate::runner;
+use crate::study::params::Value;
+use crate::study::series::SeriesClock;
+use crate::study::time::Timestamp;
+
+/// What the columns of a table are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// The metric that runs are compared by.
+    pub metric: Option<String>,
+    /// Metrics; empty: with a step all other columns, else that metric alone.
+    pub metrics: Vec<String>,
+    /// Parameters; empty: without a step all other columns, else none.
+    pub params: Vec<String>,
+    /// The step; none: each row is a run.
+    pub step: Option<String>,
+    /// What runs are called; with a step, rows of one name are one run.
+    pub run: Option<String>,
+}
+
+/// What a column is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Param,
+    Metric,
+    Step,
+    Run,
+    Other,
+}
+
+/// The runs of a table.
+pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, ImportError> {
+    let broken = |error: csv::Error| ImportError::malformed(path, error.to_string());
+    let is_tabs = path.extension().is_some_and(|extension| extension == "tsv");
+    let mut table = csv::ReaderBuilder::new()
+        .delimiter(if is_tabs { b'\t' } else { b',' })
+        .trim(csv::Trim::All)
+        .from_path(path)
+        .map_err(broken)?;
+    let header = table.headers().map_err(broken)?.clone();
+    let columns = columns(path, &header, mapping)?;
+    let at = |kind| columns.iter().position(|column| *column == kind);
+    let (step, name) = (at(Column::Step), at(Column::Run));
+    let modified = path.metadata().and_then(|metadata| metadata.modified());
+    let written = modified.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let moment = written.and_then(|since| i64::try_from(since.as_micros()).ok());
+    let moment = moment.map_or_else(runner::now, Timestamp);
+    let mut runs: Vec<RecordedRun> = Vec::new();
+    let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
+    for (row, record) in table.records().enumerate() {
+        let record = match record {
+            Ok(record) => record,
+            Err(error) if runs.is_empty() => return Err(broken(error)),
+            Err(error) => {
+                // One run says it for all.
+                let remark = format!("the rest of the table is not taken: {error}");
+                runs.iter_mut().take(1).for_each(|run| run.remarks.push(remark.clone()));
+                break;
+            }
+        };
+        let name = name.and_then(|index| record.get(index)).filter(|name| !name.is_empty());
+        let key = match (step, name) {
+            (_, Some(name)) => name.to_owned(),
+            (Some(_), None) => String::new(),
+            (None, None) => (row + 1).to_string(),
+        };
+        let known = by_name.get(&key).copied().filter(|_| step.is_some());
+        let index = known.unwrap_or(runs.len());
+        if known.is_none() {
+            let format = Format::Csv.as_str();
+            // Rows of one name are several runs where nothing is logged by step.
+            let twice = by_name.contains_key(&key).then(|| format!("#{}", row + 1));
+            let twice = twice.unwrap_or_default();
+            runs.push(RecordedRun {
+                source: format!("{format}:{}#{key}{twice}", path.display()),
+                name: name.map(str::to_owned),
+                end: Some(RecordedEnd::Complete),
+                began: Some(moment),
+                ..RecordedRun::default()
+            });
+            by_name.insert(key, index);
+        }
+        let run = &mut runs[index];
+        let at_step = match step.map(|index| record.get(index).map(str::parse::<f64>)) {
+            None => 0.0,
+            Some(Some(Ok(step))) if step.is_finite() => step,
+            Some(_) => {
+                let line = row + 2;
+                run.remarks.push(format!("line {line} is left out: its step is no number"));
+                continue;
+            }
+        };
+        for ((column, name), cell) in columns.iter().zip(&header).zip(&record) {
+            if cell.is_empty() {
+                continue;
+            }
+            match (column, value(cell)) {
+                (Column::Param, value) => run.params.insert(name.to_owned(), value),
+                (Column::Metric, _) => match cell.parse::<f64>() {
+                    Ok(value) => {
+                        let point = RecordedPoint { step: at_step, value, at: moment };
+                        run.log(name, SeriesClock::Step, point);
+                    }
+                    Err(_) => {
+                        let line = row + 2;
+                        run.remarks.push(format!("line {line}: `{name}` is no number"));
+                    }
+                },
+                _ => {}
+            }
+        }
+    }
+    Ok(runs)
+}
+
+fn columns(
+    path: &Path,
+    header: &csv::StringRecord,
+    mapping: &Mapping,
+) -> Result<Vec<Column>, ImportError> {
+    let named = [&mapping.metric, &mapping.step, &mapping.run].into_iter().flatten();
+    for column in named.chain(&mapping.metrics).chain(&mapping.params) {
+        if !header.iter().any(|name| name == column) {
+            let known = header.iter().take(20).map(|name| format!("`{name}`"));
+            let known = known.collect::<Vec<_>>().join(", ");
+            let (path, column) = (path.to_owned(), column.clone());
+            return Err(ImportError::NoColumn { path, column, known });
+        }
+    }
+    let is = |named: &Option<String>, name: &str| named.as_deref() == Some(name);
+    let by_step = mapping.step.is_some();
+    Ok(header
+        .iter()
+        .map(|name| {
+            if is(&mapping.step, name) {
+                Column::Step
+            } else if is(&mapping.run, name) {
+                Column::Run
+            } else if is(&mapping.metric, name) || mapping.metrics.iter().any(|it| it == name) {
+                Column::Metric
+            } else if mapping.params.iter().any(|it| it == name) {
+                Column::Param
+            } else if by_step && mapping.metrics.is_empty() {
+                Column::Metric
+            } else if !by_step && mapping.params.is_empty() {
+                Column::Param
+            } else {
+                Column::Other
+            }
+        })
+        .collect())
+}
+
+/// A cell as a parameter's value.
+fn value(cell: &str) -> Value {
+    if let Ok(int) = cell.parse() {
+        return Value::Int(int);
+    }
+    match (cell.parse::<f64>(), cell) {
+        (Ok(float), _) if float.is_finite() => Value::Float(float),
+        (_, "true" | "True" | "TRUE") => Value::Bool(true),
+        (_, "false" | "False" | "FALSE") => Value::Bool(false),
+        _ => Value::Text(cell.to_owned()),
+    }
+}

@@ -1,0 +1,195 @@
+//! Runs of other tools are imported: what was written in their forms comes back, twice is once, and
+//! what is broken is taken as far as it goes.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value as Json;
+
+use crate::harness::{Site, assert_done, assert_names, assert_refused, paths_below};
+
+/// A site without a study, and a tracked run that logs what is awkward.
+fn site(runs: u32) -> Site {
+    let site = Site::new("", "");
+    for run in 0..runs {
+        let script = format!(
+            r#"
+for step in 1 2 3 10 20; do echo "@hpsearch {{\"step\":$step,\"train/loss\":$step.{run}}}"; done
+echo '@hpsearch {{"epoch":0.5,"speed":NaN,"gain":Infinity}}'
+echo '@hpsearch {{"step":1,"loss":0.{run}5}}'
+echo '@hpsearch {{"step":2,"loss":0.{run}25}}'
+[ {run} -ne 2 ] || exit 3
+"#
+        );
+        site.write("run.sh", &script);
+        let (lr, name) = (format!("lr=0.{}", run + 1), format!("run-{run} ä/b"));
+        let done = site.run(&[
+            "track",
+            "--study",
+            "out",
+            "--name",
+            &name,
+            "--param",
+            &lr,
+            "--param",
+            "kind=a b",
+            "--tag",
+            "odd",
+            "--group",
+            "g",
+            "--note",
+            "two\nlines",
+            "--system",
+            "off",
+            "--",
+            "sh",
+            "run.sh",
+        ]);
+        assert_eq!(done.code, if run == 2 { 3 } else { 0 }, "{}", done.err);
+    }
+    site
+}
+
+fn json(site: &Site, words: &[&str]) -> Json {
+    let done = site.run(words);
+    assert_done(&done);
+    serde_json::from_str(&done.out).unwrap()
+}
+
+/// Every point of a study: run, metric, clock, step and value, and when it was logged.
+fn points(site: &Site, study: &str) -> Vec<String> {
+    let path = site.path("points.jsonl");
+    let path = path.to_str().unwrap();
+    assert_done(&site.run(&["export-data", study, "--series", "--output", path]));
+    let text = fs::read_to_string(path).unwrap();
+    fs::remove_file(path).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn events_of(directory: PathBuf, part: &str) -> Vec<PathBuf> {
+    let all = paths_below(&directory).into_iter().filter(|path| path.is_file());
+    all.filter(|path| path.to_str().unwrap().contains(part)).collect()
+}
+
+#[test]
+fn runs_that_were_written_for_another_tool_come_back_once() {
+    let site = site(3);
+    let before = points(&site, "out");
+    assert!(before.len() >= 27, "{before:?}");
+    for tool in ["wandb", "tensorboard"] {
+        assert_done(&site.run(&["sync", "out", "--to", &format!("{tool}:{tool}")]));
+        let dry = site.run(&["import", tool, "--study", tool, "--dry-run"]);
+        assert_done(&dry);
+        assert_names(&dry.err, &["3 runs would be new"]);
+        assert!(!site.run(&["show", tool]).err.is_empty(), "nothing was written");
+        let done = site.run(&["import", tool, "--study", tool]);
+        assert_done(&done);
+        assert_names(&done.err, &["3 runs are new"]);
+        let again = site.run(&["import", &format!("{tool}:{tool}"), "--study", tool]);
+        assert_done(&again);
+        assert_names(&again.err, &["0 runs are new", "3 were there"]);
+        assert_done(&site.run(&["verify", tool]));
+        let (trials, known) = (
+            json(&site, &["trials", tool, "--sort", "number", "--json"]),
+            json(&site, &["trials", "out", "--sort", "number", "--json"]),
+        );
+        let (trials, known) =
+            (trials["trials"].as_array().unwrap(), known["trials"].as_array().unwrap());
+        assert_eq!(trials.len(), 3);
+        for (trial, known) in trials.iter().zip(known) {
+            for field in ["params", "state", "value"] {
+                let (here, there) = (&trial[field], &known[field]);
+                assert!(here == there || tool == "tensorboard", "{field}: {here} {there}");
+            }
+        }
+    }
+    assert_eq!(points(&site, "wandb"), before, "in and out without a difference");
+    let of_tensorboard = points(&site, "tensorboard");
+    assert_eq!(of_tensorboard.len(), before.len());
+}
+
+#[test]
+fn a_run_that_grew_is_continued_and_one_that_is_cut_or_broken_is_taken_as_far_as_it_goes() {
+    let site = site(1);
+    assert_done(&site.run(&["sync", "out", "--to", "wandb:w"]));
+    let path = events_of(site.path("w"), ".wandb").pop().unwrap();
+    let whole = fs::read(&path).unwrap();
+    let all = points(&site, "out").len();
+    let mut last = 0;
+    for cut in [whole.len() / 2, whole.len() - 3, whole.len()] {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let done = site.run(&["import", "w", "--study", "in"]);
+        assert_done(&done);
+        if cut < whole.len() {
+            assert_names(&done.err, &["is taken up to byte"]);
+        }
+        let here = points(&site, "in").len();
+        assert!(here >= last, "{here} after {last}");
+        last = here;
+    }
+    assert_eq!(last, all);
+    let trials = json(&site, &["trials", "in", "--json"]);
+    assert_eq!(trials["trials"].as_array().unwrap().len(), 1);
+    assert_eq!(trials["trials"][0]["state"], "complete");
+    let mut broken = whole.clone();
+    broken[whole.len() / 2] ^= 1;
+    fs::write(&path, &broken).unwrap();
+    let done = site.run(&["import", "w", "--study", "broken"]);
+    assert_done(&done);
+    assert_names(&done.err, &["is taken up to byte", "checksum"]);
+    fs::write(&path, b"no such file").unwrap();
+    let refused = site.run(&["import", "w", "--study", "none"]);
+    assert_refused(&refused, &["does not begin as a file of W&B does"]);
+    assert_done(&site.run(&["verify", "in"]));
+}
+
+#[test]
+fn an_import_that_is_killed_leaves_each_run_whole_or_absent() {
+    let site = site(3);
+    assert_done(&site.run(&["sync", "out", "--to", "wandb:w"]));
+    let all = points(&site, "out");
+    for millis in [5, 10, 20, 40] {
+        let mut import = site.start(&["import", "w", "--study", "in"]);
+        std::thread::sleep(std::time::Duration::from_millis(millis));
+        import.kill();
+    }
+    assert_done(&site.run(&["import", "w", "--study", "in"]));
+    assert_eq!(points(&site, "in"), all);
+    let trials = json(&site, &["trials", "in", "--json"]);
+    let attempts = trials["trials"].as_array().unwrap().iter();
+    assert!(attempts.clone().all(|trial| trial["state"] != "paused"), "{trials}");
+    assert_done(&site.run(&["verify", "in"]));
+}
+
+#[test]
+fn rows_of_a_table_are_runs_or_points_of_runs() {
+    let site = Site::new("", "");
+    site.write("runs.csv", "id,lr,opt,accuracy\na,0.1,adam,0.9\nb,1e-3,sgd,0.95\nc,,sgd,\n");
+    let words =
+        ["import", "runs.csv", "--metric", "accuracy", "--direction", "maximize", "--run", "id"];
+    assert_done(&site.run(&words));
+    let best = json(&site, &["best", "runs", "--json"]);
+    let text = best.to_string();
+    assert!(text.contains("0.95") && text.contains("sgd") && text.contains("0.001"), "{text}");
+    site.write(
+        "runs.csv",
+        "id,lr,opt,accuracy\na,0.1,adam,0.9\nb,1e-3,sgd,0.95\nc,,sgd,\nd,1,sgd,0.1\n",
+    );
+    let again = site.run(&words);
+    assert_done(&again);
+    assert_names(&again.err, &["1 run is new", "3 were there"]);
+    site.write("log.csv", "run,epoch,loss,speed\nx,1,0.5,3\nx,2,0.25,nan\ny,1,oops,3\n");
+    let done =
+        site.run(&["import", "log.csv", "--metric", "loss", "--step", "epoch", "--run", "run"]);
+    assert_done(&done);
+    assert_names(&done.err, &["2 runs are new (5 points)", "line 4: `loss` is no number"]);
+    let refused = site.run(&["import", "log.csv", "--metric", "los", "--step", "epoch"]);
+    assert_refused(&refused, &["no column `los`", "`loss`"]);
+    let refused = site.run(&["import", "nothing"]);
+    assert_refused(&refused, &["nothing"]);
+    fs::create_dir(site.path("empty")).unwrap();
+    assert_refused(
+        &site.run(&["import", "empty"]),
+        &["holds no runs of W&B", "events.out.tfevents"],
+    );
+}
