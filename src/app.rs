@@ -8,6 +8,7 @@
 pub mod artifacts;
 pub mod best;
 pub mod checkpoint_step;
+pub mod conversion_error;
 pub mod devices;
 pub mod enqueue;
 mod error;
@@ -15,6 +16,7 @@ pub mod export;
 pub mod find;
 pub mod held_study;
 pub mod import;
+pub mod import_optuna;
 pub mod missing_files;
 pub mod prepare_data;
 pub mod reconcile;

@@ -147,6 +147,7 @@ impl Study {
     ) -> Result<(Self, Json), Refusal> {
         let grows = init.is_set("define");
         let name = place.map_or("ask-tell", |(_, name)| name);
+        let consent = if init.is_set("accept") { Consent::Given } else { Consent::Missing };
         let mut spec = start::study(init, name)?;
         let mut store: Box<dyn Storage> = match place {
             Some((path, _)) => Box::new(SqliteStore::open(path).map_err(HeldError::Storage)?),
@@ -156,7 +157,7 @@ impl Study {
         if let Some(known) = known.filter(|_| grows) {
             take_grown(&mut spec, &known.spec.space);
         }
-        let study = held_study::settle(store.as_mut(), &mut spec, Consent::Missing)?;
+        let study = held_study::settle(store.as_mut(), &mut spec, consent)?;
         let held = HeldStudy::new(store, study)?;
         let mut answer = done();
         if place.is_some() {

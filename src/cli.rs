@@ -226,7 +226,7 @@ pub enum Verb {
     Track(track::TrackArguments),
     /// Write studies as TensorBoard or Weights & Biases runs
     Sync(sync::SyncArguments),
-    /// Take in runs that W&B, TensorBoard or a CSV table recorded
+    /// Take in runs of W&B and TensorBoard, CSV tables and studies of Optuna
     Import(import::ImportArguments),
     /// List the files, images, texts and tables that trials kept, or get them
     Artifacts(artifacts::ArtifactsArguments),

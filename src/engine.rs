@@ -47,7 +47,7 @@ use batch_halving::OutOfMemory;
 use budgets::Budgets;
 pub use crash_recovery::end_of_killed_runner;
 use decision_window::DecisionWindow;
-pub use defining::{DefineError, Defined};
+pub use defining::{DefineError, Defined, hull};
 use device_sharing::DeviceSharing;
 pub use effect::{Assignment, Effect, Outcome};
 use failures::Failures;

@@ -5,6 +5,7 @@ pub mod conformance;
 mod error;
 pub mod journal;
 pub mod memory;
+pub mod optuna_database;
 pub mod paths;
 pub mod sqlite;
 pub mod tracked;
@@ -504,6 +505,12 @@ pub trait Storage: StorageReader {
     ) -> Result<Seq, StorageError> {
         self.append_logged(lease, now, events, &[])
     }
+    /// The same with events of several moments, in one transaction.
+    fn append_history(
+        &mut self,
+        lease: &Lease,
+        history: &[(Timestamp, Vec<Event>)],
+    ) -> Result<(), StorageError>;
     /// The same with what trials logged, in that transaction. Points of an attempt that another has
     /// followed are dropped; the first points of a later attempt supersede the earlier ones' from
     /// their first step on. Points are not in the journal.

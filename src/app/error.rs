@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::conversion_error::ConversionError;
 use crate::config::{ConfigError, STUDY_NAME_RULE};
 use crate::export::ExportError;
 use crate::report::wording::{StudyStatus, count, one_line};
@@ -10,6 +11,7 @@ use crate::runner::RunnerError;
 use crate::runner::slots::SlotsError;
 use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
+use crate::storage::optuna_database::OptunaError;
 use crate::study::suggestion::quoted;
 use crate::study::trial::TrialNumber;
 use crate::tracking::import::ImportError;
@@ -48,6 +50,20 @@ pub enum AppError {
     /// Another tool's runs cannot be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// A database of Optuna cannot be read.
+    #[error(transparent)]
+    OptunaDatabase(#[from] OptunaError),
+    /// A study of Optuna cannot be one of hpsearch.
+    #[error(transparent)]
+    Conversion(#[from] ConversionError),
+    /// A database has another number of studies than is needed.
+    #[error("one study is meant, and {} has {count} of that name", path.display())]
+    OptunaStudies {
+        /// The database.
+        path: PathBuf,
+        /// How many there are.
+        count: usize,
+    },
     /// There is no device to use.
     #[error(transparent)]
     Slots(#[from] SlotsError),
@@ -342,6 +358,15 @@ impl AppError {
             AppError::Tracking(error) => said(error.remedy()),
             AppError::Sync(error) => said(error.remedy().to_owned()),
             AppError::Import(error) => text(error.remedy()),
+            AppError::Conversion(error) => text(error.remedy()),
+            AppError::OptunaDatabase(_) => text(
+                "name the file of an `RDBStorage`, as in `sqlite:///optuna.db`, `optuna.db` or \
+                 `optuna:optuna.db#study`",
+            ),
+            AppError::OptunaStudies { .. } => text(
+                "name one of its studies, as in `optuna:optuna.db#study`; without a name all of \
+                 them are imported, each by its own",
+            ),
             AppError::NoStudyName { .. } => text(STUDY_NAME_RULE),
             AppError::SameName { .. } => text("write another name behind it"),
             AppError::NoMatch { names, .. } if names.is_empty() => {

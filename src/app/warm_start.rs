@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{AppError, find};
+use super::{AppError, find, import_optuna};
 use crate::samplers::{Taken, earlier};
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageReader, StudySummary};
@@ -40,9 +40,14 @@ pub fn take(
             source: Box::new(source),
         };
         let (path, name) = parts(&entry);
-        let opened =
-            path.map(|path| SqliteReader::open(Path::new(path)).map_err(unreadable)).transpose()?;
-        let reader: &dyn StorageReader = opened.as_ref().map_or(store, |reader| reader);
+        let opened: Option<Box<dyn StorageReader>> = match path.map(Path::new) {
+            None => None,
+            Some(path) => Some(match import_optuna::in_memory(path)? {
+                Some(optuna) => Box::new(optuna),
+                None => Box::new(SqliteReader::open(path).map_err(unreadable)?),
+            }),
+        };
+        let reader: &dyn StorageReader = opened.as_deref().unwrap_or(store);
         let studies = match name.map(|name| find::study(reader, Some(name))) {
             None => reader.studies().map_err(unreadable)?,
             Some(Err(AppError::UnknownStudy { names, .. })) => {

@@ -27,6 +27,12 @@ pub(super) const INIT: &[Field] = &[
     field("constraints", FieldKind::List, Absent, "conditions, as of [[constraint]]"),
     field("enqueue", FieldKind::List, Absent, "configurations to run first"),
     field("define", FieldKind::Flag, Flag(false), "whether `suggest` adds parameters"),
+    field(
+        "accept",
+        FieldKind::Flag,
+        Flag(false),
+        "whether a stored study may be changed to this one",
+    ),
 ];
 const ID: Field = field("id", NATURAL, Required, "the trial's, as `ask` gave it");
 const REPORT: &[Field] = &[

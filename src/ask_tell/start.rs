@@ -36,6 +36,7 @@ const MOST_ENQUEUED: usize = 100_000;
 /// The study that `init` describes.
 pub(super) fn study(mut init: Checked, name: &str) -> Result<StudySpec, Refusal> {
     let grows: bool = init.take("define");
+    let _asked_by_the_caller: bool = init.take("accept");
     let parameters: Vec<Json> = init.take("space");
     let enqueue: Vec<Json> = init.take::<Option<_>>("enqueue").unwrap_or_default();
     if parameters.len() > MOST_PARAMETERS || enqueue.len() > MOST_ENQUEUED {

@@ -314,6 +314,9 @@ impl From<AppError> for Failure {
             AppError::Tracking(error) => error.into(),
             AppError::Sync(error) => error.into(),
             AppError::Import(error) => error.into(),
+            error @ (AppError::OptunaDatabase(_)
+            | AppError::Conversion(_)
+            | AppError::OptunaStudies { .. }) => Failure::new(Exit::Usage, error),
             AppError::Io(error) => error.into(),
             AppError::Json(error) => error.into(),
             AppError::NoBestTrial { .. } | AppError::NoReport => {

@@ -302,6 +302,7 @@ fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
         }
         Origin::Enqueued(entry) => format!("by the study file: its `[[enqueue]]` entry {entry}"),
         Origin::Asked => "by hand, with `hpsearch enqueue`".to_owned(),
+        Origin::Imported(source) => format!("elsewhere: imported from {}", one_line(source)),
         Origin::Tracked(_) => "by nobody: a tracked run, about which nothing is decided".to_owned(),
         Origin::Replicate(of) => {
             format!("as another run of trial {of}, on another seed (study.replicates)")

@@ -1,6 +1,6 @@
-//! `hpsearch import`: takes in runs that other tools recorded.
+//! `hpsearch import`: takes in runs and searches that other tools recorded.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
@@ -8,10 +8,13 @@ use serde_json::json;
 use super::console::shown;
 use super::way::Way;
 use super::{Console, Exit, Failure};
+use crate::app::AppError;
 use crate::app::import::{Imported, Outcome, Wanted, import as import_into, look};
+use crate::app::import_optuna::{Came, METRIC, import_database};
 use crate::report::wording::{count, one_line};
 use crate::storage::StorageReader;
-use crate::storage::sqlite::SqliteStore;
+use crate::storage::optuna_database;
+use crate::storage::sqlite::{SqliteStore, is_database};
 use crate::study::metric::Direction;
 use crate::tracking::Goal;
 use crate::tracking::import::{self, Format, Mapping};
@@ -22,12 +25,17 @@ Examples:
   hpsearch import tensorboard:runs --study digits --metric val/loss
   hpsearch import results.csv --metric accuracy --direction maximize
   hpsearch import log.csv --metric loss --step epoch --run id --params lr
+  hpsearch import optuna.db                  all studies of Optuna's database
+  hpsearch import 'optuna:optuna.db#demo' --study digits
   hpsearch import wandb --dry-run            what would come
 
 Each run becomes a tracked run with its parameters, series, tags and notes; a
 run of TensorBoard is a directory with event files. Run again, it adds what is
 new. Without --study, runs go to a study called as their project in W&B, or as
 the directory or file.
+
+A study of Optuna stays a search: `hpsearch ask-tell --study` and Python's
+`hpsearch.optuna` continue it, and `warm_start` in a study file learns from it.
 
 Of a table, each row is a run with one value of the metric; all other columns
 are parameters. With --step, rows are points: those of one --run together, and
@@ -40,7 +48,7 @@ const REMARKS: usize = 20;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ImportArguments {
-    /// A directory or file, or wandb:PATH, tensorboard:PATH, csv:PATH
+    /// A directory or file, or wandb:PATH, tensorboard:PATH, csv:PATH, optuna:PATH#STUDY
     pub source: String,
     /// The study that the runs go to; it is made where there is none
     #[arg(long, value_name = "NAME")]
@@ -73,6 +81,9 @@ pub struct ImportArguments {
 
 /// Imports.
 pub fn import_runs(arguments: &ImportArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if let Some((path, only)) = database(&arguments.source) {
+        return import_search(arguments, (&path, only.as_deref()), console);
+    }
     let wanted = wanted(arguments)?;
     let outcome = if arguments.dry_run {
         let reader = console.store.exists().then(|| console.reader()).transpose()?;
@@ -89,7 +100,74 @@ pub fn import_runs(arguments: &ImportArguments, console: &mut Console) -> Result
     if arguments.json {
         return console.json(None, &json_of(&outcome, arguments.dry_run));
     }
-    say(&outcome, arguments.dry_run, console);
+    say(&outcome, ("run", "point"), arguments.dry_run, console);
+    Ok(Exit::Done)
+}
+
+/// A database of Optuna with the study that is meant, where words name one: `sqlite:///optuna.db` as
+/// Optuna has it, `optuna:optuna.db#demo`, or a file that is a database.
+fn database(source: &str) -> Option<(PathBuf, Option<String>)> {
+    let named = ["sqlite:///", "optuna:"].iter().find_map(|prefix| source.strip_prefix(prefix));
+    let path = match named {
+        Some(path) => path,
+        None if is_database(Path::new(source)).is_ok_and(|is_one| is_one) => {
+            return Some((PathBuf::from(source), None));
+        }
+        None => return None,
+    };
+    match path.rsplit_once('#') {
+        Some((path, study)) if !Path::new(source).exists() => {
+            Some((PathBuf::from(path), Some(study.to_owned())))
+        }
+        _ => Some((PathBuf::from(path), None)),
+    }
+}
+
+/// Imports the studies of a database of Optuna.
+fn import_search(
+    arguments: &ImportArguments,
+    (path, only): (&Path, Option<&str>),
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let of_runs = [
+        ("--direction", arguments.direction.is_some()),
+        ("--params", !arguments.params.is_empty()),
+        ("--metrics", !arguments.metrics.is_empty()),
+        ("--step", arguments.step.is_some()),
+        ("--run", arguments.run.is_some()),
+    ];
+    if let Some((option, _)) = of_runs.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure::usage(format!("`{option}` says nothing about a study of Optuna"))
+            .help("leave it out: the database knows"));
+    }
+    if !path.exists() {
+        return Err(Failure::usage(format!("there is no file {}", shown(path)))
+            .help("name the file of an `RDBStorage`, as in `optuna.db`"));
+    }
+    let names = (only, arguments.study.as_deref());
+    let metric = arguments.metric.as_deref().unwrap_or(METRIC);
+    let done = if arguments.dry_run {
+        let reader = console.store.exists().then(|| console.reader()).transpose()?;
+        let reader = reader.as_ref().map(|reader| reader as &dyn StorageReader);
+        import_database((None, reader), path, names, metric)?
+    } else {
+        // Before a store is made: is it one of Optuna's?
+        optuna_database::read(path).map_err(AppError::from)?;
+        let mut store = SqliteStore::open(&console.store)?;
+        console.tell_migration(store.reader());
+        import_database((Some(&mut store), None), path, names, metric)?
+    };
+    let (mut outcome, is_dry) = (Outcome::default(), arguments.dry_run);
+    for (study, Came { new, known, reports }) in &done.studies {
+        let imported = Imported { new: *new, known: *known, points: *reports, continued: 0 };
+        outcome.studies.insert(study.clone(), imported);
+    }
+    let remarks = done.remarks.iter().map(|(study, remark)| (PathBuf::from(study), remark.clone()));
+    outcome.remarks.extend(remarks);
+    if arguments.json {
+        return console.json(None, &json_of(&outcome, is_dry));
+    }
+    say(&outcome, ("trial", "report"), is_dry, console);
     Ok(Exit::Done)
 }
 
@@ -137,7 +215,7 @@ fn json_of(outcome: &Outcome, is_dry: bool) -> serde_json::Value {
     })
 }
 
-fn say(outcome: &Outcome, is_dry: bool, console: &Console) {
+fn say(outcome: &Outcome, (run, point): (&str, &str), is_dry: bool, console: &Console) {
     for (path, remark) in outcome.remarks.iter().take(REMARKS) {
         let (path, remark) = (shown(path), one_line(remark));
         // Most remarks name the file themselves.
@@ -155,14 +233,14 @@ fn say(outcome: &Outcome, is_dry: bool, console: &Console) {
             (false, _) => "are",
         };
         let study = one_line(study);
-        let mut parts = vec![format!("{} {verb} new", count(new, "run"))];
+        let mut parts = vec![format!("{} {verb} new", count(new, run))];
         if continued > 0 {
-            parts.push(format!("{} had more by now", count(continued, "run")));
+            parts.push(format!("{} had more by now", count(continued, run)));
         }
         if known > 0 {
             parts.push(format!("{known} were there"));
         }
-        let points = count(points, "point");
+        let points = count(points, point);
         console.say(&format!("`{study}`: {} ({points})", parts.join(", ")));
     }
     if outcome.studies.is_empty() {

@@ -148,6 +148,7 @@ pub fn origin_kind(origin: &Origin) -> &'static str {
         Origin::Sampled(_) => "sampled",
         Origin::Enqueued(_) => "enqueued",
         Origin::Asked => "asked",
+        Origin::Imported(_) => "imported",
         Origin::Replicate(_) => "replicate",
         Origin::Repeat(_) => "repeat",
         Origin::Race { .. } => "race",

@@ -173,7 +173,7 @@ impl Engine {
 }
 
 /// The narrowest distribution with the values of both, if there is one of their kind.
-fn hull(known: &Distribution, asked: &Distribution) -> Option<Distribution> {
+pub fn hull(known: &Distribution, asked: &Distribution) -> Option<Distribution> {
     if known == asked {
         return Some(known.clone());
     }

@@ -42,6 +42,7 @@ pub fn proposed(origin: &Origin) -> String {
         Origin::Sampled(sampler) => format!("proposed by {}", one_line(sampler)),
         Origin::Enqueued(index) => format!("enqueued as number {index}"),
         Origin::Asked => "enqueued on request".to_owned(),
+        Origin::Imported(source) => format!("imported from {}", one_line(source)),
         Origin::Replicate(of) => format!("trial {of} on another seed"),
         Origin::Repeat(of) => format!("proposed again, as trial {of}"),
         Origin::Race { of, round, .. } => format!("trial {of} in round {} of the race", round + 1),

@@ -193,3 +193,71 @@ fn rows_of_a_table_are_runs_or_points_of_runs() {
         &["holds no runs of W&B", "events.out.tfevents"],
     );
 }
+
+/// Optuna's database that `tests/peers/optuna_demo.py` makes: eight complete trials, three pruned, one
+/// failed and one that waits.
+const DEMO: &str = include_str!("optuna/demo.sql");
+
+fn database(site: &Site) -> PathBuf {
+    let path = site.path("optuna.db");
+    let database = rusqlite::Connection::open(&path).unwrap();
+    // Its tables come in the order of their names.
+    database.execute_batch(&format!("PRAGMA foreign_keys = OFF;\n{DEMO}")).unwrap();
+    path
+}
+
+#[test]
+fn a_study_of_optuna_continues_here_and_is_learned_from() {
+    let site = Site::new("", "");
+    database(&site);
+    let dry = site.run(&["import", "optuna.db", "--dry-run"]);
+    assert_done(&dry);
+    assert_names(&dry.err, &["12 trials would be new", "1 trial of it has not ended"]);
+    for (came, source) in
+        [("12 trials are new", "optuna.db"), ("12 were there", "optuna:optuna.db#demo")]
+    {
+        let done = site.run(&["import", source]);
+        assert_done(&done);
+        assert_names(&done.err, &[came]);
+    }
+    assert_done(&site.run(&["verify", "demo"]));
+    let known = rusqlite::Connection::open(site.path("optuna.db")).unwrap();
+    let trials = json(&site, &["trials", "demo", "--sort", "number", "--json"]);
+    for trial in trials["trials"].as_array().unwrap() {
+        let number = trial["number"].as_i64().unwrap();
+        let sql = "SELECT state, (SELECT value FROM trial_values v WHERE v.trial_id = t.trial_id), \
+            (SELECT count(*) FROM trial_params p WHERE p.trial_id = t.trial_id) \
+            FROM trials t WHERE number = ?1";
+        let (state, value, params): (String, Option<f64>, u32) = known
+            .query_row(sql, [number], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .unwrap();
+        let states = [("COMPLETE", "complete"), ("PRUNED", "pruned"), ("FAIL", "failed")];
+        let state = states.iter().find(|(theirs, _)| *theirs == state).unwrap().1;
+        assert_eq!(trial["state"], state, "{trial}");
+        if state == "complete" {
+            assert_eq!(trial["value"].as_f64(), value, "{trial}");
+        }
+        assert_eq!(trial["params"].as_object().unwrap().len(), params as usize, "{trial}");
+    }
+    let lines = concat!(
+        r#"{"cmd":"init","space":[],"define":true,"direction":"maximize","accept":true}"#,
+        "\n",
+        r#"{"cmd":"ask"}"#,
+        "\n",
+        r#"{"cmd":"tell","id":12,"value":9}"#,
+        "\n",
+    );
+    site.write("lines", lines);
+    let program = env!("CARGO_BIN_EXE_hpsearch");
+    let said = site.start_shell(&format!("{program} ask-tell --study demo < lines")).end();
+    assert_names(&said.out, &[r#""trials":12"#, r#""id":12"#]);
+    let best = json(&site, &["best", "demo", "--json"]);
+    assert!(best.to_string().contains("12"), "{best}");
+    assert_done(&site.run(&["verify", "demo"]));
+    let refused = site.run(&["import", "optuna:optuna.db#other"]);
+    assert_refused(&refused, &["has 0 of that name", "optuna:optuna.db#study"]);
+    site.write("text.db", "no database");
+    assert_refused(&site.run(&["import", "optuna:text.db"]), &["text.db", "RDBStorage"]);
+    let own = site.run(&["import", "runs/hpsearch.db"]);
+    assert_refused(&own, &["is no database of Optuna"]);
+}

@@ -300,7 +300,7 @@ def create_study(
 
 def load_study(*, study_name: Optional[str], storage: Any,
                sampler: Optional[BaseSampler] = None, pruner: Optional[BasePruner] = None) -> Study:
-    """Continues a stored study; sampler, pruner and seed must be those that it has."""
+    """Continues a stored study, with this sampler and pruner from here on."""
     path = _path(storage)
     known = _known(path, study_name)
     if path is None or known is None:
@@ -325,6 +325,9 @@ def _open(storage: Any, name: Optional[str], direction: str, sampler: Optional[B
         seed = 0 if path is not None else int.from_bytes(os.urandom(4), "little")
     request = {"cmd": "init", "space": [], "define": True, "seed": seed, "direction": direction,
                "sampler": sampler._spec(), "pruner": pruner._spec()}
+    if load_if_exists:
+        # In Optuna, sampler and pruner are no part of what is stored.
+        request["accept"] = True
     search = Search(name if path is not None else None, request, path)
     return Study(search, name, direction, sampler, pruner)
 

@@ -353,7 +353,11 @@ fn configuration(
         Origin::Replicate(_) => "another run of",
         Origin::Repeat(_) => "proposed again as",
         Origin::Race { .. } => "in the race for",
-        Origin::Sampled(_) | Origin::Enqueued(_) | Origin::Asked | Origin::Tracked(_) => "of",
+        Origin::Sampled(_)
+        | Origin::Enqueued(_)
+        | Origin::Asked
+        | Origin::Imported(_)
+        | Origin::Tracked(_) => "of",
     };
     let races =
         if race.is_empty() { String::new() } else { format!("; in races: {}", words(&race)) };

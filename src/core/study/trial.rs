@@ -96,6 +96,8 @@ pub enum Origin {
         /// Which round: all that run in it have the same seed.
         round: u32,
     },
+    /// Another tool's search, from which it was imported: the tool, its study and its number there.
+    Imported(String),
     /// A run that no search proposed (`hpsearch track`).
     Tracked(Box<TrackedRun>),
 }
@@ -105,7 +107,11 @@ impl Origin {
     pub fn configuration(&self) -> Option<TrialNumber> {
         match self {
             Origin::Replicate(of) | Origin::Repeat(of) | Origin::Race { of, .. } => Some(*of),
-            Origin::Sampled(_) | Origin::Enqueued(_) | Origin::Asked | Origin::Tracked(_) => None,
+            Origin::Sampled(_)
+            | Origin::Enqueued(_)
+            | Origin::Asked
+            | Origin::Imported(_)
+            | Origin::Tracked(_) => None,
         }
     }
 

@@ -154,7 +154,7 @@ impl Replay {
     fn proposal(&self, params: &Params, origin: &Origin) -> Option<Result<(), String>> {
         let engine = &self.engine;
         let now = match origin {
-            Origin::Asked | Origin::Tracked(_) => return None,
+            Origin::Asked | Origin::Imported(_) | Origin::Tracked(_) => return None,
             Origin::Enqueued(index) => {
                 // Where there is none, the list was changed since, and the study file with it.
                 let index = usize::try_from(*index).ok()?;
@@ -236,7 +236,7 @@ fn proposal_in_words(params: &Params, origin: &Origin) -> String {
     let from = match origin {
         Origin::Sampled(sampler) => format!("by {sampler}"),
         Origin::Enqueued(index) => format!("[[enqueue]] {index}"),
-        Origin::Asked | Origin::Tracked(_) => "by its user".to_owned(),
+        Origin::Asked | Origin::Imported(_) | Origin::Tracked(_) => "by its user".to_owned(),
         Origin::Replicate(of) | Origin::Repeat(of) => format!("again, as trial {of}"),
         Origin::Race { of, round, .. } => format!("as trial {of}, in round {round} of the race"),
     };

@@ -415,6 +415,19 @@ impl<T: Writes> Storage for T {
             .write("giving a study back", |transaction, _| write::release(transaction, lease))
     }
 
+    fn append_history(
+        &mut self,
+        lease: &Lease,
+        history: &[(Timestamp, Vec<Event>)],
+    ) -> Result<(), StorageError> {
+        let store = self.reader().path.clone();
+        self.store().write("importing trials", |transaction, cache| {
+            history.iter().try_for_each(|(at, events)| {
+                write::append(transaction, cache, &store, lease, *at, events, &[]).map(drop)
+            })
+        })
+    }
+
     fn append_logged(
         &mut self,
         lease: &Lease,

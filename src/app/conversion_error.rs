@@ -1,0 +1,46 @@
+//! Why a study of another tool cannot be one of hpsearch.
+
+/// Why a study of Optuna is not one of hpsearch.
+#[derive(Debug, thiserror::Error)]
+pub enum ConversionError {
+    /// It has several objectives.
+    #[error("study `{study}` of Optuna has {count} objectives: one is supported")]
+    SeveralObjectives {
+        /// Its name.
+        study: String,
+        /// How many.
+        count: usize,
+    },
+    /// A parameter cannot be one here.
+    #[error("parameter `{name}` of study `{study}` of Optuna: {why}")]
+    Parameter {
+        /// The study.
+        study: String,
+        /// The parameter.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// The store has a study of this name that did not come from there.
+    #[error("the store has another study `{study}`, with nothing of Optuna's in it")]
+    OtherStudy {
+        /// Its name.
+        study: String,
+    },
+}
+
+impl ConversionError {
+    /// What to do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            ConversionError::SeveralObjectives { .. } => {
+                "import the other studies of the database by their names: `optuna:FILE#NAME`"
+            }
+            ConversionError::Parameter { .. } => {
+                "the study cannot be imported; the others of the database can, by their names: \
+                 `optuna:FILE#NAME`"
+            }
+            ConversionError::OtherStudy { .. } => "name another one with --study",
+        }
+    }
+}

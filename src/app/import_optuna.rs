@@ -1,0 +1,498 @@
+//! Takes studies of Optuna as searches that continue here: the space is the union of what their
+//! trials drew from, and each trial keeps its parameters, reports, value, state and times.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::AppError;
+use super::conversion_error::ConversionError;
+use crate::config::is_study_name;
+use crate::engine::hull;
+use crate::report::wording::count;
+use crate::runner::{self, this_process};
+use crate::storage::memory::MemoryStore;
+use crate::storage::optuna_database::{self, OptunaError, OptunaStudy, OptunaTrial};
+use crate::storage::sqlite::{SqliteStore, is_database};
+use crate::storage::{Lease, Storage, StorageError, StorageReader, StoredStudy};
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
+use crate::study::metric::{Direction, Metrics};
+use crate::study::params::{Params, Value};
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::space::{Dimension, Distribution, Scale, Space};
+use crate::study::spec::{AlgorithmSpec, Duplicates, FailureCause, Program, StudySpec};
+use crate::study::step::StepUnit;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, LARGEST_STEP, Origin, TrialNumber, TrialState};
+
+/// What the value of a trial is called where nothing else is said.
+pub const METRIC: &str = "value";
+
+/// The sampler with which a study continues that says nothing else: Optuna's default.
+const SAMPLER: &str = "tpe-independent";
+
+/// A study as it is to be stored.
+#[derive(Debug)]
+pub struct Converted {
+    /// Its specification.
+    pub spec: StudySpec,
+    /// Finished trials in their order: where each comes from, and what became of it.
+    trials: Vec<Finished>,
+    /// What its user set on it, as notes.
+    notes: Vec<String>,
+    /// What is not taken, in sentences.
+    pub remarks: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Finished {
+    source: String,
+    params: Params,
+    state: TrialState,
+    value: Option<f64>,
+    reports: Vec<(u64, f64)>,
+    summary: BTreeMap<String, serde_json::Value>,
+    began: Timestamp,
+    ended: Timestamp,
+}
+
+/// A study of Optuna as one of hpsearch, called `name`, its value called `metric`.
+///
+/// # Errors
+/// It has several objectives, or a parameter that cannot be one here.
+pub fn convert(
+    study: &OptunaStudy,
+    name: &str,
+    metric: &str,
+) -> Result<Converted, ConversionError> {
+    if study.directions.len() > 1 {
+        let (study, count) = (study.name.clone(), study.directions.len());
+        return Err(ConversionError::SeveralObjectives { study, count });
+    }
+    let direction = study.directions.first().copied().unwrap_or(Direction::Minimize);
+    let mut dimensions: Vec<Dimension> = Vec::new();
+    let (mut trials, mut remarks, mut open) = (Vec::new(), Vec::new(), 0u64);
+    for trial in &study.trials {
+        let mut params = Params::new();
+        for (param, value, json) in &trial.params {
+            let parameter = |why: String| ConversionError::Parameter {
+                study: study.name.clone(),
+                name: param.clone(),
+                why,
+            };
+            let drawn = distribution(json).map_err(parameter)?;
+            match dimensions.iter_mut().find(|dimension| dimension.name == *param) {
+                None => dimensions.push(Dimension::new(param, drawn.clone())),
+                Some(known) => {
+                    known.distribution = hull(&known.distribution, &drawn).ok_or_else(|| {
+                        let known = &known.distribution;
+                        parameter(format!("it is {known} in some trials and {drawn} in others"))
+                    })?;
+                }
+            }
+            let value = value_of(&drawn, *value)
+                .ok_or_else(|| parameter(format!("{value} is outside of {drawn}")))?;
+            params.insert(param.clone(), value);
+        }
+        match finished(study, trial, params, &mut remarks) {
+            Some(trial) => trials.push(trial),
+            None => open += 1,
+        }
+    }
+    if open > 0 {
+        let (have, they) =
+            if open == 1 { ("has", "it has, it comes") } else { ("have", "they have, they come") };
+        remarks.push(format!(
+            "{} of it {have} not ended and {} left out; imported again once {they}",
+            count(open, "trial"),
+            if open == 1 { "is" } else { "are" },
+        ));
+    }
+    let space = Space::new(dimensions).map_err(|error| ConversionError::Parameter {
+        study: study.name.clone(),
+        name: String::new(),
+        why: error.to_string(),
+    })?;
+    let mut spec = StudySpec::new(name, metric, direction, space, Program::Inline);
+    // As a program that names its parameters while a trial runs (`ask-tell` with `define`).
+    spec.step = StepUnit::Step;
+    spec.duplicates = Duplicates::Allow;
+    spec.sampler = AlgorithmSpec {
+        version: crate::samplers::find(SAMPLER).map_or(1, |entry| entry.version),
+        ..AlgorithmSpec::named(SAMPLER)
+    };
+    let notes = study.attributes.iter().map(|(name, json)| format!("{name}: {json}")).collect();
+    Ok(Converted { spec, trials, notes, remarks })
+}
+
+/// A trial that has ended; `None` of one that has not.
+fn finished(
+    study: &OptunaStudy,
+    trial: &OptunaTrial,
+    params: Params,
+    remarks: &mut Vec<String>,
+) -> Option<Finished> {
+    let state = match trial.state.as_str() {
+        "COMPLETE" => TrialState::Complete,
+        "PRUNED" => TrialState::Pruned,
+        "FAIL" => TrialState::Failed,
+        _ => return None,
+    };
+    let now = runner::now();
+    let possible = |at: Timestamp| Timestamp(at.0.clamp(0, now.0));
+    let ended = trial.ended.or(trial.started).map_or(now, possible);
+    let began = trial.started.map_or(ended, possible).min(ended);
+    let whole = |(step, value): &(i64, f64)| {
+        let step = u64::try_from(*step).ok().filter(|step| *step <= LARGEST_STEP)?;
+        Some((step, *value))
+    };
+    let reports: Vec<_> = trial.reports.iter().filter_map(whole).collect();
+    if reports.len() < trial.reports.len() {
+        let left = trial.reports.len() - reports.len();
+        remarks.push(format!(
+            "trial {}: {left} of its reports are left out, since steps begin at 0",
+            trial.number
+        ));
+    }
+    let json = |(name, json): (&String, &String)| {
+        let value: serde_json::Value = serde_json::from_str(json).ok()?;
+        let is_scalar = !value.is_object() && !value.is_array() && !value.is_null();
+        is_scalar.then(|| (name.clone(), value))
+    };
+    let summary = trial.attributes.iter().filter_map(json).collect();
+    let value = trial.values.first().copied().filter(|_| state == TrialState::Complete);
+    let source = format!("optuna:{}/{}", study.name, trial.number);
+    Some(Finished { source, params, state, value, reports, summary, began, ended })
+}
+
+/// A distribution of Optuna (`optuna.distributions.distribution_to_json`), with those of versions
+/// before 3.
+fn distribution(json: &str) -> Result<Distribution, String> {
+    let json: serde_json::Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let attributes = &json["attributes"];
+    let kind = json["name"].as_str().unwrap_or_default();
+    let bound = |name: &str| {
+        attributes[name].as_f64().ok_or_else(|| format!("its distribution has no `{name}`"))
+    };
+    let integer = |name: &str| {
+        attributes[name].as_i64().ok_or_else(|| format!("its distribution has no `{name}`"))
+    };
+    let is_log = attributes["log"].as_bool().unwrap_or(kind.contains("LogUniform"));
+    let scale = if is_log { Scale::Log } else { Scale::Linear };
+    let made = match kind {
+        "FloatDistribution" | "UniformDistribution" | "LogUniformDistribution" => {
+            Distribution::float(bound("low")?, bound("high")?, scale, attributes["step"].as_f64())
+        }
+        "DiscreteUniformDistribution" => {
+            Distribution::float(bound("low")?, bound("high")?, scale, attributes["q"].as_f64())
+        }
+        "IntDistribution" | "IntUniformDistribution" | "IntLogUniformDistribution" => {
+            let step = attributes["step"].as_i64().filter(|_| !is_log).unwrap_or(1);
+            Distribution::int(integer("low")?, integer("high")?, scale, step)
+        }
+        "CategoricalDistribution" => {
+            let choices = attributes["choices"].as_array().ok_or("it has no choices")?;
+            let value = |json: &serde_json::Value| {
+                Value::from_json(json).unwrap_or_else(|| Value::Text(json.to_string()))
+            };
+            Distribution::choice(choices.iter().map(value).collect())
+        }
+        other => return Err(format!("`{other}` is no distribution that is known")),
+    };
+    made.map_err(|error| error.to_string())
+}
+
+/// A value as Optuna keeps it: of a choice its index.
+fn value_of(distribution: &Distribution, stored: f64) -> Option<Value> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+    match distribution {
+        Distribution::Float { .. } => stored.is_finite().then_some(Value::Float(stored)),
+        Distribution::Int { .. } => {
+            (stored.fract() == 0.0 && stored.abs() < 9e15).then_some(Value::Int(stored as i64))
+        }
+        Distribution::Choice { choices } => {
+            let is_index = stored >= 0.0 && stored.fract() == 0.0 && stored < 1e9;
+            choices.get(is_index.then_some(stored as usize)?).cloned()
+        }
+    }
+}
+
+/// What of a study is new to the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Came {
+    /// Trials that are new.
+    pub new: u64,
+    /// Trials that were there.
+    pub known: u64,
+    /// Reports of those that are new.
+    pub reports: u64,
+}
+
+impl Converted {
+    /// What of it the store lacks.
+    ///
+    /// # Errors
+    /// The store failed, or has a study of this name that did not come from there.
+    pub fn lacking(&self, reader: Option<&dyn StorageReader>) -> Result<Came, AppError> {
+        let name = &self.spec.name;
+        if !is_study_name(name) {
+            return Err(AppError::NoStudyName { name: name.clone() });
+        }
+        let known = match reader {
+            None => BTreeSet::new(),
+            Some(reader) => match reader.study(name)? {
+                None => BTreeSet::new(),
+                Some(study) => sources(reader, &study)?,
+            },
+        };
+        let is_new = |trial: &&Finished| !known.contains(&trial.source);
+        let mut came = Came::default();
+        for trial in self.trials.iter().filter(is_new) {
+            came.new += 1;
+            came.reports += trial.reports.len() as u64;
+        }
+        came.known = self.trials.len() as u64 - came.new;
+        Ok(came)
+    }
+
+    /// Writes what the store lacks in one transaction.
+    ///
+    /// # Errors
+    /// The store failed, somebody runs the study, or it did not come from there.
+    pub fn write(&self, store: &mut dyn Storage) -> Result<Came, AppError> {
+        let came = self.lacking(Some(&*store))?;
+        let study = match store.study(&self.spec.name)? {
+            Some(study) => study,
+            None => {
+                store.create_study(runner::now(), &self.spec)?;
+                let name = &self.spec.name;
+                store.study(name)?.ok_or_else(|| StorageError::Exists { name: name.clone() })?
+            }
+        };
+        if came.new == 0 {
+            return Ok(came);
+        }
+        let lease = runner::take_lease(store, &study)?;
+        let written = self.write_held(store, &lease, &study);
+        store.release(&lease)?;
+        written.map(|()| came)
+    }
+
+    fn write_held(
+        &self,
+        store: &mut dyn Storage,
+        lease: &Lease,
+        study: &StoredStudy,
+    ) -> Result<(), AppError> {
+        let known = sources(&*store, study)?;
+        let wide = self.widened(study)?;
+        if wide.space != study.spec.space {
+            store.update_spec(lease, runner::now(), &wide)?;
+        }
+        let first = store.summary(study.id)?.counts.total();
+        let is_new = |trial: &&Finished| !known.contains(&trial.source);
+        let mut history: Vec<(Timestamp, Vec<Event>)> = Vec::new();
+        let (mut slots, mut latest) = (Vec::<Timestamp>::new(), Timestamp(0));
+        for (number, trial) in (first..).map(TrialNumber).zip(self.trials.iter().filter(is_new)) {
+            // Trials are created in the order of their numbers.
+            latest = latest.max(trial.began);
+            let ended = trial.ended.max(latest);
+            let free = slots.iter().position(|until| *until <= latest);
+            let index = free.unwrap_or(slots.len());
+            match slots.get_mut(index) {
+                Some(until) => *until = ended,
+                None => slots.push(ended),
+            }
+            history.push((latest, trial.beginning(number, index)));
+            history.push((ended, trial.ending(number, &self.spec, latest)));
+        }
+        history.sort_by_key(|(at, _)| *at);
+        if first == 0 {
+            let note = |text: &String| Event::noted(None, text.clone());
+            let at = history.first().map_or_else(runner::now, |(at, _)| *at);
+            history.insert(0, (at, self.notes.iter().map(note).collect()));
+        }
+        let holder = this_process();
+        let slots = (0..slots.len()).map(slot).collect();
+        let began = history.first().map_or_else(runner::now, |(at, _)| *at);
+        let started =
+            RunnerEvent::Started { pid: holder.pid, host: holder.host, slots, tracker: None };
+        history.insert(0, (began, vec![Event::Runner(started)]));
+        let ended = history.last().map_or(began, |(at, _)| *at);
+        let stopped = RunnerEvent::Stopped {
+            reason: "its trials were imported from Optuna".to_owned(),
+            ran_micros: ended.0.saturating_sub(began.0).max(0),
+            heard: None,
+            device_micros: 0,
+            runner: None,
+        };
+        history.push((ended, vec![Event::Runner(stopped)]));
+        store.append_history(lease, &history)?;
+        Ok(())
+    }
+
+    /// The study's specification with a space that has these trials, too.
+    fn widened(&self, study: &StoredStudy) -> Result<StudySpec, AppError> {
+        let mut dimensions = study.spec.space.dimensions().to_vec();
+        for new in self.spec.space.dimensions() {
+            match dimensions.iter_mut().find(|known| known.name == new.name) {
+                None => dimensions.push(new.clone()),
+                Some(known) => {
+                    let wide = hull(&known.distribution, &new.distribution);
+                    known.distribution = wide.ok_or_else(|| ConversionError::Parameter {
+                        study: study.spec.name.clone(),
+                        name: new.name.clone(),
+                        why: format!("it is {} in the store", known.distribution),
+                    })?;
+                }
+            }
+        }
+        let space = Space::new(dimensions).map_err(|error| ConversionError::Parameter {
+            study: study.spec.name.clone(),
+            name: String::new(),
+            why: error.to_string(),
+        })?;
+        Ok(StudySpec { space, ..study.spec.clone() })
+    }
+}
+
+/// The trials of a study that came from Optuna.
+fn sources(reader: &dyn StorageReader, study: &StoredStudy) -> Result<BTreeSet<String>, AppError> {
+    let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Number))?;
+    let source = |origin: &Origin| match origin {
+        Origin::Imported(source) => Some(source.clone()),
+        _ => None,
+    };
+    let known: BTreeSet<String> = trials.iter().filter_map(|trial| source(&trial.origin)).collect();
+    if known.is_empty() && !trials.is_empty() {
+        return Err(ConversionError::OtherStudy { study: study.spec.name.clone() }.into());
+    }
+    Ok(known)
+}
+
+fn slot(index: usize) -> Slot {
+    Slot { index, device: Device::Cpu }
+}
+
+impl Finished {
+    fn beginning(&self, number: TrialNumber, index: usize) -> Vec<Event> {
+        let (params, origin) = (self.params.clone(), Origin::Imported(self.source.clone()));
+        let started = TrialEvent::AttemptStarted {
+            attempt: AttemptNumber(0),
+            slot: slot(index),
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        };
+        let created = TrialEvent::Created { params, origin };
+        vec![Event::Trial(number, created), Event::Trial(number, started)]
+    }
+
+    fn ending(&self, number: TrialNumber, spec: &StudySpec, began: Timestamp) -> Vec<Event> {
+        let attempt = AttemptNumber(0);
+        let metric = &spec.objective().metric;
+        let mut events: Vec<TrialEvent> = Vec::new();
+        for (step, value) in &self.reports {
+            let metrics: Metrics = [(metric.clone(), *value)].into_iter().collect();
+            events.push(TrialEvent::Reported { attempt, step: *step, metrics });
+        }
+        if !self.summary.is_empty() {
+            events.push(TrialEvent::SummaryRecorded { summary: self.summary.clone() });
+        }
+        let (end, reason) = match self.state {
+            TrialState::Pruned => (AttemptEnd::Stopped, Some("pruned in Optuna".to_owned())),
+            TrialState::Failed => {
+                (AttemptEnd::Failed(FailureCause::Program), Some("failed in Optuna".to_owned()))
+            }
+            _ => (AttemptEnd::Completed, None),
+        };
+        events.push(TrialEvent::AttemptEnded {
+            attempt,
+            end,
+            reason: reason.clone(),
+            device_micros: Some(self.ended.0.saturating_sub(began.0).max(0)),
+            memory: None,
+        });
+        events.push(TrialEvent::Finished { state: self.state, value: self.value, reason });
+        events.into_iter().map(|event| Event::Trial(number, event)).collect()
+    }
+}
+
+/// The studies of a database in a store in memory, each under its own name; `None` if it is none of
+/// Optuna's. Those that cannot be studies here are left out.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn in_memory(path: &Path) -> Result<Option<MemoryStore>, AppError> {
+    if !is_database(path).is_ok_and(|is_one| is_one) {
+        // The store's own reader says what it is.
+        return Ok(None);
+    }
+    let studies = match optuna_database::read(path) {
+        Ok(studies) => studies,
+        Err(OptunaError::NotOptuna { .. } | OptunaError::OwnStore { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut store = MemoryStore::new();
+    for study in &studies {
+        if let Ok(converted) = convert(study, &study.name, METRIC) {
+            converted.write(&mut store)?;
+        }
+    }
+    Ok(Some(store))
+}
+
+/// What an import of a database did, or would do.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// By study.
+    pub studies: Vec<(String, Came)>,
+    /// What was not taken, and why: the study and sentences.
+    pub remarks: Vec<(String, String)>,
+}
+
+/// Imports the studies of a database, or the one called `only`; `name`: what that is called here.
+/// Without a store nothing is written, and `reader` says what is there.
+///
+/// # Errors
+/// The database cannot be read, no study of it can be one of hpsearch, or the store failed.
+pub fn import_database(
+    (store, reader): (Option<&mut SqliteStore>, Option<&dyn StorageReader>),
+    path: &Path,
+    (only, name): (Option<&str>, Option<&str>),
+    metric: &str,
+) -> Result<Outcome, AppError> {
+    let mut studies = optuna_database::read(path)?;
+    studies.retain(|study| only.is_none_or(|only| study.name == only));
+    if studies.is_empty() || (name.is_some() && studies.len() > 1) {
+        let count = studies.len();
+        return Err(AppError::OptunaStudies { path: path.to_owned(), count });
+    }
+    let single = studies.len() == 1;
+    let (mut outcome, mut store) = (Outcome::default(), store);
+    for study in &studies {
+        let converted = match convert(study, name.unwrap_or(&study.name), metric) {
+            Ok(converted) => converted,
+            Err(error) if single => return Err(error.into()),
+            Err(error) => {
+                outcome.remarks.push((study.name.clone(), error.to_string()));
+                continue;
+            }
+        };
+        let came = match store.as_deref_mut() {
+            Some(store) => converted.write(store),
+            None => converted.lacking(reader),
+        };
+        match came {
+            Ok(came) => {
+                let remarks = converted.remarks.into_iter();
+                outcome.remarks.extend(remarks.map(|remark| (study.name.clone(), remark)));
+                outcome.studies.push((converted.spec.name, came));
+            }
+            Err(error) if single => return Err(error),
+            Err(error) => outcome.remarks.push((study.name.clone(), error.to_string())),
+        }
+    }
+    Ok(outcome)
+}
