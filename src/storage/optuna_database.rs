@@ -137,7 +137,7 @@ fn study(connection: &Connection, id: i64, name: String) -> rusqlite::Result<Opt
     let mut trials: BTreeMap<i64, OptunaTrial> = BTreeMap::new();
     let mut order = Vec::new();
     for (key, trial) in all(connection, &sql, id, |row| {
-        let moment = |index| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(index)?);
+        let moment = |index| row.get::<_, Option<i64>>(index);
         let trial = OptunaTrial {
             number: row.get::<_, i64>(1)?.unsigned_abs(),
             state: row.get(2)?,

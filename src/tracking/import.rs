@@ -299,7 +299,9 @@ fn look(directory: &Path, depth: usize, found: &mut Vec<Source>) {
         return;
     }
     // Links may lead in a circle.
-    for below in paths.iter().filter(|path| path.is_dir() && !path.is_symlink()) {
+    let is_run = formats(Format::TensorBoard).next().is_some();
+    let is_part = |path: &Path| is_run && tensorboard::is_part(path);
+    for below in paths.iter().filter(|path| path.is_dir() && !path.is_symlink() && !is_part(path)) {
         look(below, depth - 1, found);
     }
 }

@@ -36,10 +36,31 @@ pub(super) fn read(directory: &Path, root: &Path) -> Result<Option<RecordedRun>,
         ..RecordedRun::default()
     };
     let mut is_run = false;
-    for path in files(directory).map_err(ImportError::io(directory))? {
+    let mut all = files(directory).map_err(ImportError::io(directory))?;
+    for part in parts(directory) {
+        all.extend(files(&part).map_err(ImportError::io(&part))?);
+    }
+    for path in all {
         is_run |= file(&path, &mut run)?;
     }
     Ok(Some(run).filter(|run| is_run || !run.series.is_empty()))
+}
+
+/// The directories in which PyTorch's `SummaryWriter.add_hparams` keeps the parameters of a run: below
+/// its own, called by a moment in seconds.
+fn parts(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut parts: Vec<_> =
+        entries.map(|entry| entry.path()).filter(|path| is_part(path)).collect();
+    parts.sort();
+    parts
+}
+
+/// Whether a directory is a part of the run in the one above it, if there is one.
+pub(super) fn is_part(directory: &Path) -> bool {
+    let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_moment = name.contains('.') && name.parse::<f64>().is_ok_and(|moment| moment > 1e9);
+    is_moment && directory.is_dir() && !directory.is_symlink()
 }
 
 /// The event files of a directory.

@@ -385,8 +385,9 @@ impl Reading {
         };
         run.name = run.name.filter(|name| !is_own || !is_number(name));
         // The tool's summary has the last value of each metric, which the series have.
-        let is_series = |name: &String| run.series.keys().any(|(metric, _)| metric == name);
-        run.summary = run.summary.into_iter().filter(|(name, _)| !is_series(name)).collect();
+        let series = &run.series;
+        let is_series = |name: &String| series.keys().any(|(metric, _)| metric == name);
+        run.summary.retain(|name, _| !is_series(name));
         if !left.is_empty() {
             let names: Vec<&str> = left.iter().take(5).map(String::as_str).collect();
             let more = left.len().saturating_sub(names.len());
