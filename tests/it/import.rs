@@ -261,3 +261,113 @@ fn a_study_of_optuna_continues_here_and_is_learned_from() {
     let own = site.run(&["import", "runs/hpsearch.db"]);
     assert_refused(&own, &["is no database of Optuna"]);
 }
+
+/// A field of a message with bytes in it.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut length = bytes.len();
+    let mut out = match number {
+        0..16 => vec![number << 3 | 2],
+        _ => vec![number << 3 & 0x7f | 0x82, number >> 4],
+    };
+    while length >= 0x80 {
+        out.push((length & 0x7f) as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    [out, bytes.to_vec()].concat()
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 }
+        })
+    })
+}
+
+/// A file of W&B with these records, each of them short.
+fn wandb_file(records: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = b":W&B\xe1\xbe\0".to_vec();
+    for record in records {
+        let checked = [&[1], record.as_slice()].concat();
+        file.extend(crc32(&checked).to_le_bytes());
+        file.extend((record.len() as u16).to_le_bytes());
+        file.extend(checked);
+    }
+    assert!(file.len() < 32 << 10, "one block");
+    file
+}
+
+fn item(key: &str, json: &str) -> Vec<u8> {
+    field(1, &[field(1, key.as_bytes()), field(16, json.as_bytes())].concat())
+}
+
+#[test]
+fn hostile_words_and_numbers_are_kept_or_left_out_and_break_nothing() {
+    let site = Site::new("", "");
+    let odd = ["", "\0", "a\nb", "\u{1b}[31m", "../../etc", "'; DROP TABLE trial; --", "\u{202e}x", "12"];
+    let long = "x".repeat(3000);
+    fs::create_dir(site.path("w")).unwrap();
+    for (number, odd) in odd.into_iter().chain([long.as_str()]).enumerate() {
+        let config = [item(odd, "\"\\u0000\""), item("lr", "1e999"), item("deep", "{\"a\":{\"b\":[[]]}}")].concat();
+        let own = [
+            field(1, format!("id{number}").as_bytes()),
+            field(3, odd.as_bytes()),
+            field(4, &config),
+            field(6, odd.as_bytes()),
+            field(8, odd.as_bytes()),
+            field(9, odd.as_bytes()),
+            field(10, odd.as_bytes()),
+        ];
+        let step = |step: &str| [item(odd, "1"), item("loss", "NaN"), item("_step", step), item("_timestamp", "1e300")];
+        let steps = ["-5", "1e300", "NaN", "9007199254740993", "\"x\""];
+        let rows = steps.iter().map(|at| field(2, &step(at).concat()));
+        let records: Vec<_> = [field(17, &own.concat())].into_iter().chain(rows).collect();
+        site.write(&format!("w/run-{number}.wandb"), wandb_file(&records));
+    }
+    let done = site.run(&["import", "w", "--study", "odd"]);
+    assert_done(&done);
+    assert!(!done.err.contains('\u{1b}') && !done.err.contains('\u{202e}'), "{}", done.err);
+    for words in [vec!["verify", "odd"], vec!["trials", "odd"], vec!["show", "odd", "3"], vec!["doctor"]] {
+        let done = site.run(&words);
+        assert_done(&done);
+        assert!(!done.out.contains('\u{1b}'), "{}", done.out);
+    }
+    let again = site.run(&["import", "w", "--study", "odd"]);
+    assert_names(&again.err, &["0 runs are new, 9 were there"]);
+    // Without a study, projects that can be no study's name go to one called as the directory.
+    assert_done(&site.run(&["import", "w"]));
+}
+
+#[test]
+fn bytes_at_random_are_no_reason_to_stop() {
+    let site = Site::new("", "");
+    let mut state = 1u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize
+    };
+    fs::create_dir(site.path("w")).unwrap();
+    for number in 0..60 {
+        fs::create_dir_all(site.path(&format!("t/{number}"))).unwrap();
+        let run = field(17, &field(1, format!("id{number}").as_bytes()));
+        let mut rows: Vec<Vec<u8>> = (0..5)
+            .map(|step| field(2, &[item("loss", "0.5"), item("_step", &step.to_string())].concat()))
+            .collect();
+        let row = &mut rows[random() % 5];
+        for _ in 0..=random() % 4 {
+            let at = random() % row.len();
+            row[at] = random() as u8;
+        }
+        let file = wandb_file(&[vec![run], rows].concat());
+        site.write(&format!("w/run-{number}.wandb"), &file);
+        let bytes: Vec<u8> = (0..random() % 200).map(|_| random() as u8).collect();
+        site.write(&format!("t/{number}/events.out.tfevents.1"), &bytes);
+    }
+    assert_done(&site.run(&["import", "w", "--study", "w"]));
+    let nothing = site.run(&["import", "t", "--study", "t"]);
+    assert!(nothing.code == 0 || nothing.code == 2, "{}", nothing.err);
+    let trials = json(&site, &["trials", "w", "--json", "--limit", "100"]);
+    assert_eq!(trials["trials"].as_array().unwrap().len(), 60);
+    assert_done(&site.run(&["verify", "w"]));
+}

@@ -19,3 +19,12 @@ source "$here/logged_study.sh"
 for directory in live-wandb again; do
     "$venv/bin/python" "$here/wandb_check.py" "$directory/logged"
 done
+# What `wandb sync` uploads, to a server of ours.
+port=18099
+python3 "$here/wandb_server.py" "$port" uploaded.jsonl &
+server=$!
+trap 'kill "$server"; rm -rf "$work"' EXIT
+sleep 1
+WANDB_BASE_URL="http://127.0.0.1:$port" WANDB_API_KEY="local-$(printf 'a%.0s' {1..40})" \
+    "$venv/bin/wandb" sync again/logged/offline-run-* 2>&1 | grep -c 'Finished syncing'
+"$venv/bin/python" "$here/wandb_check.py" --uploaded uploaded.jsonl

@@ -17,6 +17,20 @@ for line in open("series.jsonl"):
     row = json.loads(line)
     if not row["metric"].startswith("system/"):
         stored[row["trial"], row["metric"], row["clock"]].append((float(row["step"]), float(row["value"])))
+if root == "--uploaded":
+    # Runs have other names there: all that was stored has to arrive, once.
+    there = collections.Counter()
+    for line in open(sys.argv[2]):
+        row = json.loads(line).get("row", {})
+        clock = next((clock for clock in ("step", "epoch", "samples", "seconds") if clock in row), None)
+        for metric, value in row.items():
+            if not metric.startswith(("_", "system/")) and metric != clock:
+                there[metric, clock, float(row[clock]), str(float(value))] += 1
+    expected = collections.Counter(
+        (metric, clock, step, str(value)) for (_, metric, clock), points in stored.items() for step, value in points)
+    assert there == expected, (list((expected - there).items())[:3], list((there - expected).items())[:3])
+    print(f"`wandb sync` uploaded all {sum(expected.values())} points")
+    sys.exit()
 trials = {trial["number"]: trial for trial in json.load(open("trials.json"))["trials"]}
 points, seen = 0, set()
 for directory in glob.glob(f"{root}/offline-run-*"):
