@@ -224,7 +224,7 @@ pub enum Verb {
     Tag(tag::TagArguments),
     /// Run a program and record it, without a search
     Track(track::TrackArguments),
-    /// Write studies as TensorBoard or Weights & Biases runs
+    /// Write studies as runs of TensorBoard, Weights & Biases or MLflow
     Sync(sync::SyncArguments),
     /// Take in runs of W&B and TensorBoard, CSV tables and studies of Optuna
     Import(import::ImportArguments),

@@ -1,7 +1,5 @@
 //! `hpsearch sync`: writes studies in the forms of other tools.
 
-use std::path::Path;
-
 use clap::Args;
 
 use super::console::shown;
@@ -17,8 +15,11 @@ Examples:
   tensorboard --logdir tb/digits
   hpsearch sync --all --to wandb:wandb
   wandb sync wandb/digits/offline-run-*
+  hpsearch sync digits --to mlflow:http://127.0.0.1:5000
 
-Each study gets a directory of its own, with one for each trial or run. Run
+Each study gets a directory of its own, with one for each trial or run; on a
+server of MLflow an experiment. Names and passwords of servers are taken from
+the environment: MLFLOW_TRACKING_USERNAME, _PASSWORD or _TOKEN. Run
 again, it adds what is new. `[track] to = [\"tensorboard:tb\"]` in a study file
 does the same while the study runs.";
 
@@ -31,8 +32,8 @@ pub struct SyncArguments {
     /// Several studies instead.
     #[command(flatten)]
     pub several: SeveralArguments,
-    /// The tool and a directory, tensorboard:DIR or wandb:DIR, as often as needed
-    #[arg(long, value_name = "TOOL:DIR", required = true)]
+    /// tensorboard:DIR, wandb:DIR or mlflow:URL, as often as needed
+    #[arg(long, value_name = "TOOL:PLACE", required = true)]
     pub to: Vec<String>,
 }
 
@@ -53,7 +54,7 @@ pub fn sync_studies(arguments: &SyncArguments, console: &mut Console) -> Result<
     for study in &studies {
         for destination in &destinations {
             let written = sync(&reader, study, destination)?;
-            let there = shown(Path::new(&destination.directory));
+            let there = shown(&destination.place);
             let name = one_line(&study.spec.name);
             if written.runs == 0 {
                 console.say(&format!("`{name}`: {there} has all of it"));

@@ -6,6 +6,8 @@
 //! written after it; whatever is killed in between, the next call writes the same again.
 
 mod follower;
+#[cfg(feature = "mlflow")]
+mod mlflow;
 mod protobuf;
 mod run_file;
 mod tensorboard;
@@ -61,6 +63,17 @@ pub enum SyncError {
         /// The directory.
         path: PathBuf,
     },
+    /// This program was built without what MLflow needs.
+    #[error("this hpsearch was built without MLflow")]
+    NotBuilt,
+    /// The server refuses something, or cannot be reached.
+    #[error("{address}: {what}")]
+    Server {
+        /// Its address.
+        address: String,
+        /// What is wrong.
+        what: String,
+    },
     /// The directory has the runs of another study.
     #[error("{} has the runs of another study, `{}`", path.display(), one_line(study))]
     OtherStudy {
@@ -90,6 +103,12 @@ impl SyncError {
                  same"
             }
             SyncError::OtherStudy { .. } => "name another directory",
+            SyncError::NotBuilt => "build it with `cargo build --release --features mlflow`",
+            SyncError::Server { .. } => {
+                "see that the server runs, that it is MLflow's, and that MLFLOW_TRACKING_USERNAME \
+                 and MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN are set if it asks for \
+                 them; then run `hpsearch sync` again: it continues where it was"
+            }
         }
     }
 }
@@ -164,7 +183,7 @@ pub struct Mirror {
     /// Runs that may have logged more since.
     open: BTreeSet<TrialNumber>,
     /// Locked while this lives.
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Mirror {
@@ -177,7 +196,10 @@ impl Mirror {
         study: &StudySummary,
         destination: &Destination,
     ) -> Result<Mirror, SyncError> {
-        let root = destination.directory.join(component(&study.spec.name));
+        if destination.tool == Tool::MlFlow {
+            return Mirror::on_server(reader, study, &destination.place);
+        }
+        let root = destination.place.join(component(&study.spec.name));
         fs::create_dir_all(&root).map_err(SyncError::io(&root))?;
         let path = root.join(LOCK);
         let lock = File::create(&path).map_err(SyncError::io(&path))?;
@@ -190,10 +212,47 @@ impl Mirror {
         claim(&root, reader, study)?;
         let target: Box<dyn Target> = match destination.tool {
             Tool::TensorBoard => Box::new(tensorboard::TensorBoard::new(root)),
-            Tool::Wandb => Box::new(wandb::Wandb::new(root)),
+            Tool::Wandb | Tool::MlFlow => Box::new(wandb::Wandb::new(root)),
         };
+        Ok(Mirror::new(target, study, Some(lock)))
+    }
+
+    fn new(target: Box<dyn Target>, study: &StudySummary, lock: Option<File>) -> Mirror {
         let (cursor, open) = (OutcomeCursor::default(), BTreeSet::new());
-        Ok(Mirror { target, study: study.id, cursor, open, _lock: lock })
+        Mirror { target, study: study.id, cursor, open, _lock: lock }
+    }
+
+    /// The runs of a study on a server, to which one process at a time writes.
+    #[cfg(feature = "mlflow")]
+    fn on_server(
+        reader: &dyn StorageReader,
+        study: &StudySummary,
+        address: &Path,
+    ) -> Result<Mirror, SyncError> {
+        let address = address.to_string_lossy().into_owned();
+        let lock = match reader.lock_file(study.id) {
+            None => None,
+            Some(beside) => {
+                let mut path = beside.into_os_string();
+                path.push(".mlflow");
+                let path = PathBuf::from(path);
+                let lock = File::create(&path).map_err(SyncError::io(&path))?;
+                if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+                    return Err(SyncError::Busy { path: PathBuf::from(address) });
+                }
+                Some(lock)
+            }
+        };
+        Ok(Mirror::new(Box::new(mlflow::MlFlow::new(&address)), study, lock))
+    }
+
+    #[cfg(not(feature = "mlflow"))]
+    fn on_server(
+        _reader: &dyn StorageReader,
+        _study: &StudySummary,
+        _address: &Path,
+    ) -> Result<Mirror, SyncError> {
+        Err(SyncError::NotBuilt)
     }
 
     /// Writes what the destination lacks. `begun` is called with the number of runs to look at,

@@ -114,7 +114,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "tracking/spool",
         ],
     ),
-    ("ureq", &["trainer/hub/client", "runner/notifier/webhook"]),
+    ("ureq", &["trainer/hub/client", "runner/notifier/webhook", "tracking/sync/mlflow"]),
     ("sha2", &["trainer/hub", "runner/artifacts"]),
     (
         "toml",

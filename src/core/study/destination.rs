@@ -15,34 +15,51 @@ pub enum Tool {
     TensorBoard,
     /// Offline runs of Weights & Biases.
     Wandb,
+    /// Runs on a tracking server of MLflow.
+    MlFlow,
 }
 
 impl Tool {
     /// All of them.
-    pub const ALL: [Tool; 2] = [Tool::TensorBoard, Tool::Wandb];
+    pub const ALL: [Tool; 3] = [Tool::TensorBoard, Tool::Wandb, Tool::MlFlow];
 
     /// Its name in a destination.
     pub fn as_str(self) -> &'static str {
         match self {
             Tool::TensorBoard => "tensorboard",
             Tool::Wandb => "wandb",
+            Tool::MlFlow => "mlflow",
+        }
+    }
+
+    /// How a destination of it is written.
+    fn shape(self) -> &'static str {
+        match self {
+            Tool::TensorBoard => "`tensorboard:DIR`",
+            Tool::Wandb => "`wandb:DIR`",
+            Tool::MlFlow => "`mlflow:URL`",
         }
     }
 }
 
-/// A tool and the directory that its runs are written to.
+/// A tool and where its runs are written to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination {
     /// The tool.
     pub tool: Tool,
-    /// The directory.
-    pub directory: PathBuf,
+    /// The directory; of MLflow the address of the server.
+    pub place: PathBuf,
 }
 
 impl Destination {
     /// The same with its directory below `base` if it is relative.
     pub fn below(self, base: &Path) -> Destination {
-        Destination { directory: base.join(&self.directory), ..self }
+        match self.tool {
+            Tool::TensorBoard | Tool::Wandb => {
+                Destination { place: base.join(&self.place), ..self }
+            }
+            Tool::MlFlow => self,
+        }
     }
 }
 
@@ -56,8 +73,8 @@ impl FromStr for Destination {
 
     fn from_str(text: &str) -> Result<Self, DestinationError> {
         let names = || Tool::ALL.map(Tool::as_str);
-        let shape = names().map(|name| format!("`{name}:DIR`")).join(" or ");
-        let Some((tool, directory)) = text.split_once(':') else {
+        let shape = Tool::ALL.map(Tool::shape).join(" or ");
+        let Some((tool, place)) = text.split_once(':') else {
             return Err(DestinationError(format!("it is not {shape}")));
         };
         let Some(known) = Tool::ALL.into_iter().find(|known| known.as_str() == tool) else {
@@ -67,16 +84,37 @@ impl FromStr for Destination {
                 "there is no tool `{tool}`{meant}: it is {shape}"
             )));
         };
-        if directory.is_empty() || directory.contains('\0') {
-            return Err(DestinationError(format!("it names no directory: `{tool}:DIR`")));
+        if place.is_empty() || place.contains('\0') {
+            let what = if known == Tool::MlFlow { "server" } else { "directory" };
+            return Err(DestinationError(format!("it names no {what}: {}", known.shape())));
         }
-        Ok(Destination { tool: known, directory: PathBuf::from(directory) })
+        if known == Tool::MlFlow {
+            is_address(place).map_err(|why| DestinationError(why.to_owned()))?;
+        }
+        let place = place.trim_end_matches('/');
+        let place = if place.is_empty() { "/" } else { place };
+        Ok(Destination { tool: known, place: PathBuf::from(place) })
+    }
+}
+
+/// Whether a text is the address of a server, without secrets in it.
+fn is_address(text: &str) -> Result<(), &'static str> {
+    let rest = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+    let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    match host {
+        None | Some("") => Err("an address begins with `http://` or `https://`"),
+        Some(host) if host.contains('@') => {
+            Err("an address holds no name and password: they are taken from \
+             MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD")
+        }
+        Some(_) if text.contains(char::is_whitespace) => Err("an address has no spaces"),
+        Some(_) => Ok(()),
     }
 }
 
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.tool.as_str(), self.directory.display())
+        write!(f, "{}:{}", self.tool.as_str(), self.place.display())
     }
 }
 
@@ -99,16 +137,21 @@ mod tests {
     #[test]
     fn a_destination_is_a_tool_and_a_directory() {
         let read: Destination = "tensorboard:/tmp/a:b".parse().unwrap();
-        assert_eq!((read.tool, read.directory.to_str()), (Tool::TensorBoard, Some("/tmp/a:b")));
+        assert_eq!((read.tool, read.place.to_str()), (Tool::TensorBoard, Some("/tmp/a:b")));
         assert_eq!(read.to_string(), "tensorboard:/tmp/a:b");
         assert_eq!(
-            "wandb:runs".parse::<Destination>().unwrap().below(Path::new("/p")).directory,
+            "wandb:runs".parse::<Destination>().unwrap().below(Path::new("/p")).place,
             Path::new("/p/runs")
         );
+        let server: Destination = "mlflow:http://127.0.0.1:5000/".parse().unwrap();
+        assert_eq!(server.below(Path::new("/p")).to_string(), "mlflow:http://127.0.0.1:5000");
         for (wrong, word) in [
             ("runs", "is not `tensorboard:DIR`"),
             ("tensorbord:runs", "`tensorboard`"),
             ("wandb:", "no directory"),
+            ("mlflow:", "no server"),
+            ("mlflow:127.0.0.1:5000", "begins with `http://`"),
+            ("mlflow:http://me:secret@host", "MLFLOW_TRACKING_PASSWORD"),
         ] {
             let error = wrong.parse::<Destination>().unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

@@ -56,10 +56,46 @@ pub(super) struct Rest<'a> {
     pub is_end: bool,
 }
 
+impl State {
+    /// Takes in what was written.
+    pub fn take(&mut self, run: &Run<'_>, rest: &Rest<'_>) {
+        if rest.is_end {
+            self.ended = (!run.is_open()).then_some(run.trial.state);
+        }
+        for (series, points) in &rest.points {
+            let Some(last) = points.last() else { continue };
+            let known = self
+                .series
+                .iter_mut()
+                .find(|known| known.metric == series.metric && known.clock == series.clock);
+            let (count, last_value) = (points.len() as u64, last.value.to_bits());
+            match known {
+                Some(known) => {
+                    known.count += count;
+                    (known.last, known.last_value) = (last.step, last_value);
+                }
+                None => self.series.push(SeriesState {
+                    metric: series.metric.clone(),
+                    clock: series.clock,
+                    count,
+                    last: last.step,
+                    last_value,
+                }),
+            }
+        }
+    }
+}
+
 impl Rest<'_> {
     /// Whether the file is to be begun.
     pub fn is_new(&self) -> bool {
         self.state.bytes == 0
+    }
+
+    /// Whether what is known to be there does not hold any more.
+    #[cfg(feature = "mlflow")]
+    pub fn is_new_generation(&self, known: Option<&State>) -> bool {
+        known.is_some_and(|known| known.generation != self.state.generation)
     }
 
     /// Where the file continues.
@@ -96,11 +132,33 @@ pub(super) fn rest<'a>(
             return Ok(Some(rest).filter(|_| !nothing));
         }
     }
-    let generation = known.map_or(0, |known| known.generation + 1);
+    anew(run, known.map_or(0, |known| known.generation + 1)).map(Some)
+}
+
+/// The same where what is there is kept elsewhere than in a file.
+///
+/// # Errors
+/// The store failed.
+#[cfg(feature = "mlflow")]
+pub(super) fn rest_of<'a>(
+    run: &'a Run<'_>,
+    known: Option<&State>,
+) -> Result<Option<Rest<'a>>, SyncError> {
+    if let Some(known) = known
+        && let Some(rest) = continued(run, known)?
+    {
+        let nothing = rest.count() == 0 && !rest.is_end;
+        return Ok(Some(rest).filter(|_| !nothing));
+    }
+    anew(run, known.map_or(0, |known| known.generation + 1)).map(Some)
+}
+
+/// All that a run has.
+fn anew<'a>(run: &'a Run<'_>, generation: u32) -> Result<Rest<'a>, SyncError> {
     let state = State { attempts: run.trial.attempts, generation, ..State::default() };
     let points = |series| Ok((series, run.points(series, f64::NEG_INFINITY)?));
     let points = run.series.iter().map(points).collect::<Result<_, StorageError>>()?;
-    Ok(Some(Rest { state, points, is_end: !run.is_open() }))
+    Ok(Rest { state, points, is_end: !run.is_open() })
 }
 
 /// What is new since; `None` if what is there does not hold any more.
@@ -167,30 +225,7 @@ pub(super) fn append(
     let mut state = rest.state.clone();
     state.bytes = written(&path, rest.state.bytes, |out| write(&mut state, out))
         .map_err(SyncError::io(&path))?;
-    if rest.is_end {
-        state.ended = (!run.is_open()).then_some(run.trial.state);
-    }
-    for (series, points) in &rest.points {
-        let Some(last) = points.last() else { continue };
-        let known = state
-            .series
-            .iter_mut()
-            .find(|known| known.metric == series.metric && known.clock == series.clock);
-        let (count, last_value) = (points.len() as u64, last.value.to_bits());
-        match known {
-            Some(known) => {
-                known.count += count;
-                (known.last, known.last_value) = (last.step, last_value);
-            }
-            None => state.series.push(SeriesState {
-                metric: series.metric.clone(),
-                clock: series.clock,
-                count,
-                last: last.step,
-                last_value,
-            }),
-        }
-    }
+    state.take(run, rest);
     let json = serde_json::to_vec(&state)
         .map_err(|error| SyncError::Io { path: directory.join(STATE), source: error.into() })?;
     if let Some(before) = before.filter(|before| *before != path) {

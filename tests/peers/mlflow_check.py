@@ -1,0 +1,38 @@
+"""Compares an experiment of a server with the store's own words: mlflow_check.py URL STUDY (see mlflow.sh)."""
+import collections
+import json
+import sys
+
+from mlflow import MlflowClient
+
+client = MlflowClient(sys.argv[1])
+experiment = client.get_experiment_by_name(sys.argv[2])
+runs = client.search_runs([experiment.experiment_id], max_results=1000)
+trials = {trial["number"]: trial for trial in json.load(open("trials.json"))["trials"]}
+stored = collections.defaultdict(collections.Counter)
+clocks = collections.defaultdict(set)
+rows = [json.loads(line) for line in open("series.jsonl")]
+for row in rows:
+    clocks[row["trial"], row["metric"]].add(row["clock"])
+for row in rows:
+    key = row["metric"]
+    if len(clocks[row["trial"], key]) > 1 and row["clock"] != "epoch":
+        key += " by " + row["clock"]
+    stored[row["trial"], key][int(float(row["step"])), str(float(row["value"]))] += 1
+assert sorted(int(run.data.tags["hpsearch.trial"]) for run in runs) == sorted(trials), "runs, each once"
+points = 0
+for run in runs:
+    number = int(run.data.tags["hpsearch.trial"])
+    trial = trials[number]
+    assert run.data.params == {name: str(value) if not isinstance(value, bool) else str(value).lower()
+                               for name, value in trial["params"].items()} or all(
+        float(run.data.params[name]) == float(value) for name, value in trial["params"].items()), run.data.params
+    assert (run.info.status == "FAILED") == (trial["state"] == "failed"), run.info
+    for (owner, metric), expected in stored.items():
+        if owner != number:
+            continue
+        there = collections.Counter(
+            (point.step, str(point.value)) for point in client.get_metric_history(run.info.run_id, metric))
+        assert there == expected, (number, metric, list((expected - there).items())[:3], list((there - expected).items())[:3])
+        points += sum(expected.values())
+print(f"{len(runs)} runs, {points} points and all parameters as they are in the store, none twice")
