@@ -65,6 +65,10 @@ enum Refusal {
 }
 
 impl MlFlow {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "secrets pass through as few hands as can be: they are read where they are sent"
+    )]
     pub fn new(address: &str) -> Self {
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(PATIENCE))
@@ -83,6 +87,10 @@ impl MlFlow {
     }
 
     /// The answer to a request; one that the server cannot serve just now is sent again.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it runs on a thread that has nothing else to do"
+    )]
     fn ask(&self, method: &str, path: &str, body: &Json) -> Result<Json, Refusal> {
         let address = format!("{}/api/2.0/mlflow/{path}", self.address);
         let mut tries = 0;
