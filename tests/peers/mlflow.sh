@@ -30,7 +30,7 @@ serve
 for kill in $(seq "$kills"); do
     "$hpsearch" sync logged --to "mlflow:http://127.0.0.1:$port" >sync.log 2>&1 &
     sync=$!
-    sleep "0.$((RANDOM % 10))"
+    sleep "$((RANDOM % 3)).$((RANDOM % 10))"
     if ((kill % 10 == 0)); then
         kill -9 -- -$server
         wait $sync || true

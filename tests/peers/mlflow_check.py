@@ -1,6 +1,7 @@
 """Compares an experiment of a server with the store's own words: mlflow_check.py URL STUDY (see mlflow.sh)."""
 import collections
 import json
+import math
 import sys
 
 from mlflow import MlflowClient
@@ -18,15 +19,21 @@ for row in rows:
     key = row["metric"]
     if len(clocks[row["trial"], key]) > 1 and row["clock"] != "epoch":
         key += " by " + row["clock"]
-    stored[row["trial"], key][int(float(row["step"])), str(float(row["value"]))] += 1
+    # The server itself keeps infinities as the largest numbers.
+    value = float(row["value"])
+    value = math.copysign(sys.float_info.max, value) if math.isinf(value) else value
+    stored[row["trial"], key][int(float(row["step"])), str(value)] += 1
 assert sorted(int(run.data.tags["hpsearch.trial"]) for run in runs) == sorted(trials), "runs, each once"
 points = 0
 for run in runs:
     number = int(run.data.tags["hpsearch.trial"])
     trial = trials[number]
-    assert run.data.params == {name: str(value) if not isinstance(value, bool) else str(value).lower()
-                               for name, value in trial["params"].items()} or all(
-        float(run.data.params[name]) == float(value) for name, value in trial["params"].items()), run.data.params
+    assert run.data.params.keys() == trial["params"].keys(), run.data.params
+    for name, value in trial["params"].items():
+        there = run.data.params[name]
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        words = str(value).lower() if isinstance(value, bool) else value
+        assert float(there) == value if is_number else there == words, (name, there, value)
     assert (run.info.status == "FAILED") == (trial["state"] == "failed"), run.info
     for (owner, metric), expected in stored.items():
         if owner != number:
