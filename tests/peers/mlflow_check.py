@@ -35,6 +35,8 @@ for run in runs:
         words = str(value).lower() if isinstance(value, bool) else value
         assert float(there) == value if is_number else there == words, (name, there, value)
     assert (run.info.status == "FAILED") == (trial["state"] == "failed"), run.info
+    names = {metric for owner, metric in stored if owner == number}
+    assert run.data.metrics.keys() == names, (number, run.data.metrics.keys() ^ names)
     for (owner, metric), expected in stored.items():
         if owner != number:
             continue

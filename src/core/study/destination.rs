@@ -103,9 +103,13 @@ fn is_address(text: &str) -> Result<(), &'static str> {
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     match host {
         None | Some("") => Err("an address begins with `http://` or `https://`"),
-        Some(host) if host.contains('@') => {
+        // A password may hold any character, `/` too.
+        Some(_) if text.contains('@') => {
             Err("an address holds no name and password: they are taken from \
              MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD")
+        }
+        Some(_) if text.contains(['?', '#']) => {
+            Err("an address has no `?` and no `#`: a token is taken from MLFLOW_TRACKING_TOKEN")
         }
         Some(_) if text.contains(char::is_whitespace) => Err("an address has no spaces"),
         Some(_) => Ok(()),
@@ -152,6 +156,9 @@ mod tests {
             ("mlflow:", "no server"),
             ("mlflow:127.0.0.1:5000", "begins with `http://`"),
             ("mlflow:http://me:secret@host", "MLFLOW_TRACKING_PASSWORD"),
+            ("mlflow:http://me:pa/ss@host", "MLFLOW_TRACKING_PASSWORD"),
+            ("mlflow:http://me:pa#ss@host", "MLFLOW_TRACKING_PASSWORD"),
+            ("mlflow:http://host?token=secret", "MLFLOW_TRACKING_TOKEN"),
         ] {
             let error = wrong.parse::<Destination>().unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

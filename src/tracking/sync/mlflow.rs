@@ -86,12 +86,23 @@ impl MlFlow {
         }
     }
 
-    /// The answer to a request; one that the server cannot serve just now is sent again.
+    /// The answer to a request that may be sent twice; one that the server cannot serve just now is.
+    fn ask(&self, method: &str, path: &str, body: &Json) -> Result<Json, Refusal> {
+        self.try_to_ask(method, path, body, TRIES)
+    }
+
+    /// The answer to a request that is sent so often at most.
     #[expect(
         clippy::disallowed_methods,
         reason = "it runs on a thread that has nothing else to do"
     )]
-    fn ask(&self, method: &str, path: &str, body: &Json) -> Result<Json, Refusal> {
+    fn try_to_ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Json,
+        most: u32,
+    ) -> Result<Json, Refusal> {
         let address = format!("{}/api/2.0/mlflow/{path}", self.address);
         let mut tries = 0;
         loop {
@@ -119,7 +130,7 @@ impl MlFlow {
                 }
                 Err(error) => format!("it cannot be reached: {error}"),
             };
-            if tries == TRIES {
+            if tries == most {
                 return Err(Refusal::Other(last));
             }
             std::thread::sleep(PAUSE * 2u32.pow(tries - 1));
@@ -216,8 +227,20 @@ impl MlFlow {
             "run_name": cut(&name, LONGEST_NAME),
             "tags": tags,
         });
-        let made = self.post("runs/create", &body)?;
-        let id = made["run"]["info"]["run_id"].as_str();
+        self.create_once(&body, key)
+    }
+
+    /// Makes a run. The request is not sent again, since each would make another one: where the answer
+    /// is lost, the server is asked whether the run is there.
+    fn create_once(&self, body: &Json, key: &str) -> Result<String, SyncError> {
+        let made = match self.try_to_ask("POST", "runs/create", body, 1) {
+            Ok(answer) => answer["run"].clone(),
+            Err(refusal) => match self.find(key)? {
+                Some(run) => run,
+                None => return Err(self.error(refusal)),
+            },
+        };
+        let id = made["info"]["run_id"].as_str();
         id.map(str::to_owned).ok_or_else(|| {
             self.error(Refusal::Other("its answer to runs/create names no run".to_owned()))
         })
@@ -389,8 +412,56 @@ fn metric(key: &str, point: &Point) -> Json {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a server needs a thread of its own")]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
     use super::*;
+
+    /// A server that takes these requests in their order: the path of each, and the answer, if any.
+    fn server(
+        answers: &'static [(&'static str, Option<&'static str>)],
+    ) -> (MlFlow, JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let served = std::thread::spawn(move || {
+            for (path, answer) in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+                while !bytes.ends_with(b"}") {
+                    let read = stream.read(&mut piece).unwrap();
+                    assert!(read > 0);
+                    bytes.extend(&piece[..read]);
+                }
+                let request = String::from_utf8(bytes).unwrap();
+                assert!(request.starts_with(&format!("POST /api/2.0/mlflow/{path} ")), "{request}");
+                if let Some(body) = answer {
+                    let length = body.len();
+                    write!(
+                        stream,
+                        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+                    )
+                    .unwrap();
+                }
+            }
+        });
+        (MlFlow::new(&address), served)
+    }
+
+    #[test]
+    fn a_run_whose_answer_was_lost_is_not_made_a_second_time() {
+        let (target, served) = server(&[
+            ("runs/create", None),
+            ("runs/search", Some(r#"{"runs":[{"info":{"run_id":"first"}}]}"#)),
+        ]);
+        assert_eq!(target.create_once(&json!({}), "s/1/0").ok().as_deref(), Some("first"));
+        served.join().unwrap();
+        let (target, served) = server(&[("runs/create", None), ("runs/search", Some("{}"))]);
+        assert!(target.create_once(&json!({}), "s/1/0").is_err());
+        served.join().unwrap();
+    }
 
     #[test]
     fn names_become_those_that_the_server_takes() {
