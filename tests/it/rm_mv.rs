@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use crate::harness::{
     KEEP_ALL, ONE_SLOT, OnTerminal, REPORT_X, Site, assert_code, assert_done, assert_names,
-    assert_refused, held, paths_below, study, wait_until,
+    assert_refused, cases, held, paths_below, study, wait_until,
 };
 
 /// A script that saves a checkpoint before it reports.
@@ -163,7 +163,8 @@ fn a_removal_that_is_killed_leaves_the_study_whole_or_gone() {
     let site = site_with(&["keep"]);
     let kept = paths_below(&site.path("runs/files/keep"));
     let mut pause = Duration::ZERO;
-    for round in 0..24 {
+    let longer = cases(Duration::from_millis(12), Duration::from_millis(4));
+    for round in 0..cases(8, 24) {
         let name = format!("r{round}");
         let file = format!("{name}.toml");
         site.write(&file, text_of(&name));
@@ -177,7 +178,7 @@ fn a_removal_that_is_killed_leaves_the_study_whole_or_gone() {
         let began = Instant::now();
         let mut removal = site.start(&["rm", &name, "--yes"]);
         while began.elapsed() < pause && removal.child.try_wait().unwrap().is_none() {
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_micros(200));
         }
         let is_over = removal.child.try_wait().unwrap().is_some();
         removal.child.kill().unwrap();
@@ -200,7 +201,7 @@ fn a_removal_that_is_killed_leaves_the_study_whole_or_gone() {
         let sql = "SELECT count(*) FROM removed_study WHERE files IS NOT NULL";
         let open: i64 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
         assert_eq!(open, 0, "round {round}");
-        pause = if is_over { pause / 3 } else { pause + Duration::from_millis(4) };
+        pause = if is_over { pause / 3 } else { pause + longer };
     }
     assert!(whole > 0 && gone > 0, "{whole} whole, {gone} gone");
     assert_eq!(paths_below(&site.path("runs/files/keep")), kept);
