@@ -1,4 +1,4 @@
-//! The study file: `study.toml` to a resolved study, or everything that is wrong with it at once.
+//! The study file: resolves `study.toml` to a specification, or reports all problems at once.
 
 mod command;
 pub mod command_line;
@@ -42,17 +42,17 @@ use crate::arguments::default_of;
 use crate::study::spec::{Program, StudySpec};
 use crate::study::step::StepUnit;
 
-/// What a study's name is, for people who wrote another.
+/// The rule for names of studies, for error messages.
 pub const STUDY_NAME_RULE: &str =
     "a name has up to 100 letters, digits, `-`, `_` and `.`, and begins with a letter or digit";
 
-/// Whether `text` can be a study's name, by [`STUDY_NAME_RULE`].
+/// Whether `text` is valid, by [`STUDY_NAME_RULE`].
 pub fn is_study_name(text: &str) -> bool {
     let fits = |char: char| char.is_alphanumeric() || "-_.".contains(char);
     text.chars().count() <= 100 && text.starts_with(char::is_alphanumeric) && text.chars().all(fits)
 }
 
-/// Why a study file gives no study.
+/// Why a study file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It cannot be read.
@@ -63,7 +63,7 @@ pub enum ConfigError {
         /// The system's error.
         source: io::Error,
     },
-    /// It is data to learn from, as its ending says.
+    /// It is a data file, by its extension.
     #[error("{}\nhelp: {}", self.message(), self.help())]
     DataFile {
         /// The file.
@@ -75,17 +75,17 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
     },
-    /// It is not text.
+    /// It is not UTF-8 text.
     #[error("{}\nhelp: {}", self.message(), self.help())]
     NotText {
         /// The file.
         path: PathBuf,
-        /// Line of the first wrong byte, from 1.
+        /// Line of the first invalid byte, from 1.
         line: usize,
-        /// Its position in the line, from 1.
+        /// Its position in the line in bytes, from 1.
         byte: usize,
     },
-    /// It is no valid study.
+    /// It is not a valid study.
     #[error("{0}")]
     Invalid(Diagnostics),
 }
@@ -99,7 +99,7 @@ impl ConfigError {
         }
     }
 
-    /// The same as problems.
+    /// The same as diagnostics.
     pub fn into_diagnostics(self) -> Diagnostics {
         let (message, help) = (self.message(), self.help());
         match self {
@@ -167,8 +167,7 @@ impl ConfigError {
     }
 }
 
-/// Whether a text is what `hpsearch best` prints: values that stand in no table of a study file,
-/// nor belong into one.
+/// Whether a text is the output of `hpsearch best`: values outside of a study file's tables.
 fn is_configuration(text: &str) -> bool {
     fn is_plain(value: &toml::Value) -> bool {
         match value {
@@ -188,22 +187,22 @@ fn is_configuration(text: &str) -> bool {
         && !table.keys().any(|key| is_of_study_file(key) || is_misplaced(key))
 }
 
-/// A study with what its user should know about it.
+/// A valid study with warnings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     /// The study.
     pub spec: StudySpec,
-    /// Warnings only; possibly none.
+    /// Warnings, if any.
     pub warnings: Diagnostics,
-    /// What forbids a study that is not stored yet; empty where nothing does.
+    /// Problems that prevent a new study, but not the continuation of a stored one.
     pub refusals: Diagnostics,
 }
 
 impl Checked {
-    /// The study, as one that begins now.
+    /// Treats the study as a new one.
     ///
     /// # Errors
-    /// What forbids it.
+    /// The problems that prevent a new study.
     pub fn begins(&self) -> Result<(), ConfigError> {
         match self.refusals.is_empty() {
             true => Ok(()),
@@ -212,8 +211,8 @@ impl Checked {
     }
 }
 
-/// The study of the file at `path` with `overrides` (`table.key=value`) over it. Warnings are
-/// dropped: see [`load_with_warnings`].
+/// Loads the study file at `path` with `overrides` (`table.key=value`). Warnings are dropped: see
+/// [`load_with_warnings`].
 pub fn load(path: &Path, overrides: &[String]) -> Result<StudySpec, ConfigError> {
     load_with_warnings(path, overrides).map(|checked| checked.spec)
 }
@@ -240,9 +239,9 @@ pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, 
     parse_with_warnings(&text, path, base, overrides).map_err(ConfigError::Invalid)
 }
 
-/// The study of `text`. `origin`: its name in messages, whose stem is the study's name when it has
-/// none; `base_dir`: the directory that its paths are relative to. Looks at the file system only to
-/// see whether named files are there.
+/// Parses a study file. `origin`: its name in messages, whose stem is the default name of the
+/// study; `base_dir`: the directory to which its paths are relative. Accesses the file system only
+/// to check that named files exist.
 pub fn parse(
     text: &str,
     origin: &Path,
@@ -259,7 +258,7 @@ pub fn parse_with_warnings(
     base_dir: &Path,
     overrides: &[String],
 ) -> Result<Checked, Diagnostics> {
-    // Editors on Windows may begin a file with a byte order mark.
+    // Editors on Windows may write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut sources = vec![Source { name: origin.display().to_string(), text: text.to_owned() }];
     let mut problems = Vec::new();
@@ -279,7 +278,7 @@ pub fn parse_with_warnings(
         sources.push(source);
     }
     if !problems.is_empty() {
-        // What is not TOML has no meaning to complain about.
+        // If the TOML is invalid, there is nothing further to check.
         return Err(Diagnostics::new(sources, problems));
     }
     let stem = origin
@@ -309,8 +308,8 @@ pub fn parse_with_warnings(
     }
 }
 
-/// Steps of a full trial, where the study fixes them: the trainer's epochs or steps, by the
-/// study's clock.
+/// Steps of a full trial, if the study fixes them: the trainer's epochs or steps, in the study's
+/// unit.
 pub fn full_trial(spec: &StudySpec) -> Option<u64> {
     let Program::Trainer { arguments, .. } = &spec.program else { return None };
     let searched = |key: &str| spec.space.dimension(key).is_some();
@@ -340,8 +339,8 @@ pub fn full_trial(spec: &StudySpec) -> Option<u64> {
     }
 }
 
-/// `path` from `base`, without `.` components; `..` stays, because links may make it mean something
-/// else.
+/// Resolves `path` against `base` and removes `.` components; `..` stays, since links may change
+/// its meaning.
 fn absolute(base: &Path, path: &str) -> PathBuf {
     base.join(path).components().filter(|component| *component != Component::CurDir).collect()
 }

@@ -1,8 +1,8 @@
-//! The search as a pure state machine: inputs in, effects out, no clock, no files, no dice of its
+//! The search as a pure state machine: inputs in, effects out; no clock, files or randomness of its
 //! own.
 //!
-//! [`Engine::step`] takes one input and returns effects in order. Whoever drives it makes every
-//! [`Effect::Append`] of a turn durable in one transaction *before* carrying out any other effect
+//! [`Engine::step`] takes one input and returns effects in order. The driver makes every
+//! [`Effect::Append`] of a turn durable in one transaction *before* it carries out any other effect
 //! of that turn.
 
 mod attempt;
@@ -77,29 +77,29 @@ use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// How long a trial that was asked to leave may take before it is killed.
+/// Time to exit before an attempt that was asked to leave is killed.
 pub const GRACE: Duration = Duration::from_secs(30);
 
 /// Why a study cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// A sampler or pruner that this hpsearch does not know.
+    /// A sampler or pruner unknown to this version.
     #[error(transparent)]
     Unknown(#[from] UnknownName),
-    /// A sampler or pruner that does not fit the study.
+    /// A sampler or pruner that does not support the study.
     #[error(transparent)]
     Policy(#[from] RegistryError),
-    /// There is nowhere to run.
+    /// There are no slots.
     #[error("there is no slot to run trials on: check `[devices]`")]
     NoSlot,
 }
 
-/// What the run is doing.
+/// The phase of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Waiting,
     Searching,
-    /// The search is over, and the study ends like this after its race.
+    /// The search is over; the study ends with this outcome after its race.
     Racing(Outcome),
     Draining(Outcome),
     Over,
@@ -111,7 +111,7 @@ impl Phase {
     }
 }
 
-/// The state machine of one run of one study: what was decided, and components that own the rest.
+/// The state machine of one run of one study.
 pub struct Engine {
     spec: StudySpec,
     view: StudyState,
@@ -123,7 +123,7 @@ pub struct Engine {
     slots: Slots,
     queue: Queue,
     proposals: Proposals,
-    /// What decisions may know, where that is not all there is.
+    /// The state that decisions may use, if it lags behind the full one.
     decision_window: Option<DecisionWindow>,
     budgets: Budgets,
     failures: Failures,
@@ -132,9 +132,9 @@ pub struct Engine {
     memory_estimates: MemoryEstimates,
     sharing: DeviceSharing,
     retention: Retention,
-    /// The remarks that were made of trials, so that another attempt does not begin anew.
+    /// The kinds of remarks made about each trial, so that another attempt does not repeat them.
     remarked: BTreeSet<(TrialNumber, RemarkKind)>,
-    /// Requests to kill a trial whose process is not gone yet.
+    /// Requests to kill a trial whose process has not exited yet.
     killing: Vec<(i64, TrialNumber)>,
     filling: Filling,
     phase: Phase,
@@ -144,7 +144,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for `spec` whose journal folds to `view`, over `slots`.
+    /// An engine for `spec`, the folded state `view`, and `slots`.
     pub fn new(spec: StudySpec, view: StudyState, slots: Vec<Slot>) -> Result<Self, EngineError> {
         if slots.is_empty() {
             return Err(EngineError::NoSlot);
@@ -181,26 +181,25 @@ impl Engine {
         })
     }
 
-    /// The same with another grace than [`GRACE`], so that tests need not wait for it.
+    /// Replaces [`GRACE`], for tests.
     #[must_use]
     pub fn with_grace(self, grace: Duration) -> Self {
         Engine { grace, ..self }
     }
 
-    /// The same with another wait after a first refusal of the machine than [`FIRST_WAIT`].
+    /// Replaces [`FIRST_WAIT`], the wait after the machine's first refusal.
     #[must_use]
     pub fn with_first_wait(self, first_wait: Duration) -> Self {
         Engine { refusals: Refusals::new(first_wait), ..self }
     }
 
-    /// The same, with what its results depend on: written when it begins.
+    /// Adds the provenance, which is recorded when the run begins.
     #[must_use]
     pub fn with_lineage(self, lineage: Provenance) -> Self {
         Engine { lineage: Some(Box::new(lineage)), ..self }
     }
 
-    /// The same with the journal that its state is the fold of, where it is needed
-    /// ([`Engine::needs_journal`]).
+    /// Adds the journal behind the state, if [`Engine::needs_journal`].
     #[must_use]
     pub fn with_journal<'a>(
         mut self,
@@ -214,16 +213,16 @@ impl Engine {
         self
     }
 
-    /// Whether a study needs its journal to continue, besides the state that it folds to. With
-    /// `deterministic = true`, what its decisions may know is not what has happened; with
-    /// `trials_per_device = "auto"` it continues with as many as were good; and where trials failed
-    /// and none came to anything, failures are compared.
+    /// Whether continuing a study needs its journal in addition to its state: for the decision
+    /// window of `deterministic = true`, for the concurrency found by `trials_per_device = "auto"`,
+    /// and, where trials failed and none succeeded, to compare failures.
     pub fn needs_journal(spec: &StudySpec, view: &StudyState) -> bool {
         let only_fails = view.counts.failed > 0 && view.counts.complete + view.counts.pruned == 0;
         spec.deterministic || spec.devices.packed || only_fails
     }
 
-    /// Takes one input; the effects are to be carried out in order, once their events are durable.
+    /// Handles one input; the effects are to be carried out in order, once their events are
+    /// durable.
     pub fn step(&mut self, now: Timestamp, input: Input) -> Vec<Effect> {
         self.now = now;
         self.take_in(input);
@@ -266,7 +265,7 @@ impl Engine {
             }
             Input::Request { id, request } => self.serve(id, &request),
             Input::Recorded { trial, attempt, event } => {
-                // Parameters and summaries are of tracked runs, which no engine sees.
+                // Parameters and summaries belong to tracked runs, which have no engine.
                 let is_kept = matches!(event, TrialEvent::ArtifactSaved { .. });
                 if is_kept && self.slots.of_attempt(trial, attempt).is_some() {
                     self.emit(Event::Trial(trial, event));
@@ -280,7 +279,7 @@ impl Engine {
         }
     }
 
-    /// The next moment at which something happens by itself: send a [`Input::Tick`] then.
+    /// The next time at which the engine acts by itself: send an [`Input::Tick`] then.
     pub fn deadline(&self) -> Option<Timestamp> {
         let (budget, view) = (&self.spec.budget, &self.view);
         let attempts = self.slots.running().filter_map(|running| running.deadline(budget));
@@ -292,12 +291,12 @@ impl Engine {
         attempts.chain(of_study.into_iter().flatten()).chain(refusals).min()
     }
 
-    /// The state so far.
+    /// The current state.
     pub fn view(&self) -> &StudyState {
         &self.view
     }
 
-    /// The study as resolved.
+    /// The study's specification.
     pub fn spec(&self) -> &StudySpec {
         &self.spec
     }
@@ -317,7 +316,7 @@ impl Engine {
         }
         self.begin_sharing();
         self.recover();
-        // The rule may be another one than in the last run.
+        // The rule may have changed since the last run.
         self.tidy();
         for (id, request) in requests {
             self.serve(id, &request);
@@ -325,13 +324,13 @@ impl Engine {
         self.check_limits();
     }
 
-    /// Takes an event into the state and puts it out to be written.
+    /// Applies an event and emits it to be written.
     fn emit(&mut self, event: Event) {
         self.apply(&event);
         self.effects.push(Effect::Append(event));
     }
 
-    /// Takes an event into the state.
+    /// Applies an event to the state.
     fn apply(&mut self, event: &Event) {
         self.view.apply(self.now, event);
         self.learn_from(self.now, event);
@@ -344,7 +343,8 @@ impl Engine {
         }
     }
 
-    /// What is known besides the state: what decisions may know, and what trials take.
+    /// Updates what is derived from events besides the state: the decision window and memory
+    /// estimates.
     fn learn_from(&mut self, at: Timestamp, event: &Event) {
         if let Some(window) = &mut self.decision_window {
             window.apply(at, event);
@@ -354,7 +354,7 @@ impl Engine {
         }
     }
 
-    /// What decisions may know.
+    /// The state that decisions may use.
     fn known_view(&self) -> &StudyState {
         self.decision_window.as_ref().map_or(&self.view, DecisionWindow::known)
     }

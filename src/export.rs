@@ -1,4 +1,4 @@
-//! Exporting: the best trial as a directory that is complete in itself, written all or nothing.
+//! Exports the best trial as a self-contained directory, written atomically.
 
 #![expect(
     clippy::disallowed_methods,
@@ -29,7 +29,7 @@ use crate::study::metric::Metrics;
 use crate::study::spec::{Quantize, StudySpec};
 use crate::study::trial::{Trial, TrialNumber};
 
-/// What is exported.
+/// The input of an export.
 #[derive(Debug)]
 pub struct Exported<'a> {
     /// The study.
@@ -40,41 +40,40 @@ pub struct Exported<'a> {
     pub checkpoint: Option<&'a Path>,
     /// Step of the trial's value.
     pub step: Option<u64>,
-    /// Of which step the checkpoint is.
+    /// The step that the checkpoint holds.
     pub holds: Holds,
     /// Metrics at the checkpoint's step, and on the test split if there is one.
     pub metrics: Metrics,
-    /// How to train the same again.
+    /// The recipe to train it again.
     pub recipe: Recipe,
-    /// The study's best trials, the best first; none where there is no study.
+    /// The study's best trials, best first; empty without a study.
     pub leaders: Vec<Trial>,
-    /// What was lost where the weights are of fewer bits than they were trained in; then the
-    /// checkpoint is the smaller one.
+    /// The loss due to quantization, if any; the checkpoint is then the quantized one.
     pub quantized: Option<Quantized>,
 }
 
-/// Of which step an exported checkpoint is.
+/// The step that an exported checkpoint holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Holds {
-    /// Of that of the trial's value. So it is where there is no checkpoint, too: what is exported
-    /// then is the configuration.
+    /// The step of the trial's value; also if there is no checkpoint and only the configuration is
+    /// exported.
     Value,
-    /// Of another one, since there is none of that step.
+    /// Another step, since there is no checkpoint of that one.
     Another {
         /// Its step.
         step: u64,
-        /// What the study's metric was then, if it was reported.
+        /// The study's metric at that step, if reported.
         value: Option<f64>,
     },
-    /// Nobody can tell: it was written to after it was registered.
+    /// Unknown: it was written to after it was registered.
     Unknown {
-        /// The step that it was registered at.
+        /// The step at registration.
         registered: u64,
     },
 }
 
 impl Holds {
-    /// The step of the checkpoint, as far as it is known; `of_value` is that of the trial's value.
+    /// The step of the checkpoint, if known; `of_value` is that of the trial's value.
     pub fn step(self, of_value: Option<u64>) -> Option<u64> {
         match self {
             Holds::Value => of_value,
@@ -85,12 +84,12 @@ impl Holds {
 }
 
 impl Exported<'_> {
-    /// The step of the checkpoint, as far as it is known.
+    /// The step of the checkpoint, if known.
     pub fn held_step(&self) -> Option<u64> {
         self.holds.step(self.step)
     }
 
-    /// The value that was reported for what the checkpoint holds.
+    /// The value reported at the checkpoint's step.
     pub fn held_value(&self) -> Option<f64> {
         match self.holds {
             Holds::Value => self.trial.value,
@@ -100,7 +99,7 @@ impl Exported<'_> {
     }
 }
 
-/// Whether a directory holds a model's weights, in one file or in several.
+/// Whether a directory contains a model's weights, in one or several files.
 pub fn holds_weights(directory: &Path) -> bool {
     ["model.safetensors", "model.safetensors.index.json"]
         .iter()
@@ -112,15 +111,14 @@ pub fn is_export(directory: &Path) -> bool {
     directory.join(marker::MARKER).is_file()
 }
 
-/// Where a model that is trained again from a `best.toml` in `directory` goes, if nothing else is
-/// said: beside an export, which holds nothing but what was exported, else `trained` in that
-/// directory.
+/// The default directory for training again from a `best.toml` in `directory`: beside an export,
+/// which contains only what was exported, else `trained` in that directory.
 pub fn default_beside(directory: &Path) -> PathBuf {
     let beside = || {
         let whole = std::fs::canonicalize(directory).ok().filter(|_| is_export(directory))?;
         let mut name = OsString::from(whole.file_name()?);
         name.push("-trained");
-        // As it was written, where that has a name.
+        // As written, if that has a name.
         Some(if directory.file_name().is_some() {
             directory.with_file_name(name)
         } else {
@@ -130,57 +128,55 @@ pub fn default_beside(directory: &Path) -> PathBuf {
     beside().unwrap_or_else(|| directory.join("trained"))
 }
 
-/// A model before its weights were written in fewer bits; [`Exported::metrics`] has what it came to
-/// afterwards.
+/// A model before quantization; [`Exported::metrics`] has the metrics afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantized {
     /// The format.
     pub format: Quantize,
-    /// What was measured before.
+    /// Metrics before.
     pub before: Metrics,
-    /// Bytes of the weights before and after.
+    /// Size of the weights before and after.
     pub bytes: [u64; 2],
 }
 
-/// Where an export lies, and what became of things that are not of it.
+/// The result of an export.
 #[derive(Debug)]
 pub struct Placed {
-    /// Where it lies.
+    /// The directory.
     pub directory: PathBuf,
-    /// Why it does not lie where it was to go.
+    /// Why it is not the requested one.
     pub refused: Option<ExportError>,
-    /// Earlier exports that were not removed, since they hold something that hpsearch did not write
-    /// or cannot tell.
+    /// Earlier exports that were not removed, since they contain files that hpsearch did not write
+    /// or does not recognise.
     pub kept: Vec<PathBuf>,
-    /// What is in the checkpoint and not in the export.
+    /// What the export leaves out of the checkpoint.
     pub left_out: Vec<(PathBuf, LeftOut)>,
-    /// Files of the checkpoint that have another name in the export, since it has one of that name:
-    /// before and after.
+    /// Files of the checkpoint renamed because the export has a file with that name: before and
+    /// after.
     pub renamed: Vec<(PathBuf, PathBuf)>,
 }
 
 /// Why a directory may not be replaced by an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// It is, or holds, something that is needed.
+    /// It is, or contains, something that is needed.
     Holds(Needed, PathBuf),
-    /// It lies in something that is removed one day.
+    /// It is inside something that will be removed.
     LiesIn(Needed, PathBuf),
-    /// It is no directory, or a link to nothing.
+    /// It is not a directory, or a dangling link.
     NoDirectory,
-    /// It is no export, and holds these.
+    /// It is not an export, and contains these.
     NoExport(Vec<PathBuf>),
-    /// It may be an export of a version that left no list of its files, and holds these, which such
-    /// an export need not have held.
+    /// It may be an export of a version without markers, and contains these, which such an export
+    /// need not have written.
     NoList(Vec<PathBuf>),
-    /// It is an export that holds these besides.
+    /// It is an export with these additional files.
     Unknown(Vec<PathBuf>),
-    /// It is an export whose files changed since.
+    /// It is an export whose files have changed.
     Changed(Vec<PathBuf>),
     /// Its marker cannot be read.
     Marker,
-    /// It is an export with a checkpoint, of which these are files, and what is exported now has
-    /// none.
+    /// It is an export with a checkpoint, including these files, and the new export has none.
     HoldsModel(Vec<PathBuf>),
 }
 
@@ -226,7 +222,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// The first few of some names, and how many more there are.
+/// Abbreviates a list of names.
 fn some(names: &[PathBuf]) -> String {
     const SHOWN: usize = 3;
     let shown: Vec<String> = names
@@ -240,10 +236,10 @@ fn some(names: &[PathBuf]) -> String {
     }
 }
 
-/// Why an export was not written. Nothing half-written is left.
+/// Why an export was not written. Nothing is left half-written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The checkpoint's files are not those that were saved.
+    /// The checkpoint's files differ from those that were saved.
     #[error("the checkpoint `{}` is damaged: {why}; export another trial with `--trial \
         N`", path.display())]
     Damaged {
@@ -252,17 +248,16 @@ pub enum ExportError {
         /// What is wrong.
         why: String,
     },
-    /// The target may not be replaced: nothing but an earlier export is, and only while it is as it
-    /// was written.
+    /// The target must not be replaced: only an unmodified earlier export may be.
     #[error("cannot export to `{}`: {why}; choose another directory, or move away what you want \
         to keep", path.display())]
     Occupied {
         /// The target.
         path: PathBuf,
-        /// What stands in the way.
+        /// The obstacle.
         why: Obstacle,
     },
-    /// The checkpoint is not where it was.
+    /// The checkpoint is missing.
     #[error(
         "the checkpoint of step {step} of trial {trial} is not at `{}` any more: it was moved or \
          deleted after it was registered; \
@@ -272,15 +267,15 @@ pub enum ExportError {
     Missing {
         /// The trial.
         trial: TrialNumber,
-        /// What the store says that it holds.
+        /// The step according to the store.
         step: u64,
-        /// Where it should be.
+        /// The expected path.
         path: PathBuf,
     },
     /// A file could not be read or written.
     #[error("cannot {doing} `{}`: {}", path.display(), what_to_do(doing))]
     Io {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
         /// The file.
         path: PathBuf,
@@ -288,7 +283,7 @@ pub enum ExportError {
         #[source]
         source: std::io::Error,
     },
-    /// Something could not be put into words (TOML or JSON).
+    /// A file could not be serialised (TOML or JSON).
     #[error(
         "cannot write `{file}`: {why}; please report it, and `hpsearch export-data STUDY` takes \
          the tables meanwhile"
@@ -301,7 +296,7 @@ pub enum ExportError {
     },
 }
 
-/// What to do about a file that cannot be read, or one that cannot be written.
+/// The remedy for a file that cannot be read or written.
 fn what_to_do(doing: &str) -> &'static str {
     match doing {
         "read" => {

@@ -1,5 +1,5 @@
-//! The library's front door: a study with a Rust closure as its objective, or with trials that the
-//! program runs itself.
+//! The Rust API: a study with a closure as its objective, or with trials that the program runs
+//! itself.
 
 #![expect(
     clippy::disallowed_methods,
@@ -39,7 +39,7 @@ pub use open::{AskedTrial, OpenStudy};
 /// Why a study could not be built or run.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// A parameter's range makes no sense.
+    /// A parameter's range is invalid.
     #[error("parameter `{name}`")]
     Distribution {
         /// The parameter.
@@ -48,39 +48,39 @@ pub enum StudyError {
         #[source]
         source: DistributionError,
     },
-    /// A constraint is no condition over what there is.
+    /// A constraint is not a valid condition.
     #[error("the condition `{condition}`")]
     Condition {
-        /// As it was written.
+        /// As written.
         condition: String,
         /// What is wrong.
         #[source]
         source: ExpressionError,
     },
-    /// The parameters do not make a space.
+    /// The parameters do not form a space.
     #[error(transparent)]
     Space(#[from] SpaceError),
-    /// The store failed, or holds another study of this name.
+    /// The store failed, or contains another study with this name.
     #[error("{}", .0.with_remedy())]
     Storage(#[from] StorageError),
     /// The run failed.
     #[error("{}", in_words(.0))]
     Runner(#[from] RunnerError),
-    /// An earlier study cannot be learnt from.
+    /// The warm start failed.
     #[error("{}", .0.with_remedy())]
     App(#[from] AppError),
-    /// The store has a study of this name with another specification.
+    /// The store has a study with this name and another specification.
     #[error("the store holds a study called `{name}` that differs: {difference}; \
         {}", way_out(*class))]
     Changed {
         /// The name.
         name: String,
-        /// The first difference that counts most.
+        /// The most important difference.
         difference: String,
-        /// What it asks for: [`Study::accept_changes`], or another name.
+        /// What it requires: [`Study::accept_changes`], or another name.
         class: ChangeClass,
     },
-    /// A limit of the budget that no store can hold.
+    /// A budget limit that no store can represent.
     #[error(
         "`budget.{key}` is larger than a store can hold, or no finite number: set a smaller one, \
          or none for no limit"
@@ -89,19 +89,19 @@ pub enum StudyError {
         /// Its key under `[budget]`.
         key: &'static str,
     },
-    /// A step that no store can hold.
+    /// A step that no store can represent.
     #[error("step {step} is beyond the largest one, {LARGEST_STEP}")]
     Step {
         /// The step.
         step: u64,
     },
-    /// The sampler or pruner is not known.
+    /// The sampler or pruner is unknown.
     #[error(transparent)]
     Policy(#[from] crate::study::registry::UnknownName),
-    /// The sampler cannot propose a point.
+    /// The sampler cannot propose a configuration.
     #[error("{0}")]
     Sampler(String),
-    /// The trial has ended before.
+    /// The trial has ended already.
     #[error(transparent)]
     Tell(#[from] TellError),
     /// An earlier call could not write to the store.
@@ -120,14 +120,14 @@ impl From<HeldError> for StudyError {
             }
             HeldError::Sampler(why) => StudyError::Sampler(why),
             HeldError::Tell(error) => error.into(),
-            // No Rust program adds parameters to a trial.
+            // Rust programs do not define parameters at run time.
             HeldError::Define(error) => StudyError::Sampler(error.to_string()),
             HeldError::Broken => StudyError::Broken,
         }
     }
 }
 
-/// What happened in a run and, where the store failed, what to do.
+/// The error with, if the store failed, what to do.
 fn in_words(error: &RunnerError) -> String {
     match error {
         RunnerError::Storage(error) => error.with_remedy(),
@@ -145,10 +145,10 @@ fn way_out(class: ChangeClass) -> &'static str {
 
 /// A study built in Rust.
 ///
-/// Build it with the methods in a row, then [`Study::run`] it; [`Study::spec`] holds everything
-/// else that a study file could say.
+/// Chain its methods, then [`Study::run`] it; [`Study::spec`] holds everything else that a study
+/// file can specify.
 pub struct Study {
-    /// The specification; all fields may be changed before running.
+    /// The specification; all fields may be changed before the run.
     pub spec: StudySpec,
     dimensions: Vec<Dimension>,
     store: Option<PathBuf>,
@@ -158,7 +158,7 @@ pub struct Study {
     problem: Option<StudyError>,
 }
 
-/// A study that was run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Finished {
     /// How it ended.
@@ -227,8 +227,8 @@ impl Study {
         self
     }
 
-    /// Expects the best value of the parameter added last there: it is tried first, and what lies
-    /// around it sooner.
+    /// Sets the expected best value of the parameter added last: it is tried first, and its
+    /// neighbourhood is preferred.
     pub fn prior(mut self, value: impl Into<Value>) -> Self {
         if let Some(dimension) = self.dimensions.last_mut() {
             dimension.prior = Some(value.into());
@@ -236,14 +236,14 @@ impl Study {
         self
     }
 
-    /// Never proposes a configuration that breaks this condition over parameters:
-    /// `"width * depth <= 4096"`.
+    /// Requires a condition over parameters, such as `"width * depth <= 4096"`: configurations that
+    /// violate it are never proposed.
     pub fn require(self, condition: &str) -> Self {
         self.constraint(condition, Constraint::Require)
     }
 
-    /// Ranks trials below all others whose last report breaks this condition over metrics:
-    /// `"latency_ms <= 20"`.
+    /// Limits metrics by a condition, such as `"latency_ms <= 20"`: trials whose last report
+    /// violates it rank below all others.
     pub fn limit(self, condition: &str) -> Self {
         self.constraint(condition, Constraint::Limit)
     }
@@ -260,66 +260,65 @@ impl Study {
     }
 
     /// Learns from earlier studies: `earlier` is the name of a study in the same store, `store.db`
-    /// (all studies of that store), or `store.db:study`. Parameters are matched by name, and what
-    /// does not fit is left out; metrics need not be the same, since each study is taken by its
-    /// ranks. What is found when the study is made stays in it: later changes over there change
-    /// nothing here.
+    /// (all studies of that store), or `store.db:study`. Parameters are matched by name, and others
+    /// are ignored; metrics need not be the same, since trials count by their rank within their
+    /// study. The trials found when the study is created are stored with it: later changes there
+    /// have no effect.
     pub fn warm_start(mut self, earlier: &str) -> Self {
         self.spec.warm_start.push(earlier.to_owned());
         self
     }
 
-    /// Ends after so many trials.
+    /// Ends after this many trials.
     pub fn trials(mut self, trials: u64) -> Self {
         self.spec.budget.trials = Some(trials);
         self
     }
 
-    /// The root of all random streams.
+    /// The seed of all random streams.
     pub fn seed(mut self, seed: u64) -> Self {
         self.spec.seed = seed;
         self
     }
 
-    /// Who proposes; by default the same as in a study file.
+    /// The sampler; by default the same as in a study file.
     pub fn sampler(mut self, sampler: AlgorithmSpec) -> Self {
         let version = samplers::find(&sampler.name).map_or(sampler.version, |entry| entry.version);
         self.spec.sampler = AlgorithmSpec { version, ..sampler };
         self
     }
 
-    /// Who stops hopeless trials; nobody by default.
+    /// The pruner; by default none.
     pub fn pruner(mut self, pruner: AlgorithmSpec) -> Self {
         let version = pruners::find(&pruner.name).map_or(pruner.version, |entry| entry.version);
         self.spec.pruner = AlgorithmSpec { version, ..pruner };
         self
     }
 
-    /// Keeps the study in a SQLite file, where it can be watched and continues after a crash; in
+    /// Stores the study in a SQLite file, where it can be watched and continued after a crash; in
     /// memory by default.
     pub fn store(mut self, path: impl Into<PathBuf>) -> Self {
         self.store = Some(path.into());
         self
     }
 
-    /// Takes the study from a process on another host that holds it and is gone: nobody can tell
-    /// from here, so say it only where you know. One that lives is refused its next write, and
-    /// ends.
+    /// Takes the study over from a process on another host, whose liveness cannot be determined:
+    /// only if you know that it is gone. If it is alive, its next write is rejected, and it ends.
     pub fn take_over(mut self) -> Self {
         self.takes_over = true;
         self
     }
 
-    /// Continues with a study of the store whose search is another (its space, constraints,
-    /// enqueued points, sampler, earlier studies, pruner, `duplicates`, `replicates` or
-    /// `deterministic`), or follows rules of an earlier version of this library, as
-    /// `hpsearch run --accept` does: trials so far stay as they are.
+    /// Continues a stored study whose search has changed (its space, constraints, enqueued
+    /// configurations, sampler, warm start, pruner, `duplicates`, `replicates` or `deterministic`),
+    /// or that follows the rules of an earlier version of this library, as `hpsearch run --accept`
+    /// does: earlier trials stay as they are.
     pub fn accept_changes(mut self) -> Self {
         self.accepts = true;
         self
     }
 
-    /// Runs so many trials at a time, each on a thread; one by default.
+    /// Runs this many trials at a time, each on its own thread; one by default.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
@@ -342,10 +341,10 @@ impl Study {
         self
     }
 
-    /// Runs the study to its end, continuing with what the store holds of it.
+    /// Runs the study to its end, continuing from what the store has of it.
     ///
     /// # Errors
-    /// The study makes no sense, the store cannot be used, or another process runs the study.
+    /// The study is invalid, the store cannot be used, or another process runs the study.
     pub fn run(
         self,
         objective: impl Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync + 'static,
@@ -361,11 +360,11 @@ impl Study {
         Ok(Finished { outcome, view: store.view(study.id)? })
     }
 
-    /// Opens the study for a program that runs its trials itself, continuing with what the store
-    /// holds of it.
+    /// Opens the study for a program that runs its trials itself, continuing from what the store
+    /// has of it.
     ///
     /// # Errors
-    /// The study makes no sense, the store cannot be used, or another process runs the study.
+    /// The study is invalid, the store cannot be used, or another process runs the study.
     pub fn open(self) -> Result<OpenStudy, StudyError> {
         let (store, study) = self.stored()?;
         OpenStudy::new(store, study)

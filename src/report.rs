@@ -1,5 +1,4 @@
-//! Reporters say on a stream what happens to a study; each is one file and one line of
-//! [`REPORTERS`].
+//! Reporters write the events of a run to a stream; each is one file and one line of [`REPORTERS`].
 
 pub mod ahead;
 pub mod bar;
@@ -21,34 +20,33 @@ use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 
-/// Something that happened and was made durable.
+/// An event that is durable.
 #[derive(Clone, Copy, Debug)]
 pub struct Happening<'a> {
-    /// Its place in the journal.
+    /// Its position in the journal.
     pub seq: Seq,
-    /// Time of it.
+    /// Its time.
     pub at: Timestamp,
     /// The event.
     pub event: &'a Event,
-    /// The study with the event taken in.
+    /// The study, with the event applied.
     pub view: &'a StudyState,
 }
 
-/// What was not said, because nobody read what was said before.
+/// Output that was dropped because a reader stalled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The last event that was told.
+    /// The last event that was reported.
     pub after: Seq,
-    /// Events.
+    /// Number of events dropped.
     pub events: u64,
-    /// Lines.
+    /// Number of lines dropped.
     pub lines: u64,
 }
 
-/// Says what happens, on the stream it is given. It reads no clock: times come with what it is
-/// told.
+/// Writes events to a stream. It reads no clock: times come with the events.
 pub trait Reporter: Send {
-    /// A runner takes the study up at `at`; `view` is what there is already.
+    /// A runner starts at `at`; `view` is the present state.
     fn study_started(
         &mut self,
         out: &mut dyn io::Write,
@@ -57,14 +55,14 @@ pub trait Reporter: Send {
         view: &StudyState,
     ) -> io::Result<()>;
 
-    /// Something happened.
+    /// An event.
     fn event(&mut self, out: &mut dyn io::Write, happening: &Happening<'_>) -> io::Result<()>;
 
-    /// So much was left out at this place.
+    /// Output was dropped here.
     fn left_out(&mut self, out: &mut dyn io::Write, left_out: &LeftOut) -> io::Result<()>;
 
-    /// The store failed, `why` says how: the trials that run, so many, save and leave, and nothing
-    /// of it can be written.
+    /// The store failed because of `why`: the running trials, this many, save and exit, and nothing
+    /// can be recorded.
     fn store_failed(
         &mut self,
         _out: &mut dyn io::Write,
@@ -74,7 +72,7 @@ pub trait Reporter: Send {
         Ok(())
     }
 
-    /// The runner leaves the study for `reason`.
+    /// The runner exits for `reason`.
     fn study_ended(
         &mut self,
         out: &mut dyn io::Write,
@@ -84,13 +82,13 @@ pub trait Reporter: Send {
     ) -> io::Result<()>;
 }
 
-/// A line of the table of reporters.
+/// An entry of the table of reporters.
 pub struct ReporterEntry {
     /// Its name: `hpsearch run --<name>`.
     pub name: &'static str,
     /// One sentence.
     pub summary: &'static str,
-    /// Makes one.
+    /// Builds one.
     pub build: fn() -> Box<dyn Reporter>,
 }
 
@@ -108,8 +106,8 @@ pub static REPORTERS: &[ReporterEntry] = &[
     },
 ];
 
-/// The reporter `plain` of a run that found its store by `store_option` (` --store PATH`, or
-/// nothing): commands that it names next have that behind them.
+/// The reporter `plain` of a run whose store was given by `store_option` (` --store PATH`, or
+/// empty), which suggested commands repeat.
 pub fn plain(store_option: String) -> Box<dyn Reporter> {
     Box::new(plain::Plain::of_store(store_option))
 }

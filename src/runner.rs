@@ -1,5 +1,4 @@
-//! The one loop that drives a study: waits for an input, asks the engine, writes, and only then
-//! acts.
+//! The event loop that drives a study: wait for inputs, step the engine, write, then act.
 
 #![expect(
     clippy::disallowed_methods,
@@ -84,22 +83,22 @@ use point_queue::PointQueue;
 use removal::Remover;
 use system_metrics::SystemMetrics;
 
-/// How often the store is asked for requests, at least.
+/// Longest interval between reads of the store's requests.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Inputs taken into one turn, at most: a bound on the size of a transaction.
+/// Most inputs per turn: bounds the size of a transaction.
 const INPUTS_A_TURN: usize = 1024;
 
 /// Why a run ended without an outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
-    /// The store failed, is held by someone else, or was taken over.
+    /// The store failed, another process holds the study, or the lease was taken over.
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// The study cannot be run.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Checkpoints are not where the store has them, and what should hold them is missing, too.
+    /// The store's checkpoints are missing, and so are the directories that held them.
     #[error(
         "{} of study `{study}` cannot be reached, the first at `{}`: mount the disk, or move the \
          directory there, and run again; \
@@ -110,14 +109,14 @@ pub enum RunnerError {
         path.display()
     )]
     Unreachable {
-        /// Its name.
+        /// The study's name.
         study: String,
-        /// Number of them.
+        /// Number of missing checkpoints.
         count: usize,
         /// The first.
         path: PathBuf,
     },
-    /// The directory of the study's files cannot be taken.
+    /// The directory of the study's files cannot be used.
     #[error(
         "the directory `{}` cannot be used for the files of trials: check its permissions and the \
          space left, or name another by `[checkpoints] dir`",
@@ -130,10 +129,10 @@ pub enum RunnerError {
         #[source]
         source: std::io::Error,
     },
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("cannot {doing}")]
     System {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
         /// The system's error.
         #[source]
@@ -141,8 +140,8 @@ pub enum RunnerError {
     },
 }
 
-/// A runner that was killed could not say how long it ran: up to the last thing that it wrote
-/// counts, or a study that is killed again and again would never use up its budget.
+/// A killed runner could not record its running time: it is taken up to its last write, or a study
+/// that is killed repeatedly would never exhaust its budget.
 fn clear_up_after(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
     if storage.running_since(lease.study)?.1.is_none() {
         return Ok(());
@@ -170,8 +169,8 @@ fn clear_up_after(storage: &mut dyn Storage, lease: &Lease) -> Result<(), Storag
     Ok(())
 }
 
-/// When a runner last wrote something about a study. Notes and tags do not count: anyone may write
-/// them, at any time.
+/// When a runner last wrote to a study. Notes and tags do not count: they can be written at any
+/// time by anyone.
 fn last_moment(storage: &dyn Storage, study: StudyId) -> Result<Option<Timestamp>, StorageError> {
     let mut before = Seq(i64::MAX);
     loop {
@@ -185,13 +184,13 @@ fn last_moment(storage: &dyn Storage, study: StudyId) -> Result<Option<Timestamp
     }
 }
 
-/// The time of a study, as a run continues with it.
+/// The study's clock, continued from its last event.
 pub fn clock_of(storage: &dyn Storage, study: StudyId) -> Result<Clock, StorageError> {
     Ok(Clock::start(now(), last_moment(storage, study)?))
 }
 
-/// What was asked of a study while nobody ran it. A request to stop that a dead runner did not live
-/// to serve was meant for that run: it is refused here.
+/// Requests made while the study was not running. A request to stop that a dead runner did not
+/// serve was meant for that run: it is refused here.
 pub fn waiting_requests(
     storage: &mut dyn Storage,
     study: &StoredStudy,
@@ -216,7 +215,7 @@ pub fn waiting_requests(
     Ok(requests)
 }
 
-/// A run of one study: the lease is held from [`Runner::start`] to the end of [`Runner::run`].
+/// A run of a study; it holds the lease from [`Runner::start`] to the end of [`Runner::run`].
 pub struct Runner<'a> {
     storage: &'a mut dyn Storage,
     lease: OwnLease,
@@ -225,26 +224,26 @@ pub struct Runner<'a> {
     grace: Duration,
     launcher: Box<dyn Launcher + 'a>,
     jobs: HashMap<(TrialNumber, AttemptNumber), Box<dyn Job>>,
-    /// Those whose reports were heard, and are not written yet.
+    /// Attempts whose reports were received but are not written yet.
     unanswered: BTreeSet<(TrialNumber, AttemptNumber)>,
     reporters: Vec<Outlet>,
     remover: Remover,
     waiting: Vec<StoredRequest>,
     looked: Instant,
-    /// Where devices share themselves out.
+    /// Set with automatic concurrency.
     loads: Option<Loads>,
-    /// What trials logged and is not written yet.
+    /// Logged points that are not written yet.
     points: Arc<PointQueue>,
-    /// When the first attempts of trials started, of those that log by the second.
+    /// Starts of the first attempts of trials that log on the clock of seconds.
     began: BTreeMap<TrialNumber, Timestamp>,
-    /// Measures the processes of trials, where that is asked for.
+    /// Samples the trials' processes, if configured.
     system_metrics: Option<SystemMetrics>,
     tx: Sender<Input>,
     rx: Receiver<Input>,
 }
 
 impl<'a> Runner<'a> {
-    /// Takes the lease, reads the state, and clears away what a dead runner left running.
+    /// Takes the lease, reads the state, and cleans up after a dead runner.
     pub fn start(
         storage: &'a mut dyn Storage,
         study: &StoredStudy,
@@ -318,7 +317,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Writes down what the results depend on, when it begins.
+    /// Records the run's provenance, when it begins.
     ///
     /// # Errors
     /// The store failed.
@@ -329,9 +328,8 @@ impl<'a> Runner<'a> {
         Ok(Runner { engine: self.engine.with_lineage(found.lineage), ..self })
     }
 
-    /// Adds a reporter, which is told of every event once it is durable, and the stream it writes
-    /// to. A thread of its own writes there: a reader that does not read misses lines, and holds up
-    /// nobody.
+    /// Adds a reporter, which receives every event once it is durable, and its stream. A separate
+    /// thread writes the stream: a stalled reader misses lines but does not block the run.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -347,19 +345,18 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Where inputs from outside (signals) go.
+    /// The channel for inputs from outside (signals).
     pub fn inputs(&self) -> Sender<Input> {
         self.tx.clone()
     }
 
-    /// Runs to the end. Whatever happens, no process of a trial is left, and the lease is given
-    /// back.
+    /// Runs to the end. In every case all trial processes are ended, and the lease is released.
     pub fn run(mut self) -> Result<Outcome, RunnerError> {
         let result = self.run_loop();
         if let Err(RunnerError::Storage(error)) = &result {
             self.let_leave(error);
         }
-        // Whoever waits for room to say something need not any more.
+        // Unblocks threads that wait for room in the channel.
         self.rx = crossbeam_channel::never();
         self.points.close();
         for job in self.jobs.values_mut() {
@@ -378,8 +375,7 @@ impl<'a> Runner<'a> {
                 });
             }
         }
-        // The lease of a process that is gone is taken over anyway: failing to give it back loses
-        // nothing.
+        // The lease of an exited process is taken over anyway: a failed release loses nothing.
         let _taken_over_later = self.storage.release(&self.lease);
         result
     }
@@ -401,8 +397,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The next inputs: what has arrived, else a tick at the engine's deadline. Requests are looked
-    /// for now and then, however busy the trials are.
+    /// The next inputs: those that have arrived, else a tick at the engine's deadline. Requests are
+    /// read from time to time, however busy the trials are.
     fn wait(&mut self) -> Result<Vec<Input>, RunnerError> {
         loop {
             if self.looked.elapsed() >= LOOK {
@@ -437,7 +433,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// One turn: decide, write everything in one transaction, then act.
+    /// One turn: step the engine, write everything in one transaction, then act.
     fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<Outcome>, RunnerError> {
         let at = self.clock.now();
         self.launcher.look_after();
@@ -461,7 +457,7 @@ impl<'a> Runner<'a> {
             }
             effects.extend(self.engine.step(at, input));
         }
-        // What was logged before an event is never lost without it.
+        // Points logged before an event are written with it.
         let has_events = effects.iter().any(|effect| effect.event().is_some());
         let logged =
             if has_events || self.points.is_due() { self.take_logged()? } else { Vec::new() };
@@ -473,7 +469,7 @@ impl<'a> Runner<'a> {
             events.iter().for_each(|(_, event)| loads.hear(event));
         }
         let view = self.engine.view();
-        // A reporter whose stream is closed (`| head`) is let go; the study continues.
+        // A reporter whose stream is closed (`| head`) is dropped; the study continues.
         self.reporters.retain_mut(|outlet| {
             let mut happenings =
                 events.iter().map(|(seq, event)| Happening { seq: *seq, at, event, view });
@@ -493,7 +489,7 @@ impl<'a> Runner<'a> {
         Ok(None)
     }
 
-    /// What trials logged since the last time.
+    /// Points logged since the last call.
     fn take_logged(&mut self) -> Result<Vec<LoggedSeries>, StorageError> {
         let Runner { points, storage, lease, began, clock, .. } = self;
         points.take(*clock, |trial| {
@@ -541,10 +537,10 @@ impl<'a> Runner<'a> {
         Ok(None)
     }
 
-    /// Without a store nothing can be answered any more: what runs saves and leaves, and continues
-    /// from there once the study is run again.
+    /// Without a store nothing can be answered: running trials save and exit, and continue from
+    /// there in the next run.
     fn let_leave(&mut self, error: &StorageError) {
-        // Whoever took the study over runs its trials already.
+        // The process that took the study over already runs its trials.
         if self.jobs.is_empty() || matches!(error, StorageError::Fenced { .. }) {
             return;
         }
@@ -587,29 +583,28 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The checkpoints that trials have.
+/// The checkpoints in the state.
 fn listed_in(view: &StudyState) -> impl Iterator<Item = &Path> {
     view.trials
         .iter()
         .flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| checkpoint.path.as_path()))
 }
 
-/// The seconds of a variable that is there for tests, instead of [`GRACE`] or [`FIRST_WAIT`].
+/// A duration from a variable for tests, in place of [`GRACE`] or [`FIRST_WAIT`].
 fn seconds_of(variable: &str) -> Option<Duration> {
     let seconds = std::env::var(variable).ok()?.parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Checkpoints that are not where the store has them are dropped, so that no trial is told to
-/// continue from one: after a power loss the store may not know any more that it dropped them, and
-/// people make room. A study whose checkpoints cannot be reached (a disk that is not mounted) is
-/// not run at all, see [`ownership::claim`].
+/// Drops missing checkpoints, so that no trial is to continue from one: after a power loss the
+/// store may have forgotten that it dropped them, and users delete files. A study whose checkpoints
+/// are unreachable (an unmounted disk) does not run at all, see [`ownership::claim`].
 fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
     let trials = storage.view(lease.study)?.trials;
     let checkpoints = trials.iter().flat_map(|trial| {
         trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.path.clone()))
     });
-    // What cannot be looked at may be there.
+    // A checkpoint that cannot be examined may exist.
     let lost: Vec<Event> = checkpoints
         .filter(|(_, path)| matches!(path.try_exists(), Ok(false)))
         .map(|(trial, path)| Event::Trial(trial, TrialEvent::CheckpointDropped { path }))
@@ -621,8 +616,8 @@ fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(
     Ok(())
 }
 
-/// Kills what a dead runner of this study left behind: recorded processes that still are the same,
-/// and whoever carries this study's name and store in its environment.
+/// Kills what a dead runner of this study left: recorded processes that are still the same, and all
+/// with this study's name and store in their environment.
 fn clear_orphaned_files(
     storage: &dyn Storage,
     study: &StoredStudy,
@@ -648,8 +643,8 @@ fn clear_orphaned_files(
     Ok(())
 }
 
-/// Whether a process belongs to another store that there is: this one may be a copy of that, and
-/// knows its processes.
+/// Whether a process belongs to another existing store, of which this one may be a copy with the
+/// same recorded processes.
 fn belongs_elsewhere(pid: u32, store: &Path) -> bool {
     let said = processes::variable(pid, "HPSEARCH_STORE").map(PathBuf::from);
     said.is_some_and(|said| said != store && said.exists() && !is_same_file(&said, store))

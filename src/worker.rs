@@ -1,4 +1,4 @@
-//! The child side: a process that runs jobs for a runner and ends with it.
+//! The worker process: runs jobs for a runner and ends with it.
 
 #![expect(clippy::disallowed_methods, reason = "a process of its own")]
 
@@ -24,15 +24,15 @@ use crate::study::spec::FailureCause::Program;
 enum Incoming {
     /// A message to the worker itself.
     Message(MessageToTrial),
-    /// The verdict on a report, as a line.
+    /// The decision on a report, as a line.
     Decision { action: Action, line: String },
     /// The runner closed the pipe, or died.
     RunnerGone,
 }
 
-/// Carries out jobs from stdin until it is closed; the exit code of the process.
+/// Runs jobs from stdin until it is closed; returns the exit code.
 pub fn serve() -> i32 {
-    // Started as `/proc/self/exe`, it would be called `exe` in lists of processes.
+    // Started as `/proc/self/exe`, it would be listed as `exe`.
     let _only_a_name = std::fs::write("/proc/self/comm", "hpsearch");
     let (tx, rx) = unbounded();
     if let Err(error) = threads::spawn("stdin", move || read_stdin(&tx)) {
@@ -45,7 +45,7 @@ pub fn serve() -> i32 {
     loop {
         match rx.recv() {
             Ok(Incoming::Message(MessageToTrial::Job(job))) => match *job {
-                // A supervisor lives as long as its command: its end is what the runner waits for.
+                // A supervisor lives as long as its command: the runner waits for its end.
                 Job::Command(job) => {
                     command::run(&job, &rx);
                     return 0;
@@ -66,7 +66,7 @@ pub fn serve() -> i32 {
     }
 }
 
-/// Whose command a process becomes.
+/// The kind of command that a process becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecOf {
     /// A trial's, of `[command]`.
@@ -75,7 +75,8 @@ pub enum ExecOf {
     Tracked,
 }
 
-/// Replaces this process by a command that dies with its parent; the exit code, if that fails.
+/// Replaces this process by a command that dies with its parent; returns the exit code if that
+/// fails.
 pub fn exec(words: &[std::ffi::OsString], of: ExecOf) -> i32 {
     use std::os::unix::process::CommandExt;
     let Some((program, arguments)) = words.split_first() else { return 2 };
@@ -85,7 +86,7 @@ pub fn exec(words: &[std::ffi::OsString], of: ExecOf) -> i32 {
         return 1;
     }
     if let Some(group) = std::env::var_os(RUN_GROUP) {
-        // Without, its watchdog finds what it starts by its environment.
+        // Without it, the watchdog finds processes by their environment.
         let _not_possible_any_more = ControlGroup::at(std::path::Path::new(&group)).join();
     }
     let error = std::process::Command::new(program).args(arguments).env_remove(RUN_GROUP).exec();
@@ -118,20 +119,20 @@ fn carry_out(_: &Job, _: &Receiver<Incoming>) {
     say(&MessageToRunner::End { end: AttemptEnd::Failed(Program), message: Some(message) });
 }
 
-/// Writes a message to the runner, on a line of its own whatever was printed before.
+/// Writes a message to the runner, always on its own line.
 fn say(message: &MessageToRunner) {
     let mut stdout = std::io::stdout().lock();
-    // If the runner is gone, so will this process be, as soon as its stdin says so.
+    // If the runner is gone, this process ends as soon as it reads its stdin.
     let _runner_gone = stdout
         .write_all(format!("{}\n", message.to_line()).as_bytes())
         .and_then(|()| stdout.flush());
 }
 
-/// Says how an attempt ended on a way that its command does not have, and so cannot speak on: the
-/// socket that is this process's stdin leads to the runner in both directions.
+/// Reports how an attempt ended on the socket at this process's stdin, which the command does not
+/// have.
 fn say_aside(message: &MessageToRunner) {
     let aside = std::io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from);
-    // If the runner is gone, so will this process be.
+    // If the runner is gone, this process ends too.
     let _runner_gone =
         aside.and_then(|mut aside| aside.write_all(format!("{}\n", message.to_line()).as_bytes()));
 }

@@ -1,4 +1,4 @@
-//! `[command]`: a program with `{name}` where a parameter's value goes.
+//! `[command]`: a command line with `{name}` for the values of parameters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::study::params::variable;
 use crate::study::spec::{ArgsRules, EnvironmentValue, Inactive, Program};
 use crate::study::suggestion::{nearest, quoted};
 
-/// What a placeholder may have been meant for that is in the environment instead.
+/// Names commonly mistaken for placeholders that are environment variables instead.
 const VARIABLES: &[(&str, &str)] = &[
     ("study", "HPSEARCH_STUDY"),
     ("attempt", "HPSEARCH_ATTEMPT"),
@@ -73,8 +73,8 @@ pub(super) fn read(
     Some(Program::Command { run, cwd, env, args, metrics })
 }
 
-/// Words that would be left out with an inactive parameter, and whose place the next ones would
-/// take.
+/// Arguments that would be left out with an inactive parameter, so that the next ones would take
+/// their position.
 fn check_positional(
     run: &[String],
     list: &[Node],
@@ -104,7 +104,8 @@ fn check_positional(
     }
 }
 
-/// `{args}` is a word of its own behind the program, once; unless a parameter has that name.
+/// `{args}` is a separate argument after the program, at most once; unless a parameter has that
+/// name.
 fn check_args(words: &[Node], searched: &Searched, problems: &mut Vec<Diagnostic>) {
     let mut first = None;
     for (index, word) in words.iter().enumerate() {
@@ -221,7 +222,7 @@ fn check_placeholders(argument: &Node, searched: &Searched, problems: &mut Vec<D
     }
 }
 
-/// Two names that become one environment variable: the program would see only one of them there.
+/// Two names that map to the same environment variable: the program would see only one of them.
 fn check_variables(searched: &Searched, problems: &mut Vec<Diagnostic>) {
     let mut seen = HashMap::new();
     for parameter in &searched.parameters {

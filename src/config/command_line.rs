@@ -1,12 +1,12 @@
-//! The words of a command for one configuration: values, flags, and what is left out with an
-//! inactive parameter.
+//! The command line of one configuration: values, flags, and what is left out with an inactive
+//! parameter.
 //!
-//! A word that names an inactive parameter is dropped. Where the whole word is the placeholder, and
-//! the word before it is an option (it begins with `-`, and has no `=` and no placeholder), the
-//! option is dropped with it. Where the study's `args_style` has flags, a boolean after an option
-//! becomes that option alone, or nothing; so does one in the option's own word, `--flag={flag}`.
-//! Null is left out like an inactive parameter, but for `name={name}` in Hydra's style. The word
-//! `{args}` becomes all parameters that no other word names.
+//! An argument that names an inactive parameter is dropped. If the argument is nothing but the
+//! placeholder, and the argument before it is an option (it begins with `-`, and has no `=` and no
+//! placeholder), the option is dropped with it. If the study's `args_style` has flags, a boolean
+//! after an option becomes that option alone, or nothing; so does one in the option's own argument,
+//! `--flag={flag}`. Null is left out like an inactive parameter, except for `name={name}` in
+//! Hydra's style. The argument `{args}` expands to all parameters that no other argument names.
 
 use std::path::Path;
 
@@ -17,16 +17,16 @@ use crate::study::spec::{ArgsRules, ArgsStyle, Inactive, Program, StudySpec};
 use crate::study::suggestion::quoted as quoted_names;
 use crate::study::trial::TrialNumber;
 
-/// The placeholder that stands for all parameters that no other word names, where no parameter has
-/// that name.
+/// The placeholder for all parameters that no other argument names, unless a parameter has that
+/// name.
 pub const ARGS: &str = "args";
 
-/// What a command may name of its trial, where no parameter has that name.
+/// Values of a trial that a command can name, unless a parameter has that name.
 #[derive(Clone, Copy, Debug)]
 pub struct TrialValues<'a> {
     /// `{trial}`: its number.
     pub number: TrialNumber,
-    /// `{trial_dir}` and `{checkpoint_dir}`: the directory of its own.
+    /// `{trial_dir}` and `{checkpoint_dir}`: its own directory.
     pub directory: &'a Path,
     /// `{seed}`: its seed.
     pub seed: u64,
@@ -46,9 +46,8 @@ impl TrialValues<'_> {
     }
 }
 
-/// The words that a trial of `params` is started with; without `trial`, what they name of it stays
-/// as it is written. So does what is no parameter of the study: a study of an earlier version or of
-/// a program may have it.
+/// The command line of a trial of `params`; without `trial`, placeholders of its values stay
+/// literal. So do unknown names: studies of earlier versions and of programs may contain them.
 pub fn words(
     run: &[String],
     rules: ArgsRules,
@@ -67,7 +66,7 @@ pub fn words(
             continue;
         }
         let role = role(run, index, knows);
-        // In Hydra's words null is a value.
+        // In Hydra's style null is a value.
         let has_null = style == Some(ArgsStyle::Hydra) && role == Role::Named;
         let is_absent = |name: &str| match params.get(name) {
             None => knows(name) && rules.inactive == Inactive::Dropped,
@@ -99,7 +98,7 @@ pub fn words(
             (Some(true), _) => {
                 words.extend(word.split_once('=').map(|(option, _)| option.to_owned()))
             }
-            // The option is in its place: it names no parameter, so that nothing drops it.
+            // The option is still there: it names no parameter, so that nothing drops it.
             (Some(false), Role::OfOption) => drop(words.pop()),
             (Some(false), _) => {}
         }
@@ -107,7 +106,7 @@ pub fn words(
     words
 }
 
-/// A path of a trial, in which parameters and values of the trial are named as in words.
+/// A path with placeholders for parameters and values of the trial.
 pub fn path(text: &str, space: &Space, params: &Params, trial: TrialValues<'_>) -> String {
     let knows = |name: &str| space.dimension(name).is_some();
     fill_in(text, knows, |name| match params.get(name) {
@@ -116,12 +115,12 @@ pub fn path(text: &str, space: &Space, params: &Params, trial: TrialValues<'_>) 
     })
 }
 
-/// Whether a path names anything of its trial, so that no other trial has it.
+/// Whether a path contains a placeholder, so that each trial has its own.
 pub fn names_something(text: &str, space: &Space) -> bool {
     names(text, |name| space.dimension(name).is_some()).next().is_some()
 }
 
-/// The style of a command's words: where `{args}` stands, `dashes` unless another is given.
+/// The style of the arguments: with `{args}`, `dashes` is the default.
 fn style(
     run: &[String],
     rules: ArgsRules,
@@ -131,13 +130,13 @@ fn style(
     rules.style.or_else(|| has_args.then_some(ArgsStyle::Dashes))
 }
 
-/// Whether a word stands for all parameters that no other word names.
+/// Whether an argument stands for all parameters that no other one names.
 fn is_args(word: &str, knows: impl Fn(&str) -> bool + Copy) -> bool {
     !knows(ARGS) && matches!(pieces(word, knows).as_slice(), [Piece::Placeholder(ARGS, _)])
 }
 
-/// The parameters of a trial that no word of its command names, `{args}` included: they are found
-/// in the environment alone.
+/// The parameters of a trial that no argument of its command names, `{args}` included: they are
+/// only in the environment.
 pub fn unnamed<'a>(
     run: &'a [String],
     space: &'a Space,
@@ -148,7 +147,7 @@ pub fn unnamed<'a>(
     all_unnamed(run, space, params).filter(move |_| !has_args)
 }
 
-/// The active parameters that no word but `{args}` names, in the order of the space.
+/// The active parameters that no argument but `{args}` names, in the order of the space.
 fn all_unnamed<'a>(
     run: &'a [String],
     space: &'a Space,
@@ -165,7 +164,7 @@ fn all_unnamed<'a>(
         .filter_map(|name| params.get(name).map(|value| (name, value)))
 }
 
-/// The words by which `{args}` passes one parameter.
+/// The arguments for one parameter in `{args}`.
 fn argument(name: &str, value: &Value, style: ArgsStyle) -> Vec<String> {
     match (style, value) {
         (ArgsStyle::Hydra, value) => vec![format!("{name}={}", of_hydra(value))],
@@ -174,7 +173,8 @@ fn argument(name: &str, value: &Value, style: ArgsStyle) -> Vec<String> {
         (ArgsStyle::Dashes, Value::List(list)) => {
             std::iter::once(format!("--{name}")).chain(list.iter().map(Value::to_string)).collect()
         }
-        // What begins with `-` would be taken for an option: argparse does so even with `-1e-05`.
+        // A value that begins with `-` would be taken for an option: argparse does so even with
+        // `-1e-05`.
         (ArgsStyle::Dashes, value) if !value.to_string().starts_with('-') => {
             vec![format!("--{name}"), value.to_string()]
         }
@@ -182,7 +182,7 @@ fn argument(name: &str, value: &Value, style: ArgsStyle) -> Vec<String> {
     }
 }
 
-/// The elements, where the word is nothing but the placeholder of a list.
+/// The elements of a list, if the argument is nothing but its placeholder.
 fn several<'a>(
     word: &str,
     params: &'a Params,
@@ -197,7 +197,7 @@ fn several<'a>(
     }
 }
 
-/// A value inside a word.
+/// A value inside an argument.
 fn text(value: &Value, style: Option<ArgsStyle>) -> String {
     match (value, style) {
         (Value::List(list), Some(ArgsStyle::Dashes | ArgsStyle::Equals)) => {
@@ -208,9 +208,8 @@ fn text(value: &Value, style: Option<ArgsStyle>) -> String {
     }
 }
 
-/// A value in Hydra's grammar of overrides
-/// (<https://hydra.cc/docs/advanced/override_grammar/basic/>): a string that it would read as
-/// something else is in quotes.
+/// A value in Hydra's override grammar (<https://hydra.cc/docs/advanced/override_grammar/basic/>):
+/// strings that would be parsed as something else are quoted.
 fn of_hydra(value: &Value) -> String {
     let is_plain = |char: char| char.is_alphanumeric() || "_-/.+%@?|".contains(char);
     match value {
@@ -242,15 +241,14 @@ fn of_hydra(value: &Value) -> String {
     }
 }
 
-/// What a word of a command is to the program that reads it.
+/// The role of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// The value of the option before it: `--lr`, `{lr}`.
     OfOption,
-    /// A word that says itself what it is about: `--lr={lr}`, `model.lr={lr}`.
+    /// A named one: `--lr={lr}`, `model.lr={lr}`.
     Named,
-    /// One whose place says what it is about, and which cannot be left out without the next one
-    /// taking its place.
+    /// Identified by its position, so that leaving it out would shift the next ones.
     Positional,
 }
 
@@ -262,7 +260,7 @@ fn role(run: &[String], index: usize, knows: impl Fn(&str) -> bool + Copy) -> Ro
         [Piece::Placeholder(..)] if before.is_some_and(|before| is_option(before, knows)) => {
             Role::OfOption
         }
-        // A script for a shell has spaces, and is no `name=value`.
+        // A shell script contains spaces, and is not `name=value`.
         [Piece::Text(text), ..]
             if index > 0
                 && !word.contains(char::is_whitespace)
@@ -274,8 +272,8 @@ fn role(run: &[String], index: usize, knows: impl Fn(&str) -> bool + Copy) -> Ro
     }
 }
 
-/// Whether a word announces a value: `--lr`, `-x`; not `--`, after which there are no options, and
-/// not `-`, which is standard input.
+/// Whether an argument announces a value: `--lr`, `-x`; not `--`, after which there are no options,
+/// and not `-`, which is standard input.
 fn is_option(word: &str, knows: impl Fn(&str) -> bool + Copy) -> bool {
     word.starts_with('-')
         && !["-", "--"].contains(&word)
@@ -283,7 +281,7 @@ fn is_option(word: &str, knows: impl Fn(&str) -> bool + Copy) -> bool {
         && names(word, knows).next().is_none()
 }
 
-/// The parameter that decides over a flag, if the word is nothing else: `{flag}` after its option,
+/// The parameter that decides a flag, if the argument is nothing else: `{flag}` after its option,
 /// or `--flag={flag}`.
 fn flag(word: &str, role: Role, knows: impl Fn(&str) -> bool + Copy) -> Option<&str> {
     match (role, pieces(word, knows).as_slice()) {
@@ -302,8 +300,8 @@ pub(super) fn names(word: &str, knows: impl Fn(&str) -> bool) -> impl Iterator<I
     })
 }
 
-/// Words that cannot be left out where a parameter they name is inactive: the index of each, and
-/// the parameter.
+/// Arguments that cannot be left out although they name a parameter that may be inactive: the index
+/// of each, and the parameter.
 pub(super) fn positional(
     run: &[String],
     is_conditional: impl Fn(&str) -> bool + Copy,
@@ -319,7 +317,7 @@ pub(super) fn positional(
         .collect()
 }
 
-/// Whether a command names parameters that are inactive in some configurations.
+/// Whether a command names parameters that may be inactive.
 pub(super) fn names_inactive(
     run: &[String],
     is_conditional: impl Fn(&str) -> bool,
@@ -328,8 +326,8 @@ pub(super) fn names_inactive(
     run.iter().any(|word| names(word, knows).any(&is_conditional))
 }
 
-/// The booleans that are written as `true` and `false` where the program may want a flag: no style
-/// is given, and an option announces them.
+/// Booleans passed as `true` and `false` where the program may expect a flag: no style is given,
+/// and an option announces them.
 pub fn unstyled_flags(spec: &StudySpec) -> Vec<&str> {
     let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
     let knows = |name: &str| spec.space.dimension(name).is_some();
@@ -349,7 +347,7 @@ pub fn unstyled_flags(spec: &StudySpec) -> Vec<&str> {
         .collect()
 }
 
-/// What to know of searched parameters that no word of a command names, by placeholder or variable.
+/// A note on searched parameters that the command does not name, by placeholder or variable.
 pub fn unnamed_parameters(spec: &StudySpec) -> Option<String> {
     let Program::Command { run, .. } = &spec.program else { return None };
     let knows = |name: &str| spec.space.dimension(name).is_some();
@@ -378,8 +376,8 @@ pub fn unnamed_parameters(spec: &StudySpec) -> Option<String> {
     ))
 }
 
-/// Whether a stored study began when the words of inactive parameters became empty instead of being
-/// dropped, and `spec` still has its command: its trials continue with the words they had.
+/// Whether a stored study began under the older rule for inactive parameters, which become empty,
+/// and `spec` still has its command: its trials keep their arguments.
 pub fn has_earlier_rules(known: &StudySpec, spec: &StudySpec) -> bool {
     let (Program::Command { run: before, args, .. }, Program::Command { run, .. }) =
         (&known.program, &spec.program)
@@ -394,7 +392,7 @@ pub fn has_earlier_rules(known: &StudySpec, spec: &StudySpec) -> bool {
         && names_inactive(before, is_conditional, knows)
 }
 
-/// Gives `spec`, which was read from a file, the rules that the stored study of it began with.
+/// Gives `spec`, read from a file, the rules of the stored study.
 pub fn keep_rules(known: &StudySpec, spec: &mut StudySpec) {
     let is_earlier = has_earlier_rules(known, spec);
     let (Program::Command { args: before, .. }, Program::Command { args, .. }) =
@@ -405,12 +403,12 @@ pub fn keep_rules(known: &StudySpec, spec: &mut StudySpec) {
     if is_earlier {
         args.inactive = Inactive::Empty;
     } else if before.inactive == Inactive::Dropped {
-        // Trials of a space with conditions may be queued still.
+        // Trials of a conditional space may still be queued.
         args.inactive = Inactive::Dropped;
     }
 }
 
-/// A command line as it may be typed into a shell.
+/// A command line quoted for a shell.
 pub fn quoted(words: &[String]) -> String {
     let plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%".contains(char);
     let quoted = |word: &String| {
@@ -429,7 +427,7 @@ mod tests {
     use crate::study::metric::Direction;
     use crate::study::space::{Condition, Dimension};
 
-    /// `lr` is always active, `momentum` and `fast` under a condition.
+    /// `lr` is always active, `momentum` and `fast` are conditional.
     fn space() -> Space {
         let dimension = |name: &str, choices: Vec<Value>, when: Option<Condition>| Dimension {
             when,
@@ -464,15 +462,15 @@ mod tests {
             (&["p", "-m", "{momentum}", "x"], &["p", "x"]),
             (&["p", "--momentum={momentum}", "x"], &["p", "x"]),
             (&["p", "model.momentum={momentum}"], &["p"]),
-            // The word before is dropped only if it is an option that waits for this value, and for
-            // nothing else.
+            // The argument before is dropped only if it is an option that waits for this value
+            // alone.
             (&["p", "--lr={lr}", "{momentum}"], &["p", "--lr=0.5"]),
             (&["p", "--{lr}", "{momentum}"], &["p", "--0.5"]),
             (&["p", "--", "{momentum}"], &["p", "--"]),
             (&["p", "-", "{momentum}"], &["p", "-"]),
             (&["p", "--verbose", "m{momentum}"], &["p", "--verbose"]),
             (&["p", "--both", "{lr}:{momentum}"], &["p", "--both"]),
-            // An option after an inactive pair, and two pairs behind each other.
+            // An option after an inactive pair, and two consecutive pairs.
             (
                 &["p", "--momentum", "{momentum}", "--fast", "{fast}", "--lr", "{lr}"],
                 &["p", "--lr", "0.5"],
@@ -497,7 +495,7 @@ mod tests {
                 assert_eq!(written(run, Some(style), &off), ["p", "x"], "{run:?}");
                 assert_eq!(written(run, Some(style), ADAM), ["p", "x"], "{run:?}");
             }
-            // What is not an option of its own stays a value.
+            // What does not have its own option stays a value.
             assert_eq!(
                 written(&["p", "x={fast}", "{fast}"], Some(style), SGD),
                 ["p", "x=true", "true"]
@@ -548,7 +546,7 @@ mod tests {
         assert_eq!(strings("null"), "p schedule='null' x");
         assert_eq!(strings("a b'c"), r"p schedule='a b\'c' x");
         assert_eq!(strings(r"a \\"), r"p schedule='a \\' x");
-        // What has a word of its own is not repeated; braces that are doubled name nothing.
+        // Parameters with their own argument are not repeated; doubled braces name nothing.
         assert_eq!(
             written(
                 &["p", "--rate", "{lr}", "{{shift}}", "{args}"],
@@ -567,7 +565,7 @@ mod tests {
             named(hydra),
             "p --sizes 64 32 --s=[64,32] --d=null".replace("64 32", "[64,32]")
         );
-        // A parameter of that name is itself.
+        // A parameter with that name takes precedence.
         let own = Space::new(vec![dimension("args", vec![1i64.into()])]).unwrap();
         let run = ["p".to_owned(), "{args}".to_owned()];
         let of = params(r#"{"args":1}"#);
@@ -602,7 +600,7 @@ mod tests {
             metrics: Default::default(),
         };
         let known = StudySpec::new("s", "loss", Direction::Minimize, space(), program);
-        // As it was stored before there were rules.
+        // As stored before the rules existed.
         let stored = serde_json::to_string(&known.program).unwrap();
         assert!(!stored.contains("args"), "{stored}");
         let mut spec = known.clone();
@@ -615,7 +613,7 @@ mod tests {
             words(&run, ArgsRules::default(), &space(), &params(ADAM), None),
             ["p", "--momentum", ""]
         );
-        // Another command, and a study that began with the rule, have it.
+        // Another command, and a newer study, have it.
         let mut other = fresh.clone();
         let Program::Command { run, .. } = &mut other.program else { panic!() };
         run.push("x".to_owned());
@@ -645,7 +643,7 @@ mod tests {
         assert_eq!(written("{trial_dir}/{trial}.{seed} {checkpoint_dir}"), "/t-7/7.5 /t-7");
         assert_eq!(written("--lr={lr}:{model.layers}"), "--lr=0.5:3");
         assert_eq!(written("{momentum}|{ not a name }|{"), "|{ not a name }|{");
-        // Of a study that nobody checked: nothing vanishes.
+        // In an unchecked study nothing disappears.
         assert_eq!(written("{1..3} {unknown} {{lr}}"), "{1..3} {unknown} {lr}");
     }
 

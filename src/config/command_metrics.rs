@@ -1,4 +1,4 @@
-//! `[command.metrics]`: where the metrics of a program are found that prints them in its own words.
+//! `[command.metrics]`: the sources of metrics of a program that does not print `@hpsearch` lines.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::study::space::Dimension;
 use crate::study::spec::{MetricSources, Program, StudySpec};
 use crate::study::suggestion::{nearest, quoted};
 
-/// How a pattern is written.
+/// An example of a pattern.
 const EXAMPLE: &str = r"write for example `pattern = 'epoch (?<epoch>\d+).* loss: (?<loss>\S+)'`";
 
 /// Reads the table.
@@ -28,7 +28,7 @@ pub(super) fn read(command: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Met
     MetricSources { pattern, json: section.get("json"), tensorboard: section.get("tensorboard") }
 }
 
-/// Whether what is written can be used, and whether one of the patterns finds the study's metric.
+/// Checks the table, and that one of the patterns extracts the study's metric.
 pub(super) fn check(spec: &StudySpec, tree: &Table, problems: &mut Vec<Diagnostic>) {
     let Program::Command { metrics, .. } = &spec.program else { return };
     let MetricSources { pattern, .. } = metrics;
@@ -72,7 +72,7 @@ pub(super) fn check(spec: &StudySpec, tree: &Table, problems: &mut Vec<Diagnosti
     }
 }
 
-/// A path names what every trial has, and is another one for each.
+/// A path must use values that every trial has, and differ between trials.
 fn check_path(
     spec: &StudySpec,
     key: &str,

@@ -1,4 +1,4 @@
-//! `[[constraint]]`: conditions over parameters and metrics, whose errors point into their text.
+//! `[[constraint]]`: conditions over parameters and metrics, with errors located in their text.
 
 use super::diagnostic::{Diagnostic, Place};
 use super::section::Section;
@@ -9,7 +9,7 @@ use crate::study::condition::{self, Expression, ExpressionError, Known};
 use crate::study::constraint::{self, Constraint};
 use crate::study::params::Params;
 
-/// Reads all constraints; those that are wrong are left out.
+/// Reads all constraints; invalid ones are left out.
 pub(super) fn read(
     entry: &Entry,
     searched: Option<&Searched>,
@@ -94,8 +94,7 @@ fn condition(
     })
 }
 
-/// Where an error of a text is in its source: exact where the text stands there as it is, without
-/// escapes.
+/// The location of an error in its source: exact if the text is there literally, without escapes.
 fn place(node: &Node, text: &str, error: &ExpressionError) -> Place {
     let quotes = (node.place.end - node.place.start).checked_sub(text.len());
     let Some(opening) =
@@ -112,7 +111,7 @@ fn place(node: &Node, text: &str, error: &ExpressionError) -> Place {
     }
 }
 
-/// Configurations to run first that break a requirement whatever is sampled beside them.
+/// Enqueued configurations that violate a requirement whatever is sampled.
 pub(super) fn check_enqueued(
     constraints: &[Constraint],
     enqueued: &[Params],

@@ -1,4 +1,4 @@
-//! `[devices]`: where trials run, and how many beside each other.
+//! `[devices]`: where trials run, and how many at a time.
 
 use std::str::FromStr;
 

@@ -1,5 +1,4 @@
-//! Messages about a study file: what is wrong, where, what to do, rendered as rustc renders its
-//! own.
+//! Diagnostics about a study file: what is wrong, where, and what to do, rendered like rustc's.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,14 +20,13 @@ use super::shown::{one_line, same_length};
 pub enum Severity {
     /// The study is invalid.
     Error,
-    /// A study that begins is invalid; one that is stored, and began before this was an error, goes
-    /// on.
+    /// A new study is invalid; a stored one that began before this was an error continues.
     ErrorIfNew,
     /// The study runs; the user should know.
     Warning,
 }
 
-/// A stretch of one of the texts a study came from.
+/// A span in one of a study's source texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Index into [`Diagnostics::sources`].
@@ -39,10 +37,10 @@ pub struct Place {
     pub end: usize,
 }
 
-/// A text that a study came from: the file, or an override of the command line.
+/// A source text of a study: the file, or an override on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What it is called in messages: the file's path, or `--set`.
+    /// Its name in messages: the file's path, or `--set`.
     pub name: String,
     /// Its text.
     pub text: String,
@@ -55,35 +53,35 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// What is wrong, in one sentence without a full stop.
     pub message: String,
-    /// Where; `None`: nowhere in particular.
+    /// Where; `None`: no particular location.
     pub place: Option<Place>,
-    /// A few words under the place.
+    /// A label below the span.
     pub label: Option<String>,
-    /// Other places that belong to the problem, with their words.
+    /// Related spans with labels.
     pub related: Vec<(Place, String)>,
     /// What to do, one line each.
     pub help: Vec<String>,
 }
 
-/// A problem that does not say yet what to do: [`help`](Complaint::help) makes it a [`Diagnostic`],
-/// so that none is shown without.
+/// A problem without advice: [`help`](Complaint::help) makes it a [`Diagnostic`], so that none is
+/// shown without.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Complaint(Diagnostic);
 
 impl Complaint {
-    /// With words under the place.
+    /// Adds a label.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.0.label = Some(one_line(&label.into()));
         self
     }
 
-    /// With another place.
+    /// Adds a related span.
     pub fn related(self, place: impl Into<Option<Place>>, label: impl Into<String>) -> Self {
         Complaint(self.0.related(place, label))
     }
 
-    /// With advice.
+    /// Adds advice.
     pub fn help(self, help: impl Into<String>) -> Diagnostic {
         self.0.help(help)
     }
@@ -108,14 +106,14 @@ impl Diagnostic {
         Complaint(Diagnostic { severity: Severity::Warning, ..Diagnostic::error(place, message).0 })
     }
 
-    /// With another place.
+    /// Adds a related span.
     #[must_use]
     pub fn related(mut self, place: impl Into<Option<Place>>, label: impl Into<String>) -> Self {
         self.related.extend(place.into().map(|place| (place, one_line(&label.into()))));
         self
     }
 
-    /// With more advice; several calls give several lines.
+    /// Adds advice; several calls give several lines.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help.push(help.into());
@@ -134,7 +132,7 @@ pub enum Look {
 }
 
 impl Look {
-    /// What standard error shows: colours on a terminal unless `NO_COLOR` is set
+    /// The look for standard error: colours on a terminal unless `NO_COLOR` is set
     /// (<https://no-color.org>) or `TERM` is `dumb`.
     pub fn of_stderr() -> Self {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
@@ -143,7 +141,7 @@ impl Look {
     }
 }
 
-/// All problems of a study, in the order of the file, with the texts they point into.
+/// All problems of a study, in the order of the file, with their source texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     sources: Vec<Source>,
@@ -162,7 +160,7 @@ impl Diagnostics {
         Diagnostics { sources, list }
     }
 
-    /// The texts.
+    /// The source texts.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
@@ -172,7 +170,7 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// How many there are.
+    /// Number of problems.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -187,8 +185,7 @@ impl Diagnostics {
         self.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
-    /// All of them with their snippets, an empty line between them, and how many there are at the
-    /// end.
+    /// Renders all problems with their snippets, separated by empty lines, and a summary.
     pub fn render(&self, look: Look) -> String {
         let renderer = match look {
             Look::Plain => Renderer::plain(),
@@ -245,7 +242,7 @@ impl Diagnostics {
         Group::with_title(level.primary_title(one_line(&diagnostic.message))).elements(elements)
     }
 
-    /// One snippet for each source that is pointed at, the primary place's first.
+    /// One snippet per source, the primary span's first.
     fn snippets<'a>(&'a self, diagnostic: &'a Diagnostic, place: Place) -> Vec<Element<'a>> {
         let mut sources = vec![place.source];
         sources.extend(diagnostic.related.iter().map(|(place, _)| place.source));
@@ -291,7 +288,7 @@ impl fmt::Display for Diagnostics {
     }
 }
 
-/// A span that is certain to lie inside the text, on the borders of characters and on one line.
+/// A span clamped to the text, to character boundaries and to one line.
 fn annotation<'a>(
     source: &'a Source,
     place: Place,
@@ -305,8 +302,8 @@ fn annotation<'a>(
     kind.span(start..end).label(label)
 }
 
-/// Advice in lines of a narrow terminal, broken outside of backticks; the renderer indents what
-/// follows a newline.
+/// Wraps advice for a narrow terminal, outside of backticks; the renderer indents continuation
+/// lines.
 fn wrapped(text: &str) -> String {
     const WIDTH: usize = 66;
     let mut lines = String::new();

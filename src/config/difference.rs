@@ -1,4 +1,4 @@
-//! What changed between two versions of a study, and what the user must say before it is taken.
+//! Differences between two versions of a study, and the consent that each requires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,14 +12,14 @@ use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::{AlgorithmSpec, EnvironmentValue, MetricSources, Program, StudySpec};
 use crate::study::{duration, size};
 
-/// What a change asks for when a study is run again.
+/// The consent that a change requires when a study is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeClass {
-    /// Taken.
+    /// None.
     Free,
-    /// Needs `--accept`: trials so far were proposed or judged otherwise.
+    /// `--accept`: earlier trials were proposed or judged differently.
     NeedsAccept,
-    /// Needs `--fork NAME`: trials so far answer another question.
+    /// `--fork NAME`: earlier trials are not comparable.
     NeedsFork,
 }
 
@@ -34,13 +34,13 @@ pub struct Change {
     pub old: Option<String>,
     /// After; `None`: not set.
     pub new: Option<String>,
-    /// What it asks for.
+    /// The consent it requires.
     pub class: ChangeClass,
 }
 
 impl Change {
-    /// Another value of a variable of `[command] env`, which may be a secret: taken, and said by
-    /// its name.
+    /// A changed value of a variable of `[command] env`, which may be a secret: needs no consent,
+    /// and is shown by name only.
     pub fn of_value(name: &str) -> Self {
         let (path, old, new) = (
             format!("command.env.{name}"),
@@ -59,8 +59,8 @@ impl fmt::Display for Change {
     }
 }
 
-/// The differences to a stored study of which so many trials are complete. While none is, the
-/// command may change with `--accept`: there is nothing yet that could not be compared any more.
+/// The differences to a stored study with this many complete trials. While there are none, the
+/// command may change with `--accept`: no result becomes incomparable.
 pub fn difference_to_stored(old: &StudySpec, new: &StudySpec, complete: u64) -> Vec<Change> {
     let mut changes = difference(old, new);
     for change in
@@ -71,7 +71,7 @@ pub fn difference_to_stored(old: &StudySpec, new: &StudySpec, complete: u64) -> 
     changes
 }
 
-/// What a command is.
+/// The keys of a command.
 const COMMAND: [&str; 6] = [
     "command.run",
     "command.cwd",
@@ -81,8 +81,8 @@ const COMMAND: [&str; 6] = [
     "command.metrics.tensorboard",
 ];
 
-/// All differences, in the order of the study file's tables. The study's name is no difference: it
-/// says which study is meant.
+/// All differences, in the order of the study file's tables. The name is not compared: it
+/// identifies the study.
 pub fn difference(old: &StudySpec, new: &StudySpec) -> Vec<Change> {
     let mut changes = Changes { old, new, list: Vec::new() };
     study(&mut changes);
@@ -115,7 +115,7 @@ struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// Compares what `of` says of both.
+    /// Compares `of` for both.
     fn compare(
         &mut self,
         path: &str,
@@ -165,8 +165,7 @@ fn study(changes: &mut Changes<'_>) {
     changes.compare("study.value", NeedsFork, |spec| written(&spec.value));
     changes.compare("study.step", NeedsFork, |spec| written(&spec.step));
     changes.compare("study.seed", NeedsFork, |spec| written(&spec.seed));
-    // The contract does not name these; like the sampler they decide which points are proposed and
-    // run.
+    // Like the sampler, these decide which configurations are proposed and run.
     changes.compare("study.duplicates", NeedsAccept, |spec| written(&spec.duplicates));
     changes.compare("study.deterministic", NeedsAccept, |spec| written(&spec.deterministic));
     changes.compare("study.replicates", NeedsAccept, |spec| written(&spec.replicates));
@@ -195,7 +194,7 @@ fn space(changes: &mut Changes<'_>) {
             spec.space.dimension(name).map(dimension)
         });
     }
-    // The order of parameters decides the order of draws, and so the points that a seed gives.
+    // The order of parameters determines the order of draws, and so the configurations for a seed.
     if before.iter().collect::<BTreeSet<_>>() == after.iter().collect::<BTreeSet<_>>() {
         changes.compare("space (order)", NeedsAccept, |spec| Some(names(spec).join(", ")));
     }
@@ -206,7 +205,7 @@ fn dimension(dimension: &Dimension) -> String {
         values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(separator)
     };
     let mut text = match &dimension.distribution {
-        // All of them: the abbreviation of messages would hide a change.
+        // All of them: an abbreviation would hide a change.
         Distribution::Choice { choices } => format!("one of {}", all(choices, ", ")),
         range @ (Distribution::Float { scale, .. } | Distribution::Int { scale, .. }) => {
             let axis = if *scale == Scale::Log { " on a log axis" } else { "" };
@@ -226,7 +225,7 @@ fn registered(changes: &mut Changes<'_>, path: &str, of: fn(&StudySpec) -> &Algo
     let (old, new) = (of(changes.old), of(changes.new));
     changes.compare(&format!("{path}.type"), NeedsAccept, |spec| Some(of(spec).name.clone()));
     if old.name == new.name {
-        // The same words with another version of hpsearch: its rules changed.
+        // The same table under another version of hpsearch: the rules changed.
         changes.compare(&format!("{path} ({})", new.name), NeedsAccept, |spec| {
             Some(format!("rules {}", of(spec).version))
         });
@@ -266,7 +265,7 @@ fn program(changes: &mut Changes<'_>) {
             changes.add(of_json, NeedsFork, written(&metrics.json), written(&new_metrics.json));
             let (old, new) = (written(&metrics.tensorboard), written(&new_metrics.tensorboard));
             changes.add(of_events, NeedsFork, old, new);
-            // Their values are not stored; a changed one is taken.
+            // Their values are not stored; changes need no consent.
             for name in env.keys().chain(new_env.keys()).collect::<BTreeSet<_>>() {
                 let is_set = |env: &BTreeMap<String, EnvironmentValue>| {
                     env.contains_key(name).then(|| "set".to_owned())
@@ -317,7 +316,7 @@ fn operation(changes: &mut Changes<'_>) {
     });
 }
 
-/// A value of a specification as it stands in messages.
+/// A value of a specification in messages.
 fn written<T: Serialize + ?Sized>(value: &T) -> Option<String> {
     let json = serde_json::to_value(value);
     text_of(&json.expect("specifications are plain data with string keys"))
@@ -327,7 +326,7 @@ fn patterns(metrics: &MetricSources) -> Option<String> {
     (!metrics.pattern.is_empty()).then(|| written(&metrics.pattern))?
 }
 
-/// Words without quotes, null as not set.
+/// Strings without quotes, null as not set.
 fn text_of(value: &Json) -> Option<String> {
     match value {
         Json::Null => None,

@@ -7,8 +7,8 @@ use crate::study::params::{Params, Value};
 use crate::study::space::Dimension;
 use crate::study::suggestion::{nearest, quoted};
 
-/// Reads all configurations; values take their parameter's kind (`1` becomes `1.0` in a float
-/// range).
+/// Reads all configurations; values are converted to their parameter's type (`1` becomes `1.0` in a
+/// float range).
 pub(super) fn read(
     entry: &Entry,
     searched: &Searched,
@@ -98,8 +98,8 @@ fn unknown(leaf: &Leaf<'_>, searched: &Searched) -> Diagnostic {
     }
 }
 
-/// A value that the other values of its configuration switch off is an error; one that depends on
-/// what is sampled, a warning.
+/// A value that the configuration's other values make inactive is an error; one that depends on
+/// sampled values, a warning.
 fn inactive(leaf: &Leaf<'_>, dimension: &Dimension, params: &Params) -> Option<Diagnostic> {
     let conditions = dimension.when.iter().flat_map(|when| &when.0);
     for (parent, accepted) in conditions {

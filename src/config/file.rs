@@ -1,4 +1,4 @@
-//! Reads what people name as a file: a pipe, a socket or a device in its place would hang, or never
+//! Opens files named by users, rejecting pipes, sockets and devices, which could block or never
 //! end.
 
 use std::fs::{self, File, FileType};
@@ -8,25 +8,25 @@ use std::path::Path;
 
 use crate::storage::sqlite::open_file;
 
-/// Where a process finds the streams that it was given: `check /dev/stdin`, `check <(make-study)`.
+/// Where a process finds its inherited streams: `check /dev/stdin`, `check <(make-study)`.
 const STREAMS: [&str; 3] = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
 
-/// Opens a file for reading. What is no regular file is not opened, but for the streams of this
-/// process; nor is a store that this process has open.
+/// Opens a file for reading. Rejects everything but regular files and the streams of this process,
+/// and also the stores that this process has open.
 ///
 /// # Errors
-/// The system's, and `InvalidInput` for what is no file.
+/// The system's, and `InvalidInput` for other kinds of files.
 pub fn open(path: &Path) -> io::Result<File> {
     let kind = fs::metadata(path)?.file_type();
     let is_stream = STREAMS.iter().any(|stream| path.starts_with(stream));
-    // The system says of a directory that it is one when it is read.
+    // For a directory, reading returns the system's error.
     if kind.is_file() || kind.is_dir() || is_stream && (kind.is_fifo() || kind.is_char_device()) {
         return open_file(path);
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {}, not a file", what(kind))))
 }
 
-/// What lies in the place of a file.
+/// A description of a file type.
 pub fn what(kind: FileType) -> &'static str {
     match kind {
         _ if kind.is_dir() => "a directory",
@@ -56,8 +56,8 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The nearest part of a path that exists, if that is no directory: nothing can be made below it,
-/// nor in its place.
+/// The nearest existing ancestor of a path, if it is not a directory, which blocks creating
+/// anything below it.
 pub(super) fn in_the_way(path: &Path) -> Option<&Path> {
     let there = |part: &&Path| fs::symlink_metadata(part).is_ok();
     path.ancestors()

@@ -1,5 +1,5 @@
-//! A search that another program describes in JSON, by the tables of a study file and with their
-//! checks.
+//! Reads a search that another program describes in JSON, with the tables and checks of a study
+//! file.
 
 use serde_json::{Map, Value as Json};
 
@@ -14,7 +14,7 @@ use crate::study::params::Params;
 use crate::study::space::Space;
 use crate::study::spec::AlgorithmSpec;
 
-/// The tables as they are written; those of lists in their order.
+/// The tables as written; lists in their order.
 #[derive(Debug, Default)]
 pub struct JsonSearch {
     /// `[space]`: each parameter's name and table.
@@ -27,29 +27,30 @@ pub struct JsonSearch {
     pub constraints: Vec<Json>,
     /// `[[enqueue]]`.
     pub enqueue: Vec<Json>,
-    /// Whether the space may be empty, since parameters are added to it later.
+    /// Whether the space may be empty because parameters are added later.
     pub grows: bool,
-    /// Whether the strings `NaN`, `Infinity` and `-Infinity` were bare words, which are no values.
+    /// Whether the strings `NaN`, `Infinity` and `-Infinity` were bare words, which are not valid
+    /// values.
     pub has_bare_words: bool,
 }
 
-/// What the tables say.
+/// The resolved search.
 #[derive(Debug)]
 pub struct Search {
     /// The parameters.
     pub space: Space,
-    /// Who proposes.
+    /// The sampler.
     pub sampler: AlgorithmSpec,
-    /// Who stops.
+    /// The pruner.
     pub pruner: AlgorithmSpec,
-    /// Conditions.
+    /// Constraints.
     pub constraints: Vec<Constraint>,
     /// Configurations to run first.
     pub enqueue: Vec<Params>,
 }
 
 impl JsonSearch {
-    /// The search, or what is wrong with it: each problem with what to do behind it.
+    /// Resolves the search; each error comes with advice.
     ///
     /// # Errors
     /// All problems of the first table that has any.
@@ -95,7 +96,7 @@ impl JsonSearch {
         }
     }
 
-    /// A value of the list element at `index`. In an object null is absent.
+    /// A value of the list element at `index`. Null fields of an object count as absent.
     fn node(&self, json: &Json, index: usize) -> Node {
         let item = match json {
             Json::Null => Item::Table(Table::null(at(index))),
@@ -128,7 +129,7 @@ impl JsonSearch {
     }
 }
 
-/// The place of a list element: its index.
+/// The location of a list element: its index.
 fn at(index: usize) -> Place {
     Place { source: 0, start: index, end: index }
 }

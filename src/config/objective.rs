@@ -1,4 +1,4 @@
-//! `[study] metric` and `direction`, or the one `[[study.objective]]` that stands for them.
+//! `[study] metric` and `direction`, or a single `[[study.objective]]` instead.
 
 use super::diagnostic::{Diagnostic, Place};
 use super::section::{Section, not_yet};
@@ -51,7 +51,8 @@ fn one(
     Some(Objective { metric: section.text("metric")?.to_owned(), direction })
 }
 
-/// `[[study.objective]]`: one is the same as `metric` and `direction`; several are promised.
+/// `[[study.objective]]`: one is equivalent to `metric` and `direction`; several are not supported
+/// yet.
 fn listed(study: &Section<'_>, entry: &Entry, problems: &mut Vec<Diagnostic>) -> Option<Objective> {
     for other in ["metric", "direction"].into_iter().filter_map(|key| study.entry(key)) {
         let problem = Diagnostic::error(
@@ -87,7 +88,7 @@ fn listed(study: &Section<'_>, entry: &Entry, problems: &mut Vec<Diagnostic>) ->
     }
 }
 
-/// The built-in trainer's metrics are known: a slip would let every trial fail.
+/// The built-in trainer's metrics are known: a misspelt one would make every trial fail.
 pub(super) fn check_metric(
     study: &Section<'_>,
     objective: Option<&Objective>,

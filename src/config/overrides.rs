@@ -1,4 +1,4 @@
-//! `--set table.key=value`: values of the command line put over those of the file.
+//! `--set table.key=value`: overrides of the study file from the command line.
 
 use super::diagnostic::{Diagnostic, Place, Source};
 use super::sampler_pruner::{default_type, options_of};
@@ -8,7 +8,7 @@ use super::tables::{self, Contents, TABLES};
 use crate::study::field;
 use crate::study::suggestion::nearest;
 
-/// Puts one override, which becomes source number `source`, over `tree`.
+/// Applies one override, with source number `source`, to `tree`.
 pub(super) fn apply(
     tree: &mut Table,
     text: &str,
@@ -29,7 +29,7 @@ pub(super) fn apply(
     Source { name: "--set".to_owned(), text }
 }
 
-/// The override as a tree; a bare word becomes a string.
+/// Parses an override; a bare word becomes a string.
 fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, Option<Table>) {
     let everything = Place { source, start: 0, end: text.len() };
     let Some((key, value)) = text.split_once('=') else {
@@ -63,7 +63,7 @@ fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, O
     (text.to_owned(), None)
 }
 
-/// An override that names no table.
+/// An override without a table.
 fn misplaced(entry: &Entry) -> Option<Diagnostic> {
     if tables::find(&entry.key).is_some() {
         return None;
@@ -82,7 +82,7 @@ fn misplaced(entry: &Entry) -> Option<Diagnostic> {
     })
 }
 
-/// An override of a table by something that is none.
+/// An override of a table by a value that is not one.
 fn whole_table(entry: &Entry) -> Option<Diagnostic> {
     let table = tables::find(&entry.key)?;
     if matches!(entry.value.item, Item::Table(_)) || table.contents == Contents::Configurations {
@@ -95,9 +95,9 @@ fn whole_table(entry: &Entry) -> Option<Diagnostic> {
     Some(problem.help(format!("write for example `--set {}.{key}=...`", table.name)))
 }
 
-/// Takes out of the file what has no meaning any more beside an override: options of another
-/// sampler or pruner, a parameter's other kind of range. What other overrides say stays, and so do
-/// slips of the file, which are told.
+/// Removes what an override makes meaningless in the file: options of another sampler or pruner, a
+/// parameter's other kind of range. Other overrides, and misspelt keys of the file, which are
+/// reported, stay.
 fn drop_what_it_replaces(tree: &mut Table, entry: &Entry) {
     let Item::Table(overlay) = &entry.value.item else { return };
     let Some(table) = tree
@@ -147,8 +147,7 @@ fn drop_what_it_replaces(tree: &mut Table, entry: &Entry) {
     }
 }
 
-/// The path of the one value of an override that is written with dots: all but its last key, and
-/// that.
+/// The path of a dotted override's single value: all but its last key, and that key.
 fn leaf(overlay: &Table) -> Option<(String, String)> {
     let mut path = String::new();
     let mut table = overlay;
@@ -164,7 +163,7 @@ fn leaf(overlay: &Table) -> Option<(String, String)> {
     }
 }
 
-/// The table of the parameter called `name`, whichever way the file writes it.
+/// The table of the parameter `name`, whether dotted, quoted or nested.
 fn parameter<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
     let rest = |key: &str| {
         name.strip_prefix(key).and_then(|rest| rest.strip_prefix('.')).map(str::to_owned)
@@ -176,8 +175,8 @@ fn parameter<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
     }
 }
 
-/// `study.metric` and `study.direction` of a file that says them in a single [[study.objective]]:
-/// they are put there.
+/// Applies `study.metric` and `study.direction` to the file's single [[study.objective]], if it has
+/// one.
 fn of_objective(tree: &mut Table, mut entry: Entry) -> Entry {
     let objectives = tree
         .entries
@@ -203,8 +202,7 @@ fn of_objective(tree: &mut Table, mut entry: Entry) -> Entry {
     entry
 }
 
-/// Puts `entry` where `path` leads, whichever way the file writes that path: dotted, quoted or
-/// nested.
+/// Inserts `entry` at `path`, whether the file writes that path dotted, quoted or nested.
 fn put(table: &mut Table, mut entry: Entry, path: &str, problems: &mut Vec<Diagnostic>) {
     let found = table.entries.iter_mut().find(|own| {
         path == own.key
@@ -311,7 +309,7 @@ mod tests {
             overridden(file, "pruner.type=none")["pruner"],
             json!({"type": "none", "slip": 1})
         );
-        // What both have stays, as where the type stays.
+        // Options that both have stay, as when the type does not change.
         let hyperband = overridden(file, "pruner.type=hyperband")["pruner"].clone();
         assert_eq!([&hyperband["min_resource"], &hyperband["reduction_factor"]], [1, 3]);
         assert_eq!(overridden(file, "pruner.type=asha")["pruner"]["min_resource"], 1);
@@ -336,7 +334,7 @@ mod tests {
             let same_kind = overridden(file, "space.x.y.float=[2, 4]").to_string();
             assert!(same_kind.contains("log"), "{file}");
         }
-        // Parameters may be called like kinds.
+        // Parameters may have the names of kinds.
         let file = "[space]\nfloat = [1, 2]\nz.log = { int = [1, 2] }";
         let space = overridden(file, "space.int=[3, 4]")["space"].to_string();
         assert!(space.contains("\"float\":[1,2]") && space.contains("log"), "{space}");

@@ -1,30 +1,28 @@
-//! `{name}` in the words of a command: what is one, what it becomes, and how braces are written
-//! that are none.
+//! `{name}` in the arguments of a command: recognising, replacing and escaping placeholders.
 //!
 //! A name in single braces is a placeholder; in double braces it stands for itself in single ones:
-//! `{{name}}` is `{name}`. Each further pair of pairs is one more pair of braces around that:
-//! `{{{name}}}` is the value in braces. A name is that of a parameter, or what begins with a letter
-//! or `_` and continues with letters, digits, `_`, `-` and `.`. Braces around anything else are
-//! left as they are (`{1..3}`, `[a-z]{2}`, `{"a": {"b": 1}}`, `{print $1}`), doubled or not.
+//! `{{name}}` is `{name}`. Each further doubled pair is one more pair of braces around that:
+//! `{{{name}}}` is the value in braces. A name is that of a parameter, or begins with a letter or
+//! `_` and continues with letters, digits, `_`, `-` and `.`. Braces around anything else are
+//! literal (`{1..3}`, `[a-z]{2}`, `{"a": {"b": 1}}`, `{print $1}`), doubled or not.
 
 use std::ops::Range;
 
-/// A piece of a word.
+/// A piece of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Text that stays as it is.
+    /// Literal text.
     Text(&'a str),
-    /// Where a parameter's value goes: the name, and the bytes of the word that name it, braces
-    /// included.
+    /// A placeholder: the name, and its byte range with braces.
     Placeholder(&'a str, Range<usize>),
 }
 
-/// The pieces of a word; `knows` says which names are those of parameters.
+/// Splits an argument; `knows` tells which names are parameters.
 pub fn pieces<'a>(word: &'a str, knows: impl Fn(&str) -> bool) -> Vec<Piece<'a>> {
     let mut pieces = Vec::new();
     let mut from = 0;
     for braced in braced(word, knows) {
-        // Half of the doubled braces stay, on both sides.
+        // Half of the doubled braces remain, on both sides.
         let kept = braced.pairs / 2;
         let (outer, inner) =
             (braced.name.start - braced.pairs, braced.name.start - braced.pairs % 2);
@@ -41,7 +39,7 @@ pub fn pieces<'a>(word: &'a str, knows: impl Fn(&str) -> bool) -> Vec<Piece<'a>>
     pieces
 }
 
-/// The word with each placeholder replaced by what `value` gives for its name.
+/// Replaces each placeholder by `value` of its name.
 pub fn fill_in(word: &str, knows: impl Fn(&str) -> bool, value: impl Fn(&str) -> String) -> String {
     let piece = |piece| match piece {
         Piece::Text(text) => text.to_owned(),
@@ -50,7 +48,7 @@ pub fn fill_in(word: &str, knows: impl Fn(&str) -> bool, value: impl Fn(&str) ->
     pieces(word, knows).into_iter().map(piece).collect()
 }
 
-/// The word such that nothing in it is a placeholder: [`pieces`] gives it back as it was.
+/// Escapes an argument so that [`pieces`] returns it unchanged.
 pub fn escaped(word: &str, knows: impl Fn(&str) -> bool) -> String {
     let mut escaped = String::with_capacity(word.len());
     let mut from = 0;
@@ -65,7 +63,7 @@ pub fn escaped(word: &str, knows: impl Fn(&str) -> bool) -> String {
     escaped
 }
 
-/// Whether a text in braces can be meant as a parameter's name.
+/// Whether a text in braces may be a parameter's name.
 pub fn is_name(text: &str) -> bool {
     text.starts_with(|char: char| char.is_alphabetic() || char == '_')
         && text.chars().all(|char| char.is_alphanumeric() || "_-.".contains(char))
@@ -74,7 +72,7 @@ pub fn is_name(text: &str) -> bool {
 /// A name in braces.
 struct Braced {
     name: Range<usize>,
-    /// How many braces stand around it on both sides.
+    /// Number of braces on each side.
     pairs: usize,
 }
 

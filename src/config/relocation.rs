@@ -1,4 +1,4 @@
-//! A project that was renamed or moved: the stored specification with the paths that it has now.
+//! Relocation: rewrites the paths of a stored specification after a project was renamed or moved.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,18 +6,18 @@ use serde_json::Value as Json;
 
 use crate::study::spec::{Program, StudySpec};
 
-/// A directory that has another name now, or a copy of one.
+/// A renamed, moved or copied directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Its name before.
+    /// Its old name.
     pub from: PathBuf,
-    /// Its name now.
+    /// Its new name.
     pub to: PathBuf,
 }
 
-/// The specification that is stored, `old`, as it reads where the project is now, if `new` shows
-/// that it was moved: paths of `old` and of `new` differ in their first parts only, and `is_moved`
-/// says that what was there is here now.
+/// The stored specification `old` with relocated paths, if `new` shows that the project was moved:
+/// paths of both differ in a common prefix only, and `is_moved` confirms that the directory is the
+/// same one.
 pub fn moved(
     old: &StudySpec,
     new: &StudySpec,
@@ -37,7 +37,7 @@ pub fn moved(
     Some((moved, serde_json::from_value(json).ok()?))
 }
 
-/// The paths of a specification, always in the same order.
+/// The paths of a specification, in a fixed order.
 fn paths(spec: &StudySpec) -> Vec<Option<PathBuf>> {
     let mut paths = vec![spec.checkpoints.dir.clone(), spec.export.dir.clone()];
     match &spec.program {
@@ -54,7 +54,7 @@ fn paths(spec: &StudySpec) -> Vec<Option<PathBuf>> {
     paths
 }
 
-/// Two paths without what they have in common at their ends.
+/// Two paths without their common suffix.
 fn difference(old: &Path, new: &Path) -> Option<Moved> {
     let (old, new): (Vec<Component<'_>>, Vec<Component<'_>>) =
         (old.components().collect(), new.components().collect());
@@ -70,7 +70,7 @@ fn rewrite(json: &mut Json, moved: &Moved) {
             if let Ok(rest) = Path::new(text.as_str()).strip_prefix(&moved.from)
                 && let Some(now) = moved.to.join(rest).to_str()
             {
-                // Joined with nothing, a path ends with a slash.
+                // Joined with an empty path, it ends with a slash.
                 *text = now.trim_end_matches('/').to_owned();
             }
         }

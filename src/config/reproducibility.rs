@@ -1,14 +1,14 @@
-//! `deterministic`, `replicates` and `race` against the budget: what cannot be, and what weakens
-//! them.
+//! `deterministic`, `replicates` and `race` against the budget: contradictions, and limits that
+//! weaken them.
 
 use super::diagnostic::Diagnostic;
 use super::section::Section;
 use crate::study::spec::StudySpec;
 
-/// Limits that end something by the clock.
+/// Limits that depend on the clock.
 const CLOCKS: &[&str] = &["time", "device_hours", "cost", "trial_time", "stall_time"];
 
-/// Holds what `[study]` asks for against the keys of `[budget]`.
+/// Checks `[study]` against the keys of `[budget]`.
 pub(super) fn check(
     spec: &StudySpec,
     budget: &Section<'_>,

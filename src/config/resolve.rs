@@ -1,4 +1,4 @@
-//! The tree of a study file to a resolved study, or all that is wrong with it.
+//! Resolves the tree of a study file to a specification, or reports all problems.
 
 use std::path::Path;
 
@@ -28,8 +28,8 @@ use crate::study::step::StepUnit;
 use crate::study::suggestion::{nearest, quoted};
 use crate::{pruners, samplers};
 
-/// The study of `tree`. `stem`: its name if it has none; `base`: the absolute directory that paths
-/// are relative to. `None` only when `problems` has an error.
+/// Resolves `tree`. `stem`: the default name; `base`: the absolute directory to which paths are
+/// relative. `None` only if `problems` has an error.
 pub(super) fn resolve(
     tree: &Table,
     stem: &str,
@@ -81,7 +81,7 @@ pub(super) fn resolve(
     else {
         return None;
     };
-    // Together only what is sound alone.
+    // Combinations are checked only if each part is valid.
     if let Some(arguments) = arguments.as_ref().filter(|_| !has_errors(problems)) {
         trainer::check_together(arguments, &space, &constraints, &searched, problems);
     }
@@ -124,7 +124,7 @@ fn has_errors(problems: &[Diagnostic]) -> bool {
     problems.iter().any(|problem| problem.severity == super::Severity::Error)
 }
 
-/// Tables that are unknown, promised, or no tables.
+/// Reports unknown tables, unsupported ones, and values that should be tables.
 fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
     for entry in &tree.entries {
         let Some(table) = tables::find(&entry.key) else {
@@ -175,11 +175,11 @@ fn unknown_table(entry: &Entry) -> Diagnostic {
 struct StudyFile<'a> {
     tree: &'a Table,
     base: &'a Path,
-    /// Tables that unknown ones were probably meant to be.
+    /// Probable meanings of unknown tables.
     meant: Vec<&'static str>,
 }
 
-/// What unknown tables were probably meant to be: those are not missing as well.
+/// The probable meanings of unknown tables, which are then not reported as missing.
 fn meant(tree: &Table) -> Vec<&'static str> {
     let names = TABLES.iter().map(|table| table.name);
     let unknown = tree.entries.iter().filter(|entry| tables::find(&entry.key).is_none());
@@ -191,12 +191,12 @@ fn meant(tree: &Table) -> Vec<&'static str> {
 }
 
 impl<'a> StudyFile<'a> {
-    /// Whether the table is not there, not even wrongly.
+    /// Whether the table is absent, and not merely misspelt.
     fn lacks(&self, name: &str) -> bool {
         self.tree.get(name).is_none() && !self.meant.contains(&name)
     }
 
-    /// The table called `name` with the place of its header.
+    /// The table `name` with the span of its header.
     fn table(&self, name: &str) -> Option<(&'a Table, Place)> {
         let entry = self.tree.get(name)?;
         Some((entry.value.table()?, header(entry)))
@@ -227,7 +227,7 @@ impl<'a> StudyFile<'a> {
         }
     }
 
-    /// What a trial runs, and the trainer's fixed arguments if it is the trainer.
+    /// The program of trials, and the trainer's fixed arguments if it is the trainer.
     fn program(
         &self,
         searched: Option<&Searched>,
@@ -300,7 +300,7 @@ impl<'a> StudyFile<'a> {
     }
 }
 
-/// Where messages about a whole table point: its header or its key.
+/// The span for messages about a whole table: its header or its key.
 fn header(entry: &Entry) -> Place {
     match &entry.value {
         Node { item: Item::Table(table), place } if table.form == super::syntax::Form::Header => {
@@ -333,7 +333,7 @@ fn name(study: &Section<'_>, stem: &str, problems: &mut Vec<Diagnostic>) -> Stri
     }
 }
 
-/// What is spent is not known without a price.
+/// A cost limit requires a price.
 fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
     if let Some(cost) = budget.entry("cost").filter(|_| budget.lacks("price_per_hour")) {
         let problem = Diagnostic::error(
@@ -347,8 +347,8 @@ fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Builds the sampler as a trial of it. A study without a limit (`unlimited`: its budget) must have
-/// one that ends by itself.
+/// Builds the sampler to validate it. A study without a limit (`unlimited`: its budget) needs a
+/// sampler that exhausts.
 fn check_sampler(
     spec: &StudySpec,
     sampler: &Chosen,
@@ -424,7 +424,7 @@ fn notify(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> NotifySpec {
     {
         problems.push(nul("`notify.command`", node));
     }
-    // An address is a secret: the file names the variable that has it.
+    // A URL is a secret: the file must name the variable that holds it.
     if let Some(text) = notify.webhook.take() {
         let name = text.strip_prefix("env:").filter(|name| is_variable(name));
         match name {

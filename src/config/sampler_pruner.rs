@@ -14,24 +14,24 @@ use crate::study::field::Field;
 use crate::study::registry::{Consequence, OptionProblem, RegistryError, UnknownName};
 use crate::study::spec::AlgorithmSpec;
 
-/// The sampler of a study that names none, as it is stored.
+/// The default sampler, as stored.
 pub fn default_sampler() -> AlgorithmSpec {
     samplers::resolve(DEFAULT_SAMPLER, BTreeMap::new())
         .expect("the default is in the table, and has no options to be wrong")
 }
 
-/// A sampler or pruner as the study stores it, with the places its messages point at.
+/// A stored sampler or pruner, with spans for messages.
 pub(super) struct Chosen<'a> {
     /// Name and options.
     pub spec: AlgorithmSpec,
-    /// Where its type is written, or its table, if it is there at all.
+    /// The span of its type, or of its table, if present.
     pub place: Option<Place>,
     /// The table.
     pub section: Section<'a>,
 }
 
 impl Chosen<'_> {
-    /// The sampler or pruner that was built as a trial of it, if nothing is wrong.
+    /// The sampler or pruner, built to validate it.
     pub fn built<T>(
         &self,
         built: Result<Result<T, RegistryError>, UnknownName>,
@@ -47,15 +47,15 @@ impl Chosen<'_> {
         None
     }
 
-    /// Where the policy's own constructor found something wrong.
+    /// The error of its constructor.
     ///
-    /// `length`: where a full trial's length is written, which an option may not fit.
+    /// `length`: the span of the length of a full trial, which an option may contradict.
     fn problem(&self, error: &RegistryError, length: Option<Place>) -> Diagnostic {
         match error {
             RegistryError::Option { option, why, policy, consequence } => {
                 let place = self.section.place_of(option).or(self.place);
                 let mut problem = Diagnostic::error(place, format!("`{option}`: {why}"));
-                // The consequence goes under the value: together they are longer than a line.
+                // The consequence becomes a label: message and consequence are longer than a line.
                 if let Some(consequence) = consequence {
                     problem = problem.label(consequence.to_string());
                 }
@@ -77,7 +77,7 @@ impl Chosen<'_> {
     }
 }
 
-/// What a table means that names none.
+/// The default type of a table.
 pub(super) fn default_type(table: &str) -> &'static str {
     if table == "sampler" { DEFAULT_SAMPLER } else { DEFAULT_PRUNER }
 }
@@ -101,7 +101,7 @@ fn resolve(
     }
 }
 
-/// Reads the table called `path`, or takes the default when it is absent.
+/// Reads the table `path`, or takes the default if it is absent.
 pub(super) fn read<'a>(
     path: &str,
     written: Option<(&'a Table, Place)>,
@@ -117,7 +117,7 @@ pub(super) fn read<'a>(
     let entry = table.get("type");
     let place = entry.map_or(header, |entry| entry.value.place);
     let Some(name) = entry.map_or(Some(default), |entry| entry.value.text()) else {
-        // Of which type the options are is not known.
+        // The type to which the options belong is unknown.
         let own = Table { form: table.form, entries: entry.into_iter().cloned().collect() };
         Section::read(path, header, &own, fields_of(path), problems);
         return None;

@@ -1,4 +1,4 @@
-//! The JSON Schema of a study file, for editors, from the same tables that parse it.
+//! The JSON Schema of study files, for editors, generated from the tables that parse them.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -9,8 +9,7 @@ use crate::samplers::SAMPLERS;
 use crate::study::field::{Field, FieldKind, object_schema};
 use crate::study::registry::Entry;
 
-/// The schema. Keys and tables that are not supported yet are left out, so that an editor marks
-/// them.
+/// The schema. It leaves out unsupported keys and tables, so that editors mark them.
 pub fn schema() -> Json {
     let properties: Map<String, Json> =
         TABLES.iter().map(|table| (table.name.to_owned(), table_of(table))).collect();
@@ -48,7 +47,7 @@ fn table_of(table: &TableSchema) -> Json {
     schema
 }
 
-/// Parameters by their names, nested as deep as dotted names go.
+/// Parameters by name, nested as deep as dotted names go.
 fn space() -> Json {
     let scalar = FieldKind::Scalar.schema();
     let choices = json!({ "type": "array", "items": scalar, "minItems": 1 });
@@ -85,7 +84,7 @@ fn space() -> Json {
     json!({ "type": "object", "additionalProperties": parameter, "minProperties": 1 })
 }
 
-/// One alternative for each sampler or pruner, with its own options; the first also serves a table
+/// One alternative per sampler or pruner, with its own options; the first also matches a table
 /// without `type`.
 fn registered(fields: &[Field], entries: impl Iterator<Item = Entry<()>>) -> Json {
     let alternative = |entry: Entry<()>| {

@@ -1,5 +1,5 @@
-//! A table of the study file checked against its fields: what is wrong is reported, what is right
-//! can be read.
+//! Checks a table of the study file against its fields: reports problems, and gives access to valid
+//! entries.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,19 +14,19 @@ use crate::study::field::{self, Field, FieldKind, in_quotes, one_of, unknown_hel
 use crate::study::suggestion::nearest;
 use crate::study::{duration, size};
 
-/// The entries of a table whose keys are known and whose values have the right kind.
+/// The entries of a table with known keys and valid values.
 #[derive(Debug, Default)]
 pub(super) struct Section<'a> {
-    /// Where the table is, if it is there.
+    /// The span of the table, if present.
     pub place: Option<Place>,
     fields: Vec<Field>,
-    /// Entries with their values as [`FieldKind::check`] gives them.
+    /// Entries with their values in the canonical form of [`FieldKind::check`].
     sound: BTreeMap<&'static str, (&'a Entry, Json)>,
     refused: Vec<&'static str>,
 }
 
 impl<'a> Section<'a> {
-    /// A table that is not written: all fields have their defaults.
+    /// An absent table: all fields have their defaults.
     pub fn absent(fields: &[Field]) -> Self {
         Section { fields: fields.to_vec(), ..Self::default() }
     }
@@ -42,7 +42,7 @@ impl<'a> Section<'a> {
         let mut section = Section { place: Some(place), ..Self::absent(fields) };
         for entry in &table.entries {
             let Some(field) = field::find(fields, &entry.key) else {
-                // What a slip was meant to be is not missing as well.
+                // The probable meaning of a misspelt key is not reported as missing.
                 section.refused.extend(nearest(&entry.key, fields.iter().map(|field| field.name)));
                 problems.push(unknown_key(path, entry, fields));
                 continue;
@@ -58,22 +58,22 @@ impl<'a> Section<'a> {
         section
     }
 
-    /// The entry of `key`, if it is sound.
+    /// The entry of `key`, if valid.
     pub fn entry(&self, key: &str) -> Option<&'a Entry> {
         self.sound.get(key).map(|(entry, _)| *entry)
     }
 
-    /// Whether `key` is not written at all, not even wrongly.
+    /// Whether `key` is absent, and not merely invalid.
     pub fn lacks(&self, key: &str) -> bool {
         !self.sound.contains_key(key) && !self.refused.contains(&key)
     }
 
-    /// The value of `key` as it is written.
+    /// The value of `key` as written.
     pub fn node(&self, key: &str) -> Option<&'a Node> {
         self.entry(key).map(|entry| &entry.value)
     }
 
-    /// Where the value of `key` is written.
+    /// The span of the value of `key`.
     pub fn place_of(&self, key: &str) -> Option<Place> {
         self.node(key).map(|node| node.place)
     }
@@ -83,7 +83,7 @@ impl<'a> Section<'a> {
         self.node(key).and_then(Node::text)
     }
 
-    /// The value of `key`, or its default, as the specification has it.
+    /// The value of `key`, or its default, in the specification's type.
     pub fn get<T: DeserializeOwned>(&self, key: &str) -> T {
         let written = self.sound.get(key).and_then(|(_, value)| T::deserialize(value).ok());
         written.unwrap_or_else(|| {
@@ -92,13 +92,13 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The values of those of `fields` that are written.
+    /// The values of those of `fields` that are present.
     pub fn values_of(&self, fields: &[Field]) -> BTreeMap<String, Json> {
         let written = fields.iter().filter_map(|field| self.sound.get_key_value(field.name));
         written.map(|(name, (_, value))| ((*name).to_owned(), value.clone())).collect()
     }
 
-    /// The whole table as a part of the specification whose fields have the same names.
+    /// The whole table as a part of the specification with equal field names.
     pub fn read_as<T: DeserializeOwned + Default>(&self) -> T {
         let values = self.fields.iter().map(|field| match self.sound.get(field.name) {
             Some((_, value)) => (field.name.to_owned(), value.clone()),
@@ -121,27 +121,26 @@ fn unknown_key(path: &str, entry: &Entry, fields: &[Field]) -> Diagnostic {
         .help(help)
 }
 
-/// An error for something the contract promises.
+/// An error for an unsupported feature.
 pub(super) fn not_yet(place: Place, what: &str, instead: &str) -> Diagnostic {
     Diagnostic::error(place, format!("{what} is not supported yet"))
         .label("not supported yet")
         .help(instead)
 }
 
-/// An error for a text that goes where C's strings end at a NUL: paths, arguments and variables of
-/// programs.
+/// An error for text with a NUL, which ends C strings: paths, arguments and variables of programs.
 pub(super) fn nul(what: impl fmt::Display, node: &Node) -> Diagnostic {
     Diagnostic::error(node.place, format!("{what} has a NUL character (\\u0000)"))
         .help("take it out: no path, argument or variable holds one")
 }
 
-/// The value of a field as its reader takes it, or what is wrong with it.
+/// The canonical value of a field, or what is wrong with it.
 fn check(path: &str, field: &Field, node: &Node) -> Result<Json, Box<Diagnostic>> {
     let (name, kind) = (format!("{path}.{}", field.name), field.kind);
     if kind == FieldKind::Path && node.text().is_some_and(|text| text.contains('\0')) {
         return Err(Box::new(nul(format!("`{name}`"), node)));
     }
-    // Of a list or a table of strings, the one that is wrong.
+    // In a list or table of strings, the invalid element.
     let is_wrong = |element: &&Node| match kind {
         FieldKind::Words(words) => element.text().is_none_or(|word| !words.contains(&word)),
         _ => element.text().is_none(),
@@ -181,10 +180,10 @@ fn check(path: &str, field: &Field, node: &Node) -> Result<Json, Box<Diagnostic>
     Err(Box::new(problem.help(remedy(field, wrong))))
 }
 
-/// What to write instead of a wrong value.
+/// The remedy for an invalid value.
 fn remedy(field: &Field, node: &Node) -> String {
     match (field.kind, &node.item) {
-        // One string where a list is expected; a command line, one string for each word.
+        // A string where a list is expected; of a command line, one string per argument.
         (FieldKind::Texts | FieldKind::Words(_), Item::Text(text))
             if !text.contains(['"', '\'', '\\']) =>
         {
@@ -212,7 +211,7 @@ fn remedy(field: &Field, node: &Node) -> String {
     }
 }
 
-/// The value of a field as it may be written.
+/// An example value of a field.
 fn example(field: &Field) -> String {
     let default = field.default.json();
     match field.kind {

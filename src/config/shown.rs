@@ -1,26 +1,25 @@
-//! Text as it may be shown on a terminal: what files, programs and stores hold may drive it
-//! otherwise.
+//! Sanitises text for a terminal: the contents of files, programs and stores may contain control
+//! characters.
 
-/// Whether a character does something to a terminal instead of being shown: control characters, and
-/// the marks that turn the direction of whatever stands around them.
+/// Whether a character controls the terminal: control characters, and bidirectional formatting
+/// marks.
 pub fn drives_a_terminal(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
-/// A text without line breaks and other control characters, which would break a line or drive the
-/// terminal.
+/// Text on one line, without control characters.
 pub fn one_line(text: &str) -> String {
     text.chars().map(|char| if drives_a_terminal(char) { ' ' } else { char }).collect()
 }
 
-/// A text of several lines without other control characters.
+/// Text of several lines, without other control characters.
 pub fn lines(text: &str) -> String {
     text.split('\n').map(one_line).collect::<Vec<_>>().join("\n")
 }
 
-/// A file's text, with harmless characters of the same length in the place of what drives a
-/// terminal: places in it stay true.
+/// A file's text with control characters replaced by harmless ones of the same length, so that
+/// spans remain valid.
 pub(super) fn same_length(text: &str) -> String {
     let harmless = |char: char| match char {
         '\n' | '\t' | '\r' => char,
@@ -30,7 +29,7 @@ pub(super) fn same_length(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
 
-/// A line of JSON in which such characters are escapes: it means the same.
+/// A line of JSON with such characters escaped: the meaning is the same.
 pub fn json(text: &str) -> String {
     let escaped = |char: char| {
         if drives_a_terminal(char) {

@@ -1,4 +1,4 @@
-//! `[space]`: the searched parameters, each checked on its own and against the others.
+//! `[space]`: the searched parameters, checked individually and against each other.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,28 +21,28 @@ pub(super) const KEYS: [&str; 7] = ["float", "int", "choice", "log", "step", "pr
 const EXAMPLE: &str = "write `learning_rate = { float = [1e-5, 1e-1], log = true }`, `{ int = [1, \
     8] }` or a list of choices";
 
-/// A parameter with the places its messages point at.
+/// A parameter with spans for messages.
 #[derive(Clone, Debug)]
 pub(super) struct Parameter {
     /// The parameter and its distribution.
     pub dimension: Dimension,
-    /// Where its name is written.
+    /// The span of its name.
     pub place: Place,
-    /// Where its range is written.
+    /// The span of its range.
     pub range: Place,
     prior: Option<Place>,
-    /// Place of each condition's parent with those of its values.
+    /// For each condition, the span of the parent and those of its values.
     when: Vec<(Place, Vec<Place>)>,
 }
 
-/// The searched parameters, as far as they are sound.
+/// The searched parameters, as far as they are valid.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Searched {
     /// In the order of the file.
     pub parameters: Vec<Parameter>,
-    /// The space they make; `None`: something is wrong with them.
+    /// The space; `None` if it is invalid.
     pub space: Option<Space>,
-    /// Names whose parameters are wrong in themselves.
+    /// Names of invalid parameters.
     pub refused: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Searched {
         self.parameters.iter().find(|parameter| parameter.dimension.name == name)
     }
 
-    /// Names of all parameters that are written, soundly or not.
+    /// Names of all parameters present, valid or not.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.parameters
             .iter()
@@ -60,26 +60,26 @@ impl Searched {
             .chain(self.refused.iter().map(String::as_str))
     }
 
-    /// Whether the parameter called `name` has no value in some configurations: it is active under a
-    /// condition only, or may be null.
+    /// Whether the parameter `name` has no value in some configurations: it is conditional, or may
+    /// be null.
     pub fn may_be_absent(&self, name: &str) -> bool {
         self.get(name).is_some_and(|parameter| {
             parameter.dimension.when.is_some() || parameter.dimension.is_nullable()
         })
     }
 
-    /// Whether `name` is written, soundly or not.
+    /// Whether `name` is present, valid or not.
     pub fn mentions(&self, name: &str) -> bool {
         self.get(name).is_some() || self.refused.iter().any(|refused| refused == name)
     }
 }
 
-/// How parameters may be called.
+/// The rule for names of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Names {
-    /// As a command or the environment can name them.
+    /// As commands and the environment can name them.
     Plain,
-    /// In any way.
+    /// Any.
     Any,
 }
 
@@ -123,7 +123,7 @@ pub(super) fn read(
     searched
 }
 
-/// Parameters by their dotted names; nested tables are walked through.
+/// Parameters by their dotted names, including nested tables.
 fn definitions<'a>(prefix: &str, table: &'a Table) -> Vec<(String, &'a Entry)> {
     let mut definitions = Vec::new();
     for entry in &table.entries {
@@ -139,8 +139,7 @@ fn definitions<'a>(prefix: &str, table: &'a Table) -> Vec<(String, &'a Entry)> {
     definitions
 }
 
-/// Whether a table holds parameters rather than being one. Wrongly written parameters must not pass
-/// as groups.
+/// Whether a table is a group of parameters. Invalid parameters must not count as groups.
 fn is_group(table: &Table) -> bool {
     let defines = |entry: &Entry| {
         let nested = matches!(entry.value.item, Item::Table(_));
@@ -335,7 +334,7 @@ fn distribution(
     }
 }
 
-/// The numbers of a range that are written, unless one of them is none.
+/// The numbers of a range, unless one of them is invalid.
 fn numbers_of<T: Copy>(
     nodes: [(&str, Option<&Node>); 3],
     name: &str,
@@ -356,7 +355,7 @@ fn numbers_of<T: Copy>(
     (problems.len() == before).then_some(numbers)
 }
 
-/// Where exactly a range is wrong, and what to do.
+/// The exact location of a problem of a range, and the remedy.
 fn range_problem(
     name: &str,
     error: &DistributionError,
@@ -439,16 +438,16 @@ fn choices(
     None
 }
 
-/// What a scalar is written for, by the parameter's name.
+/// The purpose of a scalar, with the parameter's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScalarOf<'a> {
     /// One of its choices.
     Choice(&'a str),
     /// Its prior.
     Prior(&'a str),
-    /// A value of the parent that its condition names.
+    /// A value of the parent in its condition.
     When(&'a str),
-    /// Its value in a configuration to run first.
+    /// Its value in an enqueued configuration.
     Enqueued(&'a str),
 }
 

@@ -1,45 +1,45 @@
-//! TOML text as a tree that remembers where each key and value was written.
+//! TOML as a tree with the span of each key and value.
 
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::diagnostic::{Complaint, Diagnostic, Place};
 
-/// A value with its place.
+/// A value with its span.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    /// Where it is written; a table's header for tables with one.
+    /// The span; the header of a table that has one.
     pub place: Place,
-    /// The value, with its place in the file.
+    /// The value, with spans.
     pub item: Item,
 }
 
-/// What a value is.
+/// A TOML value.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     /// A string.
     Text(String),
     /// An integer.
     Whole(i64),
-    /// Any other number, `nan` and `inf` too.
+    /// Any other number, `nan` and `inf` included.
     Number(f64),
     /// `true` or `false`.
     Flag(bool),
-    /// A date or time, which no key takes.
+    /// A date or time, which no key accepts.
     Date(String),
-    /// An array, of tables too.
+    /// An array, including arrays of tables.
     List(Vec<Node>),
     /// A table.
     Table(Table),
 }
 
-/// How a table was written.
+/// The notation of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Under a `[header]`.
     Header,
     /// By dotted keys: `model.num_layers = 2`.
     Dotted,
-    /// In braces.
+    /// Inline, in braces.
     Inline,
 }
 
@@ -57,18 +57,18 @@ pub(super) struct Table {
 pub(super) struct Entry {
     /// The key, without quotes.
     pub key: String,
-    /// Where the key is written.
+    /// The span of the key.
     pub place: Place,
     /// Its value.
     pub value: Node,
 }
 
-/// A value at the end of a path of tables, by its dotted name.
+/// A value at the end of a path of tables, with its dotted name.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf<'a> {
     /// `model.num_layers`, whether written dotted, quoted or nested.
     pub name: String,
-    /// Where the last part of the name is written.
+    /// The span of the last component of the name.
     pub place: Place,
     /// The value.
     pub value: &'a Node,
@@ -80,21 +80,21 @@ impl Table {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// What stands for null, `{ none = true }`, as if it were written at `place`.
+    /// The representation of null, `{ none = true }`, with the span `place`.
     pub fn null(place: Place) -> Self {
         let value = Node { place, item: Item::Flag(true) };
         let entries = vec![Entry { key: "none".to_owned(), place, value }];
         Table { form: Form::Inline, entries }
     }
 
-    /// Whether it stands for null: `{ none = true }`.
+    /// Whether it represents null: `{ none = true }`.
     pub fn is_null(&self) -> bool {
         self.form == Form::Inline
             && matches!(self.entries.as_slice(), [Entry { key, value, .. }]
                 if key == "none" && matches!(value.item, Item::Flag(true)))
     }
 
-    /// All values that are not tables, and nulls, under dotted names, in the order of the file.
+    /// All values that are not tables, and nulls, by dotted names, in the order of the file.
     pub fn leaves(&self) -> Vec<Leaf<'_>> {
         let mut leaves = Vec::new();
         self.collect_leaves("", &mut leaves);
@@ -118,7 +118,7 @@ pub(super) fn dotted(prefix: &str, key: &str) -> String {
 }
 
 impl Node {
-    /// The table to change, if it is one.
+    /// The table, mutable, if it is one.
     pub fn table_mut(&mut self) -> Option<&mut Table> {
         match &mut self.item {
             Item::Table(table) => Some(table),
@@ -126,8 +126,7 @@ impl Node {
         }
     }
 
-    /// The kind and, where it is short, the value, for messages: "`3`", "the string `abc`", "a
-    /// table".
+    /// A description for messages, with short values: "`3`", "the string `abc`", "a table".
     pub fn describe(&self) -> String {
         match &self.item {
             Item::Text(text) if text.chars().count() <= 40 && !text.is_empty() => {
@@ -144,7 +143,7 @@ impl Node {
         }
     }
 
-    /// An error for this value, with what it is under it.
+    /// An error about this value, labelled with its description.
     pub fn wrong(&self, message: impl Into<String>) -> Complaint {
         Diagnostic::error(self.place, message).label(format!("this is {}", self.describe()))
     }
@@ -182,7 +181,7 @@ impl Node {
         if let Item::Table(table) = &self.item { Some(table) } else { None }
     }
 
-    /// The value as JSON; numbers that JSON does not have become null, dates strings.
+    /// The value as JSON; non-finite numbers become null, dates strings.
     pub fn to_json(&self) -> serde_json::Value {
         match &self.item {
             Item::Text(text) => text.as_str().into(),
@@ -202,14 +201,14 @@ impl Node {
     }
 }
 
-/// The tree of a whole document; what is not TOML is reported, one problem a line.
+/// Parses a document; TOML errors are reported, at most one per line.
 pub(super) fn parse(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> Table {
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut lines = Vec::new();
     for error in errors {
         let span = error.span().unwrap_or(0..0);
         let line = text.get(..span.start).unwrap_or_default().matches('\n').count();
-        // What follows the first mistake of a line is mostly its echo.
+        // Further errors in a line mostly follow from the first.
         if !lines.contains(&line) {
             lines.push(line);
             let place = Place { source, start: span.start, end: span.end };
@@ -262,8 +261,7 @@ impl Reader<'_> {
                 value: self.node(value.get_ref(), value.span()),
             })
             .collect();
-        // The parser sorts by name; the order of the file is the order of the space and of
-        // messages.
+        // The parser sorts by name; the space and messages need the order of the file.
         entries.sort_by_key(|entry| entry.place);
         Table { form, entries }
     }

@@ -1,5 +1,5 @@
-//! The tables of a study file with their fields: parsing, suggestions, the schema and the reference
-//! all read them here.
+//! The tables of a study file and their fields: the source for parsing, suggestions, the schema and
+//! the reference.
 
 use serde_json::json;
 
@@ -13,12 +13,12 @@ use crate::study::spec::{
 };
 use crate::study::step::StepUnit;
 
-/// What a table holds besides [`TableSchema::fields`].
+/// The contents of a table besides [`TableSchema::fields`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Nothing: only those keys.
     Keys,
-    /// Parameters by their names.
+    /// Parameters by name.
     Space,
     /// Tables of parameter values.
     Configurations,
@@ -37,19 +37,19 @@ pub enum Contents {
 /// One table of the study file.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSchema {
-    /// As it is written in brackets.
+    /// Its name in brackets.
     pub name: &'static str,
     /// Its fixed keys.
     pub fields: &'static [Field],
-    /// What else it holds.
+    /// Its other contents.
     pub contents: Contents,
-    /// What it says, in one sentence.
+    /// A one-sentence description.
     pub doc: &'static str,
 }
 
-/// The sampler of a study that names none.
+/// The default sampler.
 pub(super) const DEFAULT_SAMPLER: &str = "auto";
-/// The pruner of a study that names none.
+/// The default pruner.
 pub(super) const DEFAULT_PRUNER: &str = "none";
 
 /// Causes in `[retry] on`.
@@ -248,7 +248,7 @@ pub static TABLES: &[TableSchema] = &[
     table("notify", NOTIFY, Contents::Keys, "who is notified of what"),
 ];
 
-/// `[checkpoints] keep` for so many of the best; `None`: all.
+/// The value of `[checkpoints] keep` for this many of the best; `None`: all.
 pub(super) fn keep_word(keep_best: Option<u32>) -> String {
     match keep_best {
         None => "all".to_owned(),
@@ -267,7 +267,7 @@ pub fn find(name: &str) -> Option<&'static TableSchema> {
     TABLES.iter().find(|table| table.name == name)
 }
 
-/// The tables that have a key called `name`, for keys written in the wrong place.
+/// The tables with a key `name`, for misplaced keys.
 pub(super) fn owners(name: &str) -> impl Iterator<Item = &'static TableSchema> {
     TABLES.iter().filter(move |table| field::find(table.fields, name).is_some())
 }

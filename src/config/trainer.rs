@@ -1,5 +1,5 @@
-//! `[trainer]` and `[data]`: fixed arguments and searched ones checked against the tables of
-//! arguments, alone and together.
+//! `[trainer]` and `[data]`: checks fixed and searched arguments against their tables, individually
+//! and in combination.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,13 +20,13 @@ use crate::study::params::{Params, Value};
 use crate::study::space::{Distribution, Space};
 use crate::study::step::StepUnit;
 
-/// Points of the space at which arguments are checked together; enough to meet a contradiction of
-/// two choices in ten.
+/// Points of the space at which combinations of arguments are checked; enough to find a
+/// contradiction between two choices out of ten.
 const PROBES: u32 = 128;
-/// Points that are looked at where none so far can be trained.
+/// Most points tried while none is valid.
 const MOST_PROBES: u32 = 4_096;
 
-/// Arguments with the places they are written at.
+/// Arguments with their spans.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arguments {
     /// By their names in the table, aliases resolved.
@@ -35,20 +35,20 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// Where the length of a full trial is written, by the study's clock.
+    /// The span of the length of a full trial, in the study's unit.
     pub(super) fn place_of_length(&self, clock: StepUnit) -> Option<Place> {
         let argument = if clock == StepUnit::Epoch { "num_train_epochs" } else { "max_steps" };
         self.places.get(argument).copied()
     }
 }
 
-/// The argument that names the directory of a pretrained model.
+/// The argument with the directory of a pretrained model.
 const PRETRAINED: &str = "model.pretrained";
 const PRETRAINED_LAYOUT: &str = "a pretrained model is a directory with config.json, \
     model.safetensors and tokenizer.json";
 
-/// Reads `[trainer]`: each argument on its own; the directory of a pretrained model becomes
-/// absolute, and must be there.
+/// Reads `[trainer]`, checking each argument; the directory of a pretrained model is made absolute,
+/// and must exist.
 pub(super) fn read_trainer(
     table: &Table,
     base: &Path,
@@ -95,8 +95,8 @@ pub(super) fn read_trainer(
     arguments
 }
 
-/// Checks the searched parameters of a trainer study: each is an argument, takes all its values,
-/// and is not fixed too.
+/// Checks the searched parameters of a trainer study: each is an argument, accepts all its values,
+/// and is not also fixed.
 pub(super) fn check_searched(
     searched: &Searched,
     arguments: &Arguments,
@@ -132,7 +132,8 @@ pub(super) fn check_searched(
     }
 }
 
-/// Whether a text may name a model on the Hugging Face Hub: `org/name`, perhaps with `@revision`.
+/// Whether a text may name a model on the Hugging Face Hub: `org/name`, optionally with
+/// `@revision`.
 pub(crate) fn is_of_hub(text: &str) -> bool {
     let (repository, revision) = text.split_once('@').unwrap_or((text, "main"));
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
@@ -143,7 +144,7 @@ pub(crate) fn is_of_hub(text: &str) -> bool {
         && revision.split('/').all(is_word)
 }
 
-/// How a model of the Hub is had by a binary that cannot ask there.
+/// How to get a model of the Hub without this binary's trainer.
 pub(crate) fn of_hub(name: &str) -> String {
     let name = name.split('@').next().unwrap_or(name);
     format!(
@@ -152,8 +153,8 @@ pub(crate) fn of_hub(name: &str) -> String {
     )
 }
 
-/// Directories among which is searched are named whole: a trial's parameters mean the same wherever
-/// the study file lies.
+/// Searched directories must be absolute: a trial's parameters do not depend on the location of the
+/// study file.
 fn check_directories(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     let Distribution::Choice { choices } = &parameter.dimension.distribution else { return };
     let directories =
@@ -186,8 +187,8 @@ fn check_range(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     let name = &parameter.dimension.name;
     let values: Vec<Json> = match &parameter.dimension.distribution {
         Distribution::Choice { choices } => choices.iter().map(Value::to_json).collect(),
-        // The ends, and some between them: a range of numbers is none of integers although its ends
-        // may be.
+        // The ends, and some values between them: a range of floats may have integral ends without
+        // containing only integers.
         range => [0.0, 1.0, 0.11, 0.37, 0.53, 0.79]
             .into_iter()
             .map(|unit| range.from_unit(unit).to_json())
@@ -212,9 +213,9 @@ fn check_range(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     });
 }
 
-/// Checks fixed and searched arguments together at points all over the space that keep the
-/// constraints: contradictions everywhere are an error, some a warning, which names the constraints
-/// that leave them out where it can.
+/// Checks fixed and searched arguments in combination, at points all over the space that satisfy
+/// the constraints: contradictions at all of them are an error, at some a warning, which suggests
+/// constraints if possible.
 pub(super) fn check_together(
     arguments: &Arguments,
     space: &Space,
@@ -226,7 +227,7 @@ pub(super) fn check_together(
     let mut first: Option<ArgumentProblem> = None;
     let mut required: Vec<String> = Vec::new();
     let mut is_explained = true;
-    // Where nothing can be trained yet it is looked for longer.
+    // Tries longer while no point is valid.
     for probe in 0..MOST_PROBES {
         if probed >= PROBES && failed < probed {
             break;
@@ -281,8 +282,8 @@ pub(super) fn check_together(
     });
 }
 
-/// The condition under which the first of two arguments is a multiple of the second; nothing where
-/// neither is searched.
+/// The constraint that makes the first of two arguments a multiple of the second; `None` if neither
+/// is searched.
 fn requirement(multiple: &Multiple, searched: &Searched) -> Option<String> {
     let name = |argument: &str| {
         searched
@@ -300,7 +301,7 @@ fn requirement(multiple: &Multiple, searched: &Searched) -> Option<String> {
     Some(format!("{} % {} == 0", term(of, number), term(by, divisor)))
 }
 
-/// Reads `[data]`; file names become absolute, and the files must be there.
+/// Reads `[data]`; file names are made absolute, and the files must exist.
 pub(super) fn read_data(
     table: &Table,
     place: Place,
@@ -354,7 +355,7 @@ pub(super) fn read_data(
     values
 }
 
-/// The leaves of a table of arguments, each argument once whatever its spelling.
+/// The leaves of a table of arguments, each argument once, whatever its spelling.
 fn once_each<'a>(
     table: &'a Table,
     arguments: &[Field],
@@ -382,7 +383,7 @@ fn once_each<'a>(
     leaves
 }
 
-/// A problem of an argument, at its value if the table has an argument of that name.
+/// A problem of an argument, located at its value if the table has it.
 fn of_argument(
     table: &str,
     arguments: &[Field],
@@ -400,12 +401,12 @@ fn of_argument(
     complaint.help(problem.help.or_else(owner).unwrap_or_else(|| keys_of(table)))
 }
 
-/// What to do where nothing better is known.
+/// The remedy if there is no specific one.
 fn keys_of(table: &str) -> String {
     format!("`hpsearch schema` lists the keys of [{table}]")
 }
 
-/// The name of the argument that `name` means, or `name` itself.
+/// The canonical name of an argument, or `name` itself.
 fn canonical<'a>(arguments: &[Field], name: &'a str) -> &'a str {
     field::find(arguments, name).map_or(name, |argument| argument.name)
 }

@@ -1,4 +1,4 @@
-//! What a study's results say: functions of them that decide nothing.
+//! Analyses of a study's results: pure functions that decide nothing.
 
 pub mod forecast;
 pub mod importance;

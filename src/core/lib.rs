@@ -1,6 +1,6 @@
-//! What hpsearch decides with, as functions of plain data: no clock, no draws of its own, no thread
-//! and, apart from reading a data file's head, no disk. The package `hpsearch` re-exports it; its
-//! page is the plan of the house.
+//! The decision logic of hpsearch as functions of plain data: no clock, no global randomness, no
+//! threads and, apart from reading the head of a data file, no I/O. The package `hpsearch`
+//! re-exports it; its crate documentation describes the architecture.
 
 pub mod analysis;
 pub mod arguments;

@@ -23,12 +23,12 @@ use crate::study::space::Space;
 use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::trial::{Trial, TrialNumber};
 
-/// A report to be judged.
+/// The input of [`Pruner::judge`].
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
-    /// Where the trials are points of.
+    /// The search space.
     pub space: &'a Space,
-    /// All trials, this one with the report included.
+    /// All trials, this one and its report included.
     pub history: History<'a>,
     /// The trial that reported.
     pub trial: &'a Trial,
@@ -41,7 +41,7 @@ pub struct Case<'a> {
 pub struct Promotion {
     /// Number of the trial.
     pub trial: TrialNumber,
-    /// Step of its next rung; `None`: to its end.
+    /// Step at which it pauses again; `None`: it runs to its end.
     pub until: Option<u64>,
     /// Why it continues.
     pub reason: Reason,
@@ -49,32 +49,31 @@ pub struct Promotion {
 
 /// Decides which trials continue.
 pub trait Pruner: Send {
-    /// The answer to a report that is in `case.history` already. A function of its argument.
+    /// Judges a report, which `case.history` contains. A pure function of its argument.
     fn judge(&self, case: &Case<'_>) -> Decision;
 
-    /// Called before anything new is sampled: the trial that continues instead.
+    /// Called before a new trial is sampled: a paused trial to continue instead.
     fn promote(&self, _history: History<'_>) -> Option<Promotion> {
         None
     }
 
-    /// Called when nothing new will be sampled, nothing runs and nothing is promoted: what to run
-    /// so that the study ends with a complete trial. Pruners that pause need it: fewer trials than
-    /// a ladder has room for leave all of them paused.
+    /// Called when nothing is running, sampled or promoted any more: the trial to continue so that
+    /// the study ends with a complete one. Pruners that pause need it: a study smaller than the
+    /// ladder leaves all trials paused.
     fn conclude(&self, _history: History<'_>) -> Option<Promotion> {
         None
     }
 
-    /// Where a trial of `budget` steps (if that is known) must report.
+    /// The steps at which a trial of `budget` steps (if known) must report.
     fn milestones(&self, budget: Option<u64>) -> Milestones;
 
-    /// Step up to which a new trial runs before it pauses; `None`: to its end.
+    /// Step at which a new trial first pauses; `None`: it runs to its end.
     fn first_rung(&self, _trial: TrialNumber) -> Option<u64> {
         None
     }
 }
 
-/// Builds a pruner from checked options. The second argument: steps of a full trial, if
-/// known.
+/// Builds a pruner from checked options and, if known, the steps of a full trial.
 pub type BuildPruner = fn(&AlgorithmSpec, Option<u64>) -> Result<Box<dyn Pruner>, RegistryError>;
 
 /// A line of the table of pruners.
@@ -93,17 +92,17 @@ pub static PRUNERS: &[PrunerEntry] = &[
     wilcoxon::ENTRY,
 ];
 
-/// Names of the study file whose pruners are not built yet.
+/// Accepted names whose pruners are not implemented yet.
 pub static NOT_YET: &[&str] = &["pbt"];
 
 static TABLE: Table<BuildPruner> = Table { kind: "pruner", entries: PRUNERS, not_yet: NOT_YET };
 
-/// The line of the pruner called `name`.
+/// The entry of the pruner called `name`.
 pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownName> {
     TABLE.find(name)
 }
 
-/// A written pruner as it is stored, its options checked; all problems at once.
+/// The stored form of a pruner's table, with its options checked; all problems at once.
 pub fn resolve(
     name: &str,
     options: BTreeMap<String, serde_json::Value>,

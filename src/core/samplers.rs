@@ -1,5 +1,4 @@
-//! Samplers propose the next point of the search space; each is one file and one line of
-//! [`SAMPLERS`].
+//! Samplers propose configurations; each is one file and one line of [`SAMPLERS`].
 
 mod auto;
 mod cmaes;
@@ -35,47 +34,47 @@ use crate::study::space::{Dimension, Space};
 use crate::study::spec::{AlgorithmSpec, Earlier, StudySpec};
 use crate::study::trial::{TrialNumber, TrialState};
 
-/// What a sampler is asked.
+/// The input of [`Sampler::suggest`].
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     /// The space to draw from.
     pub space: &'a Space,
-    /// All trials so far, running ones too.
+    /// All trials so far, including running ones.
     pub history: History<'a>,
     /// The number of the trial that will be created.
     pub number: TrialNumber,
-    /// Values that are already decided (an enqueued configuration); the sampler draws the rest.
+    /// Values that are given (an enqueued configuration); the sampler draws the others.
     pub fixed: &'a Params,
-    /// Trials the study may have, where that is limited.
+    /// Maximum number of trials, if the study has one.
     pub budget: Option<u64>,
-    /// Conditions that a point must keep: see [`Ask::allows`].
+    /// Constraints on parameters: see [`Ask::allows`].
     pub constraints: &'a [Constraint],
-    /// What earlier studies found in spaces like this one.
+    /// Results of earlier studies in similar spaces (warm start).
     pub earlier: &'a [Earlier],
-    /// The memory that a trial may take, where that is scarce.
+    /// The memory available to a trial, if it is limited.
     pub room: Option<Room<'a>>,
-    /// The study's seeds, for what all its trials share. A draw of this trial alone comes from the
-    /// stream beside the ask.
+    /// Seeds for draws that all trials of the study share. Draws of this trial alone come from the
+    /// `rng` argument.
     pub seeds: SeedTree,
 }
 
-/// The memory that devices have for one trial, and what trials were learned to take of it.
+/// The memory available to one trial, and the model that estimates what trials need.
 #[derive(Clone, Copy, Debug)]
 pub struct Room<'a> {
-    /// Whose trials.
+    /// The study.
     pub spec: &'a StudySpec,
-    /// What they take.
+    /// Its memory model.
     pub memory_model: &'a MemoryModel,
-    /// Bytes that there are.
+    /// Available bytes.
     pub bytes: u64,
-    /// Trials of which so much was likely ran out of memory.
+    /// Trials with this estimate or more probably ran out of memory.
     pub too_much: u64,
-    /// Points that were looked at and do not fit.
+    /// Counts proposals that did not fit.
     pub skipped: &'a Cell<u64>,
 }
 
 impl Room<'_> {
-    /// Whether a trial of this point is expected to fit, with as few rows at once as it may have.
+    /// Whether the configuration is expected to fit, at its smallest batch size.
     fn takes(&self, params: &Params) -> bool {
         let expected = self.memory_model.expect(&smallest_sizes(self.spec, params));
         let fits = expected.least <= self.bytes && expected.likely < self.too_much;
@@ -84,25 +83,25 @@ impl Room<'_> {
     }
 }
 
-/// How a study stands before a trial: all that a choice of sampler depends on.
+/// The facts on which the choice of a sampler depends.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// The space to draw from.
     pub space: &'a Space,
     /// The number of the trial that will be created.
     pub number: TrialNumber,
-    /// Trials that are finished, or rest where a pruner paused them.
+    /// Trials that are finished or paused by a pruner.
     pub finished: u64,
     /// Those of them that were pruned or are paused.
     pub stopped: u64,
-    /// Trials that wait or run.
+    /// Queued and running trials.
     pub unfinished: u64,
-    /// Trials the study may have, where that is limited.
+    /// Maximum number of trials, if the study has one.
     pub budget: Option<u64>,
 }
 
 impl<'a> Ask<'a> {
-    /// A question without fixed values, limits or earlier studies.
+    /// An ask without fixed values, constraints, or earlier studies.
     pub fn new(
         space: &'a Space,
         history: History<'a>,
@@ -123,7 +122,8 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// A point with the `fixed` values; the others that are active are asked for, parents first.
+    /// Assembles a configuration: `fixed` values first, then `value` for each other active
+    /// parameter, parents first.
     fn assemble(&self, fixed: &Params, mut value: impl FnMut(&Dimension) -> Value) -> Params {
         let Ok(point) = self
             .space
@@ -131,20 +131,20 @@ impl<'a> Ask<'a> {
         point
     }
 
-    /// Whether a point keeps what the study requires of parameters. Samplers that choose among
-    /// candidates choose among those; [`propose`] draws again for the others.
+    /// Whether a configuration satisfies the constraints on parameters. Samplers that rank
+    /// candidates rank only those; for the others, [`propose`] draws again.
     pub fn allows(&self, params: &Params) -> bool {
         constraint::broken(self.constraints, params).is_none()
             && self.room.is_none_or(|room| room.takes(params))
     }
 
-    /// Whether there are points that [`Ask::allows`] may refuse.
+    /// Whether [`Ask::allows`] can reject anything.
     pub fn is_restricted(&self) -> bool {
         self.room.is_some()
             || self.constraints.iter().any(|one| matches!(one, Constraint::Require(_)))
     }
 
-    /// How the study stands.
+    /// The study's [`Situation`].
     pub fn situation(&self) -> Situation<'a> {
         let trials = self.history.trials();
         let count = |is_counted: fn(TrialState) -> bool| {
@@ -158,7 +158,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// Which sampler draws, where one sampler leaves that to others, and why.
+/// The sampler that another sampler delegates to, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// Its name in the table.
@@ -170,7 +170,7 @@ pub struct Choice {
 /// Why a sampler cannot propose.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplerError {
-    /// The space is not one this sampler can draw from.
+    /// The sampler does not support the space.
     #[error("sampler `{sampler}` cannot search this space: {why}")]
     Space {
         /// Its name.
@@ -178,18 +178,18 @@ pub enum SamplerError {
         /// What is wrong, and what to do.
         why: String,
     },
-    /// No point that was drawn keeps the constraints.
+    /// No drawn configuration satisfies the constraints.
     #[error(
         "none of {draws} random points keeps the constraints: {rejected}; loosen a \
          `[[constraint]]`, or narrow `[space]` to where they hold"
     )]
     Constraints {
-        /// How many were drawn.
+        /// Number of draws.
         draws: u32,
-        /// Which constraints reject how many.
+        /// How many draws each constraint rejects.
         rejected: String,
     },
-    /// Its arithmetic failed.
+    /// A numerical failure.
     #[error(
         "sampler `{sampler}` failed: {why}; another `type` in `[sampler]` continues with the same \
          trials"
@@ -202,37 +202,36 @@ pub enum SamplerError {
     },
 }
 
-/// Proposes points.
+/// Proposes configurations.
 pub trait Sampler: Send {
-    /// Whether it may say that there is nothing left to propose.
+    /// Whether `suggest` may return `None`.
     fn exhausts(&self) -> bool {
         false
     }
 
-    /// A point of `ask.space` that keeps `ask.fixed`. A function of its arguments: the same space,
-    /// history, number and stream give the same point. `None`: every point was proposed.
+    /// A configuration of `ask.space` that contains `ask.fixed`. A pure function of its arguments.
+    /// `None`: the space is exhausted.
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError>;
 
-    /// Who draws the next point, if it is not this sampler itself.
+    /// The sampler that proposes the next configuration, if this one delegates.
     fn choice(&self, _situation: &Situation<'_>) -> Option<Choice> {
         None
     }
 }
 
-/// Draws of the sampler before chance takes over.
+/// Proposals of the sampler before random draws take over.
 const DRAWS: usize = 25;
-/// Draws by chance after which nothing seems to fit into memory.
+/// Random draws after which no configuration is assumed to fit in memory.
 const DRAWS_FOR_MEMORY: u32 = 500;
-/// Draws by chance after which constraints are taken to reject everything.
+/// Random draws after which the constraints are assumed to reject everything.
 const DRAWS_BY_CHANCE: u32 = 10_000;
 
-/// A point that keeps the study's constraints, and fits into memory where one is found that does:
-/// of the sampler where one of its first draws does, else of chance. `None`: every point was
-/// proposed.
+/// A configuration that satisfies the constraints and, if one is found, fits in memory: the
+/// sampler's, if one of its first draws does, else a random one. `None`: the space is exhausted.
 ///
 /// # Errors
-/// Those of the sampler; or of 10,000 random points none keeps the constraints, and which of them
-/// reject how many.
+/// The sampler's, or a report of what each constraint rejects if none of 10,000 random
+/// configurations satisfies them.
 pub fn propose(
     sampler: &dyn Sampler,
     ask: &Ask<'_>,
@@ -253,13 +252,13 @@ pub fn propose(
         {
             return Ok(Some(point));
         }
-        // What was learned may be wrong, and somebody has to find out.
+        // The memory model may be wrong: a trial has to run to find out.
         return propose(sampler, &Ask { room: None, ..*ask }, rng);
     }
     by_chance(ask, rng).map(Some)
 }
 
-/// A random point that keeps the constraints.
+/// A random configuration that satisfies the constraints.
 fn by_chance(ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Params, SamplerError> {
     let mut rejected: Vec<(&Constraint, u32)> =
         ask.constraints.iter().map(|constraint| (constraint, 0)).collect();
@@ -304,22 +303,22 @@ pub static SAMPLERS: &[SamplerEntry] = &[
     tpe_independent::ENTRY,
 ];
 
-/// Names of the study file whose samplers are not built yet.
+/// Accepted names whose samplers are not implemented yet.
 pub static NOT_YET: &[&str] = &["nsga2"];
 
 static TABLE: Table<BuildSampler> = Table { kind: "sampler", entries: SAMPLERS, not_yet: NOT_YET };
 
-/// The line of the sampler called `name` (or an alias).
+/// The entry of the sampler called `name` (or an alias).
 pub fn find(name: &str) -> Result<&'static SamplerEntry, UnknownName> {
     TABLE.find(name)
 }
 
-/// Which sampler `sampler` chooses in a situation, and why; `None` if it draws itself.
+/// The sampler that `sampler` delegates to, and why; `None` if it proposes itself.
 pub fn choice(sampler: &AlgorithmSpec, situation: &Situation<'_>) -> Option<Choice> {
     (find(&sampler.name).ok()?.build)(sampler, situation.space).ok()?.choice(situation)
 }
 
-/// A written sampler as it is stored, its options checked; all problems at once.
+/// The stored form of a sampler's table, with its options checked; all problems at once.
 pub fn resolve(
     name: &str,
     options: BTreeMap<String, serde_json::Value>,

@@ -1,6 +1,6 @@
-//! The nouns of a search, as plain data: what a study is, its trials and what they report, and the
-//! state that its journal folds to. Nothing here reads a clock, draws numbers, starts threads or
-//! touches files.
+//! The data model of a search: what a study is, its trials and their reports, and the state that
+//! its journal folds to. Plain data: nothing here reads a clock, draws random numbers, starts
+//! threads or touches files.
 
 pub mod artifact;
 pub mod checkpoint;

@@ -1,4 +1,4 @@
-//! A running attempt: since when it runs, what was heard of it, and why it was asked to leave.
+//! A running attempt: its start, its last sign of life, and why it was asked to leave.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::study::trial::{AttemptNumber, TrialNumber};
 pub(super) enum Leaving {
     Pausing(String),
     Stopping(String),
-    /// Its user paused it; whether it was told as the answer to a report.
+    /// Its user paused it; whether that was the answer to a report.
     Holding {
         told: bool,
     },
-    /// It continued past its end and is where it was to go.
+    /// It continued past its end and has reached the requested step.
     Arrived,
     Draining,
     Killed,
@@ -27,11 +27,11 @@ pub(super) enum Leaving {
 }
 
 impl Leaving {
-    /// What the end of an attempt counts as that was asked to leave for this reason, and what is
-    /// said of it: how its process took that says nothing.
+    /// The recorded end of an attempt that was asked to leave for this reason, and its message: how
+    /// the process itself ended is irrelevant.
     pub fn settle(&self, end: AttemptEnd, message: Option<String>) -> (AttemptEnd, Option<String>) {
         use AttemptEnd::{Completed, Failed, Interrupted, Paused, Refused, Stopped};
-        // Who is leaving anyway needs nothing more.
+        // An attempt that is leaving anyway needs no more resources.
         let end = if end == Refused { Interrupted } else { end };
         match (self, end) {
             (Leaving::TimedOut(why), Failed(_) | Interrupted) => {
@@ -58,19 +58,20 @@ pub(super) struct RunningAttempt {
     pub trial: TrialNumber,
     pub attempt: AttemptNumber,
     pub since: Timestamp,
-    /// When it last reported or saved.
+    /// When it last reported or saved a checkpoint.
     pub heard: Timestamp,
-    /// Why it was asked to leave, and when it is killed.
+    /// Why it was asked to leave, and when it will be killed.
     pub leaving: Option<(Leaving, Timestamp)>,
-    /// When its user paused it: told at its next report, asked to leave at this moment.
+    /// Set if its user paused it: answered at its next report, asked to leave at this time at the
+    /// latest.
     pub pause_by: Option<Timestamp>,
     pub kill_sent: bool,
-    /// The most memory that it was seen to take, in bytes.
+    /// The highest memory measured, in bytes.
     pub peak: u64,
-    /// What it was expected to take at most when it began.
+    /// The upper memory estimate when it started.
     pub expected: Option<u64>,
     pub reports: Reports,
-    /// What was odd about it: how many times, and what was said last.
+    /// Remarks by kind: how many, and the last text.
     pub remarks: BTreeMap<RemarkKind, (u64, String)>,
 }
 
@@ -96,14 +97,14 @@ impl RunningAttempt {
         }
     }
 
-    /// Asks it to save and leave before `deadline`.
+    /// Asks it to save and exit before `deadline`.
     pub fn leave(&mut self, why: Leaving, deadline: Timestamp) -> Effect {
         self.leaving = Some((why, deadline));
         Effect::Leave { trial: self.trial, attempt: self.attempt }
     }
 
-    /// Asks it to pause: a command at its next report, for it may lose its work since the last
-    /// checkpoint otherwise; everything else at once.
+    /// Asks it to pause: a command at its next report, since it may lose its work since the last
+    /// checkpoint otherwise; others at once.
     pub fn ask_to_pause(
         &mut self,
         waits_for_report: bool,
@@ -134,7 +135,7 @@ impl RunningAttempt {
         self.leaving.is_some() || self.pause_by.is_some()
     }
 
-    /// When it is asked to leave, or killed.
+    /// When it will be asked to leave, or killed.
     pub fn deadline(&self, budget: &Budget) -> Option<Timestamp> {
         match &self.leaving {
             _ if self.kill_sent => None,
@@ -147,7 +148,7 @@ impl RunningAttempt {
         }
     }
 
-    /// Which limit it has exceeded, once its deadline has passed.
+    /// The limit it has exceeded, once its deadline has passed.
     pub fn timeout(&self, budget: &Budget, now: Timestamp) -> String {
         match (budget.trial_time, budget.stall_time) {
             (Some(limit), _) if self.since.after(limit) <= now => {

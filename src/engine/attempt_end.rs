@@ -1,4 +1,4 @@
-//! How attempts end, and what becomes of their trials: they finish, pause, wait, are retried, or
+//! The ends of attempts and their consequences: trials finish, pause, are requeued, retried, or
 //! fail.
 
 use super::Engine;
@@ -22,8 +22,7 @@ impl Engine {
         let Some(running) = self.slots[slot].running.take() else { return };
         let device = self.slots[slot].device().clone();
         let leaving = running.leaving.map(|(leaving, _)| match leaving {
-            // A report was on its way when it was asked to leave: what its pruner said to that
-            // stays said.
+            // A report arrived after it was asked to leave: its pruner's decision holds.
             Leaving::TimedOut(_) | Leaving::Draining | Leaving::Holding { .. } => {
                 self.last_word(number).unwrap_or(leaving)
             }
@@ -58,8 +57,7 @@ impl Engine {
             self.refusals.forget();
         }
         match (end, leaving) {
-            // Whatever its process made of it in its last moment: its user was told that it is
-            // killed.
+            // However the process ended: its user was told that it is killed.
             (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
             (AttemptEnd::Completed, _) => self.complete(number, message),
             (AttemptEnd::Paused, _) if self.has_arrived(number) => self.complete(number, None),
@@ -99,15 +97,15 @@ impl Engine {
         self.answer_killers(number);
     }
 
-    /// What its pruner said to a trial's last report, if its turn ends with that. Such a trial must
-    /// not continue from its checkpoint: the step would not be reported again, and nobody would
-    /// hear of it.
+    /// The pruner's decision on a trial's last report, if it ends the trial's turn. Such a trial
+    /// must not continue from its checkpoint: it would not report the step again and would miss the
+    /// decision.
     pub(super) fn last_word(&self, number: TrialNumber) -> Option<Leaving> {
         let trial = self.view.trial(number).filter(|trial| trial.continued.is_none())?;
         let (step, _) = trial.last()?;
         match &trial.decision_at(step)?.verdict {
             Decision::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
-            // Otherwise it is the pause that this attempt was resumed from.
+            // Otherwise it is the pause from which this attempt was resumed.
             Decision::Pause(reason) if trial.until.is_some_and(|until| until <= step) => {
                 Some(Leaving::Pausing(reason.to_string()))
             }
@@ -115,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// Where a trial that continued past its end was to go, and where it is.
+    /// For a trial that continued past its end: the requested step, and the reached one.
     fn past_its_end(&self, number: TrialNumber) -> Option<(u64, u64)> {
         let trial = self.view.trial(number).filter(|trial| trial.continued.is_some())?;
         Some((trial.until?, trial.last()?.0))
@@ -125,8 +123,8 @@ impl Engine {
         self.past_its_end(number).is_some_and(|(until, step)| step >= until)
     }
 
-    /// What there is to say of a trial that was to continue past its end, and ended before it was
-    /// there.
+    /// The message about a trial that continued past its end and stopped short of the requested
+    /// step.
     fn short_of_asked(&self, number: TrialNumber) -> Option<String> {
         let (until, step) = self.past_its_end(number).filter(|(until, step)| step < until)?;
         let clock = self.spec.step.as_str();
@@ -137,7 +135,7 @@ impl Engine {
         Some(format!("ended at {clock} {step}, before {until}{where_to_look}"))
     }
 
-    /// A trial is at its end; `remark`: what there is to say if it has no value.
+    /// Completes a trial; `remark`: the message if it has no value.
     pub(super) fn complete(&mut self, number: TrialNumber, remark: Option<String>) {
         let Some(trial) = self.view.trial(number) else { return };
         let value = self.view.value_of(trial);
@@ -180,7 +178,7 @@ impl Engine {
             Ok(()) => return,
             Err(message) => message,
         };
-        // Halvings are no retries.
+        // Halvings do not count as retries.
         let failures = self.view.trial(number).map_or(0, |trial| {
             let halved = self.halving_of(trial).map_or(0, |halving| halving.halved);
             trial.failures.saturating_sub(halved)
@@ -190,7 +188,7 @@ impl Engine {
             let why = format!("{message} (retry {failures} of {})", retry.max);
             return self.requeue(number, &why);
         }
-        // A configuration that is too large, or too slow, says nothing about the program.
+        // A configuration that is too large or too slow does not indicate a broken program.
         if !matches!(cause, FailureCause::Oom | FailureCause::Timeout) {
             self.failures.in_a_row += 1;
         }
@@ -201,7 +199,7 @@ impl Engine {
         self.end_without_value(number, TrialState::Failed, reason);
     }
 
-    /// What continued past its end, and came to nothing there, is what it was.
+    /// A trial that continued past its end without result keeps its earlier state.
     fn end_without_value(&mut self, number: TrialNumber, state: TrialState, reason: String) {
         let trial = self.view.trial(number);
         let (state, value, reason) = match trial.and_then(|trial| Some((trial, trial.continued?))) {
@@ -214,7 +212,7 @@ impl Engine {
         self.finish_trial(number, state, value, Some(reason));
     }
 
-    /// Says by how much what a trial measured last breaks the study's limits, if it does.
+    /// Records by how much a trial's last metrics violate the study's limits, if they do.
     fn broken_limits(&mut self, number: TrialNumber) -> Option<String> {
         let metrics = &self.view.trial(number)?.last_metrics;
         let violation = constraint::violation(&self.spec.constraints, metrics)

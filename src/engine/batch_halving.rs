@@ -1,15 +1,14 @@
-//! What comes of running out of memory: a trial of the built-in trainer continues with half the
-//! rows at once.
+//! Batch halving: a trial of the built-in trainer that runs out of memory continues with half the
+//! batch size.
 //!
-//! Halving is no retry. It needs no `"oom"` in `[retry] on` and takes nothing from `[retry] max`,
-//! for it does not do the same again in the hope of better luck: each attempt needs less memory
-//! than the one before, until one row is left. Only then, or with `auto_find_batch_size = false`,
-//! or for a command, is running out of memory a failure like others. A trial's parameters stay as
-//! they were suggested, and so do its optimiser steps: for the search it is a trial that completed,
-//! or one that failed.
+//! Halving is not a retry. It needs no `"oom"` in `[retry] on` and does not count towards `[retry]
+//! max`, because each attempt needs less memory than the one before, until one row is left. Only
+//! then, or with `auto_find_batch_size = false`, or for a command, is running out of memory a
+//! failure like others. A trial's parameters and optimiser steps do not change: to the search it is
+//! an ordinary trial.
 //!
-//! What is known of it is in the journal: how many attempts ended for lack of memory says how many
-//! rows the next one gets.
+//! The state is in the journal: the number of attempts that ran out of memory determines the batch
+//! size of the next one.
 
 use std::collections::BTreeMap;
 
@@ -20,20 +19,20 @@ use crate::study::params::Params;
 use crate::study::spec::{FailureCause, Program, StudySpec};
 use crate::study::trial::{Trial, TrialNumber};
 
-/// How far a trial's batches were halved because it ran out of memory.
+/// How often a trial's batch size was halved after running out of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHalving {
-    /// Rows at once by its arguments.
+    /// Batch sizes by its arguments.
     pub usual: RowsAtOnce,
-    /// How many times they were halved.
+    /// Number of halvings.
     pub halved: u32,
-    /// Whether it ran out of memory once more than it could be helped.
+    /// Whether it ran out of memory at one row.
     pub exhausted: bool,
 }
 
 impl BatchHalving {
-    /// Of a trial with these parameters, `times` of whose attempts ran out of memory; `None` where
-    /// rows are not halved.
+    /// For a trial with these parameters, `times` of whose attempts ran out of memory; `None` if it
+    /// cannot be halved.
     pub fn new(spec: &StudySpec, params: &Params, times: u32) -> Option<Self> {
         let Program::Trainer { arguments, .. } = &spec.program else { return None };
         let mut values = arguments.clone();
@@ -43,7 +42,7 @@ impl BatchHalving {
         Some(BatchHalving { usual, halved: times.min(most), exhausted: times > most })
     }
 
-    /// The same of a trial whose attempts ended like this; `None` if all of them had memory enough.
+    /// For a trial whose attempts ended like this; `None` if none ran out of memory.
     pub fn of_attempts<'a>(
         spec: &StudySpec,
         trial: &Trial,
@@ -54,13 +53,13 @@ impl BatchHalving {
         (times > 0).then(|| BatchHalving::new(spec, &trial.params, times)).flatten()
     }
 
-    /// Rows at once of its next attempt.
+    /// Batch sizes of its next attempt.
     pub fn rows(self) -> RowsAtOnce {
         self.usual.halved(self.halved)
     }
 
-    /// What there is to say of it: `4 of 32 rows at once in training, 8 of 64 in evaluation: it ran
-    /// out of memory 3 times`.
+    /// A description: `4 of 32 rows at once in training, 8 of 64 in evaluation: it ran out of
+    /// memory 3 times`.
     pub fn in_words(self) -> String {
         let times = self.halved + u32::from(self.exhausted);
         let times = match times {
@@ -86,12 +85,12 @@ fn is_out_of_memory(end: &AttemptEnd) -> bool {
     matches!(end, AttemptEnd::Failed(FailureCause::Oom))
 }
 
-/// How many attempts of each trial ran out of memory.
+/// Number of attempts of each trial that ran out of memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OutOfMemory(BTreeMap<TrialNumber, u32>);
 
 impl OutOfMemory {
-    /// Takes the end of an attempt in.
+    /// Applies the end of an attempt.
     pub fn note(&mut self, trial: TrialNumber, end: &AttemptEnd) {
         if is_out_of_memory(end) {
             *self.0.entry(trial).or_default() += 1;
@@ -104,8 +103,7 @@ impl OutOfMemory {
 }
 
 impl Engine {
-    /// The same with the ends of all attempts that there were: how many rows at once the next ones
-    /// get depends on them.
+    /// Adds the ends of all earlier attempts, on which the next batch sizes depend.
     #[must_use]
     pub fn with_ends<'a>(
         mut self,
@@ -115,15 +113,13 @@ impl Engine {
         self
     }
 
-    /// How far the batches of a trial were halved that has run out of memory, if that can be
-    /// helped.
+    /// The halving of a trial that ran out of memory, if it can still be halved.
     pub(super) fn halving_of(&self, trial: &Trial) -> Option<BatchHalving> {
         let times = Some(self.out_of_memory.times(trial.number)).filter(|times| *times > 0)?;
         BatchHalving::new(&self.spec, &trial.params, times)
     }
 
-    /// What an attempt says at its end, with the rows that it had if it ran out of memory; before
-    /// its end is written.
+    /// The message at an attempt's end, with its batch sizes if it ran out of memory.
     pub(super) fn with_rows(
         &self,
         number: TrialNumber,
@@ -141,8 +137,8 @@ impl Engine {
         }
     }
 
-    /// A trial that has just failed, and whose attempt's end is written, continues with half the
-    /// rows at once if it ran out of memory; `Err`: the message, with the reason why it cannot.
+    /// Requeues a trial that ran out of memory with half the batch size; `Err`: the message, with
+    /// the reason why that is impossible.
     pub(super) fn go_on_with_fewer_rows(
         &mut self,
         number: TrialNumber,

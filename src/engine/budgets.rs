@@ -1,4 +1,4 @@
-//! The budgets of time and of devices: what a run has used of them, and when they are used up.
+//! Budgets of time and devices: usage, and when they are exhausted.
 
 use std::time::Duration;
 
@@ -7,19 +7,18 @@ use crate::study::spec::{Budget, DeviceLimit};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 
-/// What this run has used.
+/// The usage of this run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budgets {
     begun: Timestamp,
-    /// Since when the study is paused with nothing running, and how long it was so before: time
-    /// that does not count.
+    /// Start of the current idle period (study paused, nothing running), and the total of earlier
+    /// ones: this time does not count.
     idle_since: Option<Timestamp>,
     idle: Duration,
     pub meter: DeviceMeter,
-    /// The limit on the time of devices that ended the search.
+    /// The device limit that ended the search.
     pub spent: Option<DeviceLimit>,
-    /// Whether the target is reached or the patience used up: only what its user asked for is run
-    /// then.
+    /// Whether the target or the patience is reached: then only requested trials run.
     pub goal_reached: bool,
 }
 
@@ -28,7 +27,7 @@ impl Budgets {
         self.begun = now;
     }
 
-    /// Notes when a study begins and ends to be paused with nothing on its slots.
+    /// Records the beginnings and ends of idle periods.
     pub fn note_idle(&mut self, is_idle: bool, now: Timestamp) {
         match (is_idle, self.idle_since) {
             (true, None) => self.idle_since = Some(now),
@@ -40,14 +39,14 @@ impl Budgets {
         }
     }
 
-    /// How long this run was not idle.
+    /// The running time of this run, excluding idle periods.
     pub fn ran(&self, now: Timestamp) -> Duration {
         let idle = self.idle_since.map_or(Duration::ZERO, |since| now.since(since));
         now.since(self.begun).saturating_sub(self.idle + idle)
     }
 
-    /// When the time of the study is used up, of which earlier runs used `ran_micros`; while it is
-    /// idle, its time stands still.
+    /// When `budget.time` will be exhausted, given the `ran_micros` of earlier runs; the clock
+    /// stops while idle.
     pub fn time_deadline(&self, budget: &Budget, ran_micros: i64) -> Option<Timestamp> {
         let limit = budget.time.filter(|_| self.idle_since.is_none())?.as_micros();
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -55,13 +54,13 @@ impl Budgets {
         Some(Timestamp(begun.0.saturating_add(limit.saturating_sub(ran_micros).max(0))))
     }
 
-    /// The time of devices that was used up to now: what was told, and what has passed since.
+    /// Device time up to now, accounted and not yet accounted.
     pub fn device_time(&self, view: &StudyState, now: Timestamp) -> Duration {
         let told = Duration::from_micros(u64::try_from(view.busy_micros).unwrap_or(0));
         told.saturating_add(self.meter.untold(now))
     }
 
-    /// When the time of devices is used up, if no further trial starts or ends until then.
+    /// When the device budget will be exhausted, if no trial starts or ends until then.
     pub fn device_deadline(
         &self,
         budget: &Budget,
@@ -70,12 +69,11 @@ impl Budgets {
     ) -> Option<Timestamp> {
         let busy = u32::try_from(self.meter.devices()).ok().filter(|busy| *busy > 0)?;
         let left = budget.device_limit()?.time().saturating_sub(self.device_time(view, now));
-        // Rounded up, for a tick that comes a moment too early would find a moment left, again and
-        // again.
+        // Rounded up: a tick a moment too early would find a moment left, repeatedly.
         Some(now.after(left / busy + Duration::from_micros(1)))
     }
 
-    /// What was used of a limit on devices, in words.
+    /// A sentence on the usage of a device limit.
     pub fn used_up(&self, limit: DeviceLimit, view: &StudyState, now: Timestamp) -> String {
         let hours = self.device_time(view, now).as_secs_f64() / 3600.0;
         match limit {
@@ -93,7 +91,7 @@ impl Budgets {
     }
 }
 
-/// An amount with as many decimals as tell it from its limit: 2.01 of 2, 0.0021 of 0.002.
+/// An amount with enough decimals to differ from its limit: 2.01 of 2, 0.0021 of 0.002.
 fn with_digits(amount: f64, limit: f64) -> String {
     let decimals = (0..9).find(|decimals| limit * 10f64.powi(*decimals) >= 100.0).unwrap_or(9);
     format!("{amount:.*}", usize::try_from(decimals).unwrap_or(0).max(2))

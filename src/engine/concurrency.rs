@@ -1,25 +1,24 @@
-//! How many trials run at once on a device where nobody said it (`trials_per_device = "auto"`):
-//! decided from what they take and do there.
+//! The number of concurrent trials on a device with `trials_per_device = "auto"`, decided from
+//! memory and throughput.
 //!
-//! One trial begins. Another is admitted once all that run were measured, if there is memory for it
-//! and for what those that run may still take, with a tenth to spare, **and** the last admission
-//! raised the throughput. What a trial takes is what it was seen to take or what trials like it
-//! took (see [`memory_model`](crate::analysis::memory_model)), whichever is more; where that cannot
-//! be told, as much as the largest so far. Throughput is the sum of what each trial has of the
-//! speed that it had with one trial less. Speeds are steps a second between two reports, or, where
-//! trials are too short for that, trials that end, or the CPU time that they get. Where one more
-//! did not make it at least [`GROWTH`] times as much, the number goes back by one, without anyone
-//! having to leave, and is tried again later and later. Under memory pressure all the same, for a
-//! trial may need more than any before it, the youngest saves and waits; the best one never does.
+//! It starts with one trial. Another is admitted once all running ones have been measured, if there
+//! is memory for it and for the growth of the running ones, with a tenth to spare, **and** the last
+//! admission increased the throughput. A trial's memory is its measured peak or the estimate for
+//! trials like it (see [`memory_model`](crate::analysis::memory_model)), whichever is larger;
+//! without an estimate, the largest so far. Throughput is the sum of each trial's speed relative to
+//! its speed with one trial less. Speed is steps per second between reports or, for short trials,
+//! ended trials, or CPU time. If an admission did not increase throughput by the factor [`GROWTH`],
+//! the number drops by one, without stopping a trial, and is tried again at growing intervals.
+//! Under memory pressure, which a larger trial can still cause, the youngest trial saves and waits;
+//! the best one never does.
 //!
-//! On a CPU nobody is admitted whom no core is left for. Trials of the built-in trainer compute all
-//! the time, on as many threads as they were given: as long as cores are left the CPU does more
-//! with another, and nothing but memory is measured, once each that runs has reported. What other
-//! programs use is measured. Where neither cores nor memory have room, the device is saturated;
-//! that is said once.
+//! On a CPU, a trial needs a free core. Trials of the built-in trainer compute constantly, on their
+//! configured number of threads: while cores are free, one more increases throughput, so only
+//! memory is measured, once each has reported. The usage of other programs is measured. If cores or
+//! memory are exhausted, the device is saturated, which is recorded once.
 //!
-//! It knows no clock, no device and no process: whoever runs the study tells it what is the case,
-//! and the journal what was decided.
+//! It has no access to clock, devices or processes: the runner feeds it measurements, and the
+//! journal its earlier decisions.
 
 use std::time::Duration;
 
@@ -31,102 +30,101 @@ use crate::study::event::ConcurrencyChange;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
-/// An admission has to make a device do so many times as much. A busy machine's measurements are
-/// off by more: trials that wait for one lock were measured at 1.07.
+/// Minimum increase in throughput per admission. Busy machines have larger measurement errors:
+/// trials blocked by one lock were measured at 1.07.
 pub const GROWTH: f64 = 1.05;
 /// Trials are admitted up to this share of a device's memory.
 pub const FILLED: f64 = 0.9;
-/// Above this share somebody has to leave.
+/// Above this share a trial has to leave.
 pub const SHORT: f64 = 0.95;
-/// So many cores more than there are may be wanted: what trials use is measured with errors.
+/// Tolerance for the measured demand, in cores.
 const SLACK: f64 = 0.5;
-/// A number that was no better is tried again after so long at the earliest, and then after twice
-/// that, and so on.
+/// Wait before a number that was no better is tried again, doubled each time.
 const RETRY: Duration = Duration::from_secs(120);
 
-/// What waits for a slot.
+/// The next trial in line for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// Nothing does.
+    /// None.
     Nobody,
-    /// A trial, and the memory that it will take at most, in bytes, where that can be told.
+    /// A trial, and the upper estimate of its memory in bytes, if there is one.
     Somebody(Option<u64>),
 }
 
-/// What is to change.
+/// A change to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
-    /// So many trials at a time from now on.
+    /// New number of concurrent trials.
     pub slots: u32,
-    /// What kind of change that is.
+    /// The kind of change.
     pub change: ConcurrencyChange,
-    /// Who has to leave.
+    /// The trial that has to leave.
     pub leaves: Option<TrialNumber>,
-    /// Why, one sentence with its numbers.
+    /// The reason with its numbers, one sentence.
     pub reason: String,
 }
 
-/// Decides how many trials run at once on one device.
+/// Decides the number of concurrent trials on one device.
 #[derive(Clone, Debug, Default)]
 pub struct Concurrency {
     slots: u32,
-    /// As many as the run began with.
+    /// The number at the start of the run.
     first: u32,
-    /// So many were no better than one less; and from when on that is tried again.
+    /// A number that was no better than one less, and when it may be tried again.
     ceiling: Option<(u32, Timestamp)>,
-    /// How often that was found.
+    /// How often that happened.
     setbacks: u32,
     memory: Option<(u64, u64)>,
-    /// What trials may take of it together, where their user said it.
+    /// The user's memory limit for all trials together.
     limit: Option<u64>,
-    /// Cores of the device, where trials compute on those.
+    /// Cores of the device, if it is a CPU.
     cores: Option<u32>,
-    /// Whether it takes one process at a time.
+    /// Whether it accepts only one process at a time.
     exclusive: bool,
-    /// Threads on which each trial computes all the time; `None` where trials may rest.
+    /// Threads on which each trial computes constantly; `None` if trials may idle.
     threads: Option<u32>,
-    /// Whether it was said that another has no room.
+    /// Whether saturation was recorded.
     is_saturated: bool,
-    /// The least memory that was seen in use: what others take.
+    /// The lowest memory in use seen: that of other programs.
     base: u64,
-    /// What others use, as far as it is told whose memory is whose.
+    /// Memory of other programs, where usage is known by process.
     others: u64,
-    /// The largest of any trial.
+    /// The largest memory of any trial.
     largest: u64,
     throughput: Throughput,
 }
 
 impl Concurrency {
-    /// One trial at a time, since a moment.
+    /// One trial at a time, from this time on.
     pub fn new(since: Timestamp) -> Self {
         let mut throughput = Throughput::default();
         throughput.stage(1, since);
         Concurrency { slots: 1, first: 1, base: u64::MAX, throughput, ..Concurrency::default() }
     }
 
-    /// The same of trials that may take so many bytes together, and that compute all the time on so
-    /// many threads each if they do not rest.
+    /// Sets the memory limit of all trials together, and the threads of each if they compute
+    /// constantly.
     #[must_use]
     pub fn of_trials(self, limit: Option<u64>, threads: Option<u32>) -> Self {
         Concurrency { limit, threads: threads.map(|threads| threads.max(1)), ..self }
     }
 
-    /// Trials at a time.
+    /// Number of concurrent trials.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// The largest memory of a trial that was seen.
+    /// The largest memory of a trial seen.
     pub fn largest(&self) -> u64 {
         self.largest
     }
 
-    /// What a trial that is alone there may take, in bytes; `None` before anything was seen.
+    /// Memory available to a single trial, in bytes; `None` before the first measurement.
     pub fn room(&self) -> Option<u64> {
         self.memory.map(|(_, total)| self.capacity(total).saturating_sub(self.others))
     }
 
-    /// Takes in what the journal says was decided: after a crash it continues from there.
+    /// Applies an earlier decision from the journal, to continue after a crash.
     pub fn apply(&mut self, at: Timestamp, slots: u32, change: ConcurrencyChange, largest: u64) {
         self.stage(slots, at);
         self.largest = self.largest.max(largest);
@@ -137,7 +135,7 @@ impl Concurrency {
         }
     }
 
-    /// The numbers of trials change: what is measured from here on belongs to the new one.
+    /// Begins a stage: measurements from here on belong to the new number.
     fn stage(&mut self, slots: u32, now: Timestamp) {
         self.slots = slots.max(1);
         self.is_saturated = false;
@@ -150,7 +148,7 @@ impl Concurrency {
         self.ceiling = Some((slots, now.after(wait)));
     }
 
-    /// A run begins: nothing that was measured before continues.
+    /// Begins a run: earlier measurements are discarded.
     pub fn begin(&mut self, now: Timestamp) {
         self.stage(self.slots, now);
         self.first = self.slots;
@@ -158,17 +156,17 @@ impl Concurrency {
         self.ceiling = self.ceiling.map(|(slots, _)| (slots, now.after(RETRY)));
     }
 
-    /// A trial there reported, while so many ran.
+    /// A trial reported while `running` ran.
     pub fn reported(&mut self, trial: TrialNumber, step: u64, running: u32, now: Timestamp) {
         self.throughput.reported(trial, step, running, now);
     }
 
-    /// An attempt there ended, while so many ran, it included.
+    /// An attempt ended while `running` ran, itself included.
     pub fn ended(&mut self, trial: TrialNumber, running: u32, now: Timestamp) {
         self.throughput.ended(trial, running, now);
     }
 
-    /// What the device is seen to carry; what each trial takes of it, as far as that is sure.
+    /// Applies a measurement of the device; returns each trial's memory, as far as it is known.
     pub fn loaded(&mut self, load: &Load, running: u32, now: Timestamp) -> Vec<(TrialNumber, u64)> {
         self.memory = Some((load.used, load.total));
         self.cores = load.cores;
@@ -180,7 +178,7 @@ impl Concurrency {
         let own = load.used.saturating_sub(self.base);
         let taken: Vec<(TrialNumber, u64)> = match load.trials.as_slice() {
             trials if tells => trials.iter().map(|seen| (seen.trial, seen.memory)).collect(),
-            // Alone, it has all that was not in use before.
+            // A single trial has all memory beyond the base.
             [only] => vec![(only.trial, own)],
             _ => Vec::new(),
         };
@@ -195,12 +193,12 @@ impl Concurrency {
         taken
     }
 
-    /// A trial there was told to have taken so much.
+    /// A trial reported its peak memory.
     pub fn took(&mut self, bytes: u64) {
         self.largest = self.largest.max(bytes);
     }
 
-    /// What is to change, now that these trials are there.
+    /// The change to make for these running trials, if any.
     pub fn advise(
         &mut self,
         trials: &[RunningTrial],
@@ -260,13 +258,12 @@ impl Concurrency {
         self.advice(ConcurrencyChange::Admitted, format!("{so_far}memory has room: {numbers}"))
     }
 
-    /// The number of trials at a time as it is now, and why.
+    /// The present number, with a reason.
     fn advice(&self, change: ConcurrencyChange, reason: String) -> Option<Advice> {
         Some(Advice { slots: self.slots, change, leaves: None, reason })
     }
 
-    /// Why a trial that is expected to take so much cannot begin beside those that run, if it
-    /// cannot.
+    /// Why a trial with this memory estimate cannot start beside the running ones, if so.
     pub fn lack_of_memory(&self, trials: &[RunningTrial], memory: u64) -> Option<String> {
         let (_, total) = self.memory.filter(|_| !trials.is_empty())?;
         let (expected, capacity) = (self.expected(trials, Some(memory)), self.capacity(total));
@@ -277,8 +274,8 @@ impl Concurrency {
         })
     }
 
-    /// What will be in use at most with those that run, and another. Of whom nothing is known, as
-    /// much as the largest is expected.
+    /// Upper estimate of the memory in use by the running trials and another. Without an estimate,
+    /// the largest so far.
     fn expected(&self, trials: &[RunningTrial], next: Option<u64>) -> u64 {
         let all = trials.iter().map(|trial| trial.memory).chain(std::iter::once(next));
         all.fold(self.others, |sum, memory| sum.saturating_add(memory.unwrap_or(self.largest)))
@@ -289,16 +286,16 @@ impl Concurrency {
         self.limit.map_or(total, |limit| total.min(self.others.saturating_add(limit)))
     }
 
-    /// A share of that; where trials have a limit of their own, of this, for what others take is
-    /// theirs.
+    /// A share of the capacity; of the user's limit, if there is one, which excludes other
+    /// programs.
     fn up_to(&self, share: f64, capacity: u64) -> f64 {
         let is_theirs = |limit: u64| self.others.saturating_add(limit) <= capacity;
         let of_others = if self.limit.is_some_and(is_theirs) { self.others } else { 0 };
         float(of_others) + share * float(capacity - of_others)
     }
 
-    /// Fewer trials, where there are more than cores: an earlier run was on another machine, or
-    /// with fewer threads each.
+    /// Reduces the number to the available cores: an earlier run may have been on another machine,
+    /// or with fewer threads per trial.
     fn fit_to_cores(&mut self, now: Timestamp) -> Option<Advice> {
         let (cores, threads) = self.cores.zip(self.threads)?;
         let slots = (cores / threads).max(1);
@@ -311,7 +308,7 @@ impl Concurrency {
         self.advice(ConcurrencyChange::Back, reason)
     }
 
-    /// Why no core would be left for another, if that is so.
+    /// Why no core is left for another trial, if so.
     fn lack_of_cores(&self, trials: &[RunningTrial]) -> Option<String> {
         let cores = self.cores?;
         let all = count(cores, "core");
@@ -328,13 +325,13 @@ impl Concurrency {
             .then(|| format!("{sum:.1} of {all} are in use, and another may use {most:.1}"))
     }
 
-    /// Nothing changes; why not, is said once.
+    /// No change; the reason is recorded once.
     fn saturated(&mut self, reason: String) -> Option<Advice> {
         let is_news = !std::mem::replace(&mut self.is_saturated, true);
         self.advice(ConcurrencyChange::Saturated, reason).filter(|_| is_news)
     }
 
-    /// The youngest leaves, but never the best, nor the last one.
+    /// The youngest trial leaves, but never the best, nor the last one.
     fn make_room(
         &mut self,
         trials: &[RunningTrial],
@@ -355,7 +352,7 @@ impl Concurrency {
         Some(Advice { leaves, ..advice })
     }
 
-    /// A trial ran out of memory there beside others: one slot less.
+    /// A trial ran out of memory beside others: one slot less.
     pub fn out_of_memory(&mut self, running: u32, now: Timestamp) -> Option<Advice> {
         let others = running.checked_sub(1).filter(|others| *others > 0)?;
         self.stage(others, now);
@@ -364,9 +361,8 @@ impl Concurrency {
         self.advice(ConcurrencyChange::MemoryPressure, reason)
     }
 
-    /// How much more the device does with so many than with one less; `None` while that was not
-    /// measured. Of one trial, and of as many as an earlier run left, there is nothing to compare
-    /// with.
+    /// Throughput relative to one trial less; `None` while not measured. A single trial, or the
+    /// number inherited from an earlier run, has no reference.
     fn growth(&self, trials: &[RunningTrial], now: Timestamp) -> Option<Option<f64>> {
         if self.threads.is_some() {
             return self.throughput.is_under_way(trials).then_some(None);
@@ -380,7 +376,7 @@ fn count(number: u32, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// A size for a sentence.
+/// A size for messages.
 pub(super) fn size(bytes: u64) -> String {
     let mib = float(bytes) / f64::from(1 << 20);
     if mib >= 1024.0 { format!("{:.1} GiB", mib / 1024.0) } else { format!("{mib:.0} MiB") }

@@ -1,5 +1,4 @@
-//! After a crash: what the runner that was killed had spent, and what becomes of the attempts that
-//! it left open.
+//! Crash recovery: the usage of a killed runner, and the fate of its open attempts.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +10,16 @@ use crate::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
-/// The end of a runner that was killed, to be written instead of it: when it was last heard, and
-/// how long it had run until then. While the study was paused and nothing ran, time stood still.
+/// The end event of a killed runner, written in its place: its last sign of life, and its running
+/// time, excluding idle periods.
 ///
-/// `events`: what was written since the runner began, in order, its own beginning first; `None` if
-/// that is not there. `paused`: whether the study is paused at the end of it.
+/// `events`: all events since the runner started, including its start; `None` if that is missing.
+/// `paused`: whether the study is paused at their end.
 pub fn end_of_killed_runner<'a>(
     paused: bool,
     events: impl IntoIterator<Item = (Timestamp, &'a Event)>,
 ) -> Option<Event> {
-    // Anyone may write notes and tags, at any time.
+    // Notes and tags can be written at any time by anyone.
     let mut events = events.into_iter().filter(|(_, event)| !event.is_entry()).peekable();
     let (begun, Event::Runner(RunnerEvent::Started { .. })) = *events.peek()? else { return None };
     let mut heard = begun;
@@ -57,7 +56,7 @@ pub fn end_of_killed_runner<'a>(
     }))
 }
 
-/// What decides whether time counts.
+/// A change that affects whether time counts.
 #[derive(Clone, Copy)]
 enum Change {
     Paused(bool),
@@ -65,8 +64,7 @@ enum Change {
     Idle(bool),
 }
 
-/// Microseconds between two moments in which the study was paused and nothing ran. `paused`:
-/// whether it is at the end.
+/// Idle microseconds between two times. `paused`: the state at the end.
 fn idle_micros(
     begun: Timestamp,
     end: Timestamp,
@@ -95,12 +93,12 @@ fn idle_micros(
 }
 
 impl Engine {
-    /// Closes the attempts that a dead runner left open.
+    /// Ends the attempts that a dead runner left open.
     pub(super) fn recover(&mut self) {
         for number in self.trials_that(|trial| trial.state == TrialState::Running) {
             let trial = self.view.trial(number);
             let Some(attempt) = trial.and_then(Trial::last_attempt) else { continue };
-            // What its device was used for is told with the end of that runner.
+            // Its device time is accounted for with the end of that runner.
             self.emit(Event::Trial(
                 number,
                 TrialEvent::AttemptEnded {
@@ -167,13 +165,13 @@ mod tests {
     fn a_killed_runner_ran_until_it_was_last_heard_and_notes_are_not_its_own() {
         let note = Event::Study(StudyEvent::Noted { text: "by hand".to_owned() });
         assert_eq!(ran(false, &[(3, started()), (70, note)]), Some((3, 3)));
-        // Its beginning is not there.
+        // Its start is missing.
         assert_eq!(end_of_killed_runner(false, [(Timestamp(1), &started())]), None);
     }
 
     #[test]
     fn time_stands_still_while_the_study_is_paused_and_nothing_runs() {
-        // Paused at 10, its trial leaves at 12, resumed at 100, heard last at 105.
+        // Paused at 10, its trial leaves at 12, resumed at 100, last sign of life at 105.
         let left = [(1, started()), (10, pause()), (12, ended(AttemptEnd::Interrupted))];
         let resumed = [
             &left[..],
@@ -181,10 +179,10 @@ mod tests {
         ]
         .concat();
         assert_eq!(ran(false, &resumed), Some((17, 105)));
-        // Killed while it was paused: whatever it wrote last.
+        // Killed while paused, whatever it wrote last.
         let paused = [&left[..], &[(50, pause())]].concat();
         assert_eq!(ran(true, &paused), Some((12, 50)));
-        // Paused from its beginning on.
+        // Paused from the start.
         let left = (45, ended(AttemptEnd::Interrupted));
         assert_eq!(ran(false, &[(40, resume()), (40, started()), left]), Some((5, 45)));
         assert_eq!(ran(true, &[]), Some((0, 0)));

@@ -1,10 +1,11 @@
-//! What decisions may know in a study whose decisions must not depend on who is faster
-//! (`deterministic = true`).
+//! The decision window: what decisions may know with `deterministic = true`, where they must not
+//! depend on timing.
 //!
-//! A *turn* is a trial's way from its start to its end or to its pruner's pause, over all attempts
-//! that this takes; turns are numbered in the order in which they begin. With `w` slots, results
-//! become known in that order, and one at a time: whatever begins turn `n` knows all results up to
-//! turn `n - w` (of more, if nothing could be begun before) and none after, and so do the verdicts
+//! A *turn* is a trial's way from its start to its end or its pruner's pause, over any number of
+//! attempts; turns are numbered in the order in which they begin. With `w` slots, results become
+//! known in that order, one at a time: the decision that begins turn `n` knows all results up to
+//! turn `n - w` (of more, if nothing could start before) and no later ones, and so do the decisions
+//! during turn `n`. None of this depends on timing; the journal contains all of it.
 //! during turn `n`. None of this depends on when something happens; a journal says it all.
 
 use std::borrow::Cow;
@@ -17,9 +18,9 @@ use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Hold, Trial, TrialNumber};
 
-/// The results that decisions may know, and the turns whose results they may not know yet.
+/// The results that decisions may know, and the turns whose results are not known yet.
 pub(super) struct DecisionWindow {
-    /// The slots of the study's first runner; 0 before there was one.
+    /// Number of slots of the study's first runner; 0 before it started.
     width: usize,
     known: StudyState,
     turns: VecDeque<Turn>,
@@ -29,17 +30,17 @@ struct Turn {
     trial: TrialNumber,
     events: Vec<(Timestamp, Event)>,
     ended: bool,
-    /// What was known when it began, as pruners see it; its own trial is kept as it is now.
+    /// The state known when it began, as pruners see it; its own trial is kept current.
     then: StudyState,
 }
 
 impl DecisionWindow {
-    /// Before the first event of a journal.
+    /// The window before the first event of a journal.
     pub fn new(spec: &StudySpec) -> Self {
         DecisionWindow { width: 0, known: StudyState::new(spec), turns: VecDeque::new() }
     }
 
-    /// Takes an event of the journal in.
+    /// Applies an event of the journal.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
             Event::Runner(RunnerEvent::Started { slots, .. }) if self.width == 0 => {
@@ -64,7 +65,8 @@ impl DecisionWindow {
                     match event {
                         Event::Trial(_, TrialEvent::AttemptStarted { .. }) => turn.ended = false,
                         Event::Trial(_, TrialEvent::Finished { .. }) => turn.ended = true,
-                        // A paused study begins nothing, and continues as if nothing had happened.
+                        // A paused study starts nothing, and continues as if it had not been
+                        // paused.
                         Event::Trial(_, TrialEvent::Paused { hold, .. }) => {
                             turn.ended = *hold != Some(Hold::Study)
                         }
@@ -85,33 +87,33 @@ impl DecisionWindow {
         }
     }
 
-    /// The state that decisions may know.
+    /// The state that decisions may use.
     pub fn known(&self) -> &StudyState {
         &self.known
     }
 
-    /// Whether something has to be known before anything is begun.
+    /// Whether a result must become known before anything starts.
     pub fn is_full(&self) -> bool {
         self.turns.len() >= self.width.max(1)
     }
 
-    /// Whether everything is known.
+    /// Whether all results are known.
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// Whether the turn of this trial has begun and not ended.
+    /// Whether this trial's turn is open.
     pub fn is_open(&self, trial: TrialNumber) -> bool {
         self.turns.iter().any(|turn| turn.trial == trial && !turn.ended)
     }
 
-    /// The trial whose results are known next, if they are there.
+    /// The trial whose results become known next, if they are available.
     pub fn next_known(&self) -> Option<TrialNumber> {
         self.turns.front().filter(|turn| turn.ended).map(|turn| turn.trial)
     }
 
-    /// What the verdicts about a trial may know: its own reports, and what was known when its turn
-    /// began.
+    /// The state that decisions on a trial may use: its own reports, and what was known when its
+    /// turn began.
     pub fn known_of(&mut self, trial: &Trial) -> Option<&StudyState> {
         let turn = self.turns.iter_mut().find(|turn| turn.trial == trial.number)?;
         trial.clone_into(turn.then.trials.get_mut(trial.number.index())?);

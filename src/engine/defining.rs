@@ -1,5 +1,5 @@
-//! Parameters that a program names while its trial runs: the space grows by them, and the trial
-//! gets a value.
+//! Parameters that a program defines while its trial runs (define-by-run): the space grows, and the
+//! trial gets a value.
 
 use super::{Effect, Engine, EngineError};
 use crate::samplers::{self, Ask};
@@ -15,22 +15,22 @@ use crate::study::trial::{TrialNumber, TrialState};
 pub struct Defined {
     /// The trial's value.
     pub value: Value,
-    /// Whether the trial had another one, or none.
+    /// Whether the trial had another value, or none.
     pub is_new: bool,
-    /// The specification with the parameter, where its space lacks it or is narrower.
+    /// The specification with the wider space, if this changes it.
     pub widened: Option<Box<StudySpec>>,
 }
 
-/// Why a parameter cannot be added to a trial.
+/// Why a parameter cannot be defined.
 #[derive(Debug, thiserror::Error)]
 pub enum DefineError {
-    /// It is not running.
+    /// The trial is not running.
     #[error("trial {number} is not out: parameters are added while it runs")]
     NotOut {
         /// Its number.
         number: TrialNumber,
     },
-    /// The space has a parameter of this name that is not only narrower.
+    /// The space has an incompatible parameter with this name.
     #[error(
         "parameter `{name}` is {known} in this study, and cannot become {asked}: only the bounds \
          of numbers without a step may change"
@@ -38,25 +38,25 @@ pub enum DefineError {
     Other {
         /// Its name.
         name: String,
-        /// As the space has it.
+        /// The distribution in the space.
         known: String,
-        /// As it was asked for.
+        /// The requested distribution.
         asked: String,
     },
-    /// The value that was given does not fit.
+    /// The given value is out of range.
     #[error("parameter `{name}`: {value} is outside of {asked}")]
     Outside {
         /// Its name.
         name: String,
         /// The value.
         value: Value,
-        /// What it may be.
+        /// The requested distribution.
         asked: String,
     },
-    /// The space cannot have it.
+    /// The space rejects it.
     #[error(transparent)]
     Space(#[from] SpaceError),
-    /// It cannot be drawn.
+    /// No value can be drawn.
     #[error("parameter `{name}` cannot be drawn")]
     Draw {
         /// Its name.
@@ -66,10 +66,10 @@ pub enum DefineError {
 
 impl Engine {
     /// The value of a parameter that a running trial asks for: its own if it lies within `asked`,
-    /// else one by chance. Nothing changes here.
+    /// else a random one. Changes no state.
     ///
     /// # Errors
-    /// The trial is not out, or the parameter does not fit the space.
+    /// The trial is not running, or the parameter does not fit the space.
     pub fn defined(
         &self,
         number: TrialNumber,
@@ -104,7 +104,7 @@ impl Engine {
         Ok(Defined { is_new: own != Some(&value), value, widened })
     }
 
-    /// The specification with a parameter, in the place of one of the same name.
+    /// The specification with a parameter added or replaced.
     fn with(&self, name: &str, distribution: Distribution) -> Result<Box<StudySpec>, SpaceError> {
         let mut dimensions = self.spec.space.dimensions().to_vec();
         match dimensions.iter_mut().find(|dimension| dimension.name == name) {
@@ -114,7 +114,7 @@ impl Engine {
         Ok(Box::new(StudySpec { space: Space::new(dimensions)?, ..self.spec.clone() }))
     }
 
-    /// A value from a stream of its own: no other draw depends on it.
+    /// A value from a separate random stream.
     fn by_chance(&self, number: TrialNumber, name: &str, asked: &Distribution) -> Option<Value> {
         let space = Space::new(vec![Dimension::new(name, asked.clone())]).ok()?;
         let (nothing, trials) = (Params::new(), []);
@@ -136,10 +136,10 @@ impl Engine {
         drawn.get(name).cloned()
     }
 
-    /// Goes on with a wider space.
+    /// Continues with a wider space.
     ///
     /// # Errors
-    /// The sampler does not fit it.
+    /// The sampler does not support it.
     pub fn widen(&mut self, spec: StudySpec) -> Result<(), EngineError> {
         self.sampler = (samplers::find(&spec.sampler.name)?.build)(&spec.sampler, &spec.space)?;
         self.proposals.exhausted = false;
@@ -147,7 +147,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes down parameters of a trial that is out.
+    /// Records parameters of a running trial.
     pub fn record_params(
         &mut self,
         now: Timestamp,
@@ -159,7 +159,7 @@ impl Engine {
         std::mem::take(&mut self.effects)
     }
 
-    /// Takes down which parameters a trial that is out did not ask for.
+    /// Records which parameters a running trial did not use.
     pub fn drop_params(
         &mut self,
         now: Timestamp,
@@ -172,7 +172,7 @@ impl Engine {
     }
 }
 
-/// The narrowest distribution with the values of both, if there is one of their kind.
+/// The narrowest distribution that contains both, if they are of one kind.
 pub fn hull(known: &Distribution, asked: &Distribution) -> Option<Distribution> {
     if known == asked {
         return Some(known.clone());

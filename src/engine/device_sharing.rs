@@ -1,5 +1,5 @@
-//! Trials on devices with `trials_per_device = "auto"`: what [`Concurrency`] advises becomes
-//! events, and whoever makes room leaves.
+//! Applies the decisions of [`Concurrency`] on devices with `trials_per_device = "auto"`: as
+//! events, slots and pauses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,13 @@ use crate::study::spec::{FailureCause, Program, StudySpec};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// The devices on which the engine decides how many trials run at once.
+/// The devices with automatic concurrency.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceSharing {
-    /// Those whose user did not say how many.
     devices: BTreeMap<Device, Concurrency>,
-    /// Trials that were told to wait for memory.
+    /// Trials recorded as waiting for memory.
     waiting: BTreeSet<TrialNumber>,
-    /// Who is asked to make room, and why.
+    /// Trials asked to make room, and why.
     evicted: BTreeMap<TrialNumber, String>,
 }
 
@@ -39,7 +38,7 @@ impl DeviceSharing {
         DeviceSharing { devices, ..DeviceSharing::default() }
     }
 
-    /// Takes in what the journal says was decided.
+    /// Applies an earlier decision from the journal.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         if let Event::Device(DeviceEvent::ConcurrencyChanged {
             device, slots, change, largest, ..
@@ -50,18 +49,18 @@ impl DeviceSharing {
         }
     }
 
-    /// Trials at a time on a device, if the engine decides that.
+    /// Number of concurrent trials on a device, if automatic.
     pub fn slots(&self, device: &Device) -> Option<usize> {
         let slots = self.devices.get(device)?.slots();
         Some(usize::try_from(slots).unwrap_or(usize::MAX))
     }
 
-    /// From here on its user says how many trials share the device.
+    /// The user now sets the number for this device.
     pub fn release(&mut self, device: &Device) {
         self.devices.remove(device);
     }
 
-    /// What an attempt took of a device's memory, where it was seen.
+    /// The device memory of an attempt, if measured.
     pub fn memory_used(&self, device: &Device, peak: u64) -> Option<MemoryUse> {
         let room = self.devices.get(device)?.room()?;
         (peak > 0).then_some(MemoryUse { peak, room })
@@ -74,7 +73,7 @@ impl DeviceSharing {
 }
 
 impl Engine {
-    /// Whether a device that the engine shares out takes no further trial.
+    /// Whether a device with automatic concurrency accepts no further trial.
     pub(super) fn is_saturated(&self, device: &Device) -> bool {
         let slots = self.sharing.slots(device);
         slots.is_some_and(|slots| self.slots.running_on(device).count() >= slots)
@@ -84,7 +83,7 @@ impl Engine {
         u32::try_from(self.slots.running_on(device).count()).unwrap_or(u32::MAX)
     }
 
-    /// A run begins with as many slots as the last one found to be good.
+    /// A run begins with the number of slots that the last one found.
     pub(super) fn begin_sharing(&mut self) {
         let before = self.slots.len();
         for device in self.sharing.devices.keys().cloned().collect::<Vec<_>>() {
@@ -97,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// As many slots as trials are wanted at a time.
+    /// Adds slots up to the concurrency.
     fn make_slots(&mut self, device: &Device) {
         let wanted = self.sharing.slots(device).unwrap_or(0);
         for _ in self.slots.of_device(device).len()..wanted {
@@ -117,8 +116,8 @@ impl Engine {
         }
     }
 
-    /// A process knows its own memory better than who looks once a second; of a GPU's it knows
-    /// nothing.
+    /// A CPU process knows its own peak better than measurements once a second; it does not know
+    /// that of a GPU.
     pub(super) fn note_peak(&mut self, trial: TrialNumber, attempt: AttemptNumber, bytes: u64) {
         let Some(index) = self.slots.of_attempt(trial, attempt) else { return };
         let slot = &mut self.slots[index];
@@ -130,8 +129,7 @@ impl Engine {
         }
     }
 
-    /// Whether a trial has to wait until others on the device of a slot have left, for want of
-    /// memory; said once.
+    /// Whether a trial has to wait for memory on the device of a slot; recorded once.
     pub(super) fn waits_for_memory(&mut self, index: usize, number: TrialNumber) -> bool {
         let device = self.slots[index].device();
         let shared = self.sharing.devices.get(device).filter(|_| self.phase == Phase::Searching);
@@ -158,8 +156,7 @@ impl Engine {
         }
     }
 
-    /// An attempt has left its slot, which is empty already: why it was asked to make room, if it
-    /// was.
+    /// An attempt has left its slot: returns why it was asked to make room, if it was.
     pub(super) fn note_end(
         &mut self,
         index: usize,
@@ -179,7 +176,7 @@ impl Engine {
         self.sharing.evicted.remove(&trial)
     }
 
-    /// Changes how many trials run at once on devices, where that is advised.
+    /// Applies changes of concurrency.
     pub(super) fn adjust_concurrency(&mut self) {
         if self.phase != Phase::Searching
             || self.view.paused.is_some()
@@ -203,7 +200,7 @@ impl Engine {
         }
     }
 
-    /// Who is on a device; the best of those that run there is never asked to leave.
+    /// The trials on a device; the best of them is never asked to leave.
     fn trials_on(&self, device: &Device) -> Vec<RunningTrial> {
         let scored = |running: &RunningAttempt| {
             let value = self.view.value_of(self.view.trial(running.trial)?)?;
@@ -243,8 +240,7 @@ impl Engine {
         }
     }
 
-    /// Says which slots there are: of a device that the engine shares out, as many as are used at a
-    /// time.
+    /// Records the slots: on devices with automatic concurrency, as many as are in use.
     pub(super) fn tell_slots(&mut self) {
         let slots = self.slots.in_use(|device| self.sharing.slots(device));
         self.emit(Event::Device(DeviceEvent::SlotsChanged { slots }));

@@ -1,5 +1,4 @@
-//! The time of devices: a device is used while at least one of its slots is busy, and counts once
-//! however many are.
+//! Device time: a device is in use while at least one of its slots is busy, and counts once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,9 +6,8 @@ use std::time::Duration;
 use crate::study::device::Device;
 use crate::study::time::Timestamp;
 
-/// Measures it. What has passed on a device is told at each start and each end of an attempt there,
-/// so that the sum of what was told, and what has passed since, is exact at every moment, also for
-/// whoever reads no more than the journal.
+/// Measures device time. Each start and end of an attempt on a device accounts for the time since
+/// the last such event, so that the journal alone gives the exact total at any time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceMeter {
     used: BTreeMap<Device, Use>,
@@ -17,14 +15,14 @@ pub(super) struct DeviceMeter {
 
 #[derive(Clone, Debug)]
 struct Use {
-    /// Attempts that run there.
+    /// Running attempts.
     attempts: usize,
-    /// Up to when its time was told.
+    /// Up to when its time is accounted for.
     told: Timestamp,
 }
 
 impl DeviceMeter {
-    /// An attempt starts: microseconds of its device to be told.
+    /// An attempt starts: returns the microseconds to account for.
     pub fn start(&mut self, device: &Device, at: Timestamp) -> i64 {
         let usage = self.used.entry(device.clone()).or_insert(Use { attempts: 0, told: at });
         let passed = usage.tell(at);
@@ -32,7 +30,7 @@ impl DeviceMeter {
         passed
     }
 
-    /// An attempt has ended: microseconds of its device to be told.
+    /// An attempt has ended: returns the microseconds to account for.
     pub fn end(&mut self, device: &Device, at: Timestamp) -> i64 {
         let Some(usage) = self.used.get_mut(device) else { return 0 };
         let passed = usage.tell(at);
@@ -40,7 +38,7 @@ impl DeviceMeter {
         passed
     }
 
-    /// Time of all devices that was not told up to a moment.
+    /// Time of all devices that is not accounted for yet.
     pub fn untold(&self, at: Timestamp) -> Duration {
         self.used
             .values()
@@ -48,7 +46,7 @@ impl DeviceMeter {
             .fold(Duration::ZERO, |sum, usage| sum.saturating_add(at.since(usage.told)))
     }
 
-    /// Devices that are used now.
+    /// Number of devices in use.
     pub fn devices(&self) -> usize {
         self.used.values().filter(|usage| usage.attempts > 0).count()
     }
@@ -85,7 +83,7 @@ mod tests {
             (told.iter().sum::<i64>() + 30, meter.untold(Timestamp(99)).as_micros()),
             (120, 0)
         );
-        // What was idle does not count.
+        // Idle time does not count.
         assert_eq!((meter.start(&one, Timestamp(100)), meter.end(&one, Timestamp(107))), (0, 7));
     }
 }

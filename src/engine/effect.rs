@@ -1,4 +1,4 @@
-//! What the engine has the world do, once the events of the turn are durable.
+//! Effects: the actions that the engine requests, once the events of the turn are durable.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::study::params::Params;
 use crate::study::spec::Milestones;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// A trial for a slot.
+/// An attempt to start on a slot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
     /// The trial.
@@ -26,37 +26,37 @@ pub struct Assignment {
     pub seed: u64,
     /// The checkpoint to continue from.
     pub resume: Option<Checkpoint>,
-    /// Step where it is to pause, or end if it continues past its end.
+    /// Step at which it pauses, or ends if it continues past its end.
     pub until: Option<u64>,
-    /// Whether it has ended before, and continues past that end up to `until`.
+    /// Whether it continues past its end, up to `until`.
     pub past_its_end: bool,
-    /// Where it must report.
+    /// The steps at which it must report.
     pub milestones: Milestones,
     /// The last step it reported.
     pub reported: Option<u64>,
-    /// Rows in memory at once, where they were halved because the trial ran out of it.
+    /// Batch sizes, if halved after running out of memory.
     pub rows_at_once: Option<RowsAtOnce>,
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The study is over, and has a best trial.
+    /// The study is finished and has a best trial.
     Finished(String),
-    /// The budget ended without a trial that can be the best.
+    /// The budget is exhausted, and no trial can be the best.
     NoValue(String),
     /// Too many trials failed.
     TooManyFailures(String),
-    /// The run was left; the study can continue.
+    /// The run was interrupted; the study can continue.
     Interrupted(String),
-    /// The machine refused what trials need, again and again; the study can continue.
+    /// The machine repeatedly refused what trials need; the study can continue.
     Refused(String),
     /// The search cannot continue.
     Broken(String),
 }
 
 impl Outcome {
-    /// Why, one sentence.
+    /// The reason, one sentence.
     pub fn reason(&self) -> &str {
         match self {
             Outcome::Finished(reason)
@@ -69,10 +69,10 @@ impl Outcome {
     }
 }
 
-/// Something for the world to do, after the turn's events are durable.
+/// An action for the driver, after the turn's events are durable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Write this to the journal.
+    /// Write this event to the journal.
     Append(Event),
     /// Start an attempt.
     Launch(Assignment),
@@ -85,15 +85,15 @@ pub enum Effect {
         /// The answer.
         verdict: Decision,
     },
-    /// Ask an attempt to checkpoint and leave.
+    /// Ask an attempt to save a checkpoint and exit.
     Leave {
         /// Number of the trial.
         trial: TrialNumber,
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
     },
-    /// Look at what an attempt's processes are doing and write it into its log: it takes too long,
-    /// or says nothing, and is asked to leave.
+    /// Write the activity of an attempt's processes into its log: it has timed out and is asked to
+    /// leave.
     Examine {
         /// Number of the trial.
         trial: TrialNumber,
@@ -114,17 +114,17 @@ pub enum Effect {
         /// The checkpoint.
         path: PathBuf,
     },
-    /// End the worker of a slot that nothing is started on any more: it holds memory for nobody.
+    /// End the idle worker of a slot that is no longer used, to free its memory.
     Vacate {
-        /// The slot's position.
+        /// The slot's index.
         slot: usize,
     },
-    /// The run is over: nothing follows.
+    /// The run is over; the last effect.
     Finish(Outcome),
 }
 
 impl Effect {
-    /// The event to write, if it is one.
+    /// The event to write, if this is one.
     pub fn event(&self) -> Option<&Event> {
         match self {
             Effect::Append(event) => Some(event),

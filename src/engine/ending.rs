@@ -1,4 +1,4 @@
-//! How a run ends: deadlines, limits and interrupts drain it, and once nothing runs it is over.
+//! The end of a run: deadlines, limits and interrupts drain it; it is over once nothing runs.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::study::event::{Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::trial::{Origin, Trial, TrialState};
 
 impl Engine {
-    /// No new trials; running ones are asked to checkpoint and leave. The first reason given stays.
+    /// Starts nothing new and asks running trials to save and exit. The first outcome given is
+    /// kept.
     pub(super) fn drain(&mut self, outcome: Outcome) {
         if !self.phase.starts_trials() {
             return;
@@ -20,7 +21,7 @@ impl Engine {
         self.effects.extend(staying.map(|running| running.leave(Leaving::Draining, deadline)));
     }
 
-    /// Everything is killed; trials run again next time.
+    /// Kills all attempts; their trials run again in the next run.
     pub(super) fn kill_all(&mut self) {
         self.drain(Outcome::Interrupted("interrupted".to_owned()));
         for running in self.slots.running_mut().filter(|running| !running.kill_sent) {
@@ -29,8 +30,8 @@ impl Engine {
         }
     }
 
-    /// Asks to leave what ran longer than `trial_time` or said nothing for `stall_time`, kills what
-    /// outstayed its grace, and ends the run when the study's time is over.
+    /// Asks trials that exceeded `trial_time` or `stall_time` to leave, kills those whose grace has
+    /// expired, and ends the run when the study's time is over.
     pub(super) fn enforce_deadlines(&mut self) {
         if matches!(self.phase, Phase::Waiting | Phase::Over) {
             return;
@@ -66,8 +67,7 @@ impl Engine {
         }
     }
 
-    /// Ends the run where nothing runs, and the machine refused too often and long what trials
-    /// need.
+    /// Ends the run if nothing runs and the machine has refused resources for too long.
     pub(super) fn check_refusals(&mut self) {
         self.refusals.tick(self.now);
         if let Some(why) = self.refusals.give_up(self.now).filter(|_| self.slots.are_idle()) {
@@ -75,8 +75,8 @@ impl Engine {
         }
     }
 
-    /// Notes when a paused study, or one whose devices are all paused, begins and ends to have
-    /// nothing on its slots.
+    /// Records the beginnings and ends of idle periods, in which the study or all its devices are
+    /// paused.
     pub(super) fn track_idleness(&mut self) {
         let is_paused = self.view.paused.is_some() || self.has_no_open_slot();
         self.budgets.note_idle(is_paused && self.slots.are_idle(), self.now);
@@ -90,7 +90,7 @@ impl Engine {
         let goal = self.goal();
         self.budgets.goal_reached = goal.is_some();
         let waits = || self.view.trials.iter().any(is_asked_for);
-        // Where decisions must not depend on who is faster, what has begun goes to its end.
+        // Where decisions must not depend on timing, started trials run to their end.
         if let Some(reason) = goal.filter(|_| {
             self.phase == Phase::Searching && self.decision_window.is_none() && !waits()
         }) {
@@ -98,31 +98,31 @@ impl Engine {
         }
     }
 
-    /// Why nothing better is looked for, if that is so.
+    /// Why the search stops early (`target`, `patience`), if it does.
     fn goal(&self) -> Option<String> {
         let order = if self.decision_window.is_none() { Order::Time } else { Order::Number };
         goal::reached(&self.spec.budget, self.known_view(), order)
     }
 
-    /// Ends the run once nothing runs and nothing can be started.
+    /// Ends the run once nothing runs and nothing can start.
     pub(super) fn end_if_idle(&mut self) {
         if !self.slots.are_idle() {
             return;
         }
         let outcome = match &self.phase {
             Phase::Waiting | Phase::Over => return,
-            // It waits to be resumed.
+            // Waits to be resumed.
             Phase::Searching
                 if self.view.paused.is_some()
                     || self.has_no_open_slot() && self.waits_for_a_slot() =>
             {
                 return;
             }
-            // What its trials used until they had left belongs to it.
+            // Includes what its trials used until they left.
             Phase::Draining(Outcome::Finished(_)) if let Some(limit) = self.budgets.spent => {
                 self.judge_end(self.budgets.used_up(limit, &self.view, self.now))
             }
-            // What it had begun may have completed meanwhile.
+            // Trials in progress may have completed meanwhile.
             Phase::Draining(Outcome::Finished(reason)) => self.judge_end(reason.clone()),
             Phase::Draining(outcome) | Phase::Racing(outcome) => outcome.clone(),
             Phase::Searching => self.judge_end(self.why_done()),
@@ -149,8 +149,7 @@ impl Engine {
         self.effects.push(Effect::Finish(outcome));
     }
 
-    /// The end of a study with what its race took on top of the budget, where that is one of time
-    /// or devices.
+    /// The outcome with the usage of the race beyond the budget, if that limits time or devices.
     fn with_its_race(&self, outcome: Outcome) -> Outcome {
         let budget = &self.spec.budget;
         let is_limited = budget.time.is_some() || budget.device_limit().is_some();
@@ -196,7 +195,7 @@ impl Engine {
         }
     }
 
-    /// Why no trial is the best, if none is.
+    /// Why there is no best trial, if there is none.
     fn why_none_is_best(&self) -> Option<String> {
         if self.view.leader().is_some() {
             return None;
@@ -224,8 +223,8 @@ impl Engine {
         })
     }
 
-    /// Paused trials that were never promoted count as pruned; then the study is over. Those that
-    /// their user paused stay.
+    /// Prunes paused trials that were never promoted, except those paused by the user; then
+    /// finishes the study.
     fn close_study(&mut self, reason: &str) {
         for trial in self.trials_that(Trial::waits_for_its_pruner) {
             let why =

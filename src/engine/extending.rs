@@ -1,4 +1,4 @@
-//! Requests for more: a larger budget, or a trial past its end.
+//! Requests to extend a study: a larger budget, or a trial past its end.
 
 use super::Engine;
 use super::requests::{Served, all_of, refused};
@@ -50,8 +50,7 @@ impl Engine {
         Ok(self.when(format!("the budget is {} now", parts.join(" and "))))
     }
 
-    /// The keys of the budget that could not be stored any more with `by` on top, nor what was
-    /// added in all.
+    /// The budget keys that would overflow the store with `by` added.
     fn beyond_a_store(&self, by: Extension) -> Vec<&'static str> {
         let before = self.spec.budget.beyond_a_store();
         let mut budget = self.spec.budget.clone();

@@ -1,5 +1,5 @@
-//! When failed trials end a run: `budget.failures`, too many in a row, or first trials that all
-//! fail in the same way.
+//! Failure limits that end a run: `budget.failures`, too many in a row, or first trials that all
+//! fail alike.
 
 use super::Engine;
 use super::first_failures::FirstFailures;
@@ -7,17 +7,16 @@ use crate::study::spec::{Count, Program, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::trial::TrialState;
 
-/// A run whose first trials all fail, or so many in a row later, ends without `budget.failures` to
-/// say otherwise: failed trials do not count towards `budget.trials`, so a broken program would be
-/// started for ever.
+/// Consecutive failures that end a run without `budget.failures`: failed trials do not count
+/// towards `budget.trials`, so a broken program would be started for ever.
 const FRUITLESS: u64 = 10;
 
 /// The failures of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
-    /// Trials that had failed before.
+    /// Failed trials of earlier runs.
     pub before: u64,
-    /// Trials that failed since the last one that did not.
+    /// Consecutive failures.
     pub in_a_row: u64,
     pub first: FirstFailures,
 }
@@ -28,7 +27,7 @@ impl Failures {
         Failures { before, ..Failures::default() }
     }
 
-    /// Why so many failures end the run, if they do.
+    /// Why the failures end the run, if they do.
     fn too_many(&self, spec: &StudySpec, view: &StudyState) -> Option<String> {
         let counts = view.counts.without(view.race_counts);
         let failed = counts.failed;
@@ -52,7 +51,7 @@ impl Failures {
 }
 
 impl Engine {
-    /// Why the study is not worth continuing with, if its failures say so.
+    /// Why the study cannot usefully continue, if its failures say so.
     pub(super) fn too_many_failures(&self) -> Option<String> {
         let counts = self.view.counts;
         let may_be_at_fault = !self.runs_on_demand()

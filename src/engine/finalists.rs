@@ -1,17 +1,18 @@
-//! The final comparison (`race`): the finalists, the best configurations, run again on fresh seeds
-//! until one of them has won.
+//! The final comparison (`race`): the best configurations run again on fresh seeds until one of
+//! them wins.
 //!
-//! A race comes on top of **every** limit of the budget, and is always run to its end: cut short it
-//! would name no winner, and what it takes is known before, `LEAST_ROUNDS` to `MOST_ROUNDS` runs of
-//! each finalist at most, which the forecast says. What it used is used: a budget of device-hours
-//! or cost that is raised afterwards has to be raised by that, too.
+//! A race comes on top of **every** limit of the budget and always runs to its end: an aborted one
+//! has no winner, and its size, `LEAST_ROUNDS` to `MOST_ROUNDS` runs of each finalist, is known in
+//! advance and part of the forecast. Its usage counts: a budget of device-hours or cost that is
+//! raised afterwards has to be raised by that, too.
 //!
-//! The runs of the search are why a configuration was chosen, so that their values flatter it: only
-//! fresh runs count. In a round every finalist has the same seed, so that what the seed does to all
-//! of them cancels (the paired t test, one side). A finalist that is worse than the one in front
-//! leaves. The truly best one does so with a chance of at most 5 % in the whole race: the level is
-//! shared by all comparisons that may put it out, with each other one in each round (Bonferroni).
-//! Compare Birattari and others 2002, "A racing algorithm for configuring metaheuristics", which
+//! The search's own runs are the reason for the selection and therefore biased, so only fresh runs
+//! count. In a round all finalists share a seed, which cancels its effect (a one-sided paired t
+//! test). A finalist that is worse than the leader drops out. The truly best one does so with a
+//! probability of at most 5 % per race: the level is shared by all comparisons that may eliminate
+//! it, one per opponent and round (Bonferroni). Compare Birattari and others 2002, "A racing
+//! algorithm for configuring metaheuristics", which tests ranks; with so few rounds ranks have too
+//! little power.
 //! tests ranks; with so few rounds ranks say too little.
 
 use super::{Engine, Outcome, Phase};
@@ -24,25 +25,25 @@ use crate::study::state::StudyState;
 use crate::study::statistics::{Sample, chance_of_above_zero};
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// The chance that a race drops the finalist that is truly best.
+/// The probability that a race drops the truly best finalist.
 const LEVEL: f64 = 0.05;
-/// How sure the interval of the winner's mean is.
+/// The confidence level of the winner's interval.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Where a race stands between two turns of its engine.
+/// The state of a race between two turns of the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Standing {
-    /// This finalist runs in this round.
+    /// The next run: this finalist in this round.
     Next(TrialNumber, u32),
-    /// Runs of the round have not ended.
+    /// Runs of the round are unfinished.
     Waits,
-    /// A round is over, and this comes of it; then it is asked again.
+    /// A round is complete, with these events; then the standing is to be queried again.
     Events(Vec<Event>),
     /// It is over.
     Over,
 }
 
-/// Where the race of a study stands: a function of its state.
+/// The standing of a study's race: a function of its state.
 pub(super) fn standing(view: &StudyState) -> Standing {
     let Some(race) = view.race.as_ref().filter(|race| !race.void && race.winner.is_none()) else {
         return Standing::Over;
@@ -54,7 +55,7 @@ pub(super) fn standing(view: &StudyState) -> Standing {
     let run = |finalist: &TrialNumber, round| run_of(view, race, *finalist, round);
     let has_ended = |trial: &Trial| trial.state.is_finished();
     let mut round = 0;
-    // Rounds are full for whoever still runs, but the last.
+    // Complete rounds: every remaining finalist has run, except perhaps in the last.
     while running.iter().all(|finalist| run(finalist, round).is_some_and(has_ended)) {
         round += 1;
     }
@@ -70,7 +71,7 @@ pub(super) fn standing(view: &StudyState) -> Standing {
     }
 }
 
-/// What comes of the first `rounds` rounds: who leaves, and who has won.
+/// The events after the first `rounds` rounds: who drops out, and who wins.
 fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -> Vec<Event> {
     let direction = view.direction();
     let mut events = Vec::new();
@@ -87,7 +88,7 @@ fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -
             }
         }
     }
-    // A stable sort: of equals the better one in the search.
+    // Stable: ties keep the order of the search.
     ranked.sort_by_key(|(_, _, sample)| Score::new(direction, sample.mean));
     let Some(((first, best, sample), others)) =
         ranked.split_first().filter(|_| rounds >= LEAST_ROUNDS)
@@ -123,7 +124,7 @@ fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -
     events
 }
 
-/// The value of a finalist's run in a round, or why it has none that counts.
+/// The value of a finalist's run in a round, or why it does not count.
 fn value_in(
     view: &StudyState,
     race: &Race,
@@ -178,19 +179,19 @@ fn why_won(sample: Sample, still: &[(TrialNumber, Sample)]) -> String {
     }
 }
 
-/// A number with five digits, for a sentence.
+/// A number with five significant digits, for messages.
 fn brief(number: f64) -> f64 {
     format!("{number:.4e}").parse().unwrap_or(number)
 }
 
-/// The configurations that a race begins with.
+/// The finalists of a new race.
 pub(super) fn best_configurations(spec: &StudySpec, view: &StudyState) -> Vec<TrialNumber> {
     let most = usize::try_from(spec.race).unwrap_or(usize::MAX);
     view.ranked_configurations().into_iter().take(most).map(|(trial, _)| trial).collect()
 }
 
 impl Engine {
-    /// Whether a race is to be run before the study ends like this; begins it.
+    /// Whether a race must run before the study ends with this outcome; starts it.
     pub(super) fn goes_on_racing(&mut self, outcome: &Outcome) -> bool {
         if self.spec.race == 0 || self.runs_on_demand() || !matches!(outcome, Outcome::Finished(_))
         {
@@ -216,7 +217,7 @@ impl Engine {
         goes_on
     }
 
-    /// The next run of the race, if it is to begin now.
+    /// The next run of the race, if one can start now.
     pub(super) fn next_race_run(&mut self) -> Option<TrialNumber> {
         let of_race = |number| self.view.trial(number).is_some_and(|trial| trial.origin.is_race());
         if let Some(waiting) = self.queue.find(of_race) {

@@ -1,5 +1,5 @@
-//! Ends a study whose first trials all fail in the same way: the program is at fault then, and no
-//! configuration will help.
+//! Ends a study whose first trials all fail alike: the program is broken, and no configuration will
+//! help.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,17 @@ use crate::study::event::{AttemptEnd, Event, StudyEvent, TrialEvent};
 use crate::study::spec::FailureCause;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-/// So many failures of different configurations that are alike, before any trial completes, end a
-/// study.
+/// This many similar failures of different configurations, before any trial completes, end a study.
 const ALIKE: usize = 3;
 
-/// How a trial failed, as far as that tells something of its program: memory, devices and limits of
-/// time tell nothing.
+/// How a trial failed, if that says something about its program: memory, devices and timeouts do
+/// not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Failure {
-    /// The program ended as if all were well, and had reported no value.
+    /// The program exited normally without reporting a value.
     NoValue,
-    /// The program failed: by this cause, which has the exit status of a command, and with these
-    /// last words without their numbers, which may be those of its configuration.
+    /// The program failed: the cause (including a command's exit status) and its last message
+    /// without numbers, which may belong to its configuration.
     Program(FailureCause, String),
 }
 
@@ -34,7 +33,7 @@ impl Failure {
     }
 }
 
-/// A sentence without its digits, and what may stand between the digits of one number.
+/// A sentence without digits and the characters between the digits of one number.
 fn without_numbers(words: &str) -> String {
     let mut kept = String::with_capacity(words.len());
     let mut rest = words.chars().peekable();
@@ -51,15 +50,15 @@ fn without_numbers(words: &str) -> String {
     kept
 }
 
-/// The trials that failed since the study was last over, in that order: a function of the journal.
-/// Nothing once a trial has completed or was pruned.
+/// The trials that failed since the study last finished, in order: a function of the journal. Empty
+/// once a trial has completed or was pruned.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FirstFailures {
-    /// Of trials that have not ended, how their last attempt did.
+    /// How the last attempt of each unfinished trial ended.
     ended: BTreeMap<TrialNumber, Failure>,
     failed: Vec<(TrialNumber, Failure)>,
     works: bool,
-    /// Whether the study was over before, so that there are trials before these.
+    /// Whether the study finished before, so that earlier trials exist.
     is_again: bool,
 }
 
@@ -82,7 +81,7 @@ impl FirstFailures {
             Event::Trial(trial, TrialEvent::Queued { .. }) => {
                 self.failed.retain(|(failed, _)| failed != trial)
             }
-            // Its user may have repaired the program, and runs the study again.
+            // Its user may have repaired the program before running the study again.
             Event::Study(StudyEvent::Finished { .. }) => {
                 self.failed.clear();
                 self.is_again = true;
@@ -91,7 +90,7 @@ impl FirstFailures {
         }
     }
 
-    /// Why the first failures say that the program is at fault, if they do.
+    /// Why the first failures indicate a broken program, if they do.
     pub fn alike(&self, trials: &[Trial]) -> Option<String> {
         let mut first: Vec<(&Trial, &Failure)> = Vec::new();
         for (number, failure) in &self.failed {
@@ -103,7 +102,7 @@ impl FirstFailures {
         let [.., (last, failure)] = first[..] else { return None };
         let step = |trial: &Trial| trial.last().map(|(step, _)| step);
         let reached = first.iter().filter_map(|(trial, _)| step(trial)).max();
-        // One that has come further than all of them may be the first to complete.
+        // A trial that got further than all of them may still complete.
         let gets_further = |trial: &Trial| !trial.state.is_finished() && step(trial) > reached;
         if first.len() < ALIKE
             || first.iter().any(|(_, other)| *other != failure)

@@ -1,26 +1,25 @@
-//! When nothing better is looked for: `budget.target` is reached, or `budget.patience` used up.
+//! Early stopping of the search by `budget.target` or `budget.patience`.
 
 use crate::study::metric::{Number, Score};
 use crate::study::spec::Budget;
 use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// Whether a trial is still to be run because its user said so: it runs although the study's goal
-/// is reached.
+/// Whether the user requested this trial, which therefore runs even after the goal is reached.
 pub(super) fn is_asked_for(trial: &Trial) -> bool {
     let runs_on = matches!(trial.state, TrialState::Queued | TrialState::Running);
     runs_on && (trial.origin == Origin::Asked || trial.continued.is_some())
 }
 
-/// In which order trials ended, for `budget.patience`.
+/// The order of trials for `budget.patience`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Time,
-    /// Decisions must not depend on who is faster.
+    /// By number: decisions must not depend on timing.
     Number,
 }
 
-/// Why nothing better is looked for, if that is so by what is known.
+/// Why the goal is reached in the known state, if it is.
 pub(super) fn reached(budget: &Budget, known: &StudyState, order: Order) -> Option<String> {
     let stalled = budget.patience.and_then(|patience| stalled(known, patience, order));
     if let Some((number, without)) = stalled {
@@ -37,8 +36,7 @@ pub(super) fn reached(budget: &Budget, known: &StudyState, order: Order) -> Opti
     })
 }
 
-/// The best trial and how many complete and pruned ones ended after it, if those are as many as
-/// `patience`.
+/// The best trial and the number of complete and pruned ones since, if at least `patience`.
 fn stalled(known: &StudyState, patience: u64, order: Order) -> Option<(TrialNumber, u64)> {
     let best = known.best()?;
     let counts = |trial: &&Trial| matches!(trial.state, TrialState::Complete | TrialState::Pruned);

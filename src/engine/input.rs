@@ -1,4 +1,4 @@
-//! What the world tells the engine.
+//! Inputs of the engine.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::study::remark::Remark;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// Something the world tells the engine.
+/// An input from the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// The runner is ready; the first input.
@@ -18,7 +18,7 @@ pub enum Input {
         pid: u32,
         /// Its host.
         host: String,
-        /// What was asked while nobody ran the study: served before anything starts.
+        /// Requests made while nothing ran the study: served before anything starts.
         requests: Vec<(i64, Request)>,
     },
     /// An attempt's process exists.
@@ -40,23 +40,23 @@ pub enum Input {
         attempt: AttemptNumber,
         /// Step.
         step: u64,
-        /// What was measured.
+        /// The metrics.
         metrics: Metrics,
     },
-    /// A trial logged something that asks for no decision: it has not stalled.
+    /// A trial logged something that needs no decision: it has not stalled.
     Heard {
         /// Number of the trial.
         trial: TrialNumber,
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
     },
-    /// A trial said something that was not taken.
+    /// A trial printed something that was rejected or is odd.
     Remark {
         /// Number of the trial.
         trial: TrialNumber,
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
-        /// What was not taken, and why.
+        /// The remark.
         remark: Remark,
     },
     /// A trial saved a checkpoint.
@@ -67,23 +67,23 @@ pub enum Input {
         attempt: AttemptNumber,
         /// Step of the state.
         step: u64,
-        /// Where; absolute.
+        /// Its absolute path.
         path: PathBuf,
-        /// What it takes on the disk, in bytes, where that was measured.
+        /// Its size on disk in bytes, if measured.
         bytes: Option<u64>,
         /// The system's clock when a command registered it.
         system: Option<Timestamp>,
     },
-    /// A trial said something of itself on which no decision depends.
+    /// A trial recorded something on which no decision depends.
     Recorded {
         /// Number of the trial.
         trial: TrialNumber,
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
-        /// What it said.
+        /// The event.
         event: TrialEvent,
     },
-    /// An attempt's process is gone, or its job done.
+    /// An attempt's process has exited, or its job is done.
     Ended {
         /// Number of the trial.
         trial: TrialNumber,
@@ -94,14 +94,14 @@ pub enum Input {
         /// One sentence from the process or about its exit.
         message: Option<String>,
     },
-    /// Someone asks something through the store.
+    /// A request through the store.
     Request {
         /// The request's key.
         id: i64,
-        /// What is asked for.
+        /// The request.
         request: Request,
     },
-    /// A trial's process says how much memory it took at most.
+    /// A trial's process reports its peak memory.
     Peak {
         /// Number of the trial.
         trial: TrialNumber,
@@ -110,10 +110,9 @@ pub enum Input {
         /// Bytes.
         bytes: u64,
     },
-    /// What devices and the trials on them take now; told about once a second where devices share
-    /// themselves out.
+    /// Load of devices and their trials, about once a second with automatic concurrency.
     Load(Vec<Load>),
-    /// The first signal: checkpoint and leave.
+    /// The first signal: save a checkpoint and exit.
     Interrupt,
     /// The second signal: kill.
     KillAll,

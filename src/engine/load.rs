@@ -1,18 +1,18 @@
-//! What a device and the trials on it take, as a run sees it about once a second.
+//! The load of a device and its trials, measured about once a second.
 
 use crate::study::device::Device;
 use crate::study::trial::TrialNumber;
 
-/// What a device and the trials on it take at a moment.
+/// The load of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// The device.
     pub device: Device,
     /// Its memory, in bytes.
     pub total: u64,
-    /// What of it is used, by whomever.
+    /// Memory in use by any program.
     pub used: u64,
-    /// Processor cores that there are, where trials compute on those.
+    /// Number of cores, if it is a CPU.
     pub cores: Option<u32>,
     /// Whether it takes one process at a time (a GPU in exclusive mode).
     pub exclusive: bool,
@@ -20,14 +20,14 @@ pub struct Load {
     pub trials: Vec<TrialLoad>,
 }
 
-/// What a trial takes.
+/// The load of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialLoad {
     /// Number of the trial.
     pub trial: TrialNumber,
-    /// Its memory in bytes; 0 where the device does not tell whose it is.
+    /// Its memory in bytes; 0 if the device does not report it per process.
     pub memory: u64,
-    /// Processor cores that it uses.
+    /// CPU cores in use.
     pub cores: Option<f64>,
 }
 

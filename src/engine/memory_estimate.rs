@@ -1,8 +1,8 @@
-//! What trials will take of memory, as their study has learned it: for their slots on shared
-//! devices, and for what is proposed.
+//! Memory estimates of trials, learned by their study: for admission on shared devices, and for
+//! proposals.
 //!
-//! All of it is in the journal: an attempt's end says what it took at most, and what its device had
-//! for one trial alone. What is proposed is then the same whenever the journal is.
+//! They depend on the journal only: an attempt's end records its peak memory, and the device memory
+//! available to a single trial. The same journal gives the same proposals.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,32 +20,31 @@ use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// Configurations are measured against memory once a trial took this share of what a device has:
-/// before, all of them fit.
+/// Proposals are checked against memory once a trial took this fraction (1 in) of a device; before,
+/// all are assumed to fit.
 const SCARCE: u64 = 4;
-/// So many trials are learned from.
+/// Number of trials to learn from.
 const KEPT: usize = 128;
 
-/// What was learned of the memory that trials take.
+/// What is known of the memory of trials.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MemoryEstimates {
     /// The last trials that ended.
     seen: Vec<Seen>,
-    /// The most that any took.
+    /// The highest peak of any trial.
     largest: u64,
-    /// What they teach, once it is asked for: a journal that is read again teaches only in the end.
+    /// The model, computed on demand: replaying a journal fits it only at the end.
     model: OnceLock<Option<MemoryModel>>,
-    /// Sizes of those that ran out of memory although they were alone.
+    /// Sizes of trials that ran out of memory while alone on their device.
     too_large: Vec<Sizes>,
-    /// What each device has for a trial that is alone on it.
+    /// Memory of each device available to a single trial.
     rooms: BTreeMap<Device, u64>,
-    /// Where attempts run, and with how many training rows at once, where that is not what their
-    /// arguments say.
+    /// Device of each running attempt, and its training batch size, if halved.
     open: BTreeMap<TrialNumber, (Device, Option<u64>)>,
 }
 
 impl MemoryEstimates {
-    /// Takes in an event of the journal; the trials of `view` are known by then.
+    /// Applies an event of the journal; `view` includes its trial.
     pub fn apply(&mut self, spec: &StudySpec, view: &StudyState, event: &Event) {
         match event {
             // It may have other devices.
@@ -68,7 +67,7 @@ impl MemoryEstimates {
                 }
                 let Some(MemoryUse { peak, room }) = *memory else { return };
                 self.rooms.insert(device, room);
-                // One that failed or left early need not have reached its peak.
+                // A trial that failed or stopped early may not have reached its peak.
                 let is_whole =
                     matches!(end, AttemptEnd::Completed | AttemptEnd::Paused | AttemptEnd::Stopped);
                 let Some(trial) = trial.filter(|_| is_whole) else { return };
@@ -87,8 +86,7 @@ impl MemoryEstimates {
         self.model.get_or_init(|| MemoryModel::learn(&self.seen)).as_ref()
     }
 
-    /// What half of the last trials took at most, where it can be told beforehand what a trial
-    /// takes.
+    /// Median peak of the last trials, if memory is predictable.
     fn median(&self) -> Option<u64> {
         self.model()?;
         let mut taken: Vec<u64> = self.seen.iter().map(|seen| seen.bytes).collect();
@@ -96,8 +94,8 @@ impl MemoryEstimates {
         taken.get(taken.len() / 2).copied()
     }
 
-    /// What trials may take that are to be proposed: what the roomiest device has, and by the same
-    /// model less than any that found too little there. `None` while memory is no matter.
+    /// The memory limit for proposals: the largest available on any device, and less than the
+    /// estimate of any trial that ran out of memory. `None` while memory is ample.
     fn room(&self) -> Option<(&MemoryModel, u64, u64)> {
         let roomiest = self.rooms.values().copied().max().filter(|room| *room > 0)?;
         let is_scarce = self.largest >= roomiest / SCARCE;
@@ -107,7 +105,7 @@ impl MemoryEstimates {
     }
 }
 
-/// Rows at once of an attempt whose training rows were halved down to so many.
+/// Batch sizes of an attempt whose training rows were halved to `rows`.
 fn rows_then(spec: &StudySpec, trial: &Trial, rows: Option<u64>) -> Option<RowsAtOnce> {
     let usual = BatchHalving::new(spec, &trial.params, 0)?.usual;
     let mut halved = (0..=usual.halvings()).map(|times| usual.halved(times));
@@ -115,15 +113,15 @@ fn rows_then(spec: &StudySpec, trial: &Trial, rows: Option<u64>) -> Option<RowsA
 }
 
 impl Engine {
-    /// Bytes that a trial will have taken at most, where trials like it have ended.
+    /// Estimated peak memory of a trial in bytes, if there is one.
     pub(super) fn memory_estimate(&self, trial: &Trial) -> Option<u64> {
         let rows = self.halving_of(trial).map(BatchHalving::rows);
         let model = self.memory_estimates.model()?;
         Some(model.expect(&sizes(&self.spec, &trial.params, rows)).most)
     }
 
-    /// The same of whoever is next: a trial that waits, or one that is still to be proposed and
-    /// takes as much as others do.
+    /// The same for the next trial in line: a queued one, or a new proposal, which is assumed to be
+    /// typical.
     pub(super) fn memory_estimate_of_next(&self) -> Option<u64> {
         match self.queue.first().and_then(|number| self.view.trial(number)) {
             Some(trial) => self.memory_estimate(trial),
@@ -131,8 +129,8 @@ impl Engine {
         }
     }
 
-    /// Calls `propose` with the memory that a proposed trial may take, where that matters; and
-    /// tells how many configurations it skipped, and why.
+    /// Calls `propose` with the memory limit of proposals, if it applies; also returns how many
+    /// were skipped, and why.
     pub(super) fn within_memory<T>(
         &self,
         propose: impl FnOnce(Option<Room<'_>>) -> T,

@@ -1,5 +1,5 @@
-//! Trials on demand: a program that runs them itself asks for one and tells how it ended; no slot
-//! is filled unasked.
+//! On-demand trials: a program that runs trials itself asks for one and tells its result; slots are
+//! not filled automatically.
 
 use super::attempt::Leaving;
 use super::{Effect, Engine, EngineError, Phase};
@@ -10,23 +10,23 @@ use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 
-/// When free slots get something to run.
+/// When free slots are filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filling {
     /// After every input.
     Always,
-    /// When [`Engine::ask`] is called; each trial that is out has a slot of its own.
+    /// When [`Engine::ask`] is called; each outstanding trial has its own slot.
     OnDemand,
 }
 
-/// How a trial ended, in the words of the program that ran it.
+/// How a trial ended, as told by the program that ran it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TellOutcome {
     /// Complete, with this value. NaN is a value, and the worst.
     Value(f64),
     /// Stopped before its end.
     Pruned,
-    /// Ended without a value, and why.
+    /// Failed, and why.
     Failed(String),
 }
 
@@ -36,16 +36,16 @@ impl From<f64> for TellOutcome {
     }
 }
 
-/// Why a trial cannot be told.
+/// Why a result cannot be told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TellError {
-    /// It was never asked for.
+    /// The trial was never asked for.
     #[error("there is no trial {number}: ids are those that `ask` gave")]
     Unknown {
         /// Its number.
         number: TrialNumber,
     },
-    /// It was told before.
+    /// The trial has ended already.
     #[error("trial {number} is {} already: `ask` gives another one", state.as_str())]
     Finished {
         /// Its number.
@@ -56,23 +56,23 @@ pub enum TellError {
 }
 
 impl Engine {
-    /// An engine that starts trials only when it is asked to.
+    /// An engine that starts trials only on request.
     ///
     /// # Errors
     /// Those of [`Engine::new`].
     pub fn on_demand(spec: StudySpec, view: StudyState) -> Result<Self, EngineError> {
         let engine = Engine::new(spec, view, vec![Slot { index: 0, device: Device::Cpu }])?;
-        // Whoever asks decides how many trials are out, when each is told, and where it runs: the
-        // slots say no more than that they are not ours.
+        // The program decides how many trials are outstanding, when it tells each, and where it
+        // runs them: these slots have no device.
         Ok(Engine { filling: Filling::OnDemand, decision_window: None, ..engine })
     }
 
-    /// Something to run for whoever asks: the effects hold one launch. Without one, there is
-    /// nothing as long as the trials that are out are not told, or the study is paused; with
-    /// [`Effect::Finish`], there is nothing at all.
+    /// Asks for a trial: the effects contain one launch. Without a launch, there is nothing until
+    /// outstanding trials are told or the study is resumed; with [`Effect::Finish`], the study is
+    /// over.
     ///
     /// # Errors
-    /// The sampler cannot propose a point. Nothing has changed then.
+    /// The sampler cannot propose a configuration. Nothing has changed then.
     pub fn ask(&mut self, now: Timestamp) -> Result<Vec<Effect>, String> {
         self.now = now;
         self.enforce_deadlines();
@@ -89,8 +89,8 @@ impl Engine {
         Ok(std::mem::take(&mut self.effects))
     }
 
-    /// Takes the end of a trial that is out, or of one that waits: a program may know the value of
-    /// a paused trial.
+    /// Tells the result of an outstanding trial, or of a queued or paused one, whose value a
+    /// program may know.
     ///
     /// # Errors
     /// There is no such trial, or it has ended.
@@ -117,8 +117,7 @@ impl Engine {
         Ok(std::mem::take(&mut self.effects))
     }
 
-    /// Ends the study if there is nothing left of it: no trial is out or waits, and the budget
-    /// leaves no room.
+    /// Finishes the study if no trial is outstanding or queued, and the budget is exhausted.
     pub fn close_if_done(&mut self, now: Timestamp) -> Vec<Effect> {
         self.now = now;
         let counts = self.view.counts;
@@ -131,19 +130,19 @@ impl Engine {
         std::mem::take(&mut self.effects)
     }
 
-    /// Whether nothing is started unasked.
+    /// Whether trials start only on request.
     pub(super) fn runs_on_demand(&self) -> bool {
         self.filling == Filling::OnDemand
     }
 
-    /// Ends the run once it drains and nothing is out any more.
+    /// Ends the run once it is draining and nothing is outstanding.
     pub(super) fn end_if_drained(&mut self) {
         if matches!(self.phase, Phase::Draining(_)) {
             self.end_if_idle();
         }
     }
 
-    /// Closes the attempt that is out, if one is; the reason of the verdict that it had.
+    /// Ends the outstanding attempt, if any; returns the reason of its last decision.
     fn close_attempt(&mut self, number: TrialNumber, told: &TellOutcome) -> Option<String> {
         let Some(index) = self.slots.of_trial(number) else {
             return self.view.trial(number).and_then(|trial| trial.reason.clone());

@@ -1,5 +1,4 @@
-//! Who is paused and resumed: the study, a trial, a device; and what a trial does that its user
-//! paused.
+//! Pausing and resuming a study, a trial or a device on request.
 
 use super::attempt::Leaving;
 use super::requests::{Refusal, Served, over, refused};
@@ -10,7 +9,7 @@ use crate::study::event::{DeviceEvent, Event, StudyEvent, TrialEvent};
 use crate::study::spec::{MOST_SLOTS, Program};
 use crate::study::trial::{Hold, Trial, TrialNumber, TrialState};
 
-/// What is said of a trial, and of a study, that its user paused.
+/// The reason of a pause requested by the user.
 const BY_YOU: &str = "paused by you";
 
 impl Engine {
@@ -179,7 +178,7 @@ impl Engine {
         })
     }
 
-    /// Refuses what is asked of a device that a run has no slots on.
+    /// Rejects a request about a device on which the run has no slots.
     fn has_slots_on(
         &self,
         device: &Device,
@@ -200,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// Asks what is on a slot to save and leave.
+    /// Asks the attempt on a slot to save and exit.
     pub(super) fn ask_to_pause(&mut self, index: usize) {
         let waits_for_report = matches!(self.spec.program, Program::Command { .. });
         if let Some(running) = &mut self.slots[index].running {
@@ -208,7 +207,7 @@ impl Engine {
         }
     }
 
-    /// The same of several slots: how many trials were there.
+    /// The same for several slots; returns the number of trials.
     fn ask_all_to_pause(&mut self, slots: impl IntoIterator<Item = usize>) -> usize {
         let is_busy = |index: &usize| self.slots[*index].running.is_some();
         let busy: Vec<usize> = slots.into_iter().filter(is_busy).collect();
@@ -216,7 +215,7 @@ impl Engine {
         busy.len()
     }
 
-    /// The answer to a report of a trial that its user paused: `None` if it is not.
+    /// The answer to a report of a trial that its user paused; `None` if it is not paused.
     pub(super) fn pause_at_report(&mut self, index: usize) -> Option<Decision> {
         let deadline = self.now.after(self.grace);
         let running = self.slots[index].running.as_mut()?;
@@ -228,8 +227,8 @@ impl Engine {
         Some(Decision::Pause(Reason::Held(why.to_owned())))
     }
 
-    /// What is on the slot need not pause any more, unless it is held; if it was told already, it
-    /// is queued again when it has left.
+    /// Withdraws a pause unless a hold remains; if the attempt already knows, its trial is requeued
+    /// when it exits.
     fn withdraw_pause(&mut self, index: usize) {
         let Some(trial) = self.slots[index].running.as_ref().map(|running| running.trial) else {
             return;
@@ -241,7 +240,7 @@ impl Engine {
         }
     }
 
-    /// A trial that its user paused may continue, as it was before.
+    /// Releases the hold on a trial.
     fn let_go(&mut self, number: TrialNumber) {
         let Some(trial) = self.view.trial(number) else { return };
         let last = trial.last().map(|(step, _)| step);
@@ -256,13 +255,13 @@ impl Engine {
         }
     }
 
-    /// Who paused a trial, itself or with its study.
+    /// The hold on a trial, its own or its study's.
     pub(super) fn hold_of(&self, number: TrialNumber) -> Option<Hold> {
         let own = self.view.trial(number).and_then(|trial| trial.hold);
         own.or_else(|| self.view.paused.as_ref().map(|_| Hold::Study))
     }
 
-    /// Pauses a trial that left its slot and is held.
+    /// Pauses a held trial that left its slot.
     pub(super) fn hold(&mut self, number: TrialNumber, hold: Hold) {
         let whose = match hold {
             Hold::Trial => BY_YOU,
@@ -272,8 +271,7 @@ impl Engine {
         self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold: Some(hold) }));
     }
 
-    /// A trial that left before its end waits for a slot, or for its user if that is who wants it
-    /// to.
+    /// Requeues a trial that left before its end, or pauses it if it is held.
     pub(super) fn requeue(&mut self, number: TrialNumber, why: &str) {
         match self.hold_of(number) {
             Some(hold) => self.hold(number, hold),
@@ -281,14 +279,14 @@ impl Engine {
         }
     }
 
-    /// Queues a trial, to continue as far as it was to go.
+    /// Queues a trial, with its `until` unchanged.
     pub(super) fn queue_again(&mut self, trial: TrialNumber, why: &str) {
         let until = self.view.trial(trial).and_then(|trial| trial.until);
         let reason = format!("{why}; continues {}", self.resume_point(trial));
         self.emit(Event::Trial(trial, TrialEvent::Queued { until, reason }));
     }
 
-    /// Where a trial would continue.
+    /// Where a trial would continue, in words.
     pub(super) fn resume_point(&self, number: TrialNumber) -> String {
         let checkpoint = self.view.trial(number).and_then(Trial::resumable_checkpoint);
         checkpoint.map_or_else(

@@ -12,17 +12,17 @@ use crate::study::spec::{Count, Duplicates};
 use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber};
 
-/// How often a repeated configuration is drawn again before it is run anyway.
+/// Redraws of a repeated configuration before it runs anyway.
 const DRAWS: usize = 25;
 
-/// What was proposed so far.
+/// The proposals so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proposals {
     /// The first trial of each configuration.
     first: HashMap<String, TrialNumber>,
-    /// How many of the study file's configurations were taken.
+    /// Number of the study file's configurations that were used.
     enqueued: u64,
-    /// Whether the sampler has no further configuration.
+    /// Whether the sampler is exhausted.
     pub exhausted: bool,
 }
 
@@ -51,25 +51,25 @@ impl Proposals {
     }
 }
 
-/// A configuration for a new trial.
+/// The configuration of a new trial.
 pub(super) struct Drawn {
     pub params: Params,
-    /// Who drew it.
+    /// The sampler that drew it.
     pub sampler: String,
-    /// The trial that had it first, where it is to count as another run of that.
+    /// The first trial with this configuration, if this is another run of it.
     pub repeats: Option<TrialNumber>,
-    /// How many configurations were skipped before, for memory's sake, and why.
+    /// How many configurations were skipped because of memory, and why.
     pub skipped: Option<(u64, String)>,
 }
 
 impl Engine {
-    /// The next run of a configuration that completed and has fewer runs than it is to have.
+    /// The next replicate of a completed configuration that lacks runs.
     pub(super) fn create_replicate(&mut self) -> Option<TrialNumber> {
         let of = self.lacking_runs().next()?.0;
         self.create_run(of, Origin::Replicate(of))
     }
 
-    /// Configurations that completed and are to be run again, and how many times.
+    /// Completed configurations that lack runs, and how many.
     fn lacking_runs(&self) -> impl Iterator<Item = (TrialNumber, u64)> + use<> {
         let replicates = self.spec.replicates;
         let known = match replicates {
@@ -96,8 +96,8 @@ impl Engine {
         trial
     }
 
-    /// Whether the budget allows another trial: those that count, those that still may, and the
-    /// further runs that each of them may need.
+    /// Whether the budget allows another trial, given those that count, those that still may, and
+    /// the replicates that each may need.
     pub(super) fn may_create(&self) -> bool {
         let Some(limit) = self.spec.budget.trials else { return true };
         let known = self.known_view();
@@ -140,8 +140,8 @@ impl Engine {
         Ok(Some(trial))
     }
 
-    /// A configuration for the next trial, and the sampler that drew it; those that were tried are
-    /// drawn again a few times, unless they are wanted.
+    /// A configuration for the next trial, and the sampler that drew it; repeated ones are redrawn
+    /// a few times, unless wanted.
     pub(super) fn draw(&self, enqueued: Option<&Params>) -> Result<Option<Drawn>, String> {
         let (drawn, skipped) = self.within_memory(|room| self.draw_within(enqueued, room));
         Ok(drawn?.map(|drawn| Drawn { skipped, ..drawn }))
@@ -194,8 +194,7 @@ impl Engine {
                 return Ok(last);
             }
         }
-        // A sampler that cannot leave what it knows; a space with every configuration tried has
-        // nothing new.
+        // For samplers that are stuck on known configurations; an exhausted space has no new ones.
         let is_new = |params: &Params| self.proposals.first_with(params).is_none();
         let untried = last.as_ref().and_then(|_| samplers::untried(&ask, is_new, &mut rng));
         Ok(untried.map(|params| drawn(params, None)).or(last))

@@ -1,4 +1,4 @@
-//! What the pruner decides: verdicts about reports, and which paused trials continue.
+//! Decisions of the pruner: on reports, and on the promotion of paused trials.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,8 @@ use crate::study::history::History;
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// The history that consists of these trials of a state. Only the state itself tells what changed
-/// lately, which spares samplers and pruners a look at all of it.
+/// The history of these trials of a state. Only for the state's own trials does it include recent
+/// changes, which save samplers and pruners a full pass.
 #[expect(clippy::ptr_arg, reason = "whether it is borrowed is what is asked")]
 pub(super) fn history_of<'a>(known: &'a StudyState, trials: &'a Cow<'_, [Trial]>) -> History<'a> {
     match trials {
@@ -22,7 +22,7 @@ pub(super) fn history_of<'a>(known: &'a StudyState, trials: &'a Cow<'_, [Trial]>
 }
 
 impl Engine {
-    /// The pruner's verdict about a report that is in the state already.
+    /// The pruner's decision on a report that the state contains.
     pub(super) fn judge(&mut self, number: TrialNumber, step: u64) -> Decision {
         let Some(trial) = self.view.trial(number) else { return Decision::CONTINUE };
         let trials;
@@ -40,13 +40,13 @@ impl Engine {
         self.pruner.judge(&Case { space: &self.spec.space, history, trial, step })
     }
 
-    /// A paused trial that the pruner lets continue.
+    /// Resumes a paused trial that the pruner promotes.
     pub(super) fn resume_paused(
         &mut self,
         choose: impl FnOnce(&dyn Pruner, History<'_>) -> Option<Promotion>,
     ) -> Option<TrialNumber> {
         let Promotion { trial, until, reason } = self.promotion(choose)?;
-        // Whatever its pruner says: a trial that its user paused waits for its user.
+        // A trial paused by its user is not promoted.
         if !self.view.trial(trial).is_some_and(Trial::waits_for_its_pruner) {
             return None;
         }
@@ -54,7 +54,7 @@ impl Engine {
         Some(trial)
     }
 
-    /// What the pruner lets continue, as far as it may know.
+    /// The pruner's promotion, from what it may know.
     pub(super) fn promotion(
         &self,
         choose: impl FnOnce(&dyn Pruner, History<'_>) -> Option<Promotion>,

@@ -1,4 +1,4 @@
-//! The trials that wait for a slot.
+//! Queued trials.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,11 @@ use crate::study::event::{Event, TrialEvent};
 use crate::study::state::StudyState;
 use crate::study::trial::{TrialNumber, TrialState};
 
-/// Waiting trials by number.
+/// Queued trials by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     waiting: BTreeSet<TrialNumber>,
-    /// Of these, those that ran when the runner died: they continue before anything else, as if
-    /// nothing had happened.
+    /// Those that were running when the last runner died: they start first.
     recovered: BTreeSet<TrialNumber>,
 }
 
@@ -42,7 +41,7 @@ impl Queue {
         }
     }
 
-    /// A trial that is queued ran when the runner died.
+    /// Marks a queued trial as running when the last runner died.
     pub fn recover(&mut self, trial: TrialNumber) {
         self.recovered.insert(trial);
     }

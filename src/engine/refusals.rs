@@ -1,30 +1,29 @@
-//! What a machine refuses is no trial's fault: when it is tried again, and when a run gives up.
+//! Refused resources, which are not a trial's failure: when to retry, and when a run gives up.
 
 use std::time::Duration;
 
 use crate::study::time::Timestamp;
 
-/// After a first refusal nothing is started for this time; after each further one twice as long.
+/// Wait after a first refusal; doubled after each further one.
 pub const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// The longest wait, in first waits.
 const LONGEST: u32 = 30;
 
-/// So many refusals in a row, with nothing running, end a run.
+/// Consecutive refusals, with nothing running, that end a run.
 const MOST: u32 = 10;
 
-/// So does a row that is as long as this, in first waits.
+/// Minimum duration of such a series, in first waits.
 const LONGEST_ROW: u32 = 120;
 
-/// The refusals since the last attempt that came to something.
+/// The refusals since the last successful attempt.
 #[derive(Debug)]
 pub(super) struct Refusals {
     first_wait: Duration,
-    /// How many times something was tried in vain; what is refused at once on several slots is one
-    /// time.
+    /// Number of failed rounds; simultaneous refusals on several slots count once.
     row: u32,
     since: Timestamp,
-    /// Nothing is started before.
+    /// Nothing starts before this time.
     until: Option<Timestamp>,
     why: String,
 }
@@ -35,7 +34,7 @@ impl Refusals {
         Refusals { first_wait, row: 0, since, until: None, why }
     }
 
-    /// The machine refused what an attempt needs: nothing is started for a while.
+    /// Records a refusal: nothing starts for a while.
     pub fn note(&mut self, why: &str, now: Timestamp) {
         why.clone_into(&mut self.why);
         if self.wait(now) {
@@ -49,27 +48,27 @@ impl Refusals {
         self.until = Some(now.after(self.first_wait * doubled));
     }
 
-    /// The machine gives again what an attempt needs.
+    /// The machine provides resources again.
     pub fn forget(&mut self) {
         (self.row, self.until) = (0, None);
     }
 
-    /// Whether nothing is started now.
+    /// Whether nothing may start now.
     pub fn wait(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 
-    /// When something is tried again.
+    /// When the next try is due.
     pub fn deadline(&self) -> Option<Timestamp> {
         self.until
     }
 
-    /// Ends a wait that is over.
+    /// Ends an expired wait.
     pub fn tick(&mut self, now: Timestamp) {
         self.until = self.until.filter(|until| now < *until);
     }
 
-    /// Why a run on which nothing runs gives up, if nothing could be started often and long enough.
+    /// Why an idle run gives up, if refusals were frequent and long enough.
     pub fn give_up(&self, now: Timestamp) -> Option<String> {
         let Refusals { first_wait, row, since, why, .. } = self;
         let is_long = *row >= MOST || now.since(*since) >= *first_wait * LONGEST_ROW;

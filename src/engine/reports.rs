@@ -1,4 +1,4 @@
-//! What a running trial tells: reports, which get a verdict, remarks and checkpoints.
+//! Messages of running trials: reports, which are answered with decisions, remarks and checkpoints.
 
 use super::attempt::Leaving;
 use super::{Effect, Engine};
@@ -10,15 +10,14 @@ use crate::study::remark::Remark;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber};
 
-/// Whether a pruner has a say about a report, which is not in the state yet.
+/// Whether the pruner is skipped for a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Judged {
-    /// It was reported before: a decision once given at a step is never asked for again, a rerun
-    /// hears what was said.
+    /// The step was reported before: a rerun gets the recorded decision again.
     Before(Decision),
-    /// The trial only measures its configuration.
+    /// The trial is a replicate or belongs to a race.
     Never,
-    /// It ended before, and its user wants to see more of it, up to here: no pruner has a say.
+    /// It continues past its end, up to this step.
     PastItsEnd(u64),
     Now,
 }
@@ -34,8 +33,8 @@ impl Judged {
         if trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_err() {
             return Judged::Now;
         }
-        // A pause that its pruner has lifted since is not one: a trial without a checkpoint comes
-        // by there again.
+        // A pause since lifted by its pruner does not hold: a trial without a checkpoint passes
+        // there again.
         let stands = |verdict: &Decision| {
             !matches!(verdict, Decision::Pause(_)) || trial.until.is_some_and(|end| end <= step)
         };
@@ -85,16 +84,15 @@ impl Engine {
             Decision::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
         };
         if let (Some(leaving), Some(running)) = (leaving, &mut self.slots[slot].running) {
-            // A trial that is leaving for another reason keeps it: only its first word counts.
+            // The first reason to leave is kept.
             running.leaving.get_or_insert((leaving, self.now.after(self.grace)));
         }
-        // What its user says is no decision to be repeated to a rerun.
+        // A user's pause is not a decision, and is not repeated to a rerun.
         let verdict = self.pause_at_report(slot).unwrap_or(verdict);
         self.effects.push(Effect::Answer { trial: number, attempt, verdict });
     }
 
-    /// Notes what is odd about a trial's words. The first of its kind is told at once, the others
-    /// are counted.
+    /// Records a remark about a trial's lines: the first of its kind at once, others are counted.
     pub(super) fn remark(&mut self, trial: TrialNumber, attempt: AttemptNumber, remark: &Remark) {
         let Some(slot) = self.slots.of_attempt(trial, attempt) else { return };
         let Some(running) = &mut self.slots[slot].running else { return };
@@ -107,13 +105,13 @@ impl Engine {
         }
     }
 
-    /// Notes that an attempt has not stalled.
+    /// Records a sign of life of an attempt.
     pub(super) fn note_heard(&mut self, trial: TrialNumber, attempt: AttemptNumber) {
-        // One that has left its slot need not be heard.
+        // It may have left its slot already.
         let _slot = self.hear(trial, attempt);
     }
 
-    /// The slot of an attempt that says something, and so has not stalled.
+    /// The slot of an attempt that gave a sign of life.
     fn hear(&mut self, trial: TrialNumber, attempt: AttemptNumber) -> Option<usize> {
         let slot = self.slots.of_attempt(trial, attempt)?;
         self.slots[slot].running.as_mut()?.heard = self.now;

@@ -1,4 +1,4 @@
-//! What people ask of a study: each request becomes events and effects, and gets one answer.
+//! Requests to a study: each becomes events and effects, and gets one answer.
 
 use super::attempt::Leaving;
 use super::{Effect, Engine, Outcome, Phase};
@@ -10,10 +10,10 @@ use crate::study::params::{Params, Value};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// The sentence of a request that was carried out, or why it cannot be.
+/// The answer to a request, or why it is refused.
 pub(super) type Served = Result<String, Refusal>;
 
-/// Why a request cannot be carried out, never without what to do instead.
+/// Why a request is refused, always with what to do instead.
 #[derive(Debug)]
 pub(super) struct Refusal {
     why: String,
@@ -24,7 +24,7 @@ pub(super) fn refused(why: impl Into<String>, instead: impl Into<String>) -> Ref
     Refusal { why: why.into(), instead: instead.into() }
 }
 
-/// Several at once, each with its own way out behind it.
+/// Combines several refusals.
 pub(super) fn all_of(refusals: Vec<Refusal>) -> Result<(), Refusal> {
     let together = |before: Refusal, next: Refusal| {
         refused(format!("{}: {}; {}", before.why, before.instead, next.why), next.instead)
@@ -33,7 +33,7 @@ pub(super) fn all_of(refusals: Vec<Refusal>) -> Result<(), Refusal> {
 }
 
 impl Engine {
-    /// Serves requests while nobody runs the study: what a dead runner left open is closed first.
+    /// Serves requests while the study is not running, after closing what a dead runner left open.
     /// The caller holds the lease, and carries out the effects (events, and files to remove).
     pub fn serve_at_rest(&mut self, now: Timestamp, requests: Vec<(i64, Request)>) -> Vec<Effect> {
         self.now = now;
@@ -51,8 +51,8 @@ impl Engine {
         let served = match request {
             Request::Stop => self.stop_run(),
             Request::Kill { trial } => match self.kill_trial(*trial) {
-                // Answered once it is gone: whoever asks again after a crash finds the request
-                // still there.
+                // Answered once the process is gone, so that the request survives a crash until
+                // then.
                 None => return self.killing.push((id, *trial)),
                 Some(served) => served,
             },
@@ -68,8 +68,8 @@ impl Engine {
             Request::Extend { by } => self.extend(*by),
             Request::Continue { trial, until } => self.continue_trial(*trial, *until),
             Request::Hide { trial } => self.hide(*trial),
-            // The store writes them at once; a pending one is of a program that only drives the
-            // engine.
+            // The store writes them at once; pending ones come from programs that drive the engine
+            // directly.
             Request::Note { trial, .. } | Request::Tag { trial, .. } => {
                 trial.map_or(Ok(()), |trial| self.known(trial).map(|_| ())).map(|()| {
                     request.entry().into_iter().for_each(|entry| self.emit(entry));
@@ -101,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// `None`: it is being killed, and answered when it is gone.
+    /// `None`: it is being killed, and answered once it is gone.
     fn kill_trial(&mut self, number: TrialNumber) -> Option<Served> {
         let state = match self.known(number) {
             Ok(trial) => trial.state,
@@ -119,7 +119,7 @@ impl Engine {
         Some(Ok(format!("trial {number} counts as failed")))
     }
 
-    /// Answers those who asked for a trial's end.
+    /// Answers the requests to kill a trial.
     pub(super) fn answer_killers(&mut self, number: TrialNumber) {
         let asked = self.killing.extract_if(.., |(_, trial)| *trial == number);
         for (id, _) in asked.collect::<Vec<_>>() {
@@ -139,7 +139,7 @@ impl Engine {
             let why = format!("it breaks the constraint `{}`", broken.expression().text());
             return Err(refused(why, "give other values"));
         }
-        // A sampler that is exhausted, as a grid may be, still lets people ask for more.
+        // Requests are served even if the sampler is exhausted.
         let params = match self.spec.space.assemble(fixed, |_, _| Err(())) {
             Ok(params) => params,
             Err(()) => {
@@ -224,7 +224,7 @@ impl Engine {
         self.reopen(format!("trial {number} is tried again"));
     }
 
-    /// A study that is over has something to do again.
+    /// Reopens a finished study.
     pub(super) fn reopen(&mut self, reason: String) {
         if matches!(self.phase, Phase::Racing(_)) {
             self.phase = Phase::Searching;
@@ -234,7 +234,7 @@ impl Engine {
         }
     }
 
-    /// The sentence with when that happens, where it is not now.
+    /// The sentence, with the time if it is not done at once.
     pub(super) fn when(&self, done: String) -> String {
         match (&self.view.paused, &self.phase) {
             (Some(_), _) => {
@@ -254,7 +254,7 @@ impl Engine {
     }
 }
 
-/// A trial that has ended cannot be killed or paused.
+/// An ended trial cannot be killed or paused.
 pub(super) fn over(number: TrialNumber, state: TrialState) -> Refusal {
     refused(
         format!("trial {number} is {} already", state.as_str()),

@@ -1,5 +1,5 @@
-//! Which checkpoints stay: what running and paused trials continue from, the best trials' best, and
-//! no more than fit.
+//! Checkpoint retention: what running and paused trials continue from, the best trials' best,
+//! within `max_disk`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -15,7 +15,7 @@ use crate::study::spec::{StudySpec, ValueRule};
 use crate::study::state::{StudyState, value_step};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-/// The rule of a study: `[checkpoints]`, and what its trials' values are.
+/// The retention rule of a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
     keep_best: Option<u32>,
@@ -24,21 +24,20 @@ pub struct Rule {
     direction: Direction,
 }
 
-/// A checkpoint that need not stay.
+/// A checkpoint to drop.
 pub type Dropped = (TrialNumber, PathBuf);
 
-/// What a rule says of checkpoints.
+/// The result of the rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Those that need not stay.
+    /// Checkpoints to drop.
     pub dropped: Vec<Dropped>,
-    /// What the others take on the disk, as far as it was measured, if that is more than
-    /// `max_disk`.
+    /// Size of the others, as far as measured, if it exceeds `max_disk`.
     pub exceeded: Option<u64>,
 }
 
 impl Rule {
-    /// That of a study.
+    /// The rule of a study.
     pub fn of(spec: &StudySpec) -> Rule {
         let checkpoints = &spec.checkpoints;
         // Any finalist of a race may win.
@@ -52,16 +51,16 @@ impl Rule {
         }
     }
 
-    /// What need not stay of the checkpoints of `trials`: of a study, all that have some.
+    /// Decides which checkpoints of `trials` to drop. `trials`: all of a study that have some.
     ///
-    /// `keep`: a complete trial keeps its best one while it is among the best; a pruned or failed
-    /// one none; one that is not over, the one to continue from, its best, and those that are newer
+    /// `keep`: a complete trial keeps its best one while it is among the best; pruned and failed
+    /// ones keep none; an unfinished one keeps the one to continue from, its best, and those newer
     /// than its reports.
     ///
-    /// `max_disk`: of what is left, more goes until the rest fits: first what `keep = "all"` kept
-    /// of trials beyond that, then the complete trials' from the worst on, then the best ones of
-    /// unfinished trials that are behind the study's best. What a trial continues from stays, and
-    /// so does the best trial's.
+    /// `max_disk`: drops more until the rest fits, in this order: what `keep = "all"` kept beyond
+    /// that; then those of complete trials, worst first; then the best ones of unfinished trials
+    /// that are behind the study's best. The checkpoint that a trial continues from and the best
+    /// trial's are always kept.
     pub fn plan(&self, trials: &[&Trial]) -> Plan {
         let mut dropped = self.beyond_keep(trials);
         let exceeded = self.max_disk.and_then(|limit| self.make_room(trials, limit, &mut dropped));
@@ -69,7 +68,7 @@ impl Rule {
         Plan { dropped: dropped.into_iter().map(path).collect(), exceeded }
     }
 
-    /// Drops more until the rest fits; what the rest takes, if it does not.
+    /// Drops more until the rest fits; returns the size of the rest if it does not.
     fn make_room<'a>(
         &self,
         trials: &[&'a Trial],
@@ -80,7 +79,7 @@ impl Rule {
         let all: u64 = trials.iter().flat_map(|trial| &trial.checkpoints).map(size).sum();
         let mut bytes =
             all - dropped.iter().map(|(_, checkpoint)| size(checkpoint)).sum::<u64>().min(all);
-        // Nearly always: the order costs more than the sum.
+        // The common case; sorting costs more than the sum.
         if bytes <= limit {
             return None;
         }
@@ -113,12 +112,12 @@ impl Rule {
         dropped
     }
 
-    /// What may be dropped for want of room, what is missed least first; some more than once.
+    /// Candidates in the order in which they are dropped; some repeat.
     fn in_order<'a>(&self, trials: &[&'a Trial]) -> Vec<(TrialNumber, &'a Checkpoint)> {
         let mut order: Vec<(TrialNumber, &Checkpoint)> = Vec::new();
         let ranked = self.ranked(trials);
-        // Of what `keep = "all"` has kept: trials that came to nothing, then what is not a trial's
-        // best or newest.
+        // Kept by `keep = "all"` only: those of trials without result, then those that are neither
+        // a trial's best nor its newest.
         let in_vain =
             |trial: &&&Trial| matches!(trial.state, TrialState::Pruned | TrialState::Failed);
         order.extend(trials.iter().filter(in_vain).flat_map(|trial| others(trial, &[])));
@@ -126,7 +125,7 @@ impl Rule {
         order.extend(ranked.iter().skip(1).rev().filter_map(|trial| {
             Some((trial.number, trial.checkpoints.get(self.best_of(trial)?)?))
         }));
-        // A trial that is behind now can only win with a later report, and that has a later
+        // A trial that is behind now can only win with a later report, which has a later
         // checkpoint.
         let to_beat = ranked.first().and_then(|best| self.score(best));
         let is_behind = |trial: &&Trial| {
@@ -143,8 +142,7 @@ impl Rule {
         order
     }
 
-    /// Complete trials that have checkpoints, the best first. Runs that only measure a
-    /// configuration are not exported.
+    /// Complete trials with checkpoints, best first. Replicates are never exported.
     fn ranked<'a>(&self, trials: &[&'a Trial]) -> Vec<&'a Trial> {
         let is_kept = |trial: &&Trial| {
             trial.state == TrialState::Complete
@@ -158,22 +156,21 @@ impl Rule {
         ranked
     }
 
-    /// The value of a trial, or what it would be if it ended now.
+    /// The value of a trial, as if it ended now.
     fn score(&self, trial: &Trial) -> Option<Score> {
         let step = value_step(self.value, self.direction, trial)?;
         let value = trial.curve.iter().find(|(at, _)| *at == step).map(|(_, value)| *value)?;
         Some(Score::new(self.direction, trial.value.unwrap_or(value)))
     }
 
-    /// The checkpoint that holds the trial's value, or else the newest one.
+    /// The checkpoint of the trial's value, or else the newest one.
     fn best_of(&self, trial: &Trial) -> Option<usize> {
         let step = value_step(self.value, self.direction, trial);
         let exact = trial.checkpoints.iter().rposition(|checkpoint| Some(checkpoint.step) == step);
         exact.or_else(|| trial.checkpoints.len().checked_sub(1))
     }
 
-    /// Of a trial that keeps any: a complete one keeps its best, and one that is not over what it
-    /// needs to go on.
+    /// What a trial needs: a complete one its best; an unfinished one what it needs to continue.
     fn needed(&self, trial: &Trial) -> Vec<usize> {
         match trial.state {
             TrialState::Complete => self.best_of(trial).into_iter().collect(),
@@ -200,7 +197,7 @@ fn newest_reported(trial: &Trial) -> Option<usize> {
     trial.checkpoints.iter().rposition(|checkpoint| checkpoint.step <= reported)
 }
 
-/// A trial's checkpoints but some, which come in ascending order.
+/// A trial's checkpoints except some, which are given in ascending order.
 fn others<'a>(trial: &'a Trial, but: &[usize]) -> Vec<(TrialNumber, &'a Checkpoint)> {
     trial
         .checkpoints
@@ -211,14 +208,13 @@ fn others<'a>(trial: &'a Trial, but: &[usize]) -> Vec<(TrialNumber, &'a Checkpoi
         .collect()
 }
 
-/// The checkpoints of a study, as far as they matter for what stays.
+/// The checkpoints of a study, as far as retention needs them.
 #[derive(Clone, Debug)]
 pub(super) struct Retention {
     rule: Rule,
     /// Trials that have checkpoints.
     holding: BTreeSet<TrialNumber>,
-    /// Whether checkpoints take more than `max_disk` although none can be dropped; said when it
-    /// begins.
+    /// Whether checkpoints exceed `max_disk` although none can be dropped; recorded when it begins.
     exceeded: bool,
 }
 
@@ -229,7 +225,7 @@ impl Retention {
         Retention { rule: Rule::of(spec), holding, exceeded: false }
     }
 
-    /// Takes in an event that `view` has.
+    /// Applies an event that `view` includes.
     pub fn apply(&mut self, view: &StudyState, event: &Event) {
         match event {
             Event::Trial(trial, TrialEvent::CheckpointSaved { .. }) => {
@@ -244,13 +240,13 @@ impl Retention {
         }
     }
 
-    /// What the study does not need any more.
+    /// The plan for the whole study.
     fn plan(&self, spec: &StudySpec, view: &StudyState) -> Option<Plan> {
         let is_limited = self.rule.keep_best.is_some() || self.rule.max_disk.is_some();
         if self.holding.is_empty() || !is_limited {
             return None;
         }
-        // With several runs of a configuration, its mean is what counts.
+        // With several runs of a configuration, its mean counts.
         let configurations =
             if spec.replicates == 1 { Vec::new() } else { view.ranked_configurations() };
         let means: BTreeMap<TrialNumber, f64> =
@@ -266,10 +262,9 @@ impl Retention {
         Some(self.rule.plan(&holding.iter().map(Cow::as_ref).collect::<Vec<_>>()))
     }
 
-    /// What one running trial does not need any more.
+    /// Checkpoints that one running trial no longer needs.
     fn superseded(&self, trial: &Trial) -> Vec<Dropped> {
-        // Only what is before the one to continue from can be: there is little of that, however
-        // many there are.
+        // Only checkpoints before the one to continue from: few, however many exist.
         let resumable = newest_reported(trial).filter(|resumable| *resumable > 0);
         let Some(resumable) = resumable.filter(|_| self.rule.keep_best.is_some()) else {
             return Vec::new();
@@ -282,7 +277,7 @@ impl Retention {
             .collect()
     }
 
-    /// Whether so many complete trials as keep their checkpoints are better than a trial is now.
+    /// Whether as many complete trials as `keep` allows are better than this one is now.
     fn is_without_hope(&self, view: &StudyState, number: TrialNumber) -> bool {
         let Some(own) = view.trial(number).and_then(|trial| self.rule.score(trial)) else {
             return false;
@@ -298,8 +293,8 @@ impl Retention {
 }
 
 impl Engine {
-    /// Drops what one running trial does not need any more; with a limit on the disk, what the
-    /// study does not.
+    /// Drops what one running trial no longer needs; with `max_disk`, what the whole study does
+    /// not.
     pub(super) fn drop_superseded(&mut self, number: TrialNumber) {
         if self.retention.rule.max_disk.is_some() {
             return self.tidy();
@@ -308,7 +303,7 @@ impl Engine {
         self.drop_all(self.retention.superseded(trial));
     }
 
-    /// Drops all that the study does not need any more.
+    /// Drops everything that the study no longer needs.
     pub(super) fn tidy(&mut self) {
         let plan = self.retention.plan(&self.spec, &self.view);
         let Some(Plan { dropped, exceeded }) = plan else { return };
@@ -321,10 +316,10 @@ impl Engine {
         self.retention.exceeded = exceeded.is_some();
     }
 
-    /// A new checkpoint of a running trial: where there is no room left, that of a trial without
-    /// hope is given up at once.
+    /// Records a new checkpoint of a running trial; if it exceeds the space, a trial without
+    /// prospects loses it at once.
     ///
-    /// One that may be paused needs it to continue from, and so does one that is about to leave.
+    /// A trial that may be paused, or is about to leave, needs it to continue from.
     pub(super) fn take_in_checkpoint(&mut self, number: TrialNumber, slot: usize, path: &Path) {
         self.drop_superseded(number);
         let running = self.slots[slot].running.as_ref();
@@ -339,8 +334,8 @@ impl Engine {
         }
     }
 
-    /// A copy was taken of what its command writes over: what lies there is no earlier step's any
-    /// more, if it was taken for one.
+    /// A copy was taken of what the command overwrites: the original is no longer a checkpoint of
+    /// an earlier step.
     pub(super) fn forget_original(&mut self, number: TrialNumber, copy: &Path) {
         if let Some(path) =
             original_of(copy).filter(|original| self.lists(number, |listed| listed == original))
@@ -353,7 +348,7 @@ impl Engine {
         for (trial, path) in dropped {
             let original = original_of(&path);
             self.drop_one(trial, path);
-            // What a command writes over goes with the last of its copies.
+            // An original that the command overwrites is removed with the last of its copies.
             let is_needed = |original: &PathBuf| {
                 self.lists(trial, |listed| {
                     listed.starts_with(original) || original_of(listed).as_ref() == Some(original)

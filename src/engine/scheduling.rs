@@ -1,5 +1,4 @@
-//! What a free slot runs next: a waiting trial, a promoted one, another run of a configuration, or
-//! a new one.
+//! Assigns free slots: a queued trial, a promoted one, a replicate, or a new one.
 
 use super::attempt::RunningAttempt;
 use super::batch_halving::BatchHalving;
@@ -11,7 +10,7 @@ use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::seed::SeedTree;
 use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber};
 
-/// A trial's seed: its own, but in a race that of its round.
+/// A trial's seed: its own, or in a race that of its round.
 pub fn seed_of(seeds: SeedTree, trial: &Trial) -> u64 {
     match trial.origin {
         Origin::Race { race, round, .. } => seeds.number(&format!("race/{race}/{round}")),
@@ -20,9 +19,9 @@ pub fn seed_of(seeds: SeedTree, trial: &Trial) -> u64 {
 }
 
 impl Engine {
-    /// Gives every free slot something to run, and ends the study when there is nothing.
+    /// Fills every free slot, and ends the study when nothing is left to run.
     pub(super) fn fill_slots(&mut self) {
-        // Devices that have no memory for whoever is next.
+        // Devices without memory for the next trial.
         let mut short: Vec<Device> = Vec::new();
         while self.phase.starts_trials()
             && self.view.paused.is_none()
@@ -52,7 +51,7 @@ impl Engine {
                 Err(why) => self.drain(Outcome::Broken(why)),
             }
         }
-        // Without an open slot the end is not seen above; a race waits for one.
+        // Without an open slot the end is not detected above; a race waits for one.
         if matches!(self.phase, Phase::Draining(_))
             || self.phase == Phase::Searching && self.has_no_open_slot()
         {
@@ -63,8 +62,8 @@ impl Engine {
         }
     }
 
-    /// Lets decisions know the results of one more trial, where nothing can be begun without and
-    /// they are there.
+    /// Makes the results of one more trial known to decisions, if that is required to start
+    /// something and they are available.
     fn learn(&mut self) -> bool {
         let next = self.decision_window.as_ref().and_then(DecisionWindow::next_known);
         let Some(trial) = next else { return false };
@@ -109,25 +108,25 @@ impl Engine {
         Ok(self.resume_paused(|pruner, history| pruner.conclude(history)))
     }
 
-    /// Whether something may be started on a slot.
+    /// Whether a slot accepts attempts.
     pub(super) fn is_open(&self, index: usize) -> bool {
         let slot = &self.slots[index];
         !slot.closed && !self.view.paused_devices.contains(slot.device())
     }
 
-    /// Whether all slots are paused or taken away.
+    /// Whether all slots are paused or closed.
     pub(super) fn has_no_open_slot(&self) -> bool {
         (0..self.slots.len()).all(|index| !self.is_open(index))
     }
 
-    /// Whether something waits for a slot, or would be started on one.
+    /// Whether something waits for a slot.
     pub(super) fn waits_for_a_slot(&self) -> bool {
         let may_create = || self.may_create() && !self.proposals.exhausted;
         !self.queue.is_empty()
             || !self.budgets.goal_reached && (self.view.counts.paused > 0 || may_create())
     }
 
-    /// Gives back what the workers of empty slots hold on which nothing is started any more.
+    /// Releases the workers of empty slots that are no longer used.
     pub(super) fn vacate_slots(&mut self) {
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];

@@ -1,5 +1,5 @@
-//! Runs an engine against scripted workers under a virtual clock: searches in microseconds, faults
-//! on demand.
+//! Simulates an engine with scripted workers under a virtual clock: searches in microseconds, fault
+//! injection.
 
 mod world;
 
@@ -16,12 +16,12 @@ use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// What goes wrong with a scripted worker.
+/// A fault of a scripted worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Its process dies instead of reporting.
     Crash,
-    /// It never says anything again.
+    /// It becomes silent.
     Hang,
     /// It reports NaN.
     NotANumber,
@@ -31,14 +31,14 @@ pub enum Fault {
     Fail,
     /// It runs out of memory.
     OutOfMemory,
-    /// Its device goes away.
+    /// Its device is lost.
     LoseDevice,
-    /// The machine refuses what it needs.
+    /// The machine refuses resources.
     Refuse,
 }
 
 impl Fault {
-    /// What an attempt that ends with it is told to have ended of.
+    /// The failure cause of an attempt that ends with this fault.
     fn cause(self) -> Option<FailureCause> {
         match self {
             Fault::Crash => Some(FailureCause::WorkerLost),
@@ -50,36 +50,36 @@ impl Fault {
     }
 }
 
-/// The value of a point at a step.
+/// The value of a configuration at a step.
 pub type Curve = dyn Fn(&Params, u64) -> f64 + Send + Sync;
 
-/// How much longer a step of a point takes than others.
+/// Relative duration of a configuration's steps.
 pub type Pace = dyn Fn(&Params) -> f64 + Send + Sync;
 
 /// The fault of an attempt at a step, if any.
 pub type Faults = dyn Fn(TrialNumber, AttemptNumber, u64) -> Option<Fault> + Send + Sync;
 
-/// How many training rows have room in memory at once at a step of a trial.
+/// Rows that fit in memory at a step of a trial.
 pub type Room = dyn Fn(TrialNumber, u64) -> usize + Send + Sync;
 
-/// How many microseconds the clock that the engine is told is off, after so many turns.
+/// The error of the engine's clock in microseconds, by number of turns.
 pub type ClockError = dyn Fn(usize) -> i64 + Send + Sync;
 
-/// The bytes that a point's trial takes at a step.
+/// The memory of a configuration's trial at a step, in bytes.
 pub type Takes = dyn Fn(&Params, u64) -> u64 + Send + Sync;
 
-/// How many times as much as with one trial is done with so many.
+/// Throughput of this many trials, relative to one.
 pub type Throughput = dyn Fn(usize) -> f64 + Send + Sync;
 
-/// A device that trials share: its memory, and how much it does.
+/// A shared device.
 pub struct Shared {
     /// Its memory, in bytes.
     pub memory: u64,
-    /// What a trial takes at a step.
+    /// Memory of a trial at a step.
     pub takes: Box<Takes>,
-    /// How many times as much as with one trial is done with so many.
+    /// Throughput of this many trials, relative to one.
     pub throughput: Box<Throughput>,
-    /// Whether who wants more memory than there is ends for want of it.
+    /// Whether exceeding the memory ends a trial.
     pub is_strict: bool,
 }
 
@@ -87,61 +87,61 @@ pub struct Shared {
 pub struct Simulation {
     /// The study.
     pub spec: StudySpec,
-    /// How many slots.
+    /// Number of slots.
     pub slots: usize,
-    /// What devices are like that trials share, where they share themselves out.
+    /// The shared devices, with automatic concurrency.
     pub shared: Option<Shared>,
-    /// Slots of each device.
+    /// Slots per device.
     pub per_device: usize,
     /// Steps of a full trial.
     pub steps: u64,
     /// Virtual time of a step.
     pub step_time: Duration,
-    /// How much longer than `step_time` a step of a point takes.
+    /// Relative duration of a configuration's steps.
     pub pace: Box<Pace>,
-    /// Virtual time that a worker takes to leave when it is asked to.
+    /// Virtual time that a worker takes to exit when asked to.
     pub leave_time: Duration,
     /// Whether workers save a checkpoint before each report.
     pub checkpoints: bool,
-    /// What a checkpoint takes on the disk.
+    /// Size of a checkpoint on disk.
     pub checkpoint_bytes: u64,
     /// The objective.
     pub curve: Box<Curve>,
-    /// How much a trial's seed moves its values: up to so much down or up.
+    /// Amplitude of the effect of a trial's seed on its values.
     pub luck: f64,
-    /// What goes wrong.
+    /// Fault injection.
     pub faults: Box<Faults>,
-    /// How many rows have room, where trials are the built-in trainer's: with more, a worker runs
-    /// out of memory.
+    /// Rows that fit in memory, for trials of the built-in trainer: with more, a worker runs out of
+    /// memory.
     pub room: Box<Room>,
-    /// How wrong the clock is: it may jump, forward and back.
+    /// Clock errors: it may jump in both directions.
     pub clock_error: Box<ClockError>,
-    /// What is asked, and once the curves of all trials have how many points; in that order. A
-    /// study that waits hears the next at once.
+    /// Requests in order, each with the total number of reports at which it is made. An idle study
+    /// gets the next at once.
     pub requests: Vec<(u64, Request)>,
 }
 
-/// The events of one turn: what one transaction writes.
+/// The events of one turn: one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// Time of it.
+    /// Its time.
     pub at: Timestamp,
-    /// What the turn wrote.
+    /// Its events.
     pub events: Vec<Event>,
 }
 
-/// What a simulation did.
+/// The result of a simulation.
 #[derive(Debug)]
 pub struct Run {
-    /// All turns, those it continued from included.
+    /// All turns, including those it continued from.
     pub turns: Vec<Turn>,
-    /// The state at the end.
+    /// The final state.
     pub view: StudyState,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
     /// Steps that workers carried out in this run.
     pub steps: u64,
-    /// The most memory that was in use at a moment, of any device that trials shared.
+    /// Peak memory of any shared device.
     pub most_memory: u64,
 }
 
@@ -180,14 +180,14 @@ impl Simulation {
         let device =
             |index: usize| Device::Sim(u32::try_from(index / self.per_device.max(1)).unwrap_or(0));
         let slots = (0..self.slots).map(|index| Slot { index, device: device(index) }).collect();
-        // As a store keeps it: with what was added to its budget.
+        // As a store keeps it: with extensions of the budget.
         let mut spec = self.spec.clone();
         spec.budget.extend(view.extension);
         let error = |turns: usize| (self.clock_error)(turns);
         let now = journal.last().map_or(Timestamp(0), |turn| {
             moved(turn.at, -error(journal.len() - 1)).after(Duration::from_secs(1))
         });
-        // As the next runner does for one that was killed.
+        // As the next runner does after a kill.
         let mut turns = journal.to_vec();
         if let Some(end) = end_of_last_runner(&view, journal) {
             let at = moved(now, error(turns.len()));

@@ -1,4 +1,4 @@
-//! The slots of a run and what is on each; they come and go while the study runs.
+//! The slots of a run and their attempts; slots can be added and closed while the study runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -7,14 +7,14 @@ use super::attempt::RunningAttempt;
 use crate::study::device::{Device, Slot};
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// A slot as the engine knows it.
+/// A slot in the engine.
 #[derive(Clone, Debug)]
 pub(super) struct EngineSlot {
     pub slot: Slot,
     pub running: Option<RunningAttempt>,
-    /// Its user took it away.
+    /// Closed by its user.
     pub closed: bool,
-    /// Something ran on it, and its worker may still hold memory.
+    /// It was used, and its worker may still hold memory.
     pub warm: bool,
 }
 
@@ -28,7 +28,7 @@ impl EngineSlot {
     }
 }
 
-/// All slots by their index; those that were taken away stay, closed.
+/// All slots by index, including closed ones.
 #[derive(Clone, Debug)]
 pub(super) struct Slots(Vec<EngineSlot>);
 
@@ -51,7 +51,7 @@ impl Slots {
         Slots(slots.into_iter().map(EngineSlot::new).collect())
     }
 
-    /// A further slot on a device: its index.
+    /// Adds a slot on a device; returns its index.
     pub fn add(&mut self, device: &Device) -> usize {
         let index = self.len();
         self.0.push(EngineSlot::new(Slot { index, device: device.clone() }));
@@ -92,7 +92,7 @@ impl Slots {
         self.running_mut().find(|running| running.trial == trial)
     }
 
-    /// Slots of a device that were not taken away.
+    /// Open slots of a device.
     pub fn of_device(&self, device: &Device) -> Vec<usize> {
         let is_there = |index: &usize| !self[*index].closed && self[*index].device() == device;
         (0..self.len()).filter(is_there).collect()
@@ -105,8 +105,8 @@ impl Slots {
         names.into_iter().collect::<Vec<_>>().join(", ")
     }
 
-    /// Gives a device so many slots: those that are taken away for it. Idle ones go first, so that
-    /// as few trials as possible move.
+    /// Changes the number of a device's slots; returns those closed. Idle ones are closed first, so
+    /// that few trials move.
     pub fn resize(&mut self, device: &Device, wanted: usize) -> Vec<usize> {
         let mut there = self.of_device(device);
         there.sort_by_key(|index| (self[*index].running.is_none(), *index));
@@ -124,7 +124,7 @@ impl Slots {
         closed
     }
 
-    /// The slots that were not taken away; of a device, at most as many as `most` says.
+    /// Open slots; on each device, at most as many as `most` allows.
     pub fn in_use(&self, most: impl Fn(&Device) -> Option<usize>) -> Vec<Slot> {
         let mut counted: BTreeMap<&Device, usize> = BTreeMap::new();
         let open = self.iter().filter(|slot| !slot.closed);

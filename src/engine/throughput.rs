@@ -1,5 +1,4 @@
-//! How fast the trials on a device are with how many others: what tells whether it does more with
-//! one more.
+//! Throughput of a device by number of concurrent trials: tells whether one more helps.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,27 +7,27 @@ use super::load::float;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
-/// Where no steps are reported for so long, the CPU time that trials get tells their speed.
+/// After this time without reported steps, CPU time measures the speed of trials.
 const SILENT: Duration = Duration::from_secs(10);
-/// Speeds of so many trials are remembered.
+/// Number of trials whose speeds are kept.
 const REMEMBERED: usize = 256;
 
-/// A trial on a device, as whoever asks knows it.
+/// A trial on a device.
 #[derive(Clone, Copy, Debug)]
 pub struct RunningTrial {
     /// Number of the trial.
     pub trial: TrialNumber,
-    /// Since when it runs.
+    /// Its start.
     pub since: Timestamp,
-    /// Whether it is the best of those that run, or of all.
+    /// Whether it is the best of the running trials, or of all.
     pub is_best: bool,
     /// Whether it has been asked to leave.
     pub leaves: bool,
-    /// The memory that it will have taken at most, in bytes, where that can be told.
+    /// Estimated peak memory in bytes, if there is an estimate.
     pub memory: Option<u64>,
 }
 
-/// Work that was done in some time.
+/// Amount of work and its duration.
 #[derive(Clone, Copy, Debug, Default)]
 struct Work {
     amount: f64,
@@ -48,10 +47,10 @@ impl Work {
     }
 }
 
-/// Work by how many trials there were at a time.
+/// Work by number of concurrent trials.
 type ByNumber = BTreeMap<u32, Work>;
 
-/// The work of each trial.
+/// Work by trial.
 #[derive(Clone, Debug, Default)]
 struct OfTrials(BTreeMap<TrialNumber, ByNumber>);
 
@@ -68,10 +67,9 @@ impl OfTrials {
         of_trial.copied().unwrap_or_default()
     }
 
-    /// How much more is done by `slots` trials, of which `now` tells the speed, than by one less:
-    /// the sum of their speeds, each as a share of what it had with one less. Of one that came last
-    /// that is not known, and what the others had on average stands for it; were it faster than
-    /// them, it would say nothing about room.
+    /// Throughput of `slots` trials with the speeds `now`, relative to one trial less: the sum of
+    /// their speeds, each relative to its own speed before. The newest has no speed before; the
+    /// mean of the others replaces it, since a faster one would say nothing about capacity.
     fn growth(
         &self,
         trials: &[RunningTrial],
@@ -94,10 +92,10 @@ impl OfTrials {
     }
 }
 
-/// What was measured on one device. A *stage* is a time in which as many trials may run at a time.
+/// Measurements of one device. A *stage* is a period with a constant number of slots.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Throughput {
-    /// How many that are now, and since when.
+    /// Present number of slots, and its start.
     slots: u32,
     since: Timestamp,
     /// Last reports.
@@ -112,7 +110,7 @@ pub(super) struct Throughput {
 }
 
 impl Throughput {
-    /// What is measured from here on belongs to this number of trials.
+    /// Begins a stage with this number of slots.
     pub fn stage(&mut self, slots: u32, now: Timestamp) {
         self.slots = slots;
         self.since = now;
@@ -121,12 +119,12 @@ impl Throughput {
         self.ended = 0;
     }
 
-    /// A run begins: nobody reported yet.
+    /// Begins a run: no reports yet.
     pub fn begin(&mut self) {
         self.reports.clear();
     }
 
-    /// A trial reported, while so many ran.
+    /// A trial reported while `running` ran.
     pub fn reported(&mut self, trial: TrialNumber, step: u64, running: u32, now: Timestamp) {
         let before = self.reports.insert(trial, (now, step));
         if let Some((at, last)) =
@@ -137,18 +135,18 @@ impl Throughput {
         }
     }
 
-    /// An attempt ended, while so many ran, it included.
+    /// An attempt ended while `running` ran, itself included.
     pub fn ended(&mut self, trial: TrialNumber, running: u32, now: Timestamp) {
         self.reports.remove(&trial);
         self.ended = self.ended.saturating_add(1);
-        // From one end to the next, as long as all slots are taken.
+        // From one end to the next, while all slots are taken.
         let before = self.last_end.replace(now);
         if let Some(before) = before.filter(|_| running == self.slots) {
             self.ends.entry(self.slots).or_default().add(1.0, now.since(before).as_secs_f64());
         }
     }
 
-    /// The CPU cores that trials were seen to use, while so many ran.
+    /// Measured CPU cores of trials while `running` ran.
     pub fn looked(
         &mut self,
         cores: impl Iterator<Item = (TrialNumber, f64)>,
@@ -163,26 +161,25 @@ impl Throughput {
         }
     }
 
-    /// The most cores that a trial used, with however many others.
+    /// The highest CPU usage of a trial, at any concurrency.
     pub fn cores_of(&self, trial: TrialNumber) -> Option<f64> {
         let measured = self.cores.0.get(&trial)?.values().filter(|work| work.samples >= 3);
         measured.filter_map(|work| work.speed()).reduce(f64::max)
     }
 
-    /// Whether all that run have reported, or as many have ended since there are so many.
+    /// Whether all running trials have reported, or as many have ended in this stage.
     pub fn is_under_way(&self, trials: &[RunningTrial]) -> bool {
         self.ended >= self.slots
             || trials.iter().all(|trial| self.reports.contains_key(&trial.trial))
     }
 
-    /// Whether what runs now was measured: all of them at a few reports each, or so many ends, or
-    /// some seconds of CPU time.
+    /// Whether the present stage is measured: a few reports of each trial, as many ends, or some
+    /// seconds of CPU time.
     pub fn is_measured(&self, trials: &[RunningTrial], now: Timestamp) -> bool {
         self.has_steps(trials) || self.by_ends().is_some() || self.has_cores(trials, now)
     }
 
-    /// How many times as much the device does with so many as with one less; `None` while that was
-    /// not measured.
+    /// Throughput relative to one trial less; `None` while not measured.
     pub fn growth(&self, trials: &[RunningTrial], now: Timestamp) -> Option<f64> {
         let (slots, fewer) = (self.slots, self.slots.checked_sub(1).filter(|fewer| *fewer > 0)?);
         if self.has_steps(trials)
@@ -200,13 +197,13 @@ impl Throughput {
     }
 
     fn has_steps(&self, trials: &[RunningTrial]) -> bool {
-        // Three reports of minutes say more than five of milliseconds.
+        // Three reports of minutes are more reliable than five of milliseconds.
         let tells = |work: Work| work.samples >= 3 && (work.seconds >= 1.0 || work.samples >= 8);
         trials.iter().all(|trial| tells(self.steps.at(trial.trial, self.slots)))
     }
 
-    /// How fast a trial is with as many as there are now. A report that is overdue counts as far as
-    /// it is: otherwise whoever is kept waiting would seem as fast as before.
+    /// The speed of a trial at the present concurrency. An overdue report counts with its delay:
+    /// otherwise a blocked trial would seem as fast as before.
     fn pace_of(&self, trial: &RunningTrial, now: Timestamp) -> Work {
         let mut work = self.steps.at(trial.trial, self.slots);
         if let Some((last, _)) = self

@@ -1,5 +1,4 @@
-//! Decides a stored study again, event by event, and says where the journal first has something
-//! else.
+//! Verifies a stored study: replays every decision and reports where the journal first differs.
 
 mod replay;
 mod tables;
@@ -23,66 +22,65 @@ use crate::study::trial::TrialNumber;
 /// An entry of a journal.
 pub type Entry = (Seq, Timestamp, Event);
 
-/// What deciding again gave.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verified {
-    /// Points that were proposed again.
+    /// Proposals replayed.
     pub proposals: u64,
-    /// Reports that were judged again.
+    /// Decisions on reports replayed.
     pub verdicts: u64,
-    /// Trials that a pruner let continue, chosen again.
+    /// Promotions replayed.
     pub promotions: u64,
-    /// Steps of races: who runs, who leaves, who wins.
+    /// Steps of races: runs, dropouts, winners.
     pub race_steps: u64,
-    /// Values of trials, computed from their reports again.
+    /// Values of trials recomputed from their reports.
     pub values: u64,
-    /// Samplers and pruners whose rules have another version here than where they decided.
+    /// Samplers and pruners whose rules have changed since they decided.
     pub versions: Vec<VersionChange>,
-    /// The first entry that is not what is decided now.
+    /// The first entry that differs from the replay.
     pub difference: Option<Difference>,
 }
 
-/// What differs where an entry of a journal cannot follow those before it: one was taken out, put
-/// in or moved.
+/// Set as `what` if an entry cannot follow those before it: one was removed, inserted or moved.
 pub const ORDER: &str = "order";
 
-/// A sampler or pruner that decides by other rules now.
+/// A sampler or pruner whose rules have changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VersionChange {
     /// `sampler` or `pruner`.
     pub kind: &'static str,
     /// Its name.
     pub name: String,
-    /// The version that the study was decided with.
+    /// The version behind the study's decisions.
     pub stored: u32,
-    /// The version of this hpsearch.
+    /// The version of this build.
     pub here: u32,
 }
 
-/// Where a journal has something else than what is decided now.
+/// Where the journal differs from the replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Its place.
+    /// Its position in the journal.
     pub seq: Seq,
     /// The trial it is about.
     pub trial: Option<TrialNumber>,
-    /// What was decided: `proposal`, `verdict`, `promotion`, `race`, `value` or `rows`; `state`,
-    /// where a table has something else than the journal; [`ORDER`].
+    /// What differs: `proposal`, `verdict`, `promotion`, `race`, `value` or `rows`; `state` if a
+    /// table differs from the journal; [`ORDER`].
     pub what: &'static str,
-    /// That table.
+    /// The table, if so.
     pub table: Option<&'static str>,
-    /// Its row, where a trial or study has several.
+    /// Its row, if a trial or study has several.
     pub row: String,
     /// Its column.
     pub field: String,
-    /// What the journal has, or the table.
+    /// The value in the journal, or in the table.
     pub stored: String,
-    /// What is decided now, or what the journal folds to.
+    /// The replayed value, or that of the journal's fold.
     pub now: String,
 }
 
 impl Difference {
-    /// What an entry has, against what is the case now.
+    /// The difference of an entry from the replay.
     fn of_entry(entry: &Entry, what: &'static str, stored: String, now: String) -> Self {
         let (seq, trial) = (entry.0, entry.2.trial());
         let (table, row, field) = (None, String::new(), String::new());
@@ -90,8 +88,8 @@ impl Difference {
     }
 }
 
-/// The first entry that cannot follow those before it: trials are created one after another, and
-/// nothing happens to a trial that there is not.
+/// The first entry that cannot follow those before it: trials are created in order, and events need
+/// an existing trial.
 fn misplaced(journal: &[Entry]) -> Option<Difference> {
     let mut next = TrialNumber(0);
     for entry in journal {
@@ -113,11 +111,11 @@ fn misplaced(journal: &[Entry]) -> Option<Difference> {
     None
 }
 
-/// Decides everything in `journal` again. `revisions` are the versions of the specification, each
-/// with the last event before it; `tables` is the state that the store's tables hold.
+/// Replays every decision in `journal`. `revisions` are the versions of the specification, each
+/// with the last event before it; `tables` is the state in the store's tables.
 ///
 /// # Errors
-/// A sampler or pruner of the study is unknown here.
+/// A sampler or pruner of the study is unknown to this version.
 pub fn verify(
     revisions: &[(Seq, StudySpec)],
     journal: &[Entry],
@@ -152,7 +150,7 @@ pub fn verify(
     Ok(verified)
 }
 
-/// Of tracked runs nothing was decided: their journal folds to what the tables hold, or not.
+/// Tracked runs have no decisions: only the fold of their journal is compared with the tables.
 fn fold_again(spec: &StudySpec, journal: &[Entry], tables: &StudyState) -> Verified {
     let mut folded = StudyState::new(spec);
     journal.iter().for_each(|(_, at, event)| folded.apply(*at, event));

@@ -1,5 +1,5 @@
-//! Writes an exported directory: checked files into a draft, made durable, then put into place;
-//! what was there goes last.
+//! Writes an export: verified files in a draft, synced, then moved into place; the previous one is
+//! removed last.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,16 +15,16 @@ use super::target::Target;
 use super::{ExportError, Exported, Holds, Obstacle, Placed, custom_code};
 use crate::study::spec::Program;
 
-/// Is told how many bytes of how many are copied.
+/// Called with the number of bytes copied, and the total.
 type Told<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// How often a place is tried again that somebody else took meanwhile.
+/// Retries if a directory is taken concurrently.
 const TRIES: u32 = 10;
 
-/// Directories `model-2`, `model-3` and so on that are tried.
+/// Number of directories `model-2`, `model-3` and so on that are tried.
 const OTHERS: u32 = 1000;
 
-/// What to do where the target may not be replaced.
+/// What to do if the target must not be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Otherwise {
     /// Nothing is written.
@@ -33,12 +33,12 @@ pub enum Otherwise {
     Beside,
 }
 
-/// Writes `exported` to `target`, replacing an earlier export; `told` hears how many bytes of the
-/// checkpoint are read, and how many it has.
+/// Writes `exported` to `target`, replacing an earlier export; `told` receives the number of the
+/// checkpoint's bytes read, and the total.
 ///
 /// # Errors
-/// The target may not be replaced, the checkpoint is damaged, or files cannot be read or written.
-/// Nothing half-written is left then, and what was there before is there.
+/// The target must not be replaced, the checkpoint is damaged, or files cannot be read or written.
+/// Then nothing is left half-written, and the previous content is untouched.
 pub fn write(
     exported: &Exported<'_>,
     target: &Target,
@@ -71,7 +71,7 @@ pub fn write(
     })
 }
 
-/// Whether what is exported has a model.
+/// Whether the export contains a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Model {
     Exported,
@@ -79,7 +79,7 @@ enum Model {
 }
 
 impl Model {
-    /// What lies at a place, unless it is a model and none would come instead of it.
+    /// Rejects replacing a model by an export without one.
     fn may_replace(self, target: &Target, found: Found) -> Result<Found, ExportError> {
         let Found::Export(earlier) = &found else { return Ok(found) };
         let names: Vec<PathBuf> = earlier
@@ -98,8 +98,7 @@ impl Model {
     }
 }
 
-/// The first of the places that may be written, what is there, and why it is not the one that was
-/// asked for.
+/// The first possible directory, its content, and why it is not the requested one.
 fn place(
     target: &Target,
     otherwise: Otherwise,
@@ -124,7 +123,7 @@ fn place(
     Err(refused)
 }
 
-/// What is written besides, of which the caller is told.
+/// Fills the draft; returns what the caller reports.
 fn fill(exported: &Exported<'_>, draft: &mut Draft, told: Told<'_>) -> Result<Plan, ExportError> {
     let is_trainers = matches!(exported.spec.program, Program::Trainer { .. });
     let directory = draft.path().to_owned();
@@ -176,8 +175,8 @@ fn sync(directory: &Path) -> Result<(), ExportError> {
         .map_err(ExportError::io("sync", directory))
 }
 
-/// Has the draft take its place, then removes what was there. Where it lies now, and why not where
-/// it was to go.
+/// Moves the draft into place, then removes the previous export. Returns the directory, and why it
+/// is not the requested one.
 fn put_in_place(
     draft: Draft,
     target: &Target,
@@ -195,8 +194,7 @@ fn put_in_place(
             Found::Export(earlier) => {
                 swap(&from, &path, target.path()).map(|old| Some((old, earlier)))
             }
-            // What it holds may have been edited since: nobody can tell, and so it stays, where
-            // people see it.
+            // It may have been edited, which cannot be detected: it is kept under a visible name.
             Found::WithoutMarker => draft::aside(&path, &path).and_then(|aside| {
                 fs::rename(&from, &path).inspect_err(|_| drop(fs::rename(&aside, &path)))?;
                 kept.push(aside);
@@ -216,7 +214,7 @@ fn put_in_place(
                 }
                 return Ok((path, refused));
             }
-            // Somebody else was faster: what is there now is looked at again.
+            // Another process was faster: the content is checked again.
             Err(error) if tries < TRIES && is_taken(&error) => {}
             Err(error) => return Err(ExportError::io("replace", &path)(error)),
         }
@@ -230,8 +228,8 @@ fn is_taken(error: &io::Error) -> bool {
     )
 }
 
-/// Puts the directory `new` where `path` is, in one step where the file system can; where the old
-/// one lies then.
+/// Exchanges the directories `new` and `path`, atomically if the file system can; returns the new
+/// path of the old one.
 fn swap(new: &Path, path: &Path, target: &Path) -> io::Result<PathBuf> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     match renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
@@ -243,14 +241,14 @@ fn swap(new: &Path, path: &Path, target: &Path) -> io::Result<PathBuf> {
     swap_in_two_steps(new, path, target)
 }
 
-/// The same where the file system knows no exchange (NFS, FUSE).
+/// The same without an atomic exchange (NFS, FUSE).
 pub(super) fn swap_in_two_steps(new: &Path, path: &Path, target: &Path) -> io::Result<PathBuf> {
     let old = (0..)
         .map(|number| draft::free(target, Purpose::Old, number))
         .find(|old| fs::symlink_metadata(old).is_err());
     let old = old.unwrap_or_else(|| draft::free(target, Purpose::Old, 0));
     fs::rename(path, &old)?;
-    // What is killed here is put back by the next export.
+    // If killed here, the next export restores it.
     fs::rename(new, path).inspect_err(|_| drop(fs::rename(&old, path)))?;
     Ok(old)
 }

@@ -1,5 +1,4 @@
-//! The README of an exported directory: a model card with its data, arguments and metrics, and the
-//! study it came from.
+//! The README of an export: a model card with data, arguments, metrics, and the study.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,7 +8,7 @@ use crate::arguments::TaskKind;
 use crate::config::shown::lines;
 use crate::study::metric::Metrics;
 
-/// What the model is, how it was found and how to use it.
+/// The text of the card: what the model is, how it was found and how to use it.
 pub(super) fn card(exported: &Exported<'_>) -> String {
     let Exported { spec, trial, metrics, recipe, .. } = exported;
     let mut text = String::new();
@@ -73,7 +72,7 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
     lines(&text)
 }
 
-/// What a task is called where models are looked for, and what `config.json` calls it.
+/// The name of a task on the Hub, and in `config.json`.
 fn in_words(task: TaskKind) -> &'static str {
     match task {
         TaskKind::TextClassification => {
@@ -90,7 +89,7 @@ fn in_words(task: TaskKind) -> &'static str {
     }
 }
 
-/// The value, and of which step the checkpoint is if it has another one.
+/// The value, and the checkpoint's step if it is another one.
 fn reached(exported: &Exported<'_>) -> String {
     let in_words =
         |value: Option<f64>| value.map_or("no value".to_owned(), |value| format!("{value}"));
@@ -112,7 +111,7 @@ fn reached(exported: &Exported<'_>) -> String {
     }
 }
 
-/// How the weights are written, and what that cost.
+/// The quantization of the weights, and its cost.
 fn weights(text: &mut String, quantized: &Quantized, after: &Metrics) {
     let Quantized { format, before, bytes: [large, small] } = quantized;
     let _infallible = writeln!(
@@ -138,11 +137,11 @@ fn weights(text: &mut String, quantized: &Quantized, after: &Metrics) {
     }
 }
 
-/// What the Hub's pages are sorted by.
+/// The metadata by which the Hub sorts models.
 fn front_matter(exported: &Exported<'_>) -> String {
     let kind = TaskKind::of(&exported.recipe.trainer_arguments());
-    // The Hub has one tag for all models with a head that reads a text; `problem_type` in
-    // config.json says what the head does, and a tag of its own says it on the model's page.
+    // The Hub has one task for all models with a head on a text; `problem_type` in config.json
+    // specifies the head, and a tag of its own shows it on the model's page.
     let (task, tag) = match kind {
         TaskKind::TextClassification => ("text-classification", None),
         TaskKind::MultiLabelClassification | TaskKind::TextRegression => {
@@ -155,21 +154,21 @@ fn front_matter(exported: &Exported<'_>) -> String {
     let mut text =
         format!("---\nlibrary_name: {library}\npipeline_tag: {task}\ntags:\n- hpsearch\n{tag}");
     if let Some(toml::Value::String(model)) = exported.recipe.trainer.get("model.pretrained") {
-        // A name of the Hub is whole, of a path the last part says most.
+        // A Hub name in full; of a path, the last component.
         let name = if model.starts_with('/') {
             model.trim_end_matches('/').rsplit('/').next()
         } else {
             model.split('@').next()
         }
         .unwrap_or_default();
-        // As JSON, which YAML reads, whatever the name holds.
+        // As JSON, which is valid YAML for any name.
         let _infallible = writeln!(text, "base_model: {}", serde_json::Value::from(name));
     }
     text.push_str("---\n\n");
     text
 }
 
-/// The study's best trials with what was searched.
+/// The study's best trials with their searched parameters.
 fn leaders(text: &mut String, exported: &Exported<'_>) {
     if exported.leaders.is_empty() {
         return;
@@ -215,7 +214,7 @@ fn table<'a>(
     text.push('\n');
 }
 
-/// A value within a table's cell.
+/// A value in a table cell.
 fn cell(value: &str) -> String {
     value.replace('|', "\\|").replace('\n', " ")
 }

@@ -1,5 +1,4 @@
-//! What of a checkpoint goes into an export, and under which names: files only, each of them read
-//! once and to its end.
+//! The files of a checkpoint that go into an export, with their names; each is read exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -14,44 +13,44 @@ use super::earlier::names;
 use super::marker::{self, Written};
 use crate::storage::sqlite::is_open_here;
 
-/// Files of a checkpoint that serve only to continue training.
+/// Files of a checkpoint that are only needed to continue training.
 const TRAINING_ONLY: [&str; 4] =
     ["optimizer.safetensors", "trainer_state.json", DIGESTS, "adapters.safetensors"];
 
-/// What was saved, in checkpoints of the built-in trainer.
+/// The digests of the files, in checkpoints of the built-in trainer.
 const DIGESTS: &str = "digests.json";
 
-/// Names of the files that are written beside a checkpoint's.
+/// Files that an export adds.
 pub(super) const OURS: [&str; 3] = ["best.toml", "metrics.json", "README.md"];
 
-/// Bytes that are copied at once.
+/// Size of a read.
 const PIECE: usize = 1 << 20;
 
-/// Directories in each other, at most.
+/// Maximum depth of directories.
 const DEEPEST: usize = 64;
 
-/// Files and directories, at most: links to directories can make a few look like any number.
+/// Maximum number of files and directories: links to directories can multiply them.
 const MOST: usize = 1_000_000;
 
-/// Whose checkpoint it is.
+/// The origin of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The built-in trainer's: it has digests, and files that serve only to continue.
+    /// The built-in trainer: it has digests, and files that are only needed to continue.
     Trainer,
-    /// A command's, of which nothing is known.
+    /// A command, with unknown contents.
     Command,
 }
 
-/// Why something in a checkpoint is not exported.
+/// Why something in a checkpoint is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
-    /// It waits for another process.
+    /// Reading would block.
     Fifo,
-    /// It belongs to a process.
+    /// A socket.
     Socket,
-    /// It is a part of the machine.
+    /// A device.
     Device,
-    /// A link to a directory that holds the link, or the whole checkpoint.
+    /// A link to a directory that contains the link, or the whole checkpoint.
     Circle,
 }
 
@@ -66,30 +65,30 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// What is to be copied, and what not.
+/// What to copy, and what not.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     files: Vec<Planned>,
     /// Directories below the export, parents first.
     pub(super) directories: BTreeSet<PathBuf>,
-    /// Bytes to read.
+    /// Total bytes to read.
     pub(super) bytes: u64,
-    /// What stays behind, by its path in the checkpoint.
+    /// What is left out, by path in the checkpoint.
     pub(super) left_out: Vec<(PathBuf, LeftOut)>,
-    /// What has another name, since the export has a file of that name: before and after.
+    /// What is renamed because the export has a file with that name: before and after.
     pub(super) renamed: Vec<(PathBuf, PathBuf)>,
 }
 
-/// A file to be read.
+/// A file to read.
 #[derive(Debug)]
 struct Planned {
     from: PathBuf,
-    /// Where it goes below the export; `None` where it is only looked whether it is what was saved.
+    /// Its path in the export; `None` if it is only verified.
     to: Option<PathBuf>,
     expected: Option<String>,
 }
 
-/// Looks through a checkpoint; nothing is opened but `digests.json`.
+/// Plans the export of a checkpoint; opens only `digests.json`.
 pub(super) fn plan(checkpoint: &Path, kind: Kind) -> Result<Plan, ExportError> {
     let metadata = fs::metadata(checkpoint).map_err(ExportError::io("read", checkpoint))?;
     let root = fs::canonicalize(checkpoint).map_err(ExportError::io("read", checkpoint))?;
@@ -109,14 +108,14 @@ pub(super) fn plan(checkpoint: &Path, kind: Kind) -> Result<Plan, ExportError> {
     Ok(walk.plan)
 }
 
-/// A checkpoint being looked through.
+/// A traversal of a checkpoint.
 struct Walk<'a> {
     checkpoint: &'a Path,
-    /// The same, its links resolved.
+    /// The same with links resolved.
     root: PathBuf,
     kind: Kind,
     plan: Plan,
-    /// Device and inode of the directories that hold the one being looked at, and its own.
+    /// Device and inode of the present directory and its ancestors.
     above: Vec<(u64, u64)>,
     entries: usize,
 }
@@ -126,7 +125,7 @@ impl Walk<'_> {
         ExportError::Damaged { path: self.checkpoint.to_owned(), why }
     }
 
-    /// Takes what lies in a directory: `inner` is its path in the checkpoint, `to` in the export.
+    /// Adds a directory: `inner` is its path in the checkpoint, `to` in the export.
     fn directory(
         &mut self,
         path: &Path,
@@ -209,7 +208,7 @@ impl Walk<'_> {
         self.plan.files.push(Planned { from, to, expected });
     }
 
-    /// What was saved, in checkpoints that say so.
+    /// The digests of the saved files, if the checkpoint has them.
     fn digests(&self, directory: &Path) -> Result<Option<BTreeMap<String, String>>, ExportError> {
         let path = directory.join(DIGESTS);
         if self.kind == Kind::Command || !path.is_file() {
@@ -221,8 +220,8 @@ impl Walk<'_> {
             .map_err(|error| self.damaged(format!("{DIGESTS}: {error}")))
     }
 
-    /// The name in the export's directory: `checkpoint-README.md` for a `README.md` of the
-    /// checkpoint's own, since the export has one; `others` are names that are taken too.
+    /// The name in the export: `checkpoint-README.md` for a checkpoint's own `README.md`, since the
+    /// export has one; `others` are further reserved names.
     fn name_in_export(&mut self, name: &OsStr, others: &[OsString]) -> PathBuf {
         let is_ours = |name: &OsStr| {
             OURS.iter().chain(&marker::NAMES).any(|ours| name.eq_ignore_ascii_case(ours))
@@ -245,7 +244,7 @@ impl Walk<'_> {
     }
 }
 
-/// What is neither a file nor a directory.
+/// The kind of something that is neither a file nor a directory.
 fn odd(metadata: &Metadata) -> LeftOut {
     let kind = metadata.file_type();
     if kind.is_fifo() {
@@ -258,8 +257,8 @@ fn odd(metadata: &Metadata) -> LeftOut {
 }
 
 impl Plan {
-    /// Copies everything into `draft`, and checks what was saved; what was written. `told` hears
-    /// how many bytes of how many are read.
+    /// Copies everything into `draft`, and verifies the digests; returns what was written. `told`
+    /// receives the bytes read, and the total.
     pub(super) fn copy(
         &self,
         checkpoint: &Path,
@@ -305,7 +304,7 @@ impl Plan {
     }
 }
 
-/// Reads a file of the size that it has now, and writes it to `copy` if there is one.
+/// Reads a file with its present size, and writes it to `copy` if there is one.
 fn copy_file(
     path: &Path,
     copy: Option<&Path>,
@@ -313,7 +312,7 @@ fn copy_file(
     read: &mut dyn FnMut(u64),
 ) -> Result<Written, ExportError> {
     const UNSTABLE: &str = "changed while it was copied: export again when nothing writes to it";
-    // What was a file when it was looked at may be a FIFO now, and opening one waits.
+    // It may have become a FIFO, which blocks when opened.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     if is_open_here(path) {
         return Err(damaged(
@@ -331,7 +330,8 @@ fn copy_file(
     }
     let bytes = metadata.len();
     let mut to = match copy {
-        // Never over another file: two names that are one to the file system are an error.
+        // Never over another file: two names that the file system does not distinguish are an
+        // error.
         Some(copy) => Some((copy, File::create_new(copy).map_err(ExportError::io("write", copy))?)),
         None => None,
     };
@@ -351,7 +351,7 @@ fn copy_file(
         left -= count as u64;
         read(count as u64);
     }
-    // One more byte: it grows.
+    // Another byte: it is growing.
     if from.read(&mut piece[..1]).map_err(ExportError::io("read", path))? > 0 {
         return Err(damaged(UNSTABLE));
     }
@@ -363,7 +363,7 @@ fn copy_file(
     Ok(Written { bytes, digest: digest.finalize() })
 }
 
-/// Writes a piece, or skips it if it is a hole: what took no space does not take any in the copy.
+/// Writes a piece, or skips it if it is a hole, so that sparse files stay sparse.
 fn write_piece(file: &mut File, piece: &[u8]) -> io::Result<()> {
     if piece.len() == PIECE && piece.iter().all(|byte| *byte == 0) {
         return file.seek_relative(PIECE as i64);

@@ -1,9 +1,9 @@
-//! Makes transformers load a classifier of the trainer's own architecture: its code goes with the
-//! weights.
+//! Ships custom code with the weights, so that transformers can load a classifier of the trainer's
+//! own architecture.
 //!
-//! How: "Building custom models", <https://huggingface.co/docs/transformers/custom_models>.
-//! `auto_map` in `config.json` names the classes of a module that lies beside it;
-//! `from_pretrained(DIR, trust_remote_code=True)` runs it.
+//! See "Building custom models", <https://huggingface.co/docs/transformers/custom_models>.
+//! `auto_map` in `config.json` names the classes of a module beside it; `from_pretrained(DIR,
+//! trust_remote_code=True)` runs it.
 
 use std::path::{Path, PathBuf};
 
@@ -14,18 +14,18 @@ use super::draft::save;
 use super::marker::Written;
 use crate::arguments::ENCODER_TYPES;
 
-/// The trainer's own architecture, as `config.json` names it.
+/// The trainer's own architecture in `config.json`.
 const OWN: &str = ENCODER_TYPES[0];
 
 /// The module, without its `.py`.
 const MODULE: &str = "modeling_hpsearch";
 
-/// Puts the code beside `config.json` in `directory`, if that describes the trainer's own
-/// architecture; the files written.
+/// Writes the code beside `config.json` in `directory`, if that describes the trainer's own
+/// architecture; returns the files written.
 pub(super) fn add(directory: &Path) -> Result<Vec<(PathBuf, Written)>, ExportError> {
     let Ok(bytes) = std::fs::read(directory.join("config.json")) else { return Ok(Vec::new()) };
     let Ok(mut config) = serde_json::from_slice::<Value>(&bytes) else { return Ok(Vec::new()) };
-    // A model with weights of eight bits is of another type.
+    // A quantized model has another type.
     if config["model_type"] != OWN {
         return Ok(Vec::new());
     }

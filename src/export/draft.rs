@@ -1,5 +1,5 @@
-//! Directories beside an export that are in the making: known as ours from the first moment, and
-//! gone when their writer is.
+//! Temporary directories beside an export: marked as ours from the start, and removed when their
+//! writer dies.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -11,14 +11,14 @@ use super::ExportError;
 use super::earlier::{self, Depth, Found, Stamps};
 use super::marker::{self, MARKER, Marker, State, Written};
 
-/// What directories beside an export are for, as their names have it.
+/// The purpose of a temporary directory, as in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The export, until it is complete.
     Draft,
-    /// The export before, while the new one takes its place.
+    /// The previous export, while the new one takes its place.
     Old,
-    /// A model with smaller weights, until it is exported.
+    /// A quantized model, until it is exported.
     Small,
     /// A training whose result is exported.
     Training,
@@ -37,20 +37,20 @@ impl Purpose {
     }
 }
 
-/// A directory beside an export for what is of no use to anybody else; it is removed with this.
+/// A temporary directory beside an export; removed on drop.
 #[derive(Debug)]
 pub struct Draft {
     path: PathBuf,
-    /// Says that this process lives.
+    /// The lock that shows that this process is alive.
     held: File,
     is_placed: bool,
 }
 
 impl Draft {
-    /// A new directory beside `target`, whose parent must be there.
+    /// Creates a directory beside `target`, whose parent must exist.
     ///
     /// # Errors
-    /// What prevents making it.
+    /// Why it cannot be created.
     pub fn beside(target: &Path, purpose: Purpose) -> Result<Draft, ExportError> {
         let _alone = alone(target);
         let path = make(target, purpose)?;
@@ -63,18 +63,18 @@ impl Draft {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Says what it holds: from now on it is an export.
+    /// Records its contents: from now on it is an export.
     pub(super) fn complete(&mut self, marker: &Marker) -> Result<(), ExportError> {
         self.held = marker.write(&self.path).map_err(ExportError::io("write", &self.path))?;
         Ok(())
     }
 
-    /// It lies elsewhere now.
+    /// It has been moved into place.
     pub(super) fn placed(mut self) {
         self.is_placed = true;
     }
@@ -88,8 +88,8 @@ impl Drop for Draft {
     }
 }
 
-/// Removes a directory whose marker says that all of it is ours. The marker goes last: what is
-/// killed before is still known.
+/// Removes a directory whose marker says that it is entirely ours. The marker goes last, so that it
+/// is still recognised after a kill.
 fn clear(path: &Path) {
     if !matches!(Marker::read(path), Ok(marker::Found::Marker(_))) {
         return;
@@ -115,7 +115,7 @@ fn clear(path: &Path) {
     }
 }
 
-/// A name beside `target` that nothing has; the directory is made.
+/// Creates a directory with a free name beside `target`.
 fn make(target: &Path, purpose: Purpose) -> Result<PathBuf, ExportError> {
     let mut number = 0;
     loop {
@@ -144,16 +144,16 @@ fn prefix(target: &Path, purpose: Purpose) -> OsString {
     name
 }
 
-/// While it is held, no other export settles or replaces beside `target`. `None` where the file
+/// A lock that keeps other exports from settling or replacing beside `target`. `None` if the file
 /// system has no locks.
 pub(super) fn alone(target: &Path) -> Option<File> {
     let directory = File::open(target.parent()?).ok()?;
     directory.lock().is_ok().then_some(directory)
 }
 
-/// Settles what killed exports left beside `target`: an export that was being replaced is put back
-/// if nothing took its place, and what is ours and of no use is removed. Directories with what
-/// somebody put into an old export are handed back.
+/// Cleans up after killed exports beside `target`: restores an export that was being replaced if
+/// nothing took its place, and removes our temporary directories. Returns old exports to which
+/// files were added.
 pub(super) fn settle(target: &Path) -> Vec<PathBuf> {
     let Some(entries) = target.parent().and_then(|parent| fs::read_dir(parent).ok()) else {
         return Vec::new();
@@ -191,7 +191,7 @@ pub(super) fn settle(target: &Path) -> Vec<PathBuf> {
                 if !is_export {
                     marker::remove_half_written(&left);
                 }
-                // Of a process that was killed before it wrote its marker nothing is left but this.
+                // A process killed before it wrote its marker leaves only this.
                 let _not_empty =
                     if is_export { fs::rename(&left, target) } else { fs::remove_dir(&left) };
             }
@@ -208,8 +208,7 @@ fn is_of(name: &OsStr, prefix: &OsStr) -> bool {
     process.splitn(2, |byte| *byte == b'-').all(is_number)
 }
 
-/// Removes an export that was replaced, as far as it is what was exported; what is left of it gets
-/// a name that people see.
+/// Removes a replaced export as far as it is unmodified; the rest gets a visible name.
 pub(super) fn remove(old: &Path, target: &Path, depth: Depth, known: &Stamps) -> Option<PathBuf> {
     let is_gone = match earlier::look(old, depth, known) {
         Ok(Found::Export(earlier)) => earlier::remove(old, &earlier),
@@ -220,7 +219,7 @@ pub(super) fn remove(old: &Path, target: &Path, depth: Depth, known: &Stamps) ->
     if is_gone { None } else { Some(aside(old, target).unwrap_or_else(|_| old.to_owned())) }
 }
 
-/// Renames a directory to `model.old` or the next such name that is free.
+/// Renames a directory to the first free name of the form `model.old`.
 pub(super) fn aside(directory: &Path, target: &Path) -> io::Result<PathBuf> {
     let mut number = 1;
     loop {
@@ -228,15 +227,14 @@ pub(super) fn aside(directory: &Path, target: &Path) -> io::Result<PathBuf> {
         name.push(if number == 1 { ".old".to_owned() } else { format!(".old-{number}") });
         let path = target.with_file_name(name);
         if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            // Whatever appears there meanwhile is not replaced: a directory with something in it
-            // cannot be.
+            // A non-empty directory that appears there meanwhile cannot be replaced.
             return fs::rename(directory, &path).map(|()| path);
         }
         number += 1;
     }
 }
 
-/// Writes a file of our own, or writes one again; its line of the marker.
+/// Writes or rewrites a file of our own; returns its entry for the marker.
 pub(super) fn save(
     directory: &Path,
     name: &str,

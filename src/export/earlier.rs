@@ -1,4 +1,4 @@
-//! What lies where an export is to go: an earlier export and nothing else may be replaced.
+//! The content of an export's target: only an earlier export may be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -11,10 +11,10 @@ use super::marker::{self, MARKER, Marker, State, Written};
 use super::{ExportError, Obstacle};
 use crate::storage::sqlite::is_open_here;
 
-/// Files that every export of a version without markers wrote.
+/// Files that every export without a marker contains.
 const ALWAYS: [&str; 3] = ["best.toml", "metrics.json", "README.md"];
 
-/// Files of the built-in trainer's checkpoints that such a version copied or added.
+/// Files of the built-in trainer's checkpoints that such versions copied or added.
 const OF_THE_TRAINER: [&str; 8] = [
     "model.safetensors",
     "config.json",
@@ -29,13 +29,13 @@ const OF_THE_TRAINER: [&str; 8] = [
 /// How closely files are compared with what was exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// By name and size, which takes no time.
+    /// By name and size, which is fast.
     Sizes,
     /// By content.
     Contents,
 }
 
-/// What tells that a file was not touched since it was looked at.
+/// Detects changes of a file since it was examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     file: (u64, u64),
@@ -55,31 +55,30 @@ impl Stamp {
     }
 }
 
-/// The files of an export as they were when their content was compared.
+/// The files of an export when their contents were compared.
 pub(super) type Stamps = BTreeMap<PathBuf, Stamp>;
 
-/// An earlier export whose files are what was written.
+/// An earlier export with unmodified files.
 #[derive(Clone, Debug)]
 pub(super) struct Earlier {
     pub(super) stamps: Stamps,
     directories: BTreeSet<PathBuf>,
 }
 
-/// What lies there.
+/// The content of a target.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
     /// Nothing.
     Nothing,
-    /// A directory without anything in it.
+    /// An empty directory.
     Empty,
-    /// An export with nothing beside it.
+    /// An export without additional files.
     Export(Earlier),
-    /// What looks like an export of a version that left no marker: what its files were nobody can
-    /// tell.
+    /// Apparently an export of a version without markers, whose files are unknown.
     WithoutMarker,
 }
 
-/// What lies at `directory`; `known` are the files whose content was compared before.
+/// Examines `directory`; `known` are files whose contents were compared before.
 pub(super) fn look(directory: &Path, depth: Depth, known: &Stamps) -> Result<Found, ExportError> {
     let occupied = |why: Obstacle| ExportError::Occupied { path: directory.to_owned(), why };
     match fs::symlink_metadata(directory) {
@@ -134,7 +133,7 @@ pub(super) fn look(directory: &Path, depth: Depth, known: &Stamps) -> Result<Fou
     }
 }
 
-/// The names in a directory, in their order.
+/// The names in a directory, sorted.
 pub(super) fn names(directory: &Path) -> Result<Vec<OsString>, ExportError> {
     let entries = fs::read_dir(directory).and_then(|entries| {
         entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()
@@ -144,13 +143,13 @@ pub(super) fn names(directory: &Path) -> Result<Vec<OsString>, ExportError> {
     Ok(names)
 }
 
-/// Whether a version without markers wrote files of this name, whatever the trial.
+/// Whether versions without markers wrote files with this name.
 fn is_known(directory: &Path, name: &OsStr) -> bool {
     ALWAYS.iter().chain(&OF_THE_TRAINER).any(|known| name == *known)
         && fs::symlink_metadata(directory.join(name)).is_ok_and(|metadata| metadata.is_file())
 }
 
-/// A directory being compared with its marker.
+/// A comparison of a directory with its marker.
 struct Comparison<'a> {
     directory: &'a Path,
     marker: &'a Marker,
@@ -162,7 +161,7 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Compares what lies in one of its directories.
+    /// Compares one of its directories.
     fn compare(&mut self, inner: &Path) -> Result<(), ExportError> {
         for name in names(&self.directory.join(inner))? {
             let below = inner.join(name);
@@ -195,13 +194,13 @@ impl Comparison<'_> {
             return Ok(true);
         }
         let mut digest = blake3::Hasher::new();
-        // What grows meanwhile is not what was written.
+        // A growing file differs from what was written.
         digest.update_reader(open_file(&self.directory.join(below))?.take(written.bytes + 1))?;
         Ok(digest.finalize() == written.digest)
     }
 }
 
-/// Opens what must be a file: no link is followed, and nothing waits for a writer.
+/// Opens a regular file: follows no link, and does not block.
 fn open_file(path: &Path) -> io::Result<File> {
     if is_open_here(path) {
         return Err(io::ErrorKind::ResourceBusy.into());
@@ -210,9 +209,8 @@ fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)
 }
 
-/// Removes the files of an export that are as they were when they were looked at, and the
-/// directories that are empty then. Whether it is gone: what somebody put in or changed meanwhile
-/// is not removed.
+/// Removes the unmodified files of an export, and the directories that become empty. Returns
+/// whether it is gone: files added or changed meanwhile stay.
 pub(super) fn remove(directory: &Path, earlier: &Earlier) -> bool {
     for (below, stamp) in &earlier.stamps {
         let path = directory.join(below);
@@ -227,7 +225,7 @@ pub(super) fn remove(directory: &Path, earlier: &Earlier) -> bool {
     }
     let is_alone = names(directory).is_ok_and(|names| names.iter().all(|name| name == MARKER));
     if is_alone {
-        // The marker goes last: what is killed before leaves something that is known to be ours.
+        // The marker goes last, so that the rest is still recognised after a kill.
         let _gone_already = fs::remove_file(directory.join(MARKER));
     }
     fs::remove_dir(directory).is_ok()

@@ -1,4 +1,5 @@
-//! `.hpsearch-export.json`: what an export wrote, so that nothing else is ever replaced or removed.
+//! `.hpsearch-export.json`: the list of files that an export wrote, so that nothing else is ever
+//! replaced or removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -13,22 +14,22 @@ use serde::{Deserialize, Serialize};
 /// The marker's name.
 pub(super) const MARKER: &str = ".hpsearch-export.json";
 
-/// What the marker is called while it is being written.
+/// The temporary name of the marker.
 const NEXT: &str = ".hpsearch-export.json.next";
 
-/// Names that a checkpoint's own files cannot have in an export.
+/// Names reserved in an export.
 pub(super) const NAMES: [&str; 2] = [MARKER, NEXT];
 
-/// The version of the marker's form.
+/// The version of the marker's format.
 const VERSION: u32 = 1;
 
-/// How far the directory is that a marker lies in.
+/// The state of an export's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
-    /// It is being written: all that it holds is hpsearch's, and of no use to anybody else.
+    /// Being written: all contents are hpsearch's, and temporary.
     Draft,
-    /// It holds the files listed.
+    /// It contains the files listed.
     Complete,
 }
 
@@ -41,14 +42,14 @@ pub(super) struct Written {
     pub(super) digest: blake3::Hash,
 }
 
-/// What a marker says.
+/// The contents of a marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Marker {
-    /// How far the directory is.
+    /// The state of the directory.
     pub(super) state: State,
-    /// Its files by their paths below it, the marker itself left out.
+    /// Its files by relative path, except the marker itself.
     pub(super) files: BTreeMap<PathBuf, Written>,
-    /// The directories below it.
+    /// Its subdirectories.
     pub(super) directories: BTreeSet<PathBuf>,
 }
 
@@ -69,12 +70,12 @@ struct FileText {
     blake3: String,
 }
 
-/// What a directory's marker is.
+/// The marker of a directory.
 #[derive(Debug)]
 pub(super) enum Found {
     /// There is none.
     None,
-    /// There is one that this version cannot read: of another version, damaged, or no file.
+    /// Unreadable: of another version, damaged, or not a file.
     Unreadable,
     /// There is one.
     Marker(Marker),
@@ -89,7 +90,7 @@ impl Marker {
     /// The marker in `directory`.
     ///
     /// # Errors
-    /// What prevents reading it; that there is none is no error.
+    /// Why it cannot be read; its absence is not an error.
     pub(super) fn read(directory: &Path) -> io::Result<Found> {
         let path = directory.join(MARKER);
         match fs::symlink_metadata(&path) {
@@ -130,15 +131,15 @@ impl Marker {
         Ok(bytes)
     }
 
-    /// Puts the marker into `directory`, in place of another, and on the disk. While the file that
-    /// is handed back is open, [`lock`] says that the directory's writer lives.
+    /// Writes the marker into `directory`, replacing another, and syncs it. While the returned file
+    /// is open, [`lock`] shows that the directory's writer is alive.
     ///
     /// # Errors
-    /// What prevents writing it.
+    /// Why it cannot be written.
     pub(super) fn write(&self, directory: &Path) -> io::Result<File> {
         let next = directory.join(NEXT);
         let mut file = OpenOptions::new().write(true).create_new(true).open(&next)?;
-        // Where a file system has no locks, a writer is never taken to be gone.
+        // Without locks, a writer always counts as alive.
         let _unsupported = file.try_lock();
         let written =
             self.text().and_then(|text| file.write_all(&text)).and_then(|()| file.sync_all());
@@ -150,13 +151,13 @@ impl Marker {
     }
 }
 
-/// The marker's file, locked, if its writer is gone; `None` while it lives. The kernel releases the
-/// lock at a writer's death, whatever it dies of and wherever its process id counts.
+/// The marker's file, locked, if its writer is dead; `None` while it is alive. The kernel releases
+/// the lock when a writer dies, in whatever way and process namespace.
 pub(super) fn lock(directory: &Path) -> Option<File> {
     lock_file(&directory.join(MARKER))
 }
 
-/// Removes a directory's first marker where its writer was killed before it had its name.
+/// Removes a directory's first marker if its writer was killed before renaming it.
 pub(super) fn remove_half_written(directory: &Path) {
     let next = directory.join(NEXT);
     if let Some(_dead) = lock_file(&next) {
@@ -166,18 +167,18 @@ pub(super) fn remove_half_written(directory: &Path) {
 
 fn lock_file(path: &Path) -> Option<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits();
-    // For writing too, which a lock on a network file system asks for.
+    // Locks on network file systems require write access.
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .custom_flags(flags.cast_signed())
         .open(path)
         .ok()?;
-    // Where there are no locks, nobody knows, and it stays.
+    // Without locks its writer's state is unknown, and it stays.
     file.try_lock().is_ok().then_some(file)
 }
 
-/// A path as text: bytes that are no UTF-8, control characters and `%` as `%XX`.
+/// A path as text: invalid UTF-8, control characters and `%` as `%XX`.
 fn encoded(path: &Path) -> String {
     let mut text = String::new();
     for piece in path.as_os_str().as_bytes().utf8_chunks() {
@@ -196,8 +197,7 @@ fn encoded(path: &Path) -> String {
     text
 }
 
-/// The path that [`encoded`] made the text of; `None` for what does not lie strictly below the
-/// marker's directory.
+/// Decodes [`encoded`]; `None` for paths that are not strictly below the marker's directory.
 fn below(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -279,7 +279,7 @@ mod tests {
         assert!(lock(directory.path()).is_none());
         drop(held);
         assert!(lock(directory.path()).is_some());
-        // The lock stays with the marker that takes the place of another.
+        // The lock stays with the marker that replaces another.
         let first = Marker::draft().write(directory.path()).unwrap();
         let second =
             Marker { state: State::Complete, ..Marker::draft() }.write(directory.path()).unwrap();

@@ -1,4 +1,4 @@
-//! `best.toml`: everything needed to train the same model again, as a file that people can read.
+//! `best.toml`: the complete recipe to train a model again, in readable form.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use crate::study::spec::{Milestones, Program, StudySpec, ValueRule};
 use crate::study::step::StepUnit;
 use crate::study::trial::Trial;
 
-/// A single training, complete: nothing in it depends on defaults that may change.
+/// A single training, complete: independent of defaults that may change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// Version of this form.
+    /// Version of this format.
     pub format: u32,
     /// The study it came from.
     pub study: String,
@@ -30,11 +30,11 @@ pub struct Recipe {
     pub trial: u64,
     /// The trial's seed.
     pub seed: u64,
-    /// Where it ran.
+    /// Its device.
     pub device: Device,
     /// The study's metric.
     pub metric: String,
-    /// Which way is better.
+    /// Whether smaller or larger is better.
     pub direction: Direction,
     /// Which report is the value.
     pub rule: ValueRule,
@@ -43,14 +43,14 @@ pub struct Recipe {
     pub value: Option<f64>,
     /// Unit of steps.
     pub clock: StepUnit,
-    /// Where it had ended before `hpsearch continue`, if its value is of later than that.
+    /// Its end before `hpsearch continue`, if its value was reported after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_after: Option<u64>,
-    /// Steps where it was evaluated, beside what the arguments say.
+    /// Steps at which it was evaluated, in addition to its arguments.
     pub milestones: Milestones,
     /// The searched parameters.
     pub params: Params,
-    /// The trainer's arguments, all of them.
+    /// All arguments of the trainer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub trainer: BTreeMap<String, toml::Value>,
     /// The data arguments; paths absolute.
@@ -59,7 +59,7 @@ pub struct Recipe {
     /// BLAKE3 of the data files.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digests: BTreeMap<String, String>,
-    /// The command of a command study, parameters as `{name}`.
+    /// The command of a command study, with `{name}` for parameters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
 }
@@ -116,8 +116,8 @@ impl Recipe {
     pub fn to_text(&self) -> Result<String, ExportError> {
         let body = toml::to_string_pretty(self)
             .map_err(|error| ExportError::Format { file: "best.toml", why: error.to_string() })?;
-        // TOML takes control characters beyond ASCII as they are; a terminal does not. In strings
-        // in single quotes an escape is none.
+        // TOML allows control characters beyond ASCII, which would affect a terminal. In
+        // single-quoted strings there are no escapes.
         let tame: String = body
             .chars()
             .map(|char| {
@@ -148,17 +148,17 @@ impl Recipe {
         ))
     }
 
-    /// The trainer's arguments as the trainer takes them.
+    /// The trainer's arguments in its own format.
     pub fn trainer_arguments(&self) -> BTreeMap<String, serde_json::Value> {
         to_json(&self.trainer)
     }
 
-    /// The data arguments as the trainer takes them.
+    /// The data arguments in the trainer's format.
     pub fn data_arguments(&self) -> BTreeMap<String, serde_json::Value> {
         to_json(&self.data)
     }
 
-    /// The command that uses its model.
+    /// The verb that uses its model.
     pub fn verb(&self) -> &'static str {
         if TaskKind::of(&self.trainer_arguments()).is_of_encoders() {
             "hpsearch predict"
@@ -167,7 +167,7 @@ impl Recipe {
         }
     }
 
-    /// Data files whose content is not what it was.
+    /// Data files whose contents have changed.
     pub fn changed_files(&self) -> Vec<PathBuf> {
         let changed = |(path, digest): &(&String, &String)| {
             file_digest(Path::new(path)).is_none_or(|found| found != **digest)
@@ -176,7 +176,7 @@ impl Recipe {
     }
 }
 
-/// Whether a character of a TOML file may be shown as it is.
+/// Whether a character may appear unescaped.
 fn is_tame(char: char) -> bool {
     matches!(char, '\n' | '\t') || !drives_a_terminal(char)
 }
@@ -184,8 +184,8 @@ fn is_tame(char: char) -> bool {
 const EPOCHS: &str = "num_train_epochs";
 const STEPS: &str = "max_steps";
 
-/// Where a built-in trial had ended first, and how long it became, if its value at `step` is of
-/// after that.
+/// The first end and the final length of a built-in trial, if its value at `step` was reported
+/// after it continued.
 pub fn continued(spec: &StudySpec, trial: &Trial, step: Option<u64>) -> Option<(u64, u64)> {
     let Program::Trainer { arguments, .. } = &spec.program else { return None };
     let values = complete(&own_arguments(arguments, trial)).ok()?;
@@ -199,7 +199,7 @@ pub fn continued(spec: &StudySpec, trial: &Trial, step: Option<u64>) -> Option<(
     Some((first, trial.until.unwrap_or(step).max(step)))
 }
 
-/// Says that a training from the start differs from a trial that was continued.
+/// A note that training from the start differs from a continued trial.
 pub fn not_the_same(clock: StepUnit, first: u64) -> String {
     format!(
         "It ended at {} {first} and was continued: its learning rate changed there, and a \
@@ -208,7 +208,7 @@ pub fn not_the_same(clock: StepUnit, first: u64) -> String {
     )
 }
 
-/// A begun epoch counts.
+/// A started epoch counts.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -228,8 +228,8 @@ fn own_arguments(
     values
 }
 
-/// All arguments with their values, flat under their dotted names: a later hpsearch with other
-/// defaults trains the same.
+/// All arguments with their values, flat with dotted names: later versions with other defaults
+/// train the same model.
 fn complete(
     values: &BTreeMap<String, serde_json::Value>,
 ) -> Result<BTreeMap<String, serde_json::Value>, ExportError> {

@@ -1,4 +1,4 @@
-//! Where an export may go: never over what a study needs, nor into what a study removes.
+//! Valid directories for an export: never over what a study needs, nor inside what a study removes.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::earlier::{self, Depth, Found, Stamps};
 use super::{ExportError, Obstacle};
 
-/// What an export must not take.
+/// Something that an export must not replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
     /// The store, or a file that SQLite keeps beside it.
@@ -19,7 +19,7 @@ pub enum Needed {
     StudyFile,
     /// The directory of trials' files.
     Files,
-    /// The directory that the command runs in.
+    /// The current directory.
     CurrentDirectory,
     /// The files of a study's trials, or tokenised data.
     TrialFiles,
@@ -28,7 +28,7 @@ pub enum Needed {
 }
 
 impl Needed {
-    /// Whether what lies inside may be removed with it one day, or is being read.
+    /// Whether its contents may be removed with it, or are being read.
     fn is_whole(self) -> bool {
         matches!(self, Needed::TrialFiles | Needed::Checkpoint)
     }
@@ -47,7 +47,7 @@ impl fmt::Display for Needed {
     }
 }
 
-/// A directory that an export may go to as far as its place is concerned; its links are resolved.
+/// A directory whose location is valid for an export; links are resolved.
 #[derive(Clone, Debug)]
 pub struct Target {
     path: PathBuf,
@@ -55,10 +55,11 @@ pub struct Target {
 }
 
 impl Target {
-    /// The directory that `path` means; `needed` is what an export must neither be nor hold.
+    /// The directory `path`; `needed` must be neither in it nor equal to it.
     ///
     /// # Errors
-    /// It is or holds something that is needed, lies in a trial's files, or cannot be a directory.
+    /// It is or contains something that is needed, is inside a trial's files, or cannot be a
+    /// directory.
     pub fn new(path: &Path, needed: Vec<(Needed, PathBuf)>) -> Result<Target, ExportError> {
         let occupied = |why: Obstacle| ExportError::Occupied { path: path.to_owned(), why };
         let absolute =
@@ -78,16 +79,16 @@ impl Target {
         Ok(target)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Looks whether an export could be written now, without writing anything: whether what lies
-    /// there is an earlier export, as far as names and sizes tell.
+    /// Checks, without writing, whether an export could be written now: whether the directory is an
+    /// earlier export, by names and sizes.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// The obstacle.
     pub fn check(&self) -> Result<(), ExportError> {
         earlier::look(&self.path, Depth::Sizes, &Stamps::new())?;
         let parent = self
@@ -106,7 +107,7 @@ impl Target {
             .map_err(|error| ExportError::io("write to", parent)(error.into()))
     }
 
-    /// What lies there; `known` is what was compared before.
+    /// Examines the directory; `known` was compared before.
     pub(super) fn look(&self, known: &Stamps) -> Result<Found, ExportError> {
         self.check_place()?;
         earlier::look(&self.path, Depth::Contents, known)
@@ -134,8 +135,7 @@ impl Target {
     }
 }
 
-/// Whether `path` is `directory` or lies in it, by whatever way: a directory that is mounted in two
-/// places is one.
+/// Whether `path` is `directory` or inside it, also through several mounts of the same directory.
 fn lies_in(path: &Path, directory: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     path.starts_with(directory)
@@ -143,7 +143,7 @@ fn lies_in(path: &Path, directory: &Path) -> bool {
             .is_some_and(|wanted| path.ancestors().any(|part| identity(part) == Some(wanted)))
 }
 
-/// The path with the links in it resolved, as far as it is there.
+/// The path with links resolved, as far as it exists.
 fn real(path: &Path) -> PathBuf {
     match fs::canonicalize(path) {
         Ok(real) => real,

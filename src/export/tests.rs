@@ -1,4 +1,4 @@
-//! What exports replace, remove and copy, and what they leave alone.
+//! What exports replace, remove, copy and leave alone.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -36,7 +36,7 @@ fn exported<'a>(
     }
 }
 
-/// Puts a file there the first time that it is called.
+/// Creates a file on the first call.
 fn put_once<'a>(place: &'a Place, name: &'a str) -> impl FnMut(u64, u64) + use<'a> {
     let mut is_put = false;
     move |_, _| {
@@ -46,11 +46,11 @@ fn put_once<'a>(place: &'a Place, name: &'a str) -> impl FnMut(u64, u64) + use<'
     }
 }
 
-/// What an export with one file of a checkpoint holds.
+/// The contents of an export with one checkpoint file.
 const WHOLE: [&str; 5] =
     [".hpsearch-export.json", "README.md", "best.toml", "metrics.json", "weights"];
 
-/// A directory with a checkpoint of a command's.
+/// A directory with a command's checkpoint.
 struct Place {
     directory: tempfile::TempDir,
 }
@@ -102,7 +102,7 @@ impl Place {
         }
     }
 
-    /// Everything below, directories with a `/`.
+    /// All paths below, directories with a `/`.
     fn tree_below(&self, name: &str) -> Vec<String> {
         fn walk(root: &Path, directory: &Path, into: &mut Vec<String>) {
             for entry in fs::read_dir(directory).unwrap().flatten() {
@@ -132,7 +132,7 @@ impl Place {
     }
 }
 
-/// The name of a directory that no living process writes.
+/// The process id in names of temporary directories without a living writer.
 const DEAD: u32 = 99_999_999;
 
 #[test]
@@ -215,7 +215,7 @@ fn an_export_whose_files_changed_is_refused() {
         assert_eq!(place.read(name), text);
         place.put(name, &before);
     }
-    // As it was, and what is missing is no loss.
+    // Restored, and a missing file is no obstacle.
     fs::remove_file(place.path("model/best.toml")).unwrap();
     place.export().unwrap();
     fs::remove_file(place.path("model/weights")).unwrap();
@@ -343,7 +343,7 @@ fn an_export_that_was_being_replaced_when_its_writer_died_is_put_back() {
     let old = format!(".model.old-{DEAD}");
     fs::rename(place.path("model"), place.path(&old)).unwrap();
     place.put("checkpoint/weights", "two");
-    // This export fails, and the one before is there all the same.
+    // This export fails, and the previous one is still there.
     fs::rename(place.path("checkpoint"), place.path("away")).unwrap();
     assert!(place.export().is_err());
     assert_eq!(
@@ -364,7 +364,7 @@ fn where_directories_cannot_be_exchanged_the_old_one_is_aside_or_back() {
         (place.read("model/weights"), fs::read_to_string(old.join("weights")).unwrap()),
         ("new".into(), "one".into())
     );
-    // Without the new one, the old one is where it was.
+    // Without the new one, the old one is back in place.
     assert!(bundle::swap_in_two_steps(&place.path("missing"), &model, &model).is_err());
     assert_eq!(place.read("model/weights"), "new");
 }
@@ -384,7 +384,7 @@ fn what_dead_writers_left_is_removed_as_far_as_it_is_ours() {
     drop(marker::Marker::draft().write(&half).unwrap());
     fs::write(half.join("weights"), "hal").unwrap();
     fs::create_dir(place.path(&format!(".model.small-{DEAD}"))).unwrap();
-    // Killed before the first marker had its name.
+    // Killed before the first marker was renamed.
     place.put(&format!(".model.draft-{DEAD}-2/.hpsearch-export.json.next"), "{");
     // Not ours, whatever their names.
     place.put(&format!(".model.draft-{}/mine", DEAD - 1), "mine");
@@ -421,7 +421,7 @@ fn a_directory_that_was_cleared_halfway_is_cleared_by_the_next_export() {
     let draft = Draft::beside(&place.path("model"), Purpose::Training).unwrap();
     let left = place.path(&format!(".model.training-{DEAD}"));
     fs::create_dir_all(draft.path().join("inner/deep")).unwrap();
-    // What is removed first is whatever is not the marker, and so it is known until the end.
+    // The marker is removed last, so that the rest is still recognised.
     fs::rename(draft.path(), &left).unwrap();
     drop(draft);
     assert!(left.join(".hpsearch-export.json").is_file() && left.join("inner/deep").is_dir());
@@ -499,7 +499,7 @@ fn links_to_files_and_directories_are_followed_and_circles_are_not() {
     }
     symlink(place.path("shared/tokenizer"), place.path("checkpoint/tokenizer")).unwrap();
     symlink("../shared/deep", place.path("checkpoint/deep")).unwrap();
-    // It leads back only from inside.
+    // It only leads back from inside.
     symlink(place.path("shared"), place.path("shared/deep/back")).unwrap();
     let placed = place.export().unwrap();
     assert_eq!(
@@ -669,7 +669,7 @@ fn a_model_trained_again_goes_beside_the_export_and_not_into_it() {
     assert_eq!(default_beside(&place.path("model")), place.path("model-trained"));
     assert_eq!(default_beside(&place.path("model/.")), place.path("model-trained"));
     assert_eq!(default_beside(&place.path("checkpoint")), place.path("checkpoint/trained"));
-    // So the export is still one that the next replaces.
+    // The export remains one that the next replaces.
     place.put("model-trained/weights", "two");
     place.export().unwrap();
 }

@@ -1,5 +1,5 @@
-//! A study that the program runs itself: it asks for trials and tells how they ended, in any thread
-//! and any order.
+//! Ask and tell: the program asks for trials, runs them itself, and tells their results, on any
+//! thread and in any order.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,9 @@ use crate::study::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
 
 /// A study whose trials the program runs itself, made by [`Study::open`](super::Study::open).
 ///
-/// Clones are the same study: hand one to each thread. The study is held (nobody else runs it)
-/// until the last clone and the last trial are gone. Everything that is asked, reported and told is
-/// in the store before the call returns, so that a program that dies continues where it was: trials
-/// that were out are given again.
+/// Clones refer to the same study: pass one to each thread. The study is held exclusively until the
+/// last clone and the last trial are dropped. Every call is durable before it returns, so that a
+/// program that dies can continue: outstanding trials are handed out again.
 ///
 /// ```
 /// use hpsearch::{GoOn, Study};
@@ -47,15 +46,14 @@ use crate::study::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
 /// ```
 #[derive(Clone)]
 pub struct OpenStudy {
-    // Not a channel: every call is answered at once, on the caller's thread, and no thread of ours
-    // would own the state.
+    // Not a channel: every call is answered synchronously, on the caller's thread.
     session: Arc<Mutex<HeldStudy>>,
 }
 
-/// A trial that is out: it belongs to whoever asked for it until it is told or dropped.
+/// An outstanding trial: it belongs to the caller until it is told or dropped.
 ///
-/// Dropped without being told, it is left as its last report was answered: paused or pruned. If it
-/// was not asked to leave, it runs again, from its start.
+/// Dropped without a result, it ends as its last report was answered: paused or pruned. If it was
+/// not asked to stop, it runs again from its start.
 pub struct AskedTrial {
     session: Arc<Mutex<HeldStudy>>,
     assignment: Assignment,
@@ -68,12 +66,12 @@ impl OpenStudy {
         Ok(OpenStudy { session: Arc::new(Mutex::new(HeldStudy::new(store, study)?)) })
     }
 
-    /// A trial to run: a new point, or one that continues. `None`: there is nothing to run now;
-    /// when no trial is out, for good. A study that its user paused (`hpsearch pause`) waits here
-    /// until it is resumed or stopped.
+    /// Asks for a trial: a new configuration, or a paused trial that continues. `None`: there is
+    /// nothing to run now, and if no trial is outstanding, nothing more at all. While its user has
+    /// paused the study (`hpsearch pause`), the call waits until it is resumed or stopped.
     ///
     /// # Errors
-    /// The store failed, or the sampler cannot propose a point.
+    /// The store failed, or the sampler cannot propose a configuration.
     pub fn ask(&self) -> Result<Option<AskedTrial>, StudyError> {
         loop {
             let mut session = locked(&self.session);
@@ -89,7 +87,8 @@ impl OpenStudy {
         }
     }
 
-    /// Ends a trial: with its value (a number), [`TellOutcome::Pruned`] or [`TellOutcome::Failed`].
+    /// Tells the result of a trial: its value (a number), [`TellOutcome::Pruned`] or
+    /// [`TellOutcome::Failed`].
     ///
     /// # Errors
     /// The store failed, or the trial was ended from elsewhere.
@@ -107,8 +106,8 @@ impl OpenStudy {
         locked(&self.session).view().best().cloned()
     }
 
-    /// Leaves the study, and says how far it is. Trials that are still out run again when it is
-    /// opened next.
+    /// Leaves the study, and returns its state. Outstanding trials run again when it is opened
+    /// next.
     ///
     /// # Errors
     /// The store failed.
@@ -136,30 +135,30 @@ impl AskedTrial {
         &self.assignment.params
     }
 
-    /// The numeric parameter `name`; an error names what is missing.
+    /// The numeric parameter `name`; the error names a missing one.
     pub fn number_of(&self, name: &str) -> Result<f64, TrialError> {
         let missing =
             || TrialError(format!("there is no numeric parameter `{name}` in this trial"));
         self.params().get(name).and_then(Value::as_number).ok_or_else(missing)
     }
 
-    /// A seed of its own.
+    /// The trial's seed.
     pub fn seed(&self) -> u64 {
         self.assignment.seed
     }
 
-    /// The last step that it reported before it was given: it was paused there, or its
-    /// program died.
+    /// The last step that it reported before this attempt: it was paused there, or its program
+    /// died.
     pub fn reported(&self) -> Option<u64> {
         self.assignment.reported
     }
 
-    /// The step where it will pause, if that is known.
+    /// The step at which it will pause, if known.
     pub fn until(&self) -> Option<u64> {
         self.assignment.until
     }
 
-    /// Reports the study's metric at a step. [`GoOn::No`]: drop the trial.
+    /// Reports the study's metric at a step. On [`GoOn::No`], drop the trial.
     ///
     /// # Errors
     /// The store failed.
@@ -168,7 +167,7 @@ impl AskedTrial {
         self.report_metrics(step, BTreeMap::from([(metric, value)]))
     }
 
-    /// Reports several metrics; the study's own among them is judged.
+    /// Reports several metrics; the study's own, if included, is judged.
     ///
     /// # Errors
     /// The store failed.
@@ -192,7 +191,7 @@ impl AskedTrial {
         Ok(if leaves { GoOn::No } else { GoOn::Yes })
     }
 
-    /// Why it is to leave, once a report was answered so.
+    /// Why it has to stop, once a report was answered so.
     pub fn verdict(&self) -> Option<&Decision> {
         self.verdict.as_ref()
     }
@@ -214,14 +213,14 @@ impl Drop for AskedTrial {
             _ => AttemptEnd::Interrupted,
         };
         let mut session = locked(&self.session);
-        // A store that fails here fails at the next call too, which can say so; and the trial is
-        // given again.
+        // A store that fails here fails again at the next call, which reports it; and the trial is
+        // handed out again.
         let _said_next = session.step(Input::Ended { trial, attempt, end, message: None });
     }
 }
 
-/// A panic elsewhere leaves the session whole: its calls change the engine in one go, and the store
-/// after it.
+/// A panic elsewhere leaves the session consistent: a call changes the engine first, then the
+/// store.
 fn locked(session: &Mutex<HeldStudy>) -> MutexGuard<'_, HeldStudy> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }

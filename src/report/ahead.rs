@@ -1,4 +1,4 @@
-//! Forecasts in words, and what they are made from: the same for lines, tables and screens.
+//! Forecasts in words and their inputs, shared by lines, tables and screens.
 
 use std::time::Duration;
 
@@ -10,8 +10,7 @@ use crate::study::state::Counts;
 use crate::study::time::Timestamp;
 use crate::study::usage::Used;
 
-/// What is ahead of a study that took so long and used so much; `running`: whether somebody runs
-/// it.
+/// The forecast of a study; `running`: whether a runner is active.
 pub fn look_ahead(
     spec: &StudySpec,
     counts: Counts,
@@ -21,7 +20,7 @@ pub fn look_ahead(
     running: Running,
 ) -> Forecast {
     if running == Running::No {
-        // A runner that died left attempts behind that look as if they still ran.
+        // Attempts left open by a dead runner do not count.
         used.running.clear();
         used.recent.iter_mut().for_each(|tried| tried.since = None);
     }
@@ -31,26 +30,26 @@ pub fn look_ahead(
     forecast(&Situation { spec, full_trial: longest(spec), counts, elapsed, used: &used, now })
 }
 
-/// Whether somebody runs a study.
+/// Whether a runner is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Running {
-    /// Somebody does.
+    /// It is.
     Yes,
-    /// Nobody does.
+    /// It is not.
     No,
 }
 
-/// Step of the longest trial, where the study says it.
+/// Step of the longest trial, if the study fixes it.
 fn longest(spec: &StudySpec) -> Option<u64> {
     config::full_trial(spec).or_else(|| spec.pruner.options.get("max_resource")?.as_u64())
 }
 
-/// `about 20 min left`; `None` where nothing can be said.
+/// `about 20 min left`; `None` if unknown.
 pub fn left(forecast: &Forecast) -> Option<String> {
     Some(format!("about {} left", seconds(forecast.seconds_left?.likely)))
 }
 
-/// Everything that is forecast, each part a few words with its range.
+/// All forecasts, each as a short phrase with its range.
 pub fn parts(forecast: &Forecast) -> Vec<String> {
     let end = match forecast.ended_by {
         Some(EndedBy::Time) => ", when the time is used up",
@@ -91,7 +90,7 @@ pub fn parts(forecast: &Forecast) -> Vec<String> {
     [left, trials, device_hours, cost, disk, race].into_iter().flatten().collect()
 }
 
-/// What the study file alone tells: before the first trial nobody knows how long one takes.
+/// The forecast from the study file alone: before the first trial, durations are unknown.
 pub fn before_the_first(spec: &StudySpec) -> String {
     let clock = if spec.step.as_str() == "samples" { "sample" } else { spec.step.as_str() };
     let budget = &spec.budget;
@@ -110,7 +109,7 @@ pub fn before_the_first(spec: &StudySpec) -> String {
     format!("{known}; what a trial takes is known when the first ones have run")
 }
 
-/// `1.25 device-hours`, with as many decimals as matter.
+/// `1.25 device-hours`, with the significant decimals.
 pub fn device_hours(hours: f64) -> String {
     format!("{} device-hours", number_of_hours(hours))
 }
@@ -129,7 +128,7 @@ fn seconds(seconds: f64) -> String {
     rough_duration(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
-/// ` (15 min to 28 min)`, where that says more than the likely value.
+/// ` (15 min to 28 min)`, if it differs from the likely value.
 fn range(span: Span, say: impl Fn(f64) -> String) -> String {
     let (low, high) = (say(span.low), say(span.high));
     if low == high { String::new() } else { format!(" ({low} to {high})") }

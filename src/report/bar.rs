@@ -1,21 +1,20 @@
-//! The line about something long: a bar, the time it took, and an estimate of the time left.
+//! A progress line: a bar, the elapsed time, and the estimated time left.
 
 use std::time::Duration;
 
 use super::sparkline::Charset;
 use super::wording::{rough_duration, shorten, width};
 
-/// Columns of a bar that has room.
+/// Width of a bar with enough space.
 const BAR: usize = 24;
 
-/// Columns below which a bar shows nothing.
+/// Width below which a bar is useless.
 const SHORTEST_BAR: usize = 6;
 
-/// What is measured for a shorter time says little about the rest.
+/// Shorter measurements are not extrapolated.
 const SETTLED: Duration = Duration::from_millis(500);
 
-/// How far something is, and how long the rest takes: as long for each part as what was done since
-/// it began.
+/// Progress with a linear estimate of the time left.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimator {
     began: Option<(Duration, f64)>,
@@ -23,7 +22,7 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// At `at` so much of so much is done. Less than before means that something else began.
+    /// At `at`, `done` of `of` is done. Less than before begins a new operation.
     #[expect(clippy::cast_precision_loss, reason = "a share for a bar")]
     pub fn hear(&mut self, at: Duration, done: u64, of: u64) {
         let share = if of == 0 { 0.0 } else { (done as f64 / of as f64).clamp(0.0, 1.0) };
@@ -33,13 +32,12 @@ impl Estimator {
         self.share = share;
     }
 
-    /// How much is done, from 0 to 1; `None` before anything is known.
+    /// Progress from 0 to 1; `None` if unknown.
     pub fn share(&self) -> Option<f64> {
         self.began.map(|_| self.share)
     }
 
-    /// The time left at `now`; `None` where nothing can be said yet. It grows while nothing is
-    /// heard.
+    /// The time left at `now`; `None` if unknown. It grows while there is no progress.
     pub fn left(&self, now: Duration) -> Option<Duration> {
         let (began, share) = self.began?;
         let (spent, done) = (now.saturating_sub(began), self.share - share);
@@ -55,8 +53,8 @@ impl Estimator {
     }
 }
 
-/// `tokenising the texts ━━━━━━────── 50 %, 4 s, about 4 s left` in at most so many columns;
-/// without parts `preparing the data, 12 s`.
+/// `tokenising the texts ━━━━━━────── 50 %, 4 s, about 4 s left` in at most `columns` columns;
+/// without progress `preparing the data, 12 s`.
 pub fn line(
     what: &str,
     estimator: &Estimator,

@@ -1,4 +1,4 @@
-//! The reporter `events`: one JSON object a line with the place in the journal, the moment and the
+//! The reporter `events`: one JSON object per line with the journal position, the time and the
 //! event.
 
 use std::io;
@@ -23,7 +23,7 @@ struct Line<'a> {
     event: &'a Event,
 }
 
-/// In the place of events that nobody read in time: `hpsearch events` has them.
+/// Replaces events dropped for a stalled reader: `hpsearch events` has them.
 #[derive(Serialize)]
 struct Skipped {
     event: &'static str,

@@ -1,5 +1,4 @@
-//! The journal in words: the one wording of each event, for the lines of `run` and `events` and for
-//! the screens.
+//! The wording of journal events, shared by the lines of `run` and `events` and by the screens.
 
 use super::Happening;
 use super::wording::{
@@ -15,15 +14,15 @@ use crate::study::state::StudyState;
 use crate::study::step::StepUnit;
 use crate::study::trial::{Trial, TrialState};
 
-/// Says what each event of a journal means; it has to be told all of them, in order.
+/// Describes the events of a journal; it must see all of them, in order.
 #[derive(Debug, Default)]
 pub struct Journal {
     best: Option<Score>,
 }
 
 impl Journal {
-    /// Takes an event in, and tells whether it gave the study its best value. Looking for the best
-    /// among all trials at each end would take the square of their number.
+    /// Applies an event; returns whether it improved the study's best value. Searching all trials
+    /// at each end would be quadratic.
     pub fn take(&mut self, happening: &Happening<'_>) -> bool {
         let Event::Trial(
             _,
@@ -40,7 +39,7 @@ impl Journal {
         is_best
     }
 
-    /// Is told a value that a trial ended with before the first event that is taken in.
+    /// Registers the value of a trial that ended before the first event.
     pub fn know(&mut self, direction: Direction, value: f64) {
         let score = Score::new(direction, value);
         if !value.is_nan() && self.best.is_none_or(|best| score < best) {
@@ -48,7 +47,7 @@ impl Journal {
         }
     }
 
-    /// One line about an event that was just taken in.
+    /// One line about an event that was just applied.
     pub fn line(happening: &Happening<'_>, is_best: bool) -> String {
         let Happening { event, view, .. } = *happening;
         let said = said(event, view.clock(), Some(view), is_best);
@@ -69,9 +68,8 @@ impl Journal {
     }
 }
 
-/// What happened, without the trial that it happened to: the one wording of each event. A `view`
-/// with the event taken in tells more of it; `is_best` says whether the event gave the study its
-/// best value.
+/// The wording of an event, without its trial. A `view` with the event applied adds detail;
+/// `is_best` says whether the event improved the study's best value.
 pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: bool) -> String {
     match event {
         Event::Trial(number, event) => {

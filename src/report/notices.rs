@@ -1,4 +1,4 @@
-//! The reporter of `[notify]`: one JSON object a line for each thing that people wait for.
+//! The reporter of `[notify]`: one JSON object per line for each notice.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 use crate::study::usage::Used;
 
-/// The share of a budget from which it is nearly used.
+/// The share of a budget that triggers its notice.
 const NEARLY: f64 = 0.9;
 
-/// What it takes to know what is new.
+/// The state needed to detect news.
 struct Notices {
     spec: StudySpec,
     started: Timestamp,
     ran_before: Duration,
     slots: Vec<Slot>,
     best: Option<(TrialNumber, f64)>,
-    /// Whether it was said that the budget is nearly used.
+    /// Whether the budget's notice was given.
     is_nearly_used: bool,
 }
 

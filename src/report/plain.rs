@@ -1,5 +1,4 @@
-//! The reporter `plain`: one line for each thing that matters, for logs and terminals without a
-//! leaderboard.
+//! The reporter `plain`: one line per important event, for logs and simple terminals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -22,8 +21,8 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 use crate::study::usage::Used;
 
-/// Remembers what the progress line needs: the study, when this run began, and how long earlier
-/// ones took.
+/// Keeps what the progress line needs: the study, the start of this run, and the duration of
+/// earlier ones.
 #[derive(Default)]
 pub(super) struct Plain {
     study: Option<(StudySpec, Timestamp)>,
@@ -31,27 +30,27 @@ pub(super) struct Plain {
     slots: Vec<Slot>,
     /// The best trial and its value when a trial last ended.
     best: Option<(TrialNumber, f64)>,
-    /// Whether it was said that the machine refuses what trials need.
+    /// Whether a refusal by the machine was reported.
     refused: bool,
-    /// The trial that waits because of that, and is not said to be queued again each time.
+    /// The trial that waits because of it, whose requeueing is not reported each time.
     waits: Option<TrialNumber>,
-    /// The last line of progress: where many trials end at once it is said once.
+    /// The last progress line, to avoid repeating it when many trials end at once.
     progress: String,
-    /// The kinds of remarks that were told: of each the first in a run.
+    /// The kinds of remarks reported in this run.
     remarked: BTreeSet<RemarkKind>,
-    /// What of their lines was not taken, of trials that have not ended.
+    /// Remarks about unfinished trials, counted.
     odd: BTreeMap<TrialNumber, BTreeMap<(AttemptNumber, RemarkKind), u64>>,
-    /// Why the last attempt failed, until it is told with what becomes of its trial.
+    /// Why the last attempt failed, until it is reported with its consequence.
     failed: Option<(TrialNumber, String)>,
-    /// Trials that wait for their pruner, and why it lets one continue: told when it does.
+    /// Trials paused by the pruner, reported when it resumes one.
     waiting: BTreeSet<TrialNumber>,
     promoted: BTreeMap<TrialNumber, String>,
-    /// What commands have behind them to find the store.
+    /// Appended to suggested commands to find the store.
     store_option: String,
 }
 
 impl Plain {
-    /// One whose commands have `store_option` behind them.
+    /// With `store_option` appended to suggested commands.
     pub fn of_store(store_option: String) -> Self {
         Plain { store_option, ..Plain::default() }
     }
@@ -224,7 +223,7 @@ impl Reporter for Plain {
 }
 
 impl Plain {
-    /// What the line of an event ends with; `None` where it would tell nothing new.
+    /// The end of an event's line; `None` if it adds nothing.
     fn more(&mut self, event: &Event) -> Option<String> {
         match event {
             Event::Trial(trial, TrialEvent::Remarked { attempt, kind, count, .. }) => {
@@ -236,7 +235,7 @@ impl Plain {
             Event::Trial(trial, TrialEvent::Paused { hold: None, .. }) => {
                 self.waiting.insert(*trial);
             }
-            // TellOutcome when it continues.
+            // Reported when it continues.
             Event::Trial(trial, TrialEvent::Queued { reason, .. })
                 if self.waiting.remove(trial) =>
             {
@@ -265,7 +264,7 @@ impl Plain {
         Some(String::new())
     }
 
-    /// Why an attempt failed, where what becomes of its trial does not say it.
+    /// Why an attempt failed, if the consequence for its trial does not say it.
     fn failure_told_alone(&mut self, event: &Event) -> Option<String> {
         if let Event::Trial(
             trial,
@@ -290,7 +289,7 @@ impl Plain {
     }
 }
 
-/// Whether a trial is the best now, and was not before, or not with a value as good.
+/// Whether a trial has become the best, or improved its best value.
 pub(super) fn is_new_best(
     number: TrialNumber,
     before: Option<(TrialNumber, f64)>,
@@ -304,14 +303,14 @@ pub(super) fn is_new_best(
     })
 }
 
-/// The line for an event, if it is worth one; `is_best` says whether a trial that is complete now
+/// The line for an event, if it is important; `is_best` says whether a trial that is complete now
 /// is the new best.
 fn line(happening: &Happening<'_>, is_best: bool) -> Option<String> {
     (!is_silent(happening.event)).then(|| Journal::line(happening, is_best))
 }
 
-/// Whether an event is left to `hpsearch events`: there are many of its kind, or another one tells
-/// what came of it.
+/// Whether an event is left to `hpsearch events`: frequent ones, and those whose outcome another
+/// one reports.
 fn is_silent(event: &Event) -> bool {
     match event {
         Event::Runner(event) => !matches!(event, RunnerEvent::Started { .. }),
@@ -382,7 +381,7 @@ fn progress(
 
 fn states(view: &StudyState) -> String {
     let mut counts = view.counts;
-    // What is done comes first.
+    // Finished states come first.
     let order = [
         TrialState::Complete,
         TrialState::Pruned,

@@ -1,5 +1,4 @@
-//! How far a study is: trials that count towards its budget, time spent, and how much of its limits
-//! that is.
+//! The progress of a study: trials that count, elapsed time, and the used fraction of its limits.
 
 use std::time::Duration;
 
@@ -7,22 +6,22 @@ use crate::analysis::forecast::counted;
 use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
 
-/// How far a study is.
+/// The progress of a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Trials that count towards the budget.
     pub done: u64,
-    /// The budget's number of trials, if it limits them.
+    /// The budget's number of trials, if limited.
     pub of: Option<u64>,
-    /// Time that runners spent on the study.
+    /// Running time of all runners.
     pub elapsed: Duration,
-    /// How much of the tightest limit is used, from 0 to 1; `None` without a limit.
+    /// Used fraction of the tightest limit, from 0 to 1; `None` without a limit.
     pub fraction: Option<f64>,
 }
 
 impl Progress {
-    /// The progress of a study with these trials after `elapsed` of running time, `device_time` of
-    /// it on slots.
+    /// The progress of a study with these trials after `elapsed` of running time and `device_time`
+    /// on devices.
     pub fn new(spec: &StudySpec, counts: Counts, elapsed: Duration, device_time: Duration) -> Self {
         let done = counted(counts, spec.budget.count);
         let used_trials = spec.budget.trials.map(|of| share(done, of));

@@ -1,6 +1,6 @@
-//! A trial's curve as one line of characters.
+//! A learning curve as one line of characters.
 
-/// Which characters a terminal can show.
+/// The characters that a terminal supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charset {
     /// Block elements, arrows and ellipses.
@@ -18,7 +18,7 @@ impl Charset {
         }
     }
 
-    /// What stands for text that was cut off.
+    /// Marks truncated text.
     pub fn cut(self) -> &'static str {
         match self {
             Charset::Unicode => "…",
@@ -27,8 +27,8 @@ impl Charset {
     }
 }
 
-/// The curve in at most `columns` characters, low values low; a longer curve is averaged in equal
-/// parts. `×` (`x` in ASCII) stands where no value is finite.
+/// The curve in at most `columns` characters, low values low; longer curves are averaged. `×` (`x`
+/// in ASCII) marks parts without finite values.
 pub fn sparkline(curve: &[(u64, f64)], columns: usize, charset: Charset) -> String {
     let parts = parts(curve, columns);
     let finite = || parts.iter().copied().flatten();
@@ -41,7 +41,7 @@ pub fn sparkline(curve: &[(u64, f64)], columns: usize, charset: Charset) -> Stri
         .collect()
 }
 
-/// The mean of the finite values of each part; `None` where there is none.
+/// The mean of the finite values of each part; `None` if it has none.
 fn parts(curve: &[(u64, f64)], columns: usize) -> Vec<Option<f64>> {
     let count = columns.min(curve.len());
     (0..count)
@@ -53,7 +53,7 @@ fn parts(curve: &[(u64, f64)], columns: usize) -> Vec<Option<f64>> {
                 clippy::cast_precision_loss,
                 reason = "the length of a curve is far below 2^53"
             )]
-            // Divided before summed: values near the largest float do not overflow.
+            // Divided before summing: values near the largest float do not overflow.
             (!finite.is_empty())
                 .then(|| finite.iter().map(|value| value / finite.len() as f64).sum())
         })
@@ -61,7 +61,7 @@ fn parts(curve: &[(u64, f64)], columns: usize) -> Vec<Option<f64>> {
 }
 
 fn mark(value: f64, low: f64, high: f64, levels: &[char]) -> char {
-    // Halved before subtracted, for the same reason.
+    // Halved before subtracting, for the same reason.
     let range = high / 2.0 - low / 2.0;
     let share = if range > 0.0 { (value / 2.0 - low / 2.0) / range } else { 0.5 };
     #[expect(

@@ -1,17 +1,17 @@
-//! Tables for people: aligned columns that fit the terminal, numbers aligned at their point.
+//! Text tables: aligned columns that fit the terminal, with numbers aligned at the decimal point.
 
 use std::io::{self, Write};
 
 use super::wording::{shorten, width};
 
-/// Where a column's cells stand.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Text.
     Left,
     /// Integers.
     Right,
-    /// Numbers with decimals: their points in one line.
+    /// Numbers, aligned at the decimal point.
     Point,
 }
 
@@ -31,36 +31,36 @@ impl Column {
         Column { title: title.into(), align, cells, is_optional: false }
     }
 
-    /// The same column, left out where the table is too wide for the terminal even with its texts
-    /// cut; the rightmost first.
+    /// Makes the column optional: it is dropped, the rightmost first, if the table does not fit
+    /// even with truncated texts.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.is_optional = true;
         self
     }
 
-    /// The width of its widest cell, title included.
+    /// Width of the widest cell, title included.
     pub fn width(&self) -> usize {
         self.cells_width().max(width(&self.title))
     }
 
-    /// The width of its widest cell, without the title.
+    /// Width of the widest cell, without the title.
     pub fn cells_width(&self) -> usize {
         self.cells.iter().map(|cell| width(cell)).max().unwrap_or(0)
     }
 
-    /// The title, cut or padded to exactly `columns` columns.
+    /// The title, truncated or padded to exactly `columns` columns.
     pub fn title(&self, columns: usize, cut: &str) -> String {
         self.pad(&self.title, columns, cut)
     }
 
-    /// The cell of row `row`, cut or padded to exactly `columns` columns.
+    /// The cell of row `row`, truncated or padded to exactly `columns` columns.
     pub fn cell(&self, row: usize, columns: usize, cut: &str) -> String {
         self.pad(self.cells.get(row).map_or("", String::as_str), columns, cut)
     }
 
     fn pad(&self, text: &str, columns: usize, cut: &str) -> String {
-        // Spaces that only align are no text to be cut.
+        // Alignment spaces do not count as text.
         let text = if width(text) > columns {
             shorten(text.trim_end(), columns, cut)
         } else {
@@ -71,34 +71,34 @@ impl Column {
     }
 }
 
-/// Columns with a cell for each of some rows.
+/// A builder of columns over some rows.
 pub struct Columns<'a, T> {
     rows: &'a [T],
     columns: Vec<Column>,
 }
 
 impl<'a, T> Columns<'a, T> {
-    /// None yet.
+    /// Without columns.
     pub fn of(rows: &'a [T]) -> Self {
         Columns { rows, columns: Vec::new() }
     }
 
-    /// And one of texts.
+    /// Adds a text column.
     pub fn left<S: Into<String>>(self, title: impl Into<String>, cell: impl Fn(&T) -> S) -> Self {
         self.aligned(Align::Left, title, cell)
     }
 
-    /// And one of integers.
+    /// Adds an integer column.
     pub fn right<S: Into<String>>(self, title: impl Into<String>, cell: impl Fn(&T) -> S) -> Self {
         self.aligned(Align::Right, title, cell)
     }
 
-    /// And one of numbers with decimals.
+    /// Adds a column of decimal numbers.
     pub fn point<S: Into<String>>(self, title: impl Into<String>, cell: impl Fn(&T) -> S) -> Self {
         self.aligned(Align::Point, title, cell)
     }
 
-    /// And one.
+    /// Adds a column.
     pub fn aligned<S: Into<String>>(
         mut self,
         align: Align,
@@ -110,23 +110,22 @@ impl<'a, T> Columns<'a, T> {
         self
     }
 
-    /// The last one is [optional](Column::optional).
+    /// Makes the last one [optional](Column::optional).
     pub fn optional(mut self) -> Self {
         let last = self.columns.pop().map(Column::optional);
         self.columns.extend(last);
         self
     }
 
-    /// All of them.
+    /// The columns.
     pub fn end(self) -> Vec<Column> {
         self.columns
     }
 }
 
-/// Spaces after each number so that all have as much behind their point; `NaN` and the like stay at
-/// the edge.
+/// Pads numbers to the same width after the decimal point; `NaN` and the like stay right-aligned.
 fn aligned_at_point(cells: Vec<String>) -> Vec<String> {
-    // Without a point it would stand before the exponent.
+    // Without a point it would precede the exponent.
     let behind = |cell: &str| cell.find(['.', 'e']).map_or(0, |point| width(&cell[point..]));
     let most = cells.iter().map(|cell| behind(cell)).max().unwrap_or(0);
     let missing = |cell: &str| {
@@ -135,20 +134,19 @@ fn aligned_at_point(cells: Vec<String>) -> Vec<String> {
     cells.iter().map(|cell| format!("{cell}{}", " ".repeat(missing(cell)))).collect()
 }
 
-/// The room a table has.
+/// The available width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// A terminal of so many columns: the widest text columns are cut until the table fits.
+    /// A terminal of this width: the widest text columns are truncated until the table fits.
     Columns(usize),
-    /// A pipe or a file: nothing is cut.
+    /// A pipe or a file: nothing is truncated.
     Unlimited,
 }
 
-/// No text column is cut below this.
+/// Minimum width of a truncated text column.
 const NARROWEST: usize = 8;
 
-/// Writes titles and rows, two spaces between columns; how many columns were left out because they
-/// did not fit.
+/// Writes titles and rows, with two spaces between columns; returns how many columns were dropped.
 pub fn write_table(
     out: &mut dyn Write,
     columns: &[Column],

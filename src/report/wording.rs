@@ -1,5 +1,5 @@
-//! How numbers, durations, states and parameter values are said to people: one wording for
-//! reporters, screens and tables.
+//! The wording of numbers, durations, states and parameter values, shared by reporters, screens and
+//! tables.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub fn params(params: &Params) -> String {
     one_line(&pairs.join(" "))
 }
 
-/// Where a trial's parameters came from.
+/// The origin of a trial's parameters, in words.
 pub fn proposed(origin: &Origin) -> String {
     match origin {
         Origin::Sampled(sampler) => format!("proposed by {}", one_line(sampler)),
@@ -65,7 +65,7 @@ pub fn toml_value(value: &Value) -> String {
     }
 }
 
-/// A string as TOML writes it, on one line whatever it holds: it may be a key.
+/// A string as TOML writes it, always on one line: it may be a key.
 pub fn toml_text(text: &str) -> String {
     let written = toml::Value::String(text.to_owned()).to_string();
     let has_lines = ["\"\"\"", "'''"].iter().any(|quotes| written.starts_with(quotes));
@@ -111,8 +111,7 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
-/// Like [`duration`], in whole units: for estimates and running clocks, whose tenths would only
-/// flicker.
+/// Like [`duration`], in whole units: for estimates and running clocks, whose tenths would flicker.
 pub fn rough_duration(rough: Duration) -> String {
     if rough < Duration::from_secs(10) { format!("{} s", rough.as_secs()) } else { duration(rough) }
 }
@@ -133,7 +132,7 @@ pub fn extension(by: Extension) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
-/// What is said when checkpoints take more than they may, and all of them are needed.
+/// The message about checkpoints that exceed `max_disk` although all are needed.
 pub fn disk_exceeded(taken: u64, limit: u64) -> String {
     format!(
         "the checkpoints take {}, more than max_disk = {}, and trials that run or are paused need \
@@ -154,8 +153,7 @@ pub fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// The text in at most `columns` columns; what is cut off is marked by `mark` (`…`, or `~` where
-/// there is only ASCII).
+/// The text in at most `columns` columns; truncation is marked by `mark` (`…`, or `~` in ASCII).
 pub fn shorten(text: &str, columns: usize, mark: &str) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -176,8 +174,7 @@ pub fn shorten(text: &str, columns: usize, mark: &str) -> String {
     kept
 }
 
-/// A size with one decimal, in the largest unit of which there is one: `512 B`, `4.0 KiB`,
-/// `1.5 GiB`.
+/// A size with one decimal, in the largest unit not exceeding it: `512 B`, `4.0 KiB`, `1.5 GiB`.
 pub fn bytes(size: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if size < 1024 {
@@ -186,7 +183,7 @@ pub fn bytes(size: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
     let mut amount = size as f64 / 1024.0;
     let mut unit = 0;
-    // What would be shown as 1024.0 is one of the next unit.
+    // 1024.0 is shown as one of the next unit.
     while amount >= 1023.95 && unit + 1 < UNITS.len() {
         amount /= 1024.0;
         unit += 1;
@@ -199,18 +196,18 @@ pub fn count(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
-/// What there is to say of configurations that were not proposed.
+/// The message about skipped configurations.
 pub fn skipped(configurations: u64, reason: &str) -> String {
     format!("{} skipped: {reason}", count(configurations, "configuration"))
 }
 
-/// What is said of a remark on a trial's lines.
+/// The message for a remark on a trial's lines.
 pub fn remarked(text: &str, times: u64) -> String {
     if times == 1 { text.to_owned() } else { format!("{times} times in this attempt: {text}") }
 }
 
-/// How many trials are in each state that has any, `running` by the word given; `None`: there is no
-/// trial.
+/// The non-zero numbers of trials by state, with the given word for `running`; `None` without
+/// trials.
 pub fn states(mut counts: Counts, running: &str) -> Option<String> {
     let part = |state: TrialState| {
         let word = if state == TrialState::Running { running } else { state.as_str() };
@@ -222,7 +219,7 @@ pub fn states(mut counts: Counts, running: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// The same of a study; tracked runs that are paused were interrupted.
+/// The same for a study; tracked runs that are paused were interrupted.
 pub fn states_of(spec: &StudySpec, mut counts: Counts, running: &str) -> Option<String> {
     if !spec.is_tracked() {
         return states(counts, running);
@@ -241,12 +238,12 @@ pub fn state_word(trial: &Trial) -> &'static str {
     }
 }
 
-/// The name of a tracked run, where it has one.
+/// The name of a tracked run, if it has one.
 pub fn run_name(trial: &Trial) -> Option<&str> {
     trial.origin.tracked().and_then(|run| run.name.as_deref())
 }
 
-/// What stands where a study has no best trial.
+/// The text if a study has no best trial.
 pub fn no_best(counts: Counts) -> String {
     match counts.complete {
         0 => "no complete trial yet".to_owned(),
@@ -255,12 +252,12 @@ pub fn no_best(counts: Counts) -> String {
     }
 }
 
-/// What a trial shows as its value: its value when complete, else its last report.
+/// The displayed value of a trial: its value if complete, else its last report.
 pub fn shown_value(trial: &Trial) -> Option<f64> {
     trial.value.or_else(|| trial.last().map(|(_, value)| value))
 }
 
-/// The same in a column: what is no value, for its trial has not completed, in parentheses.
+/// The same for a table cell: in parentheses if the trial is not complete.
 pub fn value_cell(trial: &Trial) -> String {
     match (trial.value, trial.last()) {
         (Some(value), _) => number(value),
@@ -288,12 +285,12 @@ pub fn attempt_end(end: Option<&AttemptEnd>) -> &'static str {
     }
 }
 
-/// Whether the process that holds a study's lease lives; the runner's business to find out.
+/// Whether the holder of a study's lease is alive, as determined by the runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderLife {
-    /// It runs, or is on another host where nobody can tell.
+    /// Alive, or on another host where that is unknown.
     Alive,
-    /// It is gone, and left the lease behind.
+    /// Dead, without releasing the lease.
     Dead,
 }
 
@@ -304,22 +301,22 @@ pub enum StudyStatus {
     New,
     /// A process runs it.
     Running,
-    /// Its user paused it; a process may be there, and starts nothing.
+    /// Its user paused it; a runner may be active, but starts nothing.
     Paused,
     /// Its runner died; running it again continues.
     Interrupted,
-    /// It holds tracked runs, and none is running.
+    /// It contains tracked runs, none of them running.
     Idle,
-    /// Its runner left before the end; running it again continues.
+    /// Its runner exited before the end; running it again continues.
     Stopped,
-    /// Its budget is used up, or its goal reached.
+    /// Its budget is exhausted, or its goal reached.
     Finished,
-    /// It is over, and of its trials some failed and none completed or was pruned.
+    /// It is finished; some trials failed, and none completed or was pruned.
     Failed,
 }
 
 impl StudyStatus {
-    /// The state of a study whose lease's holder, if there is one, lives or not.
+    /// The state of a study, given the liveness of its lease's holder.
     pub fn new(summary: &StudySummary, life: HolderLife) -> Self {
         if summary.spec.is_tracked() {
             return match (summary.counts.total(), summary.counts.running) {
@@ -329,7 +326,7 @@ impl StudyStatus {
             };
         }
         match (&summary.held, life) {
-            // Until its trials have left their slots, it runs.
+            // It runs until its trials have left their slots.
             (Some(_), HolderLife::Alive)
                 if summary.paused.is_none() || summary.counts.running > 0 =>
             {

@@ -1,4 +1,4 @@
-//! Artifacts as trials announce them: looked at, read once for their digest, and copied by it.
+//! Artifacts that trials announce: checked, read once for their digest, and copied under it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -18,28 +18,28 @@ use crate::study::artifact::{
     Artifact, ArtifactKind, COPIED_UP_TO, ListedFile, MOST_FILES, NewArtifact, NewContent, is_image,
 };
 
-/// What cannot be read within this time (a dead network mount) is not taken.
+/// Artifacts that take longer to read (a dead network mount) are rejected.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Bytes that are read at once.
+/// Size of a read.
 const PIECE: usize = 1 << 20;
 
-/// An artifact that is kept: what the journal says of it, and the text that goes into the store.
+/// A stored artifact: its journal entry, and the text for the store.
 pub type Kept = (Artifact, Option<String>);
 
-/// Where the artifacts of a trial are looked for, and where copies go.
+/// The directories for the artifacts of a trial.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Where relative paths begin, in this order.
+    /// Where relative paths are resolved, in this order.
     pub looked_for: Vec<PathBuf>,
-    /// The directory of the trial's copies; it is made when it is needed.
+    /// The directory for the trial's copies; created on demand.
     pub copies: PathBuf,
 }
 
-/// Takes an artifact in: once this returns, its copy is durable. The caller waits for the disk.
+/// Registers an artifact: its copy is durable once this returns. Blocks on disk I/O.
 ///
 /// # Errors
-/// Why it is not kept, in one sentence.
+/// Why it is rejected, in one sentence.
 pub fn take(places: &Places, new: NewArtifact) -> Result<Kept, String> {
     let NewArtifact { name, step, content } = new;
     let of_text = |kind, text: String| {
@@ -62,7 +62,7 @@ pub fn take(places: &Places, new: NewArtifact) -> Result<Kept, String> {
     };
     let (tx, rx) = channel();
     let (places, shown) = (places.clone(), path.display().to_string());
-    // On a thread of its own: what hangs there hangs for ever.
+    // On a separate thread, which may hang for ever.
     let spawned = threads::spawn("artifact", move || {
         let _nobody_waits_any_more = tx.send(of_path(&places, name, step, &path, want));
     });
@@ -72,7 +72,7 @@ pub fn take(places: &Places, new: NewArtifact) -> Result<Kept, String> {
         .unwrap_or_else(|_| Err(format!("`{shown}` could not be read within {seconds} s")))
 }
 
-/// What is asked of a path.
+/// How to read a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Want {
     File { copy: Option<bool> },
@@ -143,7 +143,7 @@ fn of_path(
         (None, None) => return Err(format!("`{place}` is gone")),
     };
     if want == (Want::Image { moved: true }) {
-        // Its program wrote it for this; one that stays lies in the trial's directory.
+        // Written for this announcement alone; if removal fails, it stays in the trial's directory.
         let _stays = fs::remove_file(found);
     }
     let path = (want != Want::Image { moved: true }).then(|| found.clone());
@@ -174,8 +174,8 @@ pub fn digest_of_file(path: &Path) -> io::Result<String> {
     Ok(read(path, None)?.0)
 }
 
-/// Reads a file to its end: its digest and length. With a directory of copies it lies there
-/// afterwards, under its digest.
+/// Reads a file: its digest and length. With a directory of copies, also copies it there under its
+/// digest.
 fn read(source: &Path, copies: Option<&Path>) -> io::Result<(String, u64)> {
     let mut from = open(source)?;
     let before = from.metadata()?;
@@ -207,8 +207,8 @@ fn read(source: &Path, copies: Option<&Path>) -> io::Result<(String, u64)> {
     Ok((digest, length))
 }
 
-/// Opens a file to read: what was one may be a FIFO by now, and the store's files are not for
-/// others to open.
+/// Opens a file for reading. It may have become a FIFO, and the store's files must not be opened
+/// directly.
 fn open(path: &Path) -> io::Result<File> {
     if is_open_here(path) {
         return Err(io::Error::other("it belongs to the store that is in use"));
@@ -228,7 +228,7 @@ fn check_image(path: &Path) -> Result<(), String> {
     Err(format!("`{}` is no PNG, JPEG, GIF or WebP file", path.display()))
 }
 
-/// As much again stays free: the store needs room, too.
+/// Requires twice the space, since the store needs room too.
 fn check_room(copies: &Path, bytes: u64) -> Result<(), String> {
     let existing = copies.ancestors().find(|path| path.exists()).unwrap_or(copies);
     let Ok(disk) = rustix::fs::statvfs(existing) else { return Ok(()) };
@@ -240,7 +240,7 @@ fn check_room(copies: &Path, bytes: u64) -> Result<(), String> {
     Err(format!("it takes {takes}, and only {free} are free"))
 }
 
-/// The files of a directory, by their paths in it.
+/// The files below a directory, by relative path.
 fn files_below(root: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let real_root = fs::canonicalize(root).map_err(|error| error.to_string())?;
     let mut files = Vec::new();
@@ -279,7 +279,7 @@ fn files_below(root: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     Ok(files)
 }
 
-/// A link in a directory leads to a file of it.
+/// A link must lead to a file within the directory.
 fn check_link(path: &Path, root: &Path) -> Result<(), String> {
     let place = path.display();
     let real = fs::canonicalize(path).map_err(|_| format!("the link `{place}` leads nowhere"))?;
@@ -293,8 +293,8 @@ fn check_link(path: &Path, root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A copy in the making; removed unless it takes its place. Its name says which process writes it,
-/// as those of all drafts.
+/// A copy in progress, removed unless completed. Its name contains the writer's process id, as
+/// those of all drafts.
 struct Draft {
     file: File,
     path: PathBuf,
@@ -310,7 +310,7 @@ impl Draft {
         Ok(Draft { file: File::create_new(&path)?, path, copies: copies.to_owned() })
     }
 
-    /// Gives it its digest as its name; another copy of the same content may have it already.
+    /// Renames it to its digest; another copy of the same content may exist already.
     fn place(self, digest: &str) -> io::Result<()> {
         let to = self.copies.join(digest);
         if to.exists() {
@@ -324,7 +324,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // Not there any more once it is in its place.
+        // It no longer exists under this name once renamed.
         let _in_its_place = fs::remove_file(&self.path);
     }
 }

@@ -1,5 +1,5 @@
-//! Checkpoints that a dead runner left between the disk and the store: whole ones are adopted,
-//! dropped ones removed.
+//! Checkpoint recovery after a runner died: complete unlisted checkpoints are adopted, dropped ones
+//! removed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,14 +23,12 @@ use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// So many events before a runner's death are looked at for checkpoints that it had still to
-/// remove: those of its last turn, or of a few that died in a row. What is older is found by
-/// `hpsearch gc`.
+/// Number of last events searched for checkpoints that a dead runner still had to remove: those of
+/// its last turn, or of several runners that died in a row. `hpsearch gc` finds older ones.
 const LOOKED_AT: u64 = 5_000;
 
-/// Removes the files of checkpoints that a runner had dropped when it was killed, and that are
-/// there still: it is written first that they are not needed, and then they are removed. `view` is
-/// the state of the study after [`settle`].
+/// Removes the files of checkpoints that were dropped when the runner was killed: dropping is
+/// recorded before the files are removed. `view` is the state of the study after [`settle`].
 ///
 /// # Errors
 /// Those of the store.
@@ -54,17 +52,16 @@ pub fn remove_dropped(
     Ok(())
 }
 
-/// Settles the checkpoints of trials that are not over and that the store does not list. A whole
-/// one that is not ahead of what its trial reported is taken into the store, so that the trial goes
-/// on from there; another is removed, for the trial will write it again, and so is what was being
-/// written.
+/// Settles unlisted checkpoints of unfinished trials. A complete one that is not ahead of its
+/// trial's reports is adopted, so that the trial continues from it; others, and incomplete ones,
+/// are removed, since the trial will write them again.
 ///
-/// Nobody runs the study meanwhile: the caller holds the lease and has cleared away what a dead
-/// runner left. A command's files are its own: what they hold, and of which step, only the command
-/// knows. Of them only copies that the store does not list are removed.
+/// The study is not running: the caller holds the lease and has cleaned up after the dead runner. A
+/// command's files are its own, since only the command knows their content and step; only unlisted
+/// copies of them are removed.
 ///
 /// # Errors
-/// Those of the store. Files that cannot be read or removed stay: the trial writes over them.
+/// Those of the store. Files that cannot be read or removed stay, and the trial overwrites them.
 pub fn settle(
     storage: &mut dyn Storage,
     lease: &Lease,
@@ -88,8 +85,8 @@ pub fn settle(
     Ok(())
 }
 
-/// Removes copies that were not yet in the store when their runner died, half or whole; their
-/// trials announce those steps again.
+/// Removes copies, partial or complete, that were not recorded when their runner died; their trials
+/// will announce those steps again.
 fn clear_copies(
     storage: &dyn Storage,
     study: &StoredStudy,
@@ -97,8 +94,8 @@ fn clear_copies(
 ) -> Result<(), StorageError> {
     let listed: Vec<PathBuf> =
         storage.checkpoints(study.id)?.into_iter().map(|(_, checkpoint)| checkpoint.path).collect();
-    // Trials that have files and that the store does not know: its last moments went with the
-    // machine's power, or its log was deleted. Their numbers are given again.
+    // Trials with files that the store does not know: a power loss lost its last events, or its log
+    // was deleted. Their numbers will be reused.
     let known = storage.count(study.id, &Filter::all())?;
     let mut trials: Vec<TrialNumber> =
         trials_in(&files.directory()).filter(|number| *number >= known).map(TrialNumber).collect();
@@ -106,7 +103,7 @@ fn clear_copies(
     let is_listed = |copy: &PathBuf| listed.iter().any(|path| path.starts_with(copy));
     for trial in trials {
         for copy in entries(&files.copies(trial)).filter(|copy| !is_listed(copy)) {
-            // What cannot be removed now is found by `gc`.
+            // `gc` finds what cannot be removed now.
             let _found_later = fs::remove_dir_all(copy);
         }
     }
@@ -128,14 +125,14 @@ fn settle_trial(trial: &Trial, clock: StepUnit, directory: &Path) -> Vec<Event> 
                 trial.number,
                 TrialEvent::CheckpointSaved { step, bytes: Some(size(&path)), path, system: None },
             )),
-            // What cannot be removed is written over.
+            // What cannot be removed will be overwritten.
             None => drop(fs::remove_dir_all(&path)),
         }
     }
     adopted
 }
 
-/// What is read of `trainer_state.json`; the trainer knows the rest.
+/// The fields read from `trainer_state.json`.
 #[derive(Deserialize)]
 struct State {
     global_step: u64,
@@ -149,7 +146,7 @@ struct Report {
     clock: u64,
 }
 
-/// The step that a whole checkpoint holds; `None` for one that is not whole, or does not say.
+/// The step of a complete checkpoint; `None` if it is incomplete or has no step.
 fn step_of(directory: &Path, clock: StepUnit) -> Option<u64> {
     let read = |name: &str| sqlite::read_file(&directory.join(name)).ok();
     let digests: BTreeMap<String, String> = serde_json::from_slice(&read("digests.json")?).ok()?;
@@ -168,7 +165,7 @@ fn step_of(directory: &Path, clock: StepUnit) -> Option<u64> {
             reason = "passes over the data, a small positive number"
         )]
         StepUnit::Epoch => Some(state.epoch as u64),
-        // How many rows a step had is not in it.
+        // The number of rows per step is not recorded.
         StepUnit::Samples => None,
     };
     let is_reported = state.evaluated_step == state.global_step;
@@ -191,8 +188,8 @@ mod tests {
     use crate::study::params::Params;
     use crate::study::trial::{Origin, TrialState};
 
-    /// A checkpoint as the trainer writes it, after `step` optimiser steps, two in an epoch,
-    /// reported at its end.
+    /// A checkpoint as the trainer writes it after `step` optimiser steps, with two steps per
+    /// epoch, at the end of an epoch.
     fn write(directory: &Path, step: u64) -> PathBuf {
         let path = directory.join(format!("checkpoint-{step}"));
         fs::create_dir_all(&path).unwrap();
@@ -235,7 +232,7 @@ mod tests {
     }
 
     impl Died {
-        /// Its trial reported the epochs up to `reported`, saved the first, and came to `state`.
+        /// Its trial reported the epochs up to `reported`, saved the first, and is in `state`.
         fn new(reported: u64, state: &[Event]) -> Self {
             let directory = tempfile::tempdir().unwrap();
             let program = Program::Trainer { arguments: BTreeMap::new(), data: BTreeMap::new() };
@@ -311,7 +308,7 @@ mod tests {
         );
         assert!(checkpoints[1].bytes.is_some_and(|bytes| bytes > 0));
         assert!(!ahead.exists() && !damaged.exists() && !torn.exists() && mine.exists());
-        // Once more changes nothing: what is adopted is known.
+        // Repeating it changes nothing: adopted checkpoints are listed.
         assert_eq!(died.settled(), checkpoints);
     }
 

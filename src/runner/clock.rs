@@ -1,13 +1,13 @@
-//! The clock of a run: read from the system once, and counted on from there, so that a clock that
-//! is set does nothing.
+//! A run's monotonic clock: read from the system once and then counted on, so that adjusting the
+//! system clock has no effect.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::study::time::Timestamp;
 
-/// A study's time: it passes evenly while a run lasts, and never goes back from one run to the
-/// next. Budgets, stalls and the order of what happened are told by it, whatever becomes of the
-/// system's clock. While the machine sleeps it stands.
+/// A study's clock: it advances steadily during a run, and never goes back between runs. Budgets,
+/// stalls and the order of events use it, whatever happens to the system clock. It stops while the
+/// machine sleeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     began: Timestamp,
@@ -15,18 +15,18 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Continues from `last`, the study's last moment, where the system's clock was set back behind
-    /// it.
+    /// Starts at the system's time, or at the study's `last` event if the system clock was set back
+    /// behind it.
     pub fn start(system: Timestamp, last: Option<Timestamp>) -> Self {
         Clock { began: system.max(last.unwrap_or_default()), since: Instant::now() }
     }
 
-    /// The present moment.
+    /// The present time.
     pub fn now(&self) -> Timestamp {
         self.after(self.since.elapsed())
     }
 
-    /// A moment that was noted by the machine's steady clock.
+    /// The time of an `Instant`.
     pub fn of(&self, noted: Instant) -> Timestamp {
         match noted.checked_duration_since(self.since) {
             Some(passed) => self.after(passed),
@@ -39,7 +39,7 @@ impl Clock {
     }
 }
 
-/// What the system's clock says, right or wrong.
+/// The system clock, right or wrong.
 pub fn system_time() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))

@@ -1,5 +1,5 @@
-//! Append, then act: what the engine decided is written in one transaction before anything of it is
-//! done.
+//! Append, then act: the engine's events are written in one transaction before any action is
+//! carried out.
 
 use crate::engine::Effect;
 use crate::storage::{Lease, Storage, StorageError};
@@ -7,18 +7,18 @@ use crate::study::event::{Event, Seq};
 use crate::study::series::LoggedSeries;
 use crate::study::time::Timestamp;
 
-/// Decisions that are durable.
+/// The durable result of a turn.
 pub struct Committed {
-    /// What was written, each with its place in the journal.
+    /// The events written, with their positions in the journal.
     pub events: Vec<(Seq, Event)>,
-    /// What is to be done now.
+    /// The actions to carry out now.
     pub acts: Vec<Effect>,
 }
 
-/// Writes the events among `effects`, and what trials `logged`, in one transaction.
+/// Writes the events among `effects` and the `logged` points in one transaction.
 ///
 /// # Errors
-/// Nothing was written, and nothing may be done.
+/// Nothing was written, and no action may be carried out.
 pub fn commit(
     storage: &mut dyn Storage,
     lease: &Lease,

@@ -1,5 +1,5 @@
-//! Copies of checkpoints that a command may write over: taken when one is announced, whole or not
-//! at all.
+//! Copies of checkpoints that a command may overwrite: made at announcement, completely or not at
+//! all.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -15,34 +15,34 @@ use crate::report::wording;
 use crate::storage::paths::copy_name;
 use crate::storage::sqlite::is_open_here;
 
-/// A checkpoint that takes longer to copy stays where it is.
+/// Checkpoints that take longer to copy are not copied.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Two writes within this time may leave the same time on a file: file systems count in ticks of
-/// the kernel's.
+/// Two writes within this time may leave the same modification time: file systems use the kernel's
+/// ticks.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Bytes that are copied at once.
+/// Size of a read.
 const PIECE: usize = 1 << 20;
 
-/// Directories in each other, at most.
+/// Maximum depth of directories.
 const DEEPEST: usize = 64;
 
-/// Files and directories of a checkpoint, at most.
+/// Maximum number of files and directories in a checkpoint.
 const MOST: usize = 100_000;
 
-/// Takes the copies of one study's checkpoints.
+/// Copies the checkpoints of one study.
 #[derive(Debug)]
 pub(super) struct Copies {
     max_disk: Option<u64>,
     patience: Duration,
-    /// Paths that were announced with a step that is not in their name: what they hold changes.
+    /// Paths announced with a step that is not in their name: their content changes.
     copied: Mutex<HashSet<PathBuf>>,
-    /// A size that took too long; `u64::MAX` if none did.
+    /// The smallest size that took too long; `u64::MAX` if none did.
     too_large: AtomicU64,
 }
 
-/// What a copy is to be of, and where it goes.
+/// A copy to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     source: PathBuf,
@@ -58,16 +58,16 @@ pub(super) struct Wanted {
 /// Why there is no copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// The checkpoint was written to meanwhile: which step it holds nobody can tell.
+    /// The checkpoint was written to meanwhile, so that its step is unknown.
     Changed,
-    /// For this reason; the checkpoint itself is what was announced.
+    /// For this reason; the checkpoint itself is registered.
     Refused(String),
 }
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // What was there a moment ago was replaced or removed.
+            // Replaced or removed a moment ago.
             io::ErrorKind::NotFound => Trouble::Changed,
             _ => Trouble::Refused(error.to_string()),
         }
@@ -75,7 +75,7 @@ impl From<io::Error> for Trouble {
 }
 
 impl Copies {
-    /// Those of a study with this `max_disk`.
+    /// For a study with this `max_disk`.
     pub(super) fn new(max_disk: Option<u64>) -> Self {
         Copies {
             max_disk,
@@ -85,13 +85,13 @@ impl Copies {
         }
     }
 
-    /// How long one may take.
+    /// Time limit of a copy.
     pub(super) fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// Whether a checkpoint needs a copy: one in its trial's directory `own` whose name holds its
-    /// step (`checkpoint-500/`, `12.pt`) is written once; `last.pt` is written again, and what lies
+    /// Whether a checkpoint needs a copy. One in its trial's directory `own` whose name contains
+    /// its step (`checkpoint-500/`, `12.pt`) is written once; `last.pt` is overwritten, and files
     /// outside may be written by other trials, too.
     pub(super) fn wanted(
         &self,
@@ -115,8 +115,8 @@ impl Copies {
         Some(Wanted { source: source.to_owned(), copies, step, is_inside, below })
     }
 
-    /// Takes a copy: of each file a clone where the file system can (btrfs, XFS), else its bytes;
-    /// never a hard link, which would be written over, too.
+    /// Makes a copy: of each file a clone if the file system supports it (btrfs, XFS), else its
+    /// bytes; never a hard link, which would be overwritten, too.
     pub(super) fn take(&self, wanted: &Wanted) -> Result<PathBuf, Trouble> {
         let until = Instant::now() + self.patience;
         let tree = settled(&wanted.source)?;
@@ -169,7 +169,7 @@ impl Copies {
         }
         let disk = rustix::fs::statvfs(directory).map_err(io::Error::from)?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        // As much again stays free: the store needs room, too.
+        // Requires twice the space, since the store needs room too.
         if free / 2 < bytes {
             let free = wording::bytes(free);
             return Err(Trouble::Refused(format!("it takes {takes}, and only {free} are free")));
@@ -202,8 +202,8 @@ impl Copies {
     }
 }
 
-/// Opens a file to read, and nothing else: what was a file may be a FIFO now, and the store's own
-/// files are never opened by hand.
+/// Opens a file for reading only. It may have become a FIFO, and the store's files must not be
+/// opened directly.
 fn open(path: &Path) -> Result<File, Trouble> {
     if is_open_here(path) {
         return Err(Trouble::Refused(format!(
@@ -218,7 +218,7 @@ fn open(path: &Path) -> Result<File, Trouble> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(Trouble::Changed) }
 }
 
-/// Gives a copy its original's mode and time, and has it written to the disk.
+/// Copies mode and time of the original, and syncs to disk.
 fn seal(from: &File, to: &File) -> io::Result<()> {
     let metadata = from.metadata()?;
     to.set_permissions(fs::Permissions::from_mode(metadata.mode() & 0o777))?;
@@ -226,8 +226,8 @@ fn seal(from: &File, to: &File) -> io::Result<()> {
     to.sync_all()
 }
 
-/// Whether a name holds the step as a number of its own: `checkpoint-500`, `epoch_0003.pt`, `12`,
-/// and neither `resnet50.pt` nor `loss-0.5.pt`.
+/// Whether a name contains the step as a separate number: `checkpoint-500`, `epoch_0003.pt`, `12`,
+/// but neither `resnet50.pt` nor `loss-0.5.pt`.
 fn names_step(name: &OsStr, step: u64) -> bool {
     let name = name.to_string_lossy();
     let is_number = |char: char| char.is_ascii_digit() || char == '.';
@@ -248,26 +248,26 @@ fn names_step(name: &OsStr, step: u64) -> bool {
     false
 }
 
-/// What a checkpoint consists of, and what tells that it was not written to.
+/// The files of a checkpoint, with what detects writes to them.
 #[derive(Debug, PartialEq, Eq)]
 struct Tree {
     entries: Vec<Entry>,
-    /// Of all files together.
+    /// Total of all files.
     bytes: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
-    /// Below the checkpoint; empty for the checkpoint itself.
+    /// Path relative to the checkpoint; empty for the checkpoint itself.
     below: PathBuf,
     is_directory: bool,
     /// Device and inode.
     identity: (u64, u64),
-    /// Of a file: what writing to it changes.
+    /// For a file: what writing changes.
     written: Option<Written>,
 }
 
-/// A file's size, and when it and its inode were last written, in seconds and nanoseconds.
+/// A file's size, mtime and ctime, in seconds and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Written {
     size: u64,
@@ -293,8 +293,8 @@ impl Entry {
 }
 
 impl Tree {
-    /// Links are followed: what they lead to may be written over as well. What is neither a file
-    /// nor a directory is left out.
+    /// Follows links, since their targets may be overwritten as well. Skips what is neither a file
+    /// nor a directory.
     fn of(source: &Path) -> Result<Tree, Trouble> {
         let mut tree = Tree { entries: Vec::new(), bytes: 0 };
         tree.add(source, Path::new(""), &mut vec![], &fs::canonicalize(source)?)?;
@@ -304,8 +304,8 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Adds what lies at `path`, in directories with the identities `above`; `root` is the
-    /// checkpoint with its links resolved.
+    /// Adds `path`, which lies in directories with the identities `above`; `root` is the checkpoint
+    /// with links resolved.
     fn add(
         &mut self,
         path: &Path,
@@ -352,7 +352,7 @@ impl Tree {
         Ok(())
     }
 
-    /// When it was last written to, by its file system's clock.
+    /// The last modification by the file system's clock.
     fn newest(&self) -> Option<SystemTime> {
         let (seconds, nanoseconds) = self
             .entries
@@ -365,7 +365,7 @@ impl Tree {
     }
 }
 
-/// A checkpoint as it is, once the next write to it will be told from the last.
+/// A snapshot taken once further writes are distinguishable from the last.
 fn settled(source: &Path) -> Result<Tree, Trouble> {
     let tree = Tree::of(source)?;
     let age = tree.newest().and_then(|newest| newest.elapsed().ok()).unwrap_or(TICK);
@@ -376,8 +376,8 @@ fn settled(source: &Path) -> Result<Tree, Trouble> {
     Tree::of(source)
 }
 
-/// A copy in the making; removed unless it takes its place. Its name says which process writes it,
-/// as those of all drafts.
+/// A copy in progress, removed unless completed. Its name contains the writer's process id, as
+/// those of all drafts.
 struct Draft(PathBuf);
 
 impl Draft {
@@ -390,7 +390,7 @@ impl Draft {
         Ok(Draft(path))
     }
 
-    /// Gives it its name, which no other copy has.
+    /// Renames it to a unique name.
     fn place(self, wanted: &Wanted) -> Result<PathBuf, Trouble> {
         for place in 0..=u32::MAX {
             let to = wanted.copies.join(copy_name(wanted.step, wanted.is_inside, place));
@@ -408,8 +408,8 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // Not there any more once it is in its place; what cannot be removed is found when the
-        // study is run again.
+        // It no longer exists under this name once renamed; what cannot be removed is found by the
+        // next run.
         let _in_its_place = fs::remove_dir_all(&self.0);
     }
 }
@@ -490,7 +490,7 @@ mod tests {
             fs::read_dir(&copy).unwrap().flatten().map(|entry| entry.file_name()).collect();
         names.sort();
         assert_eq!(names, ["inner", "link"]);
-        // Another of the same step lies beside it, and no draft is left.
+        // Another copy of the same step is kept beside it, and no draft remains.
         assert_eq!(taken(root, "last", 3), root.join("copies/step-3-copy2/last"));
         assert_eq!(fs::read_dir(root.join("copies")).unwrap().count(), 2);
     }
@@ -502,7 +502,7 @@ mod tests {
         fs::write(root.join("last.pt"), "one").unwrap();
         let before = settled(&root.join("last.pt")).ok().unwrap();
         assert!(Tree::of(&root.join("last.pt")).ok().unwrap() == before);
-        // Of the same size, at once: only that the tick was waited for tells it.
+        // Same size, immediately: only waiting for the tick detects it.
         fs::write(root.join("last.pt"), "two").unwrap();
         assert!(Tree::of(&root.join("last.pt")).ok().unwrap() != before);
         let wanted = wanted(root, "last.pt", 1).unwrap();
@@ -520,7 +520,7 @@ mod tests {
             Err(Trouble::Refused(why)) => why,
             other => panic!("{other:?}"),
         };
-        // Where the file system clones, a copy takes neither room nor time.
+        // A clone takes neither space nor time.
         let hurried = || Copies { patience: Duration::ZERO, ..Copies::new(None) };
         if hurried().take(&wanted).is_ok() {
             return;

@@ -1,4 +1,4 @@
-//! What lies on the disk: names, places, ages, and what files take, as `du` counts it.
+//! Files on disk: names, paths, ages, and sizes as `du` counts them.
 
 use std::fs;
 use std::io;
@@ -6,8 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Bytes of the disk's blocks that a file or a directory takes; links are not followed, and what is
-/// not there takes nothing.
+/// Disk usage of a file or a directory in bytes; links are not followed, and missing files count 0.
 pub fn size(path: &Path) -> u64 {
     let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
     let own = metadata.blocks() * 512;
@@ -17,9 +16,9 @@ pub fn size(path: &Path) -> u64 {
     own + entries(path).map(|entry| size(&entry)).sum::<u64>()
 }
 
-/// When a file, or one in a directory that was there before `since`, was last written to. Files
-/// that were added to a directory later are left out, where the file system knows when they were
-/// made; links are followed to files only.
+/// The last modification of a file, or of files in a directory that existed before `since`. Files
+/// added to a directory later are ignored if the file system records creation times; links are
+/// followed to files only.
 pub fn last_written(path: &Path, since: SystemTime) -> Option<SystemTime> {
     let metadata = fs::symlink_metadata(path).ok()?;
     if !metadata.is_dir() {
@@ -36,17 +35,17 @@ pub fn last_written(path: &Path, since: SystemTime) -> Option<SystemTime> {
         .max()
 }
 
-/// What a directory holds; what vanishes or may not be read is left out.
+/// The entries of a directory; skips what vanishes or is unreadable.
 pub fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// Whether there is a directory; a link to one is none.
+/// Whether it is a directory; a link to one is not.
 pub fn is_directory(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// Removes a file, or a directory with all that is in it.
+/// Removes a file, or a directory with its content.
 ///
 /// # Errors
 /// The system's.
@@ -54,19 +53,19 @@ pub fn remove(path: &Path) -> io::Result<()> {
     if is_directory(path) { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// The last name of a path, if it is UTF-8.
+/// The last component of a path, if it is UTF-8.
 pub fn name_of(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
 }
 
-/// The number in a name that consists of `prefix` and it: 12 of `trial-12`; of `trial-012`, none.
+/// The number in a name of the form `prefix` and number: 12 for `trial-12`; `None` for `trial-012`.
 pub fn numbered(path: &Path, prefix: &str) -> Option<u64> {
     let digits = name_of(path)?.strip_prefix(prefix)?;
     digits.parse().ok().filter(|number: &u64| number.to_string() == digits)
 }
 
-/// A path whose directory is resolved; a link at its end is itself. `None`: `a/..` and `/` have no
-/// last name of their own.
+/// A path with its directory resolved, but not a link at its end. `None`: `a/..` and `/` have no
+/// last component.
 pub fn real_place(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?;
     let parent =

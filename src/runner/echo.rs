@@ -1,29 +1,27 @@
-//! What a program in the foreground prints, shown as it comes: all of it but the lines that are
-//! meant for hpsearch.
+//! Echoes the output of a foreground program as it arrives, except the lines for hpsearch.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What starts a line that is meant for hpsearch.
+/// Prefix of a line for hpsearch.
 const TAG: &[u8] = b"@hpsearch";
 
-/// Where a filter is in a line.
+/// The state within a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// So many bytes of the tag stand at its beginning, after blanks.
+    /// This many bytes of the tag have matched, after blanks.
     Tag(usize),
-    /// Behind the tag: what comes next says whether the line is meant for hpsearch.
+    /// After the tag: the next byte decides whether the line is for hpsearch.
     Behind,
-    /// In a line that is shown.
+    /// In a line that is echoed.
     Shown,
-    /// In a line that is meant for hpsearch.
+    /// In a line for hpsearch.
     Hidden,
-    /// Behind a hidden line that ended with a return: its newline belongs to it.
+    /// After a hidden line that ended with `\r`: a following newline belongs to it.
     Return,
 }
 
-/// Leaves out the lines that are meant for hpsearch. Everything else is passed on at once, the
-/// beginnings of lines too.
+/// Drops the lines for hpsearch. Everything else passes immediately, including incomplete lines.
 #[derive(Debug)]
 struct Filter {
     at: At,
@@ -35,7 +33,7 @@ impl Filter {
         Filter { at: At::Tag(0), held: Vec::new() }
     }
 
-    /// What of `bytes`, and of those held back before, is to be shown.
+    /// The part of `bytes`, and of bytes held back before, to echo.
     fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut shown = Vec::with_capacity(bytes.len());
         for byte in bytes.iter().copied() {
@@ -82,34 +80,34 @@ impl Filter {
     }
 }
 
-/// Where a stream is shown.
+/// Where a stream is echoed.
 enum Shown {
     /// Nowhere.
     Nowhere,
-    /// On standard output, without the lines for hpsearch.
+    /// To standard output, without the lines for hpsearch.
     Output(Filter),
-    /// On standard error, all of it.
+    /// To standard error, complete.
     Errors,
 }
 
-/// A stream that is read here, and shown as it is read.
+/// A stream that echoes what is read from it.
 pub(super) struct Echo<S> {
     stream: S,
     shown: Shown,
 }
 
 impl<S> Echo<S> {
-    /// It is not shown.
+    /// Without echo.
     pub fn silent(stream: S) -> Self {
         Echo { stream, shown: Shown::Nowhere }
     }
 
-    /// It is shown on standard output.
+    /// Echoed to standard output.
     pub fn output(stream: S) -> Self {
         Echo { stream, shown: Shown::Output(Filter::new()) }
     }
 
-    /// It is shown on standard error.
+    /// Echoed to standard error.
     pub fn errors(stream: S) -> Self {
         Echo { stream, shown: Shown::Errors }
     }
@@ -119,7 +117,7 @@ impl<S: Read> Read for Echo<S> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.stream.read(into)?;
         let bytes = &into[..count];
-        // A reader that is gone (`| head`, a closed terminal) does not end the program.
+        // A closed stream (`| head`, a closed terminal) does not end the program.
         let written = match &mut self.shown {
             Shown::Nowhere => Ok(()),
             Shown::Output(filter) => {
@@ -151,7 +149,7 @@ impl<S: AsFd> AsFd for Echo<S> {
 mod tests {
     use super::*;
 
-    /// What is shown of a text that comes in pieces of every length.
+    /// The echo of a text that arrives in pieces of every length.
     fn shown(text: &str) -> String {
         let whole = Filter::new().pass(text.as_bytes());
         for length in 1..6 {

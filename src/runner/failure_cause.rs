@@ -1,10 +1,9 @@
-//! What a program's last words say about why it failed: memory and devices fail programs that have
-//! no mistake.
+//! Classifies failures by the stderr tail: lack of memory and lost devices are not the program's
+//! mistakes.
 
 use crate::study::spec::FailureCause;
 
-/// Words that programs end with when there was too little memory: of Python, PyTorch, JAX,
-/// TensorFlow, C++, Rust, CUDA and burn.
+/// Messages about lack of memory: of Python, PyTorch, JAX, TensorFlow, C++, Rust, CUDA and burn.
 const MEMORY: &[&str] = &[
     "CUDA out of memory",
     "OutOfMemoryError",
@@ -20,7 +19,7 @@ const MEMORY: &[&str] = &[
     "can't allocate buffer of size",
 ];
 
-/// Words that they end with when a device went away.
+/// Messages about a lost device.
 const DEVICE: &[&str] = &[
     "GPU is lost",
     "device lost",
@@ -29,8 +28,8 @@ const DEVICE: &[&str] = &[
     "uncorrectable ECC error",
     "no CUDA-capable device is detected",
     "CUDA-capable device(s) is/are busy or unavailable",
-    // As drivers name them; programs of Python say most of these in prose, and mostly by a mistake
-    // of their own.
+    // Only drivers' own names: Python programs print most of these in prose, mostly because of
+    // their own mistakes.
     "CUDA_ERROR_NO_DEVICE",
     "CUDA_ERROR_DEVICE_UNAVAILABLE",
     "CUDA_ERROR_ILLEGAL_ADDRESS",
@@ -38,7 +37,7 @@ const DEVICE: &[&str] = &[
     "CUDA_ERROR_HARDWARE_STACK_ERROR",
 ];
 
-/// What a device that does not work says, and what to do about it.
+/// Messages of defective devices, with advice.
 const ADVICE: &[(&[&str], &str)] = &[
     (
         &["the \"nvrtc\" shared library"],
@@ -74,17 +73,16 @@ const ADVICE: &[(&[&str], &str)] = &[
     (&["CUDA_ERROR_NO_DEVICE"], "no GPU is visible to it: `hpsearch devices` says why"),
 ];
 
-/// What to do about a device that does not work, where a program's words tell.
+/// Advice on a defective device, if the text contains such a message.
 pub(super) fn advice(words: &str) -> Option<&'static str> {
     let is_said = |said: &[&str]| said.iter().any(|said| words.contains(said));
     ADVICE.iter().find(|(said, _)| is_said(said)).map(|(_, advice)| *advice)
 }
 
-/// So many lines before the end, a word still tells why a program ended: launchers say more after
-/// it.
+/// Number of last lines that are searched: launchers print more after the message.
 const TAIL: u64 = 40;
 
-/// Reads what a program says, line by line, for what it may die of.
+/// Follows a program's standard error to classify its failure.
 #[derive(Debug, Default)]
 pub(super) struct StderrTail {
     lines: u64,
@@ -93,10 +91,10 @@ pub(super) struct StderrTail {
 }
 
 impl StderrTail {
-    /// Takes a line of its standard error.
+    /// Adds a line of standard error.
     pub(super) fn hear(&mut self, line: &str) {
         let line = line.trim();
-        // A trace of calls may be longer than what tells anything.
+        // A stack trace may be longer than the search.
         if line.is_empty() || is_frame(line) {
             return;
         }
@@ -107,24 +105,24 @@ impl StderrTail {
         }
     }
 
-    /// Its last line, cut.
+    /// Its last line, truncated.
     pub(super) fn last(&self) -> &str {
         &self.last
     }
 
-    /// What it seems to have died of, by its last lines.
+    /// The probable failure cause, from its last lines.
     pub(super) fn cause(&self) -> Option<FailureCause> {
         self.telling().map(|(cause, _)| cause)
     }
 
-    /// The same with the line that tells it.
+    /// The same with the line behind it.
     pub(super) fn telling(&self) -> Option<(FailureCause, &str)> {
         let found = self.found.as_ref().filter(|(at, ..)| self.lines - at < TAIL);
         found.map(|(_, cause, line)| (*cause, line.as_str()))
     }
 }
 
-/// Whether a line is one of a trace of calls, as Rust and Java print them: `17: name`, `at path`.
+/// Whether a line belongs to a stack trace of Rust or Java: `17: name`, `at path`.
 fn is_frame(line: &str) -> bool {
     let numbered = line.split_once(": ").is_some_and(|(number, _)| {
         !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit())
@@ -132,8 +130,7 @@ fn is_frame(line: &str) -> bool {
     numbered || line.starts_with("at ")
 }
 
-/// The cause that words of another program or a driver name, if it is one that is not the program's
-/// own.
+/// The failure cause that a text names, if it is not the program's own.
 pub fn cause_of(words: &str) -> Option<FailureCause> {
     let holds = |list: &[&str]| list.iter().any(|word| words.contains(word));
     if holds(MEMORY) {

@@ -1,4 +1,4 @@
-//! What unit tests of runs share: a study, and the events of its first attempt.
+//! Fixtures of the runner's unit tests: a study, and the events of its first attempt.
 
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, TrialEvent};

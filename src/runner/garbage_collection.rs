@@ -1,5 +1,5 @@
-//! Files below the runs directory that nobody needs: what a crash left half-written, and what the
-//! store does not know.
+//! Garbage collection: orphaned files below the runs directory, half-written by a crash or unknown
+//! to the store.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -23,51 +23,49 @@ use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::spec::Program;
 use crate::study::trial::{TrialNumber, TrialState};
 
-/// While somebody runs a study, what was touched within this time is left alone: it may be in the
-/// making.
+/// While a study runs, files touched within this time are kept: they may be incomplete.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// The directory of tokenised data in a directory of files.
 const DATA: &str = "data";
 
-/// What an orphaned file is.
+/// The kind of an orphaned file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// What a process was writing when it died.
+    /// Being written when its process died.
     HalfWritten,
-    /// A checkpoint of a trial that is over, which the store does not list.
+    /// An unlisted checkpoint of a finished trial.
     Checkpoint,
-    /// The files of a trial that the store does not have.
+    /// The files of a trial that the store does not know.
     Trial,
-    /// The files of a trial that was hidden.
+    /// The files of a hidden trial.
     HiddenTrial,
-    /// The files of a study that no store beside has.
+    /// The files of a study that no store in the directory has.
     Study,
     /// The files of a study that was removed from the store.
     RemovedStudy,
-    /// Tokenised data that no study there is has used.
+    /// Tokenised data that no existing study has used.
     Data,
 }
 
-/// Something that can be removed.
+/// A file or directory that can be removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OrphanedFile {
     /// Path of the file or directory.
     pub path: PathBuf,
-    /// Why nobody needs it.
+    /// Why it is orphaned.
     pub kind: Kind,
-    /// What it takes on the disk.
+    /// Its size on disk.
     pub bytes: u64,
-    /// Whose it is, or was; empty for what belongs to no study.
+    /// The study it belongs or belonged to; empty if none.
     pub study: String,
     #[serde(skip)]
     modified: Option<SystemTime>,
 }
 
-/// Removes what dead processes were writing in a directory of tokenised data, and beside the data
-/// in it (what frozen layers make of them). A file that a living one writes stays, whoever it
-/// belongs to.
+/// Removes drafts of dead processes from a directory of tokenised data, and from the data's own
+/// directories (cached features of frozen layers). A file that any living process writes stays.
 pub fn clear_drafts(data: &Path) {
     let is_dead = |path: &PathBuf| {
         name_of(path)
@@ -78,12 +76,12 @@ pub fn clear_drafts(data: &Path) {
         .filter(|path| is_directory(path))
         .flat_map(|path| entries(&path).collect::<Vec<_>>());
     for draft in entries(data).chain(beside).filter(is_dead) {
-        // What cannot be removed now is found by `gc`.
+        // `gc` finds what cannot be removed now.
         let _found_later = disk::remove(&draft);
     }
 }
 
-/// Removes what lies below a trial's directory half-written: whoever wrote there is gone.
+/// Removes drafts below a trial's directory; their writers are dead.
 pub(super) fn clear_trial_drafts(directory: &Path) {
     for draft in entries(directory).filter(|path| name_of(path).and_then(half_written_by).is_some())
     {
@@ -94,16 +92,16 @@ pub(super) fn clear_trial_drafts(directory: &Path) {
 /// The other stores in a store's directory: their studies may have files in the same place.
 #[derive(Debug, Default)]
 pub struct Others {
-    /// The names of the directories that their studies' files have.
+    /// The names of their studies' directories.
     pub directories: BTreeSet<String>,
     /// Their random ids.
     pub ids: BTreeSet<String>,
-    /// A file that may be a store and cannot be read: whatever lies there may be its own.
+    /// A file that may be a store and cannot be read: any directory may belong to it.
     pub unreadable: Option<PathBuf>,
 }
 
 impl Others {
-    /// Looks into every file beside the store, which is open, whatever its name.
+    /// Examines every other file in the directory of the open store, whatever its name.
     pub fn beside(store: &Path) -> Others {
         let directory = store
             .parent()
@@ -124,19 +122,19 @@ impl Others {
     }
 }
 
-/// A store beside others: their studies may have files in the same place.
+/// A store and the others beside it.
 pub struct Stores<'a> {
-    /// The store whose files are looked at.
+    /// The store whose files are examined.
     pub path: &'a Path,
-    /// It.
+    /// Its reader.
     pub reader: &'a dyn StorageReader,
     /// Other stores in the same directory.
     pub others: Others,
-    /// Whether whoever holds a study is alive, as far as can be told.
+    /// Whether the holder of a study is alive, as far as can be determined.
     pub is_alive: fn(&HeldLease) -> bool,
 }
 
-/// Everything that can be removed, by path.
+/// All orphaned files, by path.
 ///
 /// # Errors
 /// Those of the store.
@@ -144,8 +142,8 @@ pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageE
     find(stores, |_| true)
 }
 
-/// The files of removed studies and hidden trials: nothing inside of trials is looked at, which
-/// would take long.
+/// The files of removed studies and hidden trials only, which is fast: the directories of other
+/// trials are not read.
 ///
 /// # Errors
 /// Those of the store.
@@ -168,7 +166,7 @@ fn find(
     }
     let removed = directories_of_removed(stores.reader)?;
     roots.extend(removed.keys().filter_map(|path| path.parent().map(Path::to_owned)));
-    // First the files, then the store: what is new was in the store before it was on the disk.
+    // Files before the store: new files are recorded in the store before they are on disk.
     let seen: Vec<(PathBuf, Vec<Seen>)> =
         roots.into_iter().map(|root| (root.clone(), look(&root, &removed))).collect();
     let known = Known::read(stores)?;
@@ -183,18 +181,17 @@ fn find(
     Ok(orphaned_files)
 }
 
-/// The files of a study whose store is not where it was when it was last run: moved, renamed or
-/// deleted.
+/// The files of a study whose store is not at its recorded path: moved, renamed or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnclaimedDirectory {
     /// The directory.
     pub directory: PathBuf,
-    /// Where its store was.
+    /// The recorded path of its store.
     pub store: PathBuf,
 }
 
-/// Directories beside the store that carry the mark of another one which is gone. They are nobody's
-/// to remove but their user's: a store that was moved may come back for them.
+/// Directories beside the store with the mark of another one that is gone. Only the user may remove
+/// them: a moved store may return.
 pub fn homeless(stores: &Stores<'_>) -> Vec<UnclaimedDirectory> {
     let of = |directory: PathBuf| match owner(&directory) {
         Owner::Store { id, path }
@@ -212,11 +209,10 @@ pub fn homeless(stores: &Stores<'_>) -> Vec<UnclaimedDirectory> {
     found
 }
 
-/// Removes some of them, each after another look: what changed since it was found stays. Those that
-/// are gone then.
+/// Removes some of them, each after another check: what has changed stays. Returns those removed.
 ///
 /// # Errors
-/// Those of the store; what cannot be removed stays and is not among the answer.
+/// Those of the store; what cannot be removed is not in the result.
 pub fn remove(
     stores: &Stores<'_>,
     found: &[OrphanedFile],
@@ -244,7 +240,7 @@ pub fn remove(
     Ok(())
 }
 
-/// The directories of removed studies, with the studies' names.
+/// Directories of removed studies, by path, with the studies' names.
 type Removed = HashMap<PathBuf, String>;
 
 fn directories_of_removed(reader: &dyn StorageReader) -> Result<Removed, StorageError> {
@@ -255,8 +251,7 @@ fn directories_of_removed(reader: &dyn StorageReader) -> Result<Removed, Storage
     Ok(reader.removed_studies()?.into_iter().flat_map(of).collect())
 }
 
-/// Forgets the directories of removed studies of which nothing is left; those of which something
-/// is.
+/// Forgets the directories of removed studies that are gone; returns those that still exist.
 ///
 /// # Errors
 /// Those of the store.
@@ -277,15 +272,15 @@ pub fn settle_removed(storage: &mut dyn Storage) -> Result<Vec<RemovedStudy>, St
     Ok(left)
 }
 
-/// Where something was that `gc` has moved aside.
+/// The original path of something that `gc` has moved aside.
 fn moved_from(path: &Path) -> Option<PathBuf> {
     let name = name_of(path).filter(|name| was_moved_aside(name))?;
     let (own, _) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
     Some(path.with_file_name(own))
 }
 
-/// Moved aside first: what is killed in the middle leaves something half-written, and nothing that
-/// looks whole.
+/// Moves it aside before removal, so that a kill leaves something half-written rather than
+/// something that seems complete.
 fn take_away(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let aside = if half_written_by(&name).is_some() {
@@ -303,16 +298,16 @@ fn default_root(store: &Path) -> PathBuf {
     store.parent().unwrap_or(Path::new("")).join("files")
 }
 
-/// Something below a directory of files that may be an orphaned file.
+/// A candidate below a directory of files.
 struct Seen {
     path: PathBuf,
     place: PlaceOf,
 }
 
-/// Where it lies: all names are single components.
+/// Its location: all names are single components.
 #[derive(Clone)]
 enum PlaceOf {
-    /// Of the directory `of`; in a trial's, if `is_in_trial`.
+    /// In the directory `of`; in a trial's, if `is_in_trial`.
     HalfWritten {
         pid: u32,
         of: String,
@@ -386,7 +381,7 @@ fn root_of(orphaned_file: &OrphanedFile) -> PathBuf {
     orphaned_file.path.ancestors().nth(up).unwrap_or(Path::new("")).to_owned()
 }
 
-/// The process that was writing something with this name, `.checkpoint-3.4711-0.tmp`; `None` for
+/// The process that was writing a draft with this name, `.checkpoint-3.4711-0.tmp`; `None` for
 /// other names.
 fn half_written_by(name: &str) -> Option<u32> {
     let inner = name.strip_prefix('.')?;
@@ -398,15 +393,15 @@ fn half_written_by(name: &str) -> Option<u32> {
     pid.parse().ok().filter(|_| is_count)
 }
 
-/// In the place of a counter, in the name of what `gc` has moved aside.
+/// Replaces the counter in the names of what `gc` has moved aside.
 const GC: &str = "gc";
 
-/// Whether `gc` has moved it aside, under a name of its own.
+/// Whether `gc` has moved it aside.
 fn was_moved_aside(name: &str) -> bool {
     half_written_by(name).is_some() && name.ends_with(&format!("-{GC}.tmp"))
 }
 
-/// Whether it lies where hpsearch keeps its copies of a command's checkpoints.
+/// Whether it is in hpsearch's directory of copies of a command's checkpoints.
 fn is_among_copies(path: &Path) -> bool {
     path.parent().is_some_and(|directory| directory.file_name().is_some_and(|name| name == COPIES))
 }
@@ -415,16 +410,16 @@ fn is_digest(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What the store says.
+/// What the store knows.
 #[derive(Default)]
 struct Known {
-    /// By the name of the directory of their files.
+    /// By the name of the studies' directories.
     studies: HashMap<String, StudyContent>,
-    /// The names of studies as path components: users of tokenised data are noted by them.
+    /// The names of studies as path components, which mark users of tokenised data.
     components: HashSet<String>,
-    /// The checkpoints that trials of any study have, links resolved.
+    /// The checkpoints of all studies, links resolved.
     registered: HashSet<PathBuf>,
-    /// Whether a study trains with the built-in trainer.
+    /// Whether some study uses the built-in trainer.
     trains: bool,
     /// The store's id.
     id: Option<String>,
@@ -435,15 +430,14 @@ struct Known {
 #[derive(Clone)]
 struct StudyContent {
     name: String,
-    /// Where its files lie that are this store's.
+    /// The directories of its files that belong to this store.
     homes: Vec<StudyFiles>,
     is_held: bool,
     is_command: bool,
     states: BTreeMap<TrialNumber, TrialState>,
-    /// Trials that are hidden, and over.
+    /// Hidden, finished trials.
     hidden: HashSet<TrialNumber>,
-    /// Checkpoints of commands that were registered and dropped: of a command's own files nothing
-    /// else is ours to remove.
+    /// Dropped checkpoints of commands: nothing else of a command's own files may be removed.
     dropped: OnceCell<HashSet<PathBuf>>,
     id: StudyId,
 }
@@ -477,7 +471,7 @@ impl Known {
         seen: Seen,
     ) -> Result<Option<OrphanedFile>, StorageError> {
         let Seen { path, place } = seen;
-        // A store of the same id beside this one is a copy or a backup: it may know what this one
+        // A store with the same id beside this one is a copy or a backup: it may know what this one
         // does not.
         let has_twin = self.id.as_ref().is_some_and(|id| stores.others.ids.contains(id));
         // The study with files in this directory, if they carry this store's mark.
@@ -500,7 +494,7 @@ impl Known {
         let (kind, study) = match &place {
             PlaceOf::HalfWritten { pid, of: study, is_in_trial } => {
                 let name = name_of(&path).unwrap_or_default();
-                // What a command writes is its own, whatever it is called.
+                // What a command writes is its own, whatever its name.
                 let is_ours = |content: &StudyContent| {
                     !content.is_command || was_moved_aside(name) || is_among_copies(&path)
                 };
@@ -546,8 +540,7 @@ impl Known {
                 });
                 let is_unsure = stores.others.unreadable.is_some()
                     || users.is_empty() && (self.trains || !stores.others.ids.is_empty());
-                // What no trial has used yet, or was made before that was noted, may be any
-                // study's.
+                // Data that no trial has used yet, or older than these marks, may be any study's.
                 if is_used || is_unsure {
                     return Ok(None);
                 }
@@ -561,8 +554,8 @@ impl Known {
         Ok(Some(OrphanedFile { bytes: size(&path), kind, study, modified, path }))
     }
 
-    /// The name of the removed study that a directory is left of: this store's, by its mark, and no
-    /// other study's by now. Of one that was moved aside the mark may be gone already.
+    /// The name of the removed study that a directory belonged to: this store's by its mark, and
+    /// not reused. One that was moved aside may have lost its mark.
     fn removed_at(&self, stores: &Stores<'_>, directory: &Path) -> Option<&String> {
         let from = moved_from(directory);
         let name = self.removed.get(from.as_deref().unwrap_or(directory))?;
@@ -578,9 +571,9 @@ impl Known {
         (is_ours && !is_writing && !is_taken && stores.others.unreadable.is_none()).then_some(name)
     }
 
-    /// Whether a directory of no study of ours belongs to nobody: it is ours, or has no mark and no
-    /// other store beside has it or may. One that another store marked is that store's, wherever it
-    /// is now.
+    /// Whether a directory that belongs to no known study is abandoned: it has this store's mark,
+    /// or none and no other store beside it has it or may have it. One with another store's mark is
+    /// that store's, wherever it is now.
     fn is_abandoned(&self, stores: &Stores<'_>, directory: &Path, name: &str) -> bool {
         let others = &stores.others;
         match owner(directory) {
@@ -612,7 +605,7 @@ impl StudyContent {
         })
     }
 
-    /// Whether something in a trial's directory is a checkpoint that nothing continues from.
+    /// Whether an entry of a trial's directory is a checkpoint that nothing continues from.
     fn is_left_behind(
         &self,
         reader: &dyn StorageReader,
@@ -628,7 +621,7 @@ impl StudyContent {
         Ok(is_among_copies(path) || self.dropped(reader)?.contains(&real(path)))
     }
 
-    /// Reads the journal the first time: that takes long.
+    /// The dropped checkpoints; the first call reads the journal, which is slow.
     fn dropped(&self, reader: &dyn StorageReader) -> Result<&HashSet<PathBuf>, StorageError> {
         if self.dropped.get().is_none() {
             let _first = self.dropped.set(dropped(reader, self.id)?);
@@ -637,7 +630,7 @@ impl StudyContent {
     }
 }
 
-/// Checkpoints that the journal says were dropped.
+/// Checkpoints that were dropped according to the journal.
 fn dropped(reader: &dyn StorageReader, study: StudyId) -> Result<HashSet<PathBuf>, StorageError> {
     let (mut dropped, mut after) = (HashSet::new(), Seq(0));
     loop {
@@ -651,7 +644,7 @@ fn dropped(reader: &dyn StorageReader, study: StudyId) -> Result<HashSet<PathBuf
     }
 }
 
-/// Different ways of writing a path are one: the store may be given relative to where one is.
+/// A canonical path, so that relative and absolute ones compare equal.
 fn real(path: &Path) -> PathBuf {
     real_place(path).unwrap_or_else(|| path.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Trials as threads of this process: the objective is a Rust closure.
+//! Trials as threads of this process, with a Rust closure as objective.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::study::params::{Params, Value};
 use crate::study::spec::FailureCause;
 use crate::study::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
 
-/// What a trial's closure returns when it did not fail.
+/// The result of a trial's closure if it did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrialEnd {
-    /// It ran to its end.
+    /// It completed.
     Finished,
-    /// It left because [`TrialContext::report`] said so.
+    /// It returned early because [`TrialContext::report`] said so.
     Left,
 }
 
@@ -29,7 +29,7 @@ pub enum TrialEnd {
 #[error("{0}")]
 pub struct TrialError(pub String);
 
-/// What a closure gets.
+/// The argument of the objective.
 pub struct TrialContext {
     number: TrialNumber,
     attempt: AttemptNumber,
@@ -40,7 +40,7 @@ pub struct TrialContext {
     verdicts: Receiver<Decision>,
     leave: Arc<AtomicBool>,
     told: Option<Decision>,
-    /// A step that it reported and that no store can hold: it fails with that.
+    /// A reported step that no store can represent, which fails the trial.
     beyond: Option<u64>,
 }
 
@@ -64,26 +64,26 @@ impl TrialContext {
         &self.params
     }
 
-    /// A seed of its own.
+    /// The trial's seed.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The numeric parameter `name`; an error names what is missing.
+    /// The numeric parameter `name`; the error names a missing one.
     pub fn number_of(&self, name: &str) -> Result<f64, TrialError> {
         self.params.get(name).and_then(Value::as_number).ok_or_else(|| {
             TrialError(format!("there is no numeric parameter `{name}` in this trial"))
         })
     }
 
-    /// Reports the study's metric at a step, and waits for the answer.
+    /// Reports the study's metric at a step, and waits for the decision.
     pub fn report(&mut self, step: u64, value: f64) -> GoOn {
         let metric = self.metric.clone();
         self.report_metrics(step, BTreeMap::from([(metric, value)]))
     }
 
-    /// Reports several metrics; there is an answer to wait for if the study's own is among them. A
-    /// trial that reports a step beyond [`LARGEST_STEP`] fails.
+    /// Reports several metrics; waits for the decision if the study's own is among them. A trial
+    /// that reports a step beyond [`LARGEST_STEP`] fails.
     pub fn report_metrics(&mut self, step: u64, metrics: BTreeMap<String, f64>) -> GoOn {
         if step > LARGEST_STEP {
             self.beyond = Some(step);
@@ -205,7 +205,7 @@ impl Job for InlineJob {
         self.leave();
     }
 
-    /// Its report is answered: as the thread was asked to leave, the answer is not to continue.
+    /// Answers its report: since the thread was asked to leave, the answer is to stop.
     fn give_up(&mut self) {
         let _trial_gone = self.verdicts.send(Decision::CONTINUE);
     }

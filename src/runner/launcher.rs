@@ -1,5 +1,5 @@
-//! The seam between the runner and whatever carries out a trial: processes, threads of this
-//! process, or a script.
+//! The interface between the runner and what executes trials: processes, threads of this process,
+//! or a simulation.
 
 use std::io;
 use std::sync::Arc;
@@ -13,66 +13,63 @@ use crate::study::decision::Decision;
 /// Why an attempt could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// The machine refuses what it needs: room, files, processes. It may give it later; no trial is
-    /// at fault.
+    /// The machine refuses resources (memory, files, processes). It may provide them later; the
+    /// trial is not at fault.
     #[error("{0}")]
     Refused(String),
-    /// It can be started nowhere and never.
+    /// It can never be started.
     #[error("{0}")]
     Impossible(String),
 }
 
 impl LaunchError {
-    /// Why the machine refuses what was tried.
+    /// An error for an operation that the machine refused.
     pub fn refused(what: &str) -> impl FnOnce(io::Error) -> Self {
         move |error| LaunchError::Refused(format!("cannot {what}: {error}"))
     }
 }
 
-/// A running attempt, as the runner holds it. Its end arrives as [`Input::Ended`], always, exactly
+/// A running attempt as the runner sees it. Its end always arrives as [`Input::Ended`], exactly
 /// once.
 pub trait Job {
     /// Answers its last report.
     fn answer(&mut self, verdict: &Decision);
-    /// Asks it to checkpoint and leave.
+    /// Asks it to save a checkpoint and exit.
     fn leave(&mut self);
-    /// Sends it a signal, as the terminal of a program in the foreground would.
+    /// Sends it a signal, as a terminal would to a foreground program.
     fn signal(&mut self, _number: i32) {}
-    /// Writes into its log what its processes are doing, as far as the system tells.
+    /// Writes the activity of its processes into its log.
     fn examine(&mut self) {}
-    /// Ends it at once, with everything it started.
+    /// Kills it and everything it started.
     fn kill(&mut self);
-    /// Its report will never be answered. A job that cannot continue, nor leave, without an answer
-    /// is ended.
+    /// Its report will never be answered: ends a job that cannot continue without the answer.
     fn give_up(&mut self) {}
 }
 
 /// Starts attempts.
 pub trait Launcher {
-    /// Starts one; what it says arrives at `inputs`.
+    /// Starts an attempt; its messages arrive at `inputs`.
     fn launch(
         &mut self,
         assignment: &Assignment,
         inputs: &Sender<Input>,
     ) -> Result<Box<dyn Job>, LaunchError>;
 
-    /// Called before anything is launched: where attempts put the points that they log.
+    /// Called before the first launch: the queue for logged points.
     fn log_to(&mut self, _points: Arc<PointQueue>) {}
 
-    /// Called when a job ended: what it left behind is cleared away.
+    /// Called when a job ended: cleans up what it left.
     fn sweep(&mut self) {}
 
-    /// Called at every turn: a child that was killed may have left what hides its end.
+    /// Called at every turn: a killed child may have left processes that hide its end.
     fn look_after(&mut self) {}
 
-    /// Called when nothing is started on a slot any more, and nothing runs there: what is kept for
-    /// it holds memory for nobody.
+    /// Called when a slot is no longer used and idle: frees what is kept for it.
     fn vacate(&mut self, _slot: usize) {}
 
-    /// Called when the study is paused and nothing runs: what is kept between attempts holds memory
-    /// for nobody.
+    /// Called when the study is paused and idle: frees what is kept between attempts.
     fn rest(&mut self) {}
 
-    /// Ends whatever is kept between attempts.
+    /// Ends everything that is kept between attempts.
     fn shut_down(&mut self) {}
 }

@@ -1,14 +1,14 @@
-//! Who may write to a study: the lease in the store, and the lock beside it that tells whether its
-//! holder lives.
+//! Exclusive access to a study: the lease in the store, and a lock file beside it that tells
+//! whether the holder is alive.
 //!
-//! A holder keeps a lock (`flock`) on a file beside the store. The kernel gives it back when the
-//! holder dies, however it dies, and everybody who sees the file sees the lock: process ids mean
-//! nothing to a container beside. The lock is taken before the lease and given back after it; the
-//! lease and its epoch decide who writes, the lock only who is alive.
+//! A holder keeps a lock (`flock`) on a file beside the store. The kernel releases it when the
+//! holder dies, however it dies, and every process that sees the file sees the lock, while process
+//! ids are meaningless across containers. The lock is taken before the lease and released after it;
+//! the lease and its epoch decide who writes, the lock only who is alive.
 //!
-//! The holder's row names the very file that it locked, for the path may be anybody's: of a file
-//! that was removed, or made anew, the lock says nothing, and process ids have to do where they
-//! mean the same. A holder that finds its file gone makes and locks it again.
+//! The lease identifies the locked file by inode, since the path can be replaced: if the file was
+//! removed or recreated, its lock says nothing, and process ids decide where they are comparable. A
+//! holder that finds its file missing recreates and locks it.
 
 use std::fmt;
 use std::fs::File;
@@ -26,48 +26,46 @@ use crate::report::wording::rough_duration;
 use crate::runner::processes;
 use crate::storage::{HeldLease, Holder, Lease, Storage, StorageError, StoredStudy, Takeover};
 
-/// Nobody who holds a lease only to serve a request holds it for so long.
+/// A lease held only to serve requests is shorter than this.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Somebody who only looks at a lock holds it for an instant: one that is held for longer is held
-/// by a runner.
+/// Checking a lock holds it for an instant: one held for longer is a runner's.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// Whether the process that holds a study lives.
+/// Whether the process that holds a study is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
-    /// It does.
+    /// Alive.
     Alive,
-    /// It does not.
+    /// Dead.
     Dead,
-    /// It belongs to another machine, or its lock file was removed and its process id means nothing
-    /// here: nobody can tell.
+    /// Undecidable: it is on another machine, or its lock file was removed and its process id is
+    /// not comparable.
     Unknown,
 }
 
-/// What is seen of a lock without taking it.
+/// The state of a lock, observed without taking it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LockState {
     Held,
     Free,
-    /// The holder's file is not there, or its file system knows no locks.
+    /// The holder's file is missing, or its file system has no locks.
     Unknown,
 }
 
-/// The lock of this process on a study; dropped, it is free.
+/// This process's lock on a study, released on drop.
 #[derive(Debug)]
 struct RunLock(File);
 
 impl Drop for RunLock {
     fn drop(&mut self) {
-        // Closing the file is not enough in the instant in which a child was made, and has not
-        // become another program yet.
+        // Closing the file is not enough while a forked child has not executed its program yet.
         let _freed_at_the_end_of_this_process = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// What a holder's row says beside its process id, in the column of the boot id:
-/// `BOOT/LOCK/STORE/NAMESPACE`; of an earlier version the boot id alone.
+/// The identity of a holder besides its process id, in the column of the boot id:
+/// `BOOT/LOCK/STORE/NAMESPACE`; in earlier versions the boot id alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mark {
     boot: String,
@@ -77,11 +75,12 @@ struct Mark {
 /// Inodes as the holder sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MarkedFiles {
-    /// Of the file that it keeps locked. While it lives no other file has it.
+    /// Of the file that it keeps locked; unique while the holder lives.
     lock: u64,
-    /// Of its store: a copy has another one, and its row is about nobody who holds the copy.
+    /// Of its store: a copy of the store differs, and its lease says nothing about holders of the
+    /// copy.
     store: u64,
-    /// Of its PID namespace, within which its process id means something.
+    /// Of its PID namespace, in which its process id is valid.
     namespace: u64,
 }
 
@@ -111,8 +110,7 @@ impl Mark {
         Some(Mark { boot, files })
     }
 
-    /// Whether process ids mean to the holder what they mean here. Of an earlier version that was
-    /// not asked.
+    /// Whether process ids are comparable with the holder's. Earlier versions did not check.
     fn shares_process_ids(&self) -> bool {
         self.files.is_none_or(|files| files.namespace == processes::pid_namespace().unwrap_or(0))
     }
@@ -126,12 +124,12 @@ impl fmt::Display for Mark {
     }
 }
 
-/// The inode of the store that a lock file, `STORE.run-1`, lies beside.
+/// The inode of the store beside a lock file, `STORE.run-1`.
 fn store_of(lock_file: &Path) -> Option<u64> {
     Some(std::fs::metadata(lock_file.with_extension("")).ok()?.ino())
 }
 
-/// The lease of this process on a study, with the lock that says that it lives.
+/// This process's lease on a study, with its lock.
 #[derive(Debug)]
 pub struct OwnLease {
     lease: Lease,
@@ -139,9 +137,9 @@ pub struct OwnLease {
 }
 
 impl OwnLease {
-    /// Makes and locks the lock file again if somebody removed or replaced it. While somebody else
-    /// looks at it, or it cannot be made, it stays as it is: until the next time others go by
-    /// process ids.
+    /// Recreates and locks the lock file if it was removed or replaced. While another process
+    /// checks it, or it cannot be created, nothing changes: until the next call, process ids
+    /// decide.
     ///
     /// # Errors
     /// The store failed, or the study was taken over.
@@ -167,7 +165,7 @@ impl Deref for OwnLease {
     }
 }
 
-/// This process, as the holder of a lease without a lock.
+/// This process as the holder of a lease without a lock.
 pub fn this_process() -> Holder {
     let pid = std::process::id();
     Holder {
@@ -178,8 +176,8 @@ pub fn this_process() -> Holder {
     }
 }
 
-/// This process, as others may find out whether it lives without a lock: its id means something in
-/// its namespace, on this start of the machine.
+/// This process as a holder without a lock whose liveness others can determine: its id is valid in
+/// its namespace, for this boot of the machine.
 pub fn identified_process() -> Holder {
     let namespace = processes::pid_namespace().unwrap_or(0);
     let files = Some(MarkedFiles { lock: 0, store: 0, namespace });
@@ -187,12 +185,12 @@ pub fn identified_process() -> Holder {
     Holder { boot_id: mark.map(|mark| mark.to_string()), ..this_process() }
 }
 
-/// Whether a process that has no lock lives.
+/// Whether a process without a lock is alive.
 pub fn process_liveness(process: &Holder) -> Liveness {
     judge(process, LockState::Unknown)
 }
 
-/// Whether whoever holds a study lives. The one place where this is decided.
+/// Whether the holder of a study is alive; decided only here.
 pub fn liveness(held: &HeldLease) -> Liveness {
     judge(
         &held.holder,
@@ -212,7 +210,7 @@ fn judge(holder: &Holder, lock: LockState) -> Liveness {
     let (Some(mark), Some(own_boot)) = (Mark::of(holder), own_boot) else { return by_process_id() };
     match lock {
         LockState::Held => Liveness::Alive,
-        // Started before this machine was started last, or on another one.
+        // Started before the last boot, or on another machine.
         _ if mark.boot != own_boot => {
             if is_here {
                 Liveness::Dead
@@ -221,20 +219,20 @@ fn judge(holder: &Holder, lock: LockState) -> Liveness {
             }
         }
         LockState::Free => Liveness::Dead,
-        // Somebody removed the file; the holder may live all the same.
+        // The file was removed; the holder may still be alive.
         LockState::Unknown if mark.shares_process_ids() => by_process_id(),
         LockState::Unknown => Liveness::Unknown,
     }
 }
 
-/// What the lock at `path`, which is in this `state`, says about a holder: nothing if it locked
-/// another file.
+/// What the lock at `path`, in this `state`, says about a holder: nothing if it locked another
+/// file.
 fn seen_of(holder: &Holder, path: &Path, state: LockState) -> LockState {
     let Some(files) = Mark::of(holder).and_then(|mark| mark.files) else { return state };
     let is_copy = store_of(path).is_some_and(|store| store != files.store);
     let is_its_file = std::fs::metadata(path).is_ok_and(|file| file.ino() == files.lock);
     match state {
-        // Nobody has the lock of a copy that was not copied with it.
+        // No process holds the lock of a copy that was copied without it.
         LockState::Unknown if is_copy && !path.exists() => LockState::Free,
         _ if is_copy || is_its_file => state,
         _ => LockState::Unknown,
@@ -253,12 +251,12 @@ fn look_at(path: &Path) -> LockState {
     }
 }
 
-/// What came of trying to take a lock.
+/// The result of trying to take a lock.
 enum Locking {
     Taken(RunLock),
-    /// By a holder, or for an instant by somebody who looks.
+    /// By a holder, or for an instant by a check.
     Held,
-    /// There is no file to lock here: process ids have to do.
+    /// No file can be locked here: process ids decide.
     Impossible,
 }
 
@@ -276,8 +274,8 @@ fn try_lock(path: &Path) -> Locking {
     loop {
         let Ok(file) = open() else { return Locking::Impossible };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            // The file may have been removed since it was opened: its lock would tell nobody
-            // anything.
+            // The file may have been removed since it was opened: no other process would see its
+            // lock.
             Ok(()) if is_at(&file, path) => return Locking::Taken(RunLock(file)),
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Locking::Held,
@@ -294,12 +292,12 @@ fn is_at(file: &File, path: &Path) -> bool {
     same().unwrap_or(false)
 }
 
-/// Takes the lease of a study: at once if nobody holds it or its holder is dead. One that was taken
-/// a moment ago may be held only to serve a request: that is waited for.
+/// Takes the lease of a study: at once if it is free or its holder is dead. A very recent one may
+/// be held only to serve a request, and is waited for.
 ///
 /// # Errors
-/// The store failed, someone else holds the study, or its runs are tracked: nothing is searched
-/// there.
+/// The store failed, another process holds the study, or it is a study of tracked runs, which is
+/// not searched.
 pub fn take_lease(
     storage: &mut dyn Storage,
     study: &StoredStudy,
@@ -310,10 +308,10 @@ pub fn take_lease(
     take_lease_of_any(storage, study)
 }
 
-/// The same of a study whose runs are tracked, too, while none is: to rename or to remove it.
+/// The same, also for a study of tracked runs while none is active: to rename or remove it.
 ///
 /// # Errors
-/// The store failed, someone else holds the study, or a run of it is being tracked.
+/// The store failed, another process holds the study, or a run of it is active.
 pub fn take_lease_of_any(
     storage: &mut dyn Storage,
     study: &StoredStudy,
@@ -322,8 +320,7 @@ pub fn take_lease_of_any(
     loop {
         let locking = path.as_deref().map_or(Locking::Impossible, try_lock);
         let held = storage.summary(study.id)?.held;
-        // Held since a moment that is still to come, where the system's clock was set back: it is
-        // not waited for.
+        // An acquisition in the future (the system clock was set back) is not waited for.
         let is_fresh = |held: &HeldLease| now().since(held.acquired) < MOMENT;
         let lock = match (locking, &held) {
             (Locking::Taken(lock), _) => Some(lock),
@@ -339,7 +336,7 @@ pub fn take_lease_of_any(
                 continue;
             }
             (Locking::Held, Some(held)) => return Err(refusal(storage, study, held)?),
-            // Whoever has the lock does not take the lease: the lease decides.
+            // The lock's holder does not take the lease: the lease decides.
             (Locking::Held, None) => None,
         };
         let takeover = match held {
@@ -378,7 +375,7 @@ pub fn take_lease_of_any(
     }
 }
 
-/// The same where the lock may be this process's own.
+/// The same if the lock may be this process's own.
 fn liveness_beside(held: &HeldLease, is_own: bool) -> Liveness {
     match held.lock_file.as_deref().filter(|_| is_own) {
         Some(path) => judge(&held.holder, seen_of(&held.holder, path, LockState::Free)),
@@ -386,7 +383,7 @@ fn liveness_beside(held: &HeldLease, is_own: bool) -> Liveness {
     }
 }
 
-/// Why the study cannot be had.
+/// Why the study is not available.
 fn refusal(
     storage: &dyn Storage,
     study: &StoredStudy,
@@ -409,10 +406,10 @@ fn refusal(
     })
 }
 
-/// Takes a study from a holder on another host, of whom nobody can tell whether it lives: its user
-/// says that it does not. What it had is closed as that of a dead runner. A late word of it is
-/// refused (its lease is fenced off), and it ends then; what its trials did since their last
-/// checkpoint is lost. The holder that was, if there was one to take the study from.
+/// Takes a study from a holder on another host whose liveness is unknown: the user asserts that it
+/// is dead. Its attempts are closed as a dead runner's. Late writes of it are fenced, and end it;
+/// the progress of its trials since their last checkpoint is lost. Returns the former holder, if
+/// there was one.
 ///
 /// # Errors
 /// The store failed, or the study changed hands at this moment.
@@ -442,7 +439,7 @@ mod tests {
         }
     }
 
-    /// No process has this id: as that of a process in another PID namespace, seen from here.
+    /// An id that no process has: like that of a process in another PID namespace.
     const NOWHERE: u32 = u32::MAX;
 
     #[test]
@@ -451,24 +448,24 @@ mod tests {
         let (own_boot, mine) = (processes::boot_id().unwrap(), std::process::id());
         let before = Some("00000000-0000-4000-8000-000000000000");
         let now = Some(own_boot.as_str());
-        // Where the lock file was removed, process ids have to do.
+        // If the lock file was removed, process ids decide.
         let removed = LockState::Unknown;
         for (pid, boot, is_here, lock, expected) in [
             (NOWHERE, now, true, Held, Liveness::Alive),
             (NOWHERE, now, true, Free, Liveness::Dead),
-            // A process of this id lives here, and is not the holder.
+            // A process with this id is alive here, but is not the holder.
             (mine, now, true, Free, Liveness::Dead),
             (NOWHERE, now, false, Held, Liveness::Alive),
             (NOWHERE, now, false, Free, Liveness::Dead),
             (mine, now, true, removed, Liveness::Alive),
             (NOWHERE, now, true, removed, Liveness::Dead),
             (mine, now, false, removed, Liveness::Unknown),
-            // From before this machine was started, and of another machine.
+            // From before the last boot, and from another machine.
             (mine, before, true, Free, Liveness::Dead),
             (mine, before, true, removed, Liveness::Dead),
             (mine, before, false, Free, Liveness::Unknown),
             (mine, before, false, Held, Liveness::Alive),
-            // Of an earlier version: known by its process id and start time, whatever the lock.
+            // Earlier versions: identified by process id and start time, whatever the lock.
             (mine, None, true, Held, Liveness::Alive),
             (mine, None, true, Free, Liveness::Alive),
             (mine, None, true, removed, Liveness::Alive),
@@ -500,7 +497,7 @@ mod tests {
         assert_eq!(seen_of(&me, &path, look_at(&path)), LockState::Held);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(seen_of(&me, &path, look_at(&path)), LockState::Unknown);
-        // Made anew, free or held by somebody.
+        // Recreated, free or held.
         let Locking::Taken(other) = try_lock(&path) else { panic!("nobody holds it") };
         assert_eq!(seen_of(&me, &path, look_at(&path)), LockState::Unknown);
         drop(other);
@@ -508,11 +505,11 @@ mod tests {
         assert_eq!(judge(&me, LockState::Unknown), Liveness::Alive);
         let gone = Holder { pid: NOWHERE, ..me.clone() };
         assert_eq!(judge(&gone, LockState::Unknown), Liveness::Dead);
-        // Its process id means something in its namespace only.
+        // Its process id is valid in its namespace only.
         let files = mark.files.map(|files| MarkedFiles { namespace: files.namespace + 1, ..files });
         let foreign = marked(&Mark { files, ..mark.clone() });
         assert_eq!(judge(&foreign, LockState::Unknown), Liveness::Unknown);
-        // Of a copy of its store its own lock says nothing, and that of the copy all.
+        // For a copy of its store its own lock says nothing, and the copy's decides.
         let files = mark.files.map(|files| MarkedFiles { store: files.store + 1, ..files });
         let of_a_copy = marked(&Mark { files, ..mark });
         assert_eq!(seen_of(&of_a_copy, &path, look_at(&path)), LockState::Free);
@@ -528,7 +525,7 @@ mod tests {
         let Locking::Taken(lock) = try_lock(&path) else { panic!("nobody holds it") };
         assert_eq!(look_at(&path), LockState::Held);
         assert!(matches!(try_lock(&path), Locking::Held));
-        // A child that lives on does not keep it.
+        // A surviving child does not keep it.
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         drop(lock);
         assert_eq!((look_at(&path), look_at(&path)), (LockState::Free, LockState::Free));

@@ -1,31 +1,31 @@
-//! The lines of a child's stream, none of them longer than a message may be, and what has come
-//! after the last of them.
+//! Splits a child's stream into lines of bounded length, with a look at what has arrived after
+//! them.
 
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::os::fd::AsFd;
 
 use crate::runner::protocol::LONGEST_LINE;
 
-/// So much is looked at of what has come and was not read: far more than a pipe holds.
+/// Limit of this look-ahead: far more than a pipe holds.
 const AHEAD: usize = 1 << 20;
 
-/// What ends a line.
+/// Line terminators.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineEnd {
     /// A newline.
     Newline,
-    /// That or a carriage return, as bars of progress have that are drawn over.
+    /// A newline or a carriage return, as in progress bars.
     NewlineOrReturn,
 }
 
-/// What of a line there is.
+/// A piece of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// All of it.
+    /// The whole line.
     Whole,
-    /// The beginning of one that is longer than a message may be.
+    /// The beginning of a line that is longer than a message may be.
     First,
-    /// What follows that.
+    /// The rest of such a line.
     Rest,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Lines<S> {
     at_start: bool,
 }
 
-/// A stream, with what was taken from it before its time.
+/// A stream with read-ahead.
 struct Fetched<S> {
     stream: S,
     bytes: Vec<u8>,
@@ -62,8 +62,7 @@ impl<S: Read> Lines<S> {
         }
     }
 
-    /// The next line, its end included; a line longer than a message may be comes in pieces. `None`
-    /// at the end.
+    /// The next line, terminator included; overlong lines come in pieces. `None` at the end.
     pub(super) fn next(&mut self, line: &mut Vec<u8>) -> Option<Piece> {
         line.clear();
         let complete = self.read_line(line);
@@ -79,8 +78,8 @@ impl<S: Read> Lines<S> {
         Some(piece)
     }
 
-    /// Reads up to the end of a line, of the stream, or of what a message may take; tells whether
-    /// it is the line's end.
+    /// Reads up to the end of a line, of the stream, or of the length limit; returns whether a line
+    /// is complete.
     fn read_line(&mut self, line: &mut Vec<u8>) -> bool {
         let wanted = self.end;
         let is_end =
@@ -107,20 +106,19 @@ impl<S: Read> Lines<S> {
 }
 
 impl<S: Read + AsFd> Lines<S> {
-    /// What has come after the last line by now; nothing is waited for.
+    /// What has arrived after the last line, without waiting.
     pub(super) fn ahead(&mut self) -> Vec<u8> {
         let fetched = self.reader.get_mut();
         let room = AHEAD.saturating_sub(fetched.bytes.len()) as u64;
         let count = rustix::io::ioctl_fionread(&fetched.stream).unwrap_or(0).min(room);
-        // So much is there already: reading it does not wait.
+        // Already available: reading does not block.
         let _read_with_the_next_line =
             (&mut fetched.stream).take(count).read_to_end(&mut fetched.bytes);
         [self.reader.buffer(), &self.reader.get_ref().bytes].concat()
     }
 }
 
-/// Calls `take` with each line, its end included; a line longer than a message may be comes in
-/// pieces.
+/// Calls `take` with each line, terminator included; overlong lines come in pieces.
 pub(super) fn for_each_line(stream: impl Read, end: LineEnd, mut take: impl FnMut(&[u8], Piece)) {
     let (mut lines, mut line) = (Lines::of(stream, end), Vec::new());
     while let Some(piece) = lines.next(&mut line) {

@@ -1,4 +1,5 @@
-//! Listens to a child process: its messages become inputs, everything else its attempt's log.
+//! Reads a child process's streams: messages become inputs, everything else goes to its attempt's
+//! log.
 
 mod attempt;
 mod following;
@@ -38,35 +39,34 @@ use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::spec::FailureCause;
 
-/// So many inputs may wait for the runner; while there are more, children are not listened to, and
-/// wait in their pipes. A trial that reports without end costs no memory then, and holds up the
-/// others by one turn.
+/// Queue limit of the runner; above it, children are not read and block on their pipes. A trial
+/// that reports endlessly then costs no memory, and delays the others by one turn.
 const WAITING: usize = 1024;
 
-/// So many bytes of a line are looked at for what a program dies of.
+/// Bytes of a line that are searched for a failure cause.
 const LONGEST_WORDS: usize = 4096;
 
-/// How long such a child is not listened to before the queue is looked at again.
+/// Interval between checks of the queue while a child is not read.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// How a command ends that was not found.
+/// The end of a command that was not found.
 const NOT_FOUND: AttemptEnd = AttemptEnd::Failed(FailureCause::Exit(COMMAND_NOT_FOUND));
 
-/// How to listen to a child.
+/// How to read a child.
 pub(super) struct Listener {
-    /// Whether the child carries out one attempt only: then its end counts once it is gone.
+    /// Whether the child runs a single attempt: then its end counts once the process has exited.
     pub single: bool,
-    /// Whether the child's streams are shown as they come: it is a tracked run.
+    /// Whether its streams are echoed: it is a tracked run.
     pub is_shown: bool,
-    /// Where its words go.
+    /// Receives its messages.
     pub inputs: Sender<Input>,
-    /// Who takes its checkpoints.
+    /// Registers its checkpoints.
     pub registrar: Arc<Registrar>,
-    /// Where the points go that it logs.
+    /// Receives its logged points.
     pub points: Arc<PointQueue>,
 }
 
-/// A child that is being listened to.
+/// A child that is being read.
 pub(super) struct Listening {
     shared: Arc<Mutex<Shared>>,
     inputs: Sender<Input>,
@@ -74,19 +74,19 @@ pub(super) struct Listening {
     thread: JoinHandle<()>,
 }
 
-/// What the two reading threads and the launcher share. A lock, since a job is announced before its
-/// child is told of it and both streams of the child end in one log.
+/// State shared by the two reading threads and the launcher. A lock, since a job is announced
+/// before its child receives it, and both streams end in one log.
 #[derive(Default)]
 struct Shared {
     current: Option<Current>,
-    /// Who follows the files of the present attempt.
+    /// Follows the files of the present attempt.
     following: Option<Following>,
     exited: bool,
     was_killed: bool,
     failed: bool,
-    /// Nothing more is heard of it.
+    /// The child has exited and its streams have ended.
     is_gone: bool,
-    /// How a tracked program ended.
+    /// Exit status of a tracked program.
     exit_status: Option<i32>,
 }
 
@@ -95,8 +95,8 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 }
 
 impl Listening {
-    /// Announces that the child's words now belong to this attempt. An error if it is gone already:
-    /// nobody would hear of the attempt's end.
+    /// Assigns the child's output to this attempt. An error if the child is gone already: the end
+    /// of the attempt would never arrive.
     pub fn expect_trial(
         &self,
         expected: Expected,
@@ -128,33 +128,33 @@ impl Listening {
         lock(&self.shared).exit_status
     }
 
-    /// Writes a line of hpsearch's own into the log of the present attempt.
+    /// Writes a line into the log of the present attempt.
     pub fn note(&self, text: &str) {
         if let Some(current) = lock(&self.shared).current.as_mut() {
             current.log.write(format!("[hpsearch] {text}\n").as_bytes());
         }
     }
 
-    /// Whether the child lives, is idle and never failed.
+    /// Whether the child is alive, idle and has never failed.
     pub fn is_reusable(&self) -> bool {
         let shared = lock(&self.shared);
         !shared.exited && !shared.failed && shared.current.is_none()
     }
 
-    /// Whether the child was killed, and someone it left behind may hold its streams.
+    /// Whether the child was killed, and a descendant may hold its streams.
     pub fn is_outlived(&self) -> bool {
         lock(&self.shared).was_killed && !self.is_over()
     }
 
-    /// Whether the child is dead and everything it said was heard.
+    /// Whether the child is dead and all its output was read.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 }
 
 impl Listener {
-    /// Starts listening; the child is waited for. What it says `aside` nobody else can say: how a
-    /// command ended.
+    /// Starts reading; the child is waited for. `aside` reports how a command ended, out of the
+    /// command's reach.
     pub fn listen(self, mut child: Child, aside: UnixStream) -> io::Result<Listening> {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let to_runner = self.inputs.clone();
@@ -173,7 +173,7 @@ impl Listener {
             shared.exited = true;
             if !status.is_some_and(|status| status.success()) {
                 shared.was_killed = true;
-                // Wakes the runner: what a killed supervisor left is to be cleared away at once.
+                // Wakes the runner to clean up what a killed supervisor left.
                 let _runner_gone = inputs.send(Input::Tick);
             }
             status
@@ -202,7 +202,7 @@ impl Listener {
                 continue;
             }
             let line = line.as_slice();
-            // Before the lock is taken, which the runner needs: it is the one who makes room.
+            // Before taking the lock, which the runner needs to drain the queue.
             wait_for_room(&self.inputs);
             self.wait_for_points(shared);
             let spoken = match piece {
@@ -219,7 +219,7 @@ impl Listener {
                 }
                 Spoken::Missed(remark) => {
                     current.log.write(line);
-                    // Behind the first piece of a line comes the next.
+                    // The first piece of a line is followed by another.
                     if matches!(piece, Piece::Whole) {
                         current.note_once(&remark);
                     }
@@ -235,7 +235,7 @@ impl Listener {
         }
     }
 
-    /// Reads a line without holding the lock; nobody else moves the clock of what is expected.
+    /// Parses a line without holding the lock; only this thread advances the clock.
     fn read(shared: &Mutex<Shared>, line: &[u8]) -> Spoken {
         let expected = lock(shared)
             .current
@@ -249,7 +249,7 @@ impl Listener {
         spoken
     }
 
-    /// Waits until the runner has caught up with what the present attempt logged.
+    /// Waits until the runner has written the present attempt's points.
     fn wait_for_points(&self, shared: &Mutex<Shared>) {
         let whose = |shared: &Shared| {
             shared
@@ -263,7 +263,7 @@ impl Listener {
         }
     }
 
-    /// Passes on what a line says.
+    /// Forwards the content of a line.
     fn take(
         &self,
         shared: &Mutex<Shared>,
@@ -271,7 +271,7 @@ impl Listener {
         up: MessageToRunner,
         lines: &mut Lines<Echo<ChildStdout>>,
     ) {
-        // Before the lock: a disk may be slow.
+        // Before taking the lock: a disk may be slow.
         let registered = match &up {
             MessageToRunner::Checkpoint { path, step } => self.register(shared, path, *step, lines),
             _ => None,
@@ -336,7 +336,8 @@ impl Listener {
                 let remark = Remark::new(RemarkKind::Reserved, why);
                 self.send(current.misread(line, vec![remark]));
             }
-            // Said in the command's place, before it could start; it counts if its supervisor says
+            // Sent in place of the command, before it could start; valid if its supervisor confirms
+            // it.
             // that, too.
             MessageToRunner::End {
                 end: end @ (AttemptEnd::Failed(FailureCause::Program) | AttemptEnd::Refused),
@@ -366,7 +367,7 @@ impl Listener {
         }
     }
 
-    /// Looks at a checkpoint that the present attempt announces.
+    /// Registers a checkpoint of the present attempt.
     fn register(
         &self,
         shared: &Mutex<Shared>,
@@ -384,7 +385,7 @@ impl Listener {
         )
     }
 
-    /// Keeps an artifact that the present attempt announces.
+    /// Registers an artifact of the present attempt.
     fn keep(&self, shared: &Mutex<Shared>, new: &NewArtifact) -> Option<Result<Kept, String>> {
         let (trial, cwd) = lock(shared)
             .current
@@ -409,7 +410,7 @@ impl Listener {
         self.send_end(&current, end, message);
     }
 
-    /// What a process died of that did not say so.
+    /// The end of a process that did not report one.
     fn end_without_a_word(&self, current: &Current, status: Option<ExitStatus>) -> End {
         let (cause, how) = match status.and_then(|status| status.signal()) {
             None => {
@@ -422,8 +423,7 @@ impl Listener {
                 let how = "its process was killed by signal 9, by the kernel: memory ran out";
                 (FailureCause::Oom, how.to_owned())
             }
-            // An allocation that fails ends a Rust program at once, and it says so on its standard
-            // error.
+            // A failed allocation aborts a Rust program, with a message on its standard error.
             Some(signal) => match current.stderr_tail.telling() {
                 Some((FailureCause::Oom, line)) if !self.single => {
                     (FailureCause::Oom, line.to_owned())
@@ -452,7 +452,7 @@ impl Listener {
             Some(advice) => format!("{said}; {advice}"),
             None => said,
         });
-        // A worker of the built-in trainer says itself what it died of.
+        // A worker of the built-in trainer reports its own failure cause.
         let cause = current.stderr_tail.cause().filter(|_| self.single && is_own);
         let end = cause.map_or(end, AttemptEnd::Failed);
         let (trial, attempt) = (current.expected.trial, current.expected.attempt);
@@ -466,12 +466,12 @@ impl Listener {
 
 fn send(runner: &Sender<Input>, inputs: impl IntoIterator<Item = Input>) {
     for input in inputs {
-        // The runner is gone only when this process ends: then nobody is left to hear.
+        // The runner is gone only when this process ends.
         let _runner_gone = runner.send(input);
     }
 }
 
-/// What a supervisor says of its command's end.
+/// A supervisor's report on its command's end.
 fn read_aside(aside: UnixStream, shared: &Mutex<Shared>, points: &PointQueue) {
     for_each_line(aside, LineEnd::Newline, |line, _| {
         let text = line
@@ -493,7 +493,7 @@ fn read_aside(aside: UnixStream, shared: &Mutex<Shared>, points: &PointQueue) {
     });
 }
 
-/// Whether a checkpoint at `path` is announced for another step in what a child said.
+/// Whether the unread output announces a checkpoint at `path` for another step.
 fn is_announced_again(
     path: &Path,
     step: u64,
@@ -507,7 +507,7 @@ fn is_announced_again(
         .any(|line| matches!(Spoken::read(line, &mut clock, reported), Spoken::Message(taken, _) if taken.iter().any(is_it)))
 }
 
-/// Waits until the runner has caught up with what was said.
+/// Waits until the runner has drained the queue.
 fn wait_for_room(inputs: &Sender<Input>) {
     while inputs.len() > WAITING {
         std::thread::sleep(MOMENT);
@@ -531,7 +531,7 @@ fn read_errors(
             let missed = matches!(piece, Piece::Whole)
                 .then(|| Spoken::on_standard_error(line, current.expected.clock))
                 .flatten();
-            // Said once: nobody makes room for what is not waited for.
+            // Sent once, without waiting for room.
             send(inputs, missed.and_then(|remark| current.remark_once(remark)));
         }
     });

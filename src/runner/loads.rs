@@ -1,5 +1,4 @@
-//! What devices and the trials on them take, where devices share themselves out: looked at about
-//! once a second.
+//! Measures the load of devices and trials about once a second, for automatic concurrency.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,13 +10,13 @@ use crate::study::device::{Device, Slot};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::trial::TrialNumber;
 
-/// How often it is looked.
+/// Interval between measurements.
 const PERIOD: Duration = Duration::from_millis(1000);
 
-/// Looks at devices.
+/// Measures devices.
 pub(super) struct Loads {
     monitor: Monitor,
-    /// Where each trial runs, and its process once that is known.
+    /// The device of each trial, and its process once known.
     trials: BTreeMap<TrialNumber, (Device, Option<u32>)>,
     looked: Instant,
 }
@@ -33,7 +32,7 @@ impl Loads {
         }
     }
 
-    /// Follows who runs where.
+    /// Tracks which trial runs on which device.
     pub fn hear(&mut self, event: &Event) {
         match event {
             Event::Trial(trial, TrialEvent::AttemptStarted { slot: Slot { device, .. }, .. }) => {
@@ -49,7 +48,7 @@ impl Loads {
         }
     }
 
-    /// What is the case, if it is time to look and something runs.
+    /// The loads, if a measurement is due and something runs.
     pub fn look(&mut self) -> Option<Vec<Load>> {
         if self.looked.elapsed() < PERIOD || self.trials.is_empty() {
             return None;
@@ -92,8 +91,8 @@ fn gpu_of<'a>(device: &Device, machine: &'a Machine) -> Option<&'a Gpu> {
     machine.gpus.iter().flatten().find(|gpu| gpu.cuda == Some(*index))
 }
 
-/// What a driver says that a GPU holds for these processes, in bytes; 0 where it does not say, or
-/// counts them otherwise than here, as in containers.
+/// Memory of these processes on a GPU according to the driver, in bytes; 0 if unknown, or if the
+/// driver's process ids differ, as in containers.
 fn held_for(gpu: &Gpu, processes: &BTreeSet<u32>) -> u64 {
     gpu.processes
         .iter()
@@ -102,11 +101,11 @@ fn held_for(gpu: &Gpu, processes: &BTreeSet<u32>) -> u64 {
         .sum()
 }
 
-/// The memory of a device; simulated ones are on the processor.
+/// The memory of a device; simulated ones are on the CPU.
 fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Option<Memory> {
     match device {
         Device::Cuda(_) => gpu_of(device, machine)?.memory,
-        // Nobody tells it.
+        // Unknown.
         Device::Wgpu(_) => None,
         Device::Cpu | Device::Ndarray | Device::Sim(_) => {
             Some(group.unwrap_or(machine.processor.memory)).filter(|memory| memory.total > 0)
@@ -143,7 +142,7 @@ mod tests {
             TrialEvent::AttemptLaunched { attempt, pid: child.id(), pid_started: 0 },
         ));
         assert_eq!(loads.look(), None, "it is not time yet");
-        // A child that has only just begun has next to nothing.
+        // A child that has just started has almost none.
         let patience = Instant::now() + Duration::from_secs(30);
         loop {
             loads.looked -= PERIOD;

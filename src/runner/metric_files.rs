@@ -1,4 +1,4 @@
-//! Files in which a program writes its metrics (`[command.metrics]`), followed while they grow.
+//! Files in which a program writes metrics (`[command.metrics]`), followed while they grow.
 
 mod event_files;
 mod event_format;
@@ -20,49 +20,49 @@ use crate::study::params::Params;
 use crate::study::space::Space;
 use crate::study::spec::MetricSources;
 
-/// What the files brought.
+/// An item found in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Found {
     /// Metrics at a step.
     Report { step: u64, metrics: Metrics },
-    /// Something that is not taken, and why.
+    /// A rejected item, and why.
     Remark(String),
 }
 
 /// Whether a file has more to read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// Everything that was written by now is read.
+    /// Everything written so far was read.
     Nothing,
     /// There is more.
     More,
 }
 
-/// The files of one attempt.
+/// The metric files of one attempt.
 #[derive(Debug)]
 pub(super) struct MetricFiles {
     json: Option<JsonLines>,
     events: Option<EventFiles>,
 }
 
-/// Whose files they are.
+/// The attempt they belong to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner<'a> {
     /// The space of the study.
     pub space: &'a Space,
     /// The trial's parameters.
     pub params: &'a Params,
-    /// What paths may name of the trial.
+    /// The trial's values for paths.
     pub trial: TrialValues<'a>,
     /// Where the command runs.
     pub cwd: &'a Path,
-    /// The study's clock, at the checkpoint that the attempt continues from.
+    /// The study's clock, at the checkpoint from which the attempt continues.
     pub clock: Clock,
 }
 
 impl MetricFiles {
-    /// The files of an attempt that is about to start, if the study has any. What they hold by now
-    /// is that of an earlier attempt, and is not read.
+    /// The files of an attempt that is about to start, if the study has any. Their present content
+    /// is from earlier attempts, and is skipped.
     pub fn new(sources: &MetricSources, owner: Owner<'_>) -> Option<Self> {
         let json = sources
             .json
@@ -75,7 +75,7 @@ impl MetricFiles {
         (json.is_some() || events.is_some()).then_some(MetricFiles { json, events })
     }
 
-    /// Reads on, a limited amount at a time.
+    /// Reads more, a limited amount at a time.
     pub fn poll(&mut self) -> (Vec<Found>, Rest) {
         let mut found = Vec::new();
         let mut rest = Rest::Nothing;
@@ -90,8 +90,8 @@ impl MetricFiles {
         (found, rest)
     }
 
-    /// What is left when the program has ended and everything is read: a last line without its end,
-    /// and a remark on each source in which there was nothing.
+    /// The rest after the program has ended: a last unterminated line, and a remark on each source
+    /// without metrics.
     pub fn end(&mut self) -> (Vec<Found>, Vec<String>) {
         let mut found = Vec::new();
         if let Some(json) = &mut self.json {
@@ -103,8 +103,8 @@ impl MetricFiles {
     }
 }
 
-/// Where a path of the study file leads. One that names nothing of the trial lies in the trial's
-/// directory, or in that of its checkpoints, so that trials do not share it.
+/// The candidate paths for a path of the study file. One without a trial's value is resolved in the
+/// trial's directory, or in that of its checkpoints, so that trials do not share it.
 fn places(text: &str, owner: Owner<'_>) -> Vec<PathBuf> {
     let Owner { space, params, trial, cwd, .. } = owner;
     if names_something(text, space) {

@@ -1,5 +1,4 @@
-//! What the devices of this machine are and do: processor, memory, GPUs, and the trials' process
-//! trees.
+//! Measures this machine: CPU, memory, GPUs, and the trials' process trees.
 
 pub mod gpu;
 #[cfg_attr(not(feature = "nvml"), path = "monitor/no_nvml.rs")]
@@ -17,56 +16,54 @@ use sysinfo::{
 pub use gpu::{Gpu, NoGpus};
 use nvml::Gpus;
 
-/// Bytes in use, and of how many.
+/// Memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// In use.
     pub used: u64,
-    /// There are.
+    /// Total.
     pub total: u64,
 }
 
-/// The processor and its memory.
+/// The CPU and the machine's memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Processor {
-    /// What the maker calls it; empty where the system does not say.
+    /// Its model; empty if unknown.
     pub name: String,
     /// Cores that this process may use.
     pub cores: usize,
-    /// Share of the cores' time that was used since the sample before, from 0 to 1; `None` in the
-    /// first one.
+    /// Utilisation since the last sample, from 0 to 1; `None` in the first one.
     pub utilisation: Option<f64>,
     /// The machine's memory.
     pub memory: Memory,
 }
 
-/// What a process and everything below it take.
+/// The load of a process tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TreeLoad {
-    /// Cores in use: 1.5 is one and a half. `None` in the first sample.
+    /// Cores in use, such as 1.5. `None` in the first sample.
     pub cores: Option<f64>,
-    /// Resident memory in bytes; what processes share is counted for each of them.
+    /// Resident memory in bytes; shared memory counts for each process.
     pub memory: u64,
-    /// How many processes there are.
+    /// Number of processes.
     pub processes: usize,
 }
 
-/// The machine at one moment.
+/// A sample of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// The processor.
+    /// The CPU.
     pub processor: Processor,
     /// Its NVIDIA GPUs in the driver's order, or why there are none to list.
     pub gpus: Result<Vec<Gpu>, NoGpus>,
-    /// The trees that were asked for, by the id of their root; those whose root is gone are left
-    /// out.
+    /// The requested process trees by root; those whose root is gone are missing.
     pub trees: BTreeMap<u32, TreeLoad>,
 }
 
-/// No sample is younger than this: whoever asks sooner gets the last one.
+/// Minimum age of a sample: earlier calls return the last one.
 const REST: Duration = Duration::from_secs(1);
 
-/// Looks at the machine, at most once a second, and only when asked.
+/// Samples the machine on demand, at most once a second.
 pub struct Monitor {
     system: Option<System>,
     gpus: Result<Gpus, NoGpus>,
@@ -74,12 +71,13 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Gets ready to look; `visible_devices` is the value of CUDA_VISIBLE_DEVICES.
+    /// `visible_devices` is the value of CUDA_VISIBLE_DEVICES.
     pub fn new(visible_devices: Option<&str>) -> Self {
         Monitor { system: System::new().ok(), gpus: Gpus::find(visible_devices), last: None }
     }
 
-    /// The machine, and the process trees of `roots`; within a second the same again.
+    /// Samples the machine and the process trees of `roots`; within a second returns the last
+    /// sample.
     pub fn sample(&mut self, roots: &[u32]) -> Machine {
         if let Some((_, machine)) = self.last.as_ref().filter(|(at, _)| at.elapsed() < REST) {
             return machine.clone();
@@ -94,8 +92,7 @@ impl Monitor {
         machine
     }
 
-    /// The memory that processes of this one's control group may use, where that is less than the
-    /// machine's.
+    /// The memory limit of this process's control group, if it is below the machine's memory.
     pub fn memory_of_group(&self) -> Option<Memory> {
         let system = self.system.as_ref()?;
         let limits = system.cgroup_limits()?;
@@ -105,12 +102,12 @@ impl Monitor {
     }
 }
 
-/// The NVIDIA GPUs as they are now, or why there are none to list.
+/// The NVIDIA GPUs, or why there are none to list.
 pub fn gpus(visible_devices: Option<&str>) -> Result<Vec<Gpu>, NoGpus> {
     Gpus::find(visible_devices).map(|gpus| gpus.sample())
 }
 
-/// The machine as it is now, without process trees and without what takes two samples.
+/// A sample without process trees and utilisation.
 pub fn glance(visible_devices: Option<&str>) -> Machine {
     Monitor::new(visible_devices).sample(&[])
 }
@@ -139,8 +136,7 @@ fn trees(system: &mut System, roots: &[u32]) -> BTreeMap<u32, TreeLoad> {
         true,
         ProcessRefreshKind::nothing().with_cpu().with_memory().without_tasks(),
     );
-    // The id of a parent that is gone may be another process's by now: nobody is older than whoever
-    // started it.
+    // The id of a dead parent may have been reused: a parent is at least as old as its child.
     let parent_of = |process: &sysinfo::Process| {
         let parent = process.parent()?;
         let is_older = system.process(parent)?.start_time() <= process.start_time();
@@ -155,7 +151,7 @@ fn trees(system: &mut System, roots: &[u32]) -> BTreeMap<u32, TreeLoad> {
         let processes =
             tree(root, &parents).into_iter().filter_map(|pid| system.process(Pid::from_u32(pid)));
         processes.fold(TreeLoad::default(), |load, process| TreeLoad {
-            // Of a process seen for the first time the system tells no share of the processor yet.
+            // The first sample of a process has no CPU utilisation yet.
             cores: if known.contains(&process.pid()) {
                 Some(load.cores.unwrap_or(0.0) + f64::from(process.cpu_usage()) / 100.0)
             } else {
@@ -172,12 +168,12 @@ fn trees(system: &mut System, roots: &[u32]) -> BTreeMap<u32, TreeLoad> {
         .collect()
 }
 
-/// `root` and everything below it, without this process: it may be below the program whose run it
+/// `root` and its descendants, except this process, which may be below the program whose run it
 /// writes.
 fn tree(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
     let own = std::process::id();
     let is_below = |pid: u32| {
-        // A process list is read while it changes: what looks like a circle ends.
+        // The process list may change while it is read: apparent cycles end here.
         std::iter::successors(Some(pid), |pid| parents.get(pid).copied())
             .take(parents.len() + 1)
             .any(|pid| pid == root)
@@ -234,8 +230,7 @@ mod tests {
         let Processor { cores, utilisation, memory, .. } = first.processor;
         assert!(cores > 0 && memory.total > memory.used);
         assert_eq!((utilisation, first.trees.len()), (None, 0));
-        // Asked again at once, nothing is looked at: the tree of this process would be there
-        // otherwise.
+        // Within a second nothing is sampled: the tree of this process would be there otherwise.
         assert_eq!(monitor.sample(&[std::process::id()]), first);
         monitor.last.as_mut().unwrap().0 -= REST;
         let second = monitor.sample(&[std::process::id()]);

@@ -1,5 +1,5 @@
-//! Notices on their way to people: a thread hands them to a program or a webhook, one message a
-//! minute at most, so that a study waits for neither.
+//! Delivers notices on a thread, to a program or a webhook, at most one message a minute, so that a
+//! study never waits.
 
 #[cfg(feature = "webhook")]
 mod webhook;
@@ -19,34 +19,34 @@ use super::processes;
 use super::threads;
 use crate::study::notify::Notice;
 
-/// The shortest time between two messages.
+/// Minimum interval between messages.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// How long a program or a server may take.
+/// Time limit of a program or a server.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often is looked whether a program has ended.
+/// Polling interval for the program's end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// So often a message is tried; after that the next one takes its place.
+/// Attempts per message; then the next one replaces it.
 const TRIES: u32 = 3;
 
-/// Whom messages are handed to. What is secret is here, and nowhere else.
+/// The recipients of messages. Secrets are kept only here.
 #[derive(Clone, Default)]
 pub struct Recipients {
-    /// A program with its arguments, and where it runs.
+    /// A program with its arguments, and its working directory.
     pub command: Option<(Vec<String>, PathBuf)>,
-    /// The address of a webhook.
+    /// The URL of a webhook.
     pub webhook: Option<String>,
 }
 
-/// Hands messages on until it is finished.
+/// Delivers messages until it is finished.
 pub struct Notifier {
     thread: Option<JoinHandle<()>>,
     trouble: Arc<Mutex<Option<String>>>,
 }
 
-/// Takes notices, one JSON object a line.
+/// Accepts notices, one JSON object per line.
 pub struct Mailbox {
     notices: Sender<Notice>,
     rest: Vec<u8>,
@@ -58,7 +58,7 @@ impl Write for Mailbox {
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.rest.drain(..=end).collect();
             if let Ok(notice) = serde_json::from_slice(&line) {
-                // The thread is there for as long as this is.
+                // The thread outlives this sender.
                 let _sent = self.notices.send(notice);
             }
         }
@@ -71,7 +71,7 @@ impl Write for Mailbox {
 }
 
 impl Notifier {
-    /// Starts the thread; what is written to the mailbox goes to the recipients.
+    /// Starts the thread, which delivers what is written to the mailbox.
     ///
     /// # Errors
     /// The system refuses a thread.
@@ -83,7 +83,7 @@ impl Notifier {
         Ok((Notifier { thread: Some(thread), trouble }, Mailbox { notices: tx, rest: Vec::new() }))
     }
 
-    /// Waits, not for long, for the last message; why one was not delivered, if so.
+    /// Waits briefly for the last message; returns why one was not delivered, if so.
     pub fn finish(mut self) -> Option<String> {
         let until = Instant::now() + PATIENCE + Duration::from_secs(1);
         if let Some(thread) = self.thread.take() {
@@ -95,8 +95,7 @@ impl Notifier {
     }
 }
 
-/// Delivers messages: the first at once, then what has come in a minute together, and at the end
-/// what is left.
+/// Delivers messages: the first at once, later ones merged per minute, and the rest at the end.
 fn deliver(notices: &Receiver<Notice>, to: &Recipients, trouble: &Mutex<Option<String>>) {
     let mut waiting: Vec<Notice> = Vec::new();
     let mut sent: Option<Instant> = None;
@@ -109,7 +108,7 @@ fn deliver(notices: &Receiver<Notice>, to: &Recipients, trouble: &Mutex<Option<S
         };
         let is_over = next == Err(RecvTimeoutError::Disconnected);
         waiting.extend(next);
-        // What comes at once is one message.
+        // Simultaneous notices are one message.
         while let Ok(notice) = notices.try_recv() {
             waiting.push(notice);
         }
@@ -131,7 +130,7 @@ fn deliver(notices: &Receiver<Notice>, to: &Recipients, trouble: &Mutex<Option<S
     }
 }
 
-/// Hands a message to everybody; the first thing that went wrong.
+/// Delivers a message to all recipients; returns the first error.
 fn hand_over(message: &Notice, to: &Recipients) -> Result<(), String> {
     let by_command = match &to.command {
         Some((words, directory)) => run(message, words, directory),
@@ -147,7 +146,7 @@ fn hand_over(message: &Notice, to: &Recipients) -> Result<(), String> {
     by_command.and(by_webhook)
 }
 
-/// Why a build without webhooks posts nothing.
+/// The error of a build without webhooks.
 #[cfg(not(feature = "webhook"))]
 pub const NO_WEBHOOKS: &str = "this build posts to no webhooks: build it with `--features \
     webhook`, or have `[notify] command` run curl";
@@ -175,12 +174,12 @@ fn run(message: &Notice, words: &[String], directory: &PathBuf) -> Result<(), St
     if let Some(mut stdin) = child.stdin.take()
         && let Ok(json) = serde_json::to_string(message)
     {
-        // A message fits into a pipe; a program that does not read it is fine.
+        // A message fits into a pipe; the program need not read it.
         let _read_or_not = writeln!(stdin, "{json}");
     }
     let until = Instant::now() + PATIENCE;
     loop {
-        // Whoever clears away what trials leave may have waited for it.
+        // The reaper of trials' processes may have waited for it.
         let Ok(ended) = child.try_wait() else { return Ok(()) };
         match ended {
             Some(status) if status.success() => return Ok(()),
@@ -200,7 +199,7 @@ fn run(message: &Notice, words: &[String], directory: &PathBuf) -> Result<(), St
     }
 }
 
-/// Kills a program with all that it started.
+/// Kills a program and its descendants.
 fn kill(child: &mut Child) {
     processes::kill_group(child.id());
     let _gone = child.wait();

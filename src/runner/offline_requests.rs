@@ -1,5 +1,4 @@
-//! Serves what is asked of a study that nobody runs: the lease is taken for a moment, and given
-//! back.
+//! Serves requests to a study that is not running: takes the lease briefly.
 
 use std::path::Path;
 
@@ -10,7 +9,7 @@ use crate::engine::{Effect, Engine};
 use crate::storage::{Lease, Storage, StoredStudy};
 use crate::study::device::{Device, Slot};
 
-/// Serves all requests that wait. `Busy`, if someone runs the study: then it is theirs to serve.
+/// Serves all pending requests. `Busy` if a runner holds the study, and will serve them.
 pub fn serve_at_rest(
     storage: &mut dyn Storage,
     study: &StoredStudy,
@@ -37,7 +36,7 @@ fn serve(
         return Ok(());
     }
     clear_orphaned_files(storage, study, store)?;
-    // Under the lease nobody changes it any more.
+    // Nothing else changes it under the lease.
     let summary = storage.summary(study.id)?;
     let spec = summary.spec.clone();
     let no_slot_is_used = vec![Slot { index: 0, device: Device::Cpu }];

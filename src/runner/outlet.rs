@@ -1,5 +1,4 @@
-//! The streams of reporters, each written by a thread of its own: a reader that does not read holds
-//! up nobody.
+//! Writes each reporter's stream on its own thread, so that a stalled reader blocks nothing.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,20 +11,20 @@ use super::threads;
 use crate::report::{LeftOut, Reporter};
 use crate::study::event::Seq;
 
-/// So many bytes wait for a reader; while there are more, lines are left out, and counted.
+/// Buffer limit; above it, lines are dropped and counted.
 const WAITING: usize = 4 << 20;
 
-/// How long a reader may take at the end of a run to read what waits for it.
+/// Time for a reader to read the rest at the end of a run.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A reporter and the stream that it says its words on.
+/// A reporter and its stream.
 pub(super) struct Outlet {
     reporter: Box<dyn Reporter>,
     words: Sender<Vec<u8>>,
-    /// Nothing comes here; closed once the last word is written, or the stream is.
+    /// Closed once everything is written, or the stream is closed.
     over: Receiver<()>,
     waiting: Arc<AtomicUsize>,
-    /// The last event whose words were handed on.
+    /// The last event that was reported.
     told: Option<Seq>,
     left_out: LeftOut,
 }
@@ -40,7 +39,7 @@ impl Outlet {
         threads::spawn("reporter", move || {
             let _until_here = ends_with_the_thread;
             for words in heard {
-                // Whoever closed the stream (`| head`) does not want to hear more.
+                // The reader closed the stream (`| head`).
                 if out.write_all(&words).and_then(|()| out.flush()).is_err() {
                     return;
                 }
@@ -50,8 +49,8 @@ impl Outlet {
         Ok(Outlet { reporter, words, over, waiting, told: None, left_out: LeftOut::default() })
     }
 
-    /// Has something said, of the event with that place if it is one; whether anybody still
-    /// listens.
+    /// Reports something, of the event at that position if it is one; returns whether the stream is
+    /// open.
     pub fn tell(
         &mut self,
         seq: Option<Seq>,
@@ -78,7 +77,7 @@ impl Outlet {
         self.send(words)
     }
 
-    /// Hands words on, what was left out before them first.
+    /// Sends text, preceded by a note of dropped lines.
     fn send(&mut self, words: Vec<u8>) -> bool {
         let mut all = Vec::new();
         let left_out = std::mem::take(&mut self.left_out);
@@ -90,8 +89,8 @@ impl Outlet {
         self.words.send(all).is_ok()
     }
 
-    /// Says the last words, which are never left out, and waits for a reader that is slow, but not
-    /// for one that does not read.
+    /// Writes the last text, which is never dropped, and waits for a slow reader, but not for a
+    /// stalled one.
     pub fn end(
         mut self,
         until: Instant,
@@ -113,7 +112,7 @@ mod tests {
     use super::*;
     use crate::report::reporter;
 
-    /// A reader that reads when it is let.
+    /// A reader that reads when allowed.
     struct Slow(mpsc::Receiver<()>, Arc<std::sync::Mutex<Vec<u8>>>);
 
     impl Write for Slow {
@@ -128,8 +127,7 @@ mod tests {
         }
     }
 
-    /// What a reader finds that read nothing while `events` lines of 1,000 bytes were written, and
-    /// everything after.
+    /// What a late reader finds after `events` lines of 1,000 bytes were written.
     fn read_late(name: &str, events: i64) -> Vec<String> {
         let (go, waits) = mpsc::channel();
         let read = Arc::default();

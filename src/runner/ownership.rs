@@ -1,5 +1,5 @@
-//! Whose a study's files are: a mark in their directory names the store, so that no store touches
-//! another's.
+//! Ownership of a study's files: a mark in their directory names the store, so that no store
+//! touches another's.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -19,54 +19,54 @@ use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::Program;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// The file in a study's directory that says whose it is.
+/// The file in a study's directory that names its owner.
 pub const MARK: &str = ".hpsearch-store";
 
-/// The file in a study's directory to which a run prints that was detached from its terminal.
+/// The log in a study's directory of a run detached from its terminal.
 pub const RUN_LOG: &str = "run.log";
 
-/// What a study's directory holds besides the directories of its trials.
+/// Files in a study's directory besides its trials' directories.
 pub const OWN_FILES: [&str; 2] = [MARK, RUN_LOG];
 
-/// So many names are tried for a study's directory, each taken by another store.
+/// Most names tried for a study's directory if others are taken.
 const NAMES: usize = 64;
 
-/// What the mark says.
+/// The content of the mark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Mark {
     version: u32,
     /// The store's random id.
     store: String,
-    /// Where the store was when it was last run.
+    /// The store's path at its last run.
     path: PathBuf,
 }
 
-/// Whose a directory is.
+/// The owner of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Nobody's: it is not there, or has no mark.
+    /// None: it does not exist, or has no mark.
     Nobody,
-    /// The store's with this id; last seen at this path.
+    /// The store with this id; last seen at this path.
     Store {
         /// Its id.
         id: String,
-        /// Its path when it was last run.
+        /// Its path at its last run.
         path: PathBuf,
     },
-    /// Somebody's, but the mark cannot be read.
+    /// Unknown: the mark cannot be read.
     Unreadable,
 }
 
-/// What is done about checkpoints that cannot be reached.
+/// What to do about unreachable checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// The study is not run: a disk may not be mounted.
+    /// Refuse to run: a disk may be unmounted.
     Refuse,
-    /// Its user says that they are gone.
+    /// Forget them: the user says that they are gone.
     Forget,
 }
 
-/// Whose a study's directory is.
+/// The owner of a study's directory.
 pub fn owner(directory: &Path) -> Owner {
     let text = match file::read_to_string(&directory.join(MARK)) {
         Ok(text) => text,
@@ -79,9 +79,9 @@ pub fn owner(directory: &Path) -> Owner {
         .map_or(Owner::Unreadable, |mark: Mark| Owner::Store { id: mark.store, path: mark.path })
 }
 
-/// Whether the files of a study are those of this store, so that it may remove some: the mark says
-/// so, and no other store of that id is where this one was last run. A store that keeps no files
-/// says of all that they are its own.
+/// Whether a study's files belong to this store, which may then remove them: the mark says so, and
+/// no other store with this id is at the path of the last run. A store without files of its own
+/// owns all.
 ///
 /// # Errors
 /// Those of the store.
@@ -97,8 +97,8 @@ pub fn is_ours(
     })
 }
 
-/// Where the files of a study's trials lie: now, and before `[checkpoints] dir` was changed or
-/// another directory was taken, the latest first.
+/// The directories of a study's trials, latest first: the present one, and earlier ones from before
+/// `[checkpoints] dir` changed or another directory was taken.
 ///
 /// # Errors
 /// Those of the store.
@@ -108,7 +108,7 @@ pub fn homes(
     store: &Path,
 ) -> Result<Vec<StudyFiles>, StorageError> {
     let mut homes = vec![study.files(store)];
-    // A study that has taken no directory yet may be called like another's.
+    // A study without a directory of its own yet may have the same name as another's.
     if study.directory.is_none() && taken_by_others(storage, study.id)?.contains(homes[0].name()) {
         homes.clear();
     }
@@ -125,7 +125,7 @@ pub fn homes(
     Ok(homes)
 }
 
-/// Those of them from which this store may remove something.
+/// Those of them in which this store may remove files.
 ///
 /// # Errors
 /// Those of the store.
@@ -143,21 +143,21 @@ pub fn own_homes(
     Ok(own)
 }
 
-/// Takes a directory for the files of a study before it is run, and says in the store which. The
-/// one that it has, if that is still its own; one that was moved together with its store is taken
-/// over. Where it is another store's (two stores in one directory, a copy of a store, files that an
-/// earlier store left), it is left alone, and another one is taken beside it.
+/// Claims a directory for the files of a study before it runs, and records it in the store. Keeps
+/// the present one if it is still its own, also after it was moved together with its store. If it
+/// belongs to another store (two stores in one directory, a copy of a store, files of an earlier
+/// store), it is left alone, and another one is taken beside it.
 ///
 /// # Errors
-/// Those of the store; checkpoints that cannot be reached, unless they may be forgotten; a
-/// directory that cannot be made.
+/// Those of the store; unreachable checkpoints, unless they may be forgotten; a directory that
+/// cannot be created.
 pub fn claim(
     storage: &mut dyn Storage,
     study: StoredStudy,
     store: &Path,
     unreachable: Unreachable,
 ) -> Result<StoredStudy, RunnerError> {
-    // A closure's trials have no files.
+    // Trials of closures have no files.
     let identity =
         if matches!(study.spec.program, Program::Inline) { None } else { storage.identity()? };
     let Some(id) = identity else { return Ok(study) };
@@ -166,12 +166,12 @@ pub fn claim(
     }
     let taken = taken_by_others(storage, study.id)?;
     let present = study.files(store);
-    // What another study of this store has, or had, says nothing about this one's trials.
+    // Studies of the same store use different directories.
     let marked_by =
         if taken.contains(present.name()) { Owner::Nobody } else { owner(&present.directory()) };
     let id = match marked_by {
-        // A copy of a store, and one from before these files: a backup that was put back. What lies
-        // there may be another's.
+        // A copy of a store, or an older backup that was restored: the files may belong to the
+        // other.
         Owner::Store { id: marked, path }
             if marked == id
                 && (is_another(&path, store, &id) || is_older(storage, &study, store)?) =>
@@ -201,8 +201,8 @@ pub fn claim(
     Err(refused(&directory, io::Error::other("every name beside it is taken by other stores")))
 }
 
-/// The names of directories that other studies of the store have, also one that was removed as long
-/// as its files are not.
+/// The names of the directories of the store's other studies, including removed ones whose files
+/// still exist.
 fn taken_by_others(
     storage: &dyn StorageReader,
     study: StudyId,
@@ -218,16 +218,15 @@ fn taken_by_others(
     Ok(taken)
 }
 
-/// Whether a study's own directory has files of trials or attempts that the store has not heard of:
-/// it is older than they are.
+/// Whether a study's own directory has files of trials or attempts that the store does not know:
+/// the store is older than they are.
 fn is_older(
     storage: &dyn Storage,
     study: &StoredStudy,
     store: &Path,
 ) -> Result<bool, StorageError> {
     let files = study.files(store);
-    // First the files, then the store: a runner writes down what it begins before it makes a
-    // directory.
+    // Files before the store: a runner records what it starts before it creates a directory.
     let highest = trials_in(&files.directory()).max();
     if highest.is_some_and(|highest| {
         !matches!(storage.trial(study.id, TrialNumber(highest)), Ok(Some(_)))
@@ -243,7 +242,7 @@ fn is_older(
     }))
 }
 
-/// The trials of a study that are not over.
+/// The unfinished trials of a study.
 pub(super) fn unfinished(
     storage: &dyn Storage,
     study: &StoredStudy,
@@ -253,7 +252,7 @@ pub(super) fn unfinished(
     storage.trials(study.id, &TrialQuery::all(SortKey::Number).filtered(filter))
 }
 
-/// The numbers of the trials that have a directory there.
+/// The numbers of the trials with a directory there.
 pub(super) fn trials_in(directory: &Path) -> impl Iterator<Item = u64> {
     entries(directory).filter_map(|entry| numbered(&entry, "trial-"))
 }
@@ -262,9 +261,9 @@ fn refused(directory: &Path, source: io::Error) -> RunnerError {
     RunnerError::Files { directory: directory.to_owned(), source }
 }
 
-/// Takes a directory, if it is free; `false`, if it is somebody else's. `known`: how many trials
-/// the study has, whose files may lie there without a mark if it was never marked by this store
-/// (`is_first`), which earlier versions did not do.
+/// Claims a directory if it is free; `false` if it belongs to another. `known`: number of the
+/// study's trials, whose files may lie there without a mark if this store never marked it
+/// (`is_first`), as earlier versions did not.
 fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) -> io::Result<bool> {
     match owner(directory) {
         Owner::Unreadable => Ok(false),
@@ -300,10 +299,10 @@ fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) ->
     }
 }
 
-/// Whether the store of that id, last run at `path`, is not there any more.
+/// Whether the store with that id is no longer at `path`.
 pub(super) fn is_gone(path: &Path, id: &str) -> bool {
     match store_at(path) {
-        // A file that lies there and is no store may be what is left of one.
+        // A file there that is not a store may be a damaged one.
         StoreAt::Nothing => {
             fs::metadata(path).map_or(true, |file| !file.is_file() || file.len() == 0)
         }
@@ -312,12 +311,12 @@ pub(super) fn is_gone(path: &Path, id: &str) -> bool {
     }
 }
 
-/// Whether there is no trial's directory, nor anything else but a mark.
+/// Whether it contains nothing but a mark.
 fn holds_nothing(directory: &Path) -> bool {
     entries(directory).all(|entry| entry.file_name().is_some_and(|name| name == MARK))
 }
 
-/// Whether all trials that have files there are among the first `known`.
+/// Whether all trials with files there are among the first `known`.
 fn holds_trials_below(directory: &Path, known: u64) -> bool {
     trials_in(directory).all(|number| number < known)
 }
@@ -335,8 +334,7 @@ fn replace_mark(directory: &Path, id: &str, store: &Path) -> io::Result<()> {
     fs::rename(&draft, directory.join(MARK))
 }
 
-/// Whether at `path` there is another file than `store` that is a store of the same id, or may be
-/// one.
+/// Whether another file than `store` at `path` is, or may be, a store with the same id.
 fn is_another(path: &Path, store: &Path, id: &str) -> bool {
     let place = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     if path == store || place(path).is_some_and(|there| Some(there) == place(store)) {
@@ -349,9 +347,8 @@ fn is_another(path: &Path, store: &Path, id: &str) -> bool {
     }
 }
 
-/// An error, if all checkpoints are missing, and not because they were removed: the directories
-/// that held them are missing, too. Those in the study's own directory and those elsewhere are
-/// looked at apart: they may lie on different disks.
+/// An error if all checkpoints and the directories that held them are missing. Those in the study's
+/// own directory and those elsewhere are checked separately: they may be on different disks.
 fn refuse_unreachable(
     storage: &dyn Storage,
     study: &StoredStudy,
@@ -372,8 +369,8 @@ fn refuse_unreachable(
     Err(RunnerError::Unreachable { study, count, path })
 }
 
-/// Those whose directory is missing, too, if all are missing: where one is there, so is the disk,
-/// and the others were removed.
+/// Those whose directory is missing, if all are missing: if one exists, the disk is mounted, and
+/// the others were removed.
 fn unreachable_of(paths: &[PathBuf]) -> Vec<PathBuf> {
     if !paths.iter().all(|path| matches!(path.try_exists(), Ok(false))) {
         return Vec::new();
@@ -389,7 +386,7 @@ mod tests {
     use crate::storage::sqlite::SqliteStore;
     use crate::study::time::Timestamp;
 
-    /// A store at a path with a study `s`, as its runner takes it.
+    /// A store at a path with a study `s`, as its runner claims it.
     fn claimed(path: &Path) -> (SqliteStore, StoredStudy) {
         let mut store = SqliteStore::open(path).unwrap();
         if store.study("s").unwrap().is_none() {
@@ -443,7 +440,7 @@ mod tests {
         let id = store.identity().unwrap();
         drop(store);
         fs::copy(&original, &copy).unwrap();
-        // Before it is run, it may remove nothing.
+        // Before its first run it may remove nothing.
         let reader = SqliteStore::open(&copy).unwrap();
         assert!(!is_ours(&reader, &study.files(&copy), &copy).unwrap());
         drop(reader);

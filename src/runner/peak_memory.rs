@@ -1,18 +1,18 @@
-//! The most memory that a tree of processes was seen to hold: its series, and how it is measured.
+//! The peak memory of a process tree: its series, and its measurement.
 
 use std::time::{Duration, Instant};
 
 use super::processes::{self, ResidentMemory};
 use crate::study::metric::Metrics;
 
-/// The first look comes after this time, each later one after twice as long.
+/// Time of the first sample; intervals double.
 const FIRST: Duration = Duration::from_millis(25);
 
-/// No two looks are further apart: what a process took more in its last second is not seen.
+/// Longest interval: a later peak of a process in its last second is missed.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The largest of what the processes of a tree hold together at one look, and of what the system
-/// says that each of them held at most.
+/// The largest of the tree's total at each sample, and of each process's own peak according to the
+/// system.
 #[derive(Debug)]
 pub struct PeakMemory {
     bytes: u64,
@@ -21,18 +21,18 @@ pub struct PeakMemory {
 }
 
 impl PeakMemory {
-    /// Nothing was seen yet.
+    /// Starts without samples.
     #[must_use]
     pub fn start() -> Self {
         PeakMemory { bytes: 0, pause: FIRST, next: Instant::now() + FIRST }
     }
 
-    /// The time until the next look.
+    /// Time until the next sample.
     pub fn wait(&self) -> Duration {
         self.next.saturating_duration_since(Instant::now())
     }
 
-    /// Looks at these processes, if it is time to.
+    /// Samples these processes, if due.
     pub fn look(&mut self, processes: impl FnOnce() -> Vec<u32>) {
         if self.wait().is_zero() {
             self.look_now(processes());
@@ -41,7 +41,7 @@ impl PeakMemory {
         }
     }
 
-    /// Looks at these processes.
+    /// Samples these processes.
     pub fn look_now(&mut self, processes: Vec<u32>) {
         self.take(processes.into_iter().filter_map(processes::resident_memory));
     }
@@ -55,13 +55,13 @@ impl PeakMemory {
         self.bytes = self.bytes.max(now);
     }
 
-    /// The most that was seen, in bytes; `None` if nothing was.
+    /// The peak in bytes; `None` without samples.
     pub fn bytes(&self) -> Option<u64> {
         (self.bytes > 0).then_some(self.bytes)
     }
 }
 
-/// The peak of an attempt as the point of a series.
+/// The peak of an attempt as a point of a series.
 #[expect(clippy::cast_precision_loss, reason = "bytes, exact up to 2^53")]
 pub fn measured(bytes: u64) -> Metrics {
     [("system/peak_memory".to_owned(), bytes as f64)].into_iter().collect()

@@ -1,5 +1,5 @@
-//! What trials logged and is not written yet: put here by those who listen to them, and taken out
-//! by the runner, a turn at a time.
+//! The queue of logged points that are not written yet: filled by listeners, drained by the runner
+//! turn by turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,18 +11,17 @@ use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// No point waits longer for the store than this, and a turn.
+/// Longest wait of a point for a transaction, in addition to a turn.
 const LONGEST_WAIT: Duration = Duration::from_millis(400);
 
-/// So many points are worth a transaction of their own.
+/// Number of points that are worth a transaction of their own.
 const MANY: usize = 20_000;
 
-/// So many points of one trial may wait; while there are more it is not listened to, and waits in
-/// its pipe. Other trials are listened to meanwhile.
+/// Queue limit of one trial; above it, its pipe is not read. Other trials are not affected.
 const MOST_OF_A_TRIAL: usize = 50_000;
 
-/// Points of attempts, by series. A lock rather than a channel: points of one series are put
-/// together where they arrive, so that the runner does nothing for each of them.
+/// Points of attempts, by series. A lock rather than a channel: points of a series are collected
+/// where they arrive, so that the runner has no work per point.
 #[derive(Debug, Default)]
 pub struct PointQueue {
     waiting: Mutex<Waiting>,
@@ -31,7 +30,7 @@ pub struct PointQueue {
 #[derive(Debug, Default)]
 struct Waiting {
     attempts: BTreeMap<(TrialNumber, AttemptNumber), AttemptPoints>,
-    /// Those that said something since they were asked for.
+    /// Attempts that logged since the last call of `heard`.
     heard: BTreeSet<(TrialNumber, AttemptNumber)>,
     count: usize,
     oldest: Option<Instant>,
@@ -44,7 +43,7 @@ struct AttemptPoints {
     count: usize,
 }
 
-/// The step, the value, and when it came.
+/// Step, value, and time of arrival.
 type TimedPoint = (Option<f64>, f64, Instant);
 
 impl PointQueue {
@@ -52,14 +51,14 @@ impl PointQueue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a trial has to wait until what it logged is written.
+    /// Whether a trial has to wait until its points are written.
     pub fn is_full_of(&self, trial: TrialNumber, attempt: AttemptNumber) -> bool {
         let waiting = self.lock();
         let points = waiting.attempts.get(&(trial, attempt));
         !waiting.is_closed && points.is_some_and(|points| points.count >= MOST_OF_A_TRIAL)
     }
 
-    /// Adds what an attempt said of some metrics at a step; `None`: counted.
+    /// Adds metrics of an attempt at a step; `None`: counted.
     pub fn log(
         &self,
         (trial, attempt): (TrialNumber, AttemptNumber),
@@ -72,12 +71,12 @@ impl PointQueue {
         waiting.add((trial, attempt), clock, step, metrics);
     }
 
-    /// Adds what was measured of an attempt's processes, by the second.
+    /// Adds measurements of an attempt's processes, on the clock of seconds.
     pub fn measure(&self, trial: TrialNumber, attempt: AttemptNumber, metrics: Metrics) {
         self.lock().add((trial, attempt), SeriesClock::Seconds, None, metrics);
     }
 
-    /// The attempts that logged something since the last call.
+    /// The attempts that logged since the last call.
     pub fn heard(&self) -> BTreeSet<(TrialNumber, AttemptNumber)> {
         std::mem::take(&mut self.lock().heard)
     }
@@ -89,8 +88,8 @@ impl PointQueue {
         waiting.count >= MANY || is_old
     }
 
-    /// Takes everything out. `began` is when a trial's first attempt started, from which its
-    /// seconds count.
+    /// Drains the queue. `began` is when a trial's first attempt started, the origin of its clock
+    /// of seconds.
     pub fn take<E>(
         &self,
         now: Clock,
@@ -126,7 +125,7 @@ impl PointQueue {
         Ok(logged)
     }
 
-    /// Nobody takes anything out any more: nobody waits, and nothing is kept.
+    /// Closes the queue: nothing waits, and nothing is kept.
     pub fn close(&self) {
         *self.lock() = Waiting { is_closed: true, ..Waiting::default() };
     }
@@ -150,7 +149,7 @@ impl Waiting {
         for (metric, value) in metrics.0 {
             points.count += 1;
             self.count += 1;
-            // Most metrics were there before.
+            // Most metrics exist already.
             match series.get_mut(&metric) {
                 Some(series) => series.push((step, value, came)),
                 None => drop(series.insert(metric, vec![(step, value, came)])),

@@ -1,5 +1,5 @@
-//! Trials as child processes: long-lived workers for the built-in trainer, one supervised process
-//! an attempt for commands.
+//! Trials as child processes: long-lived workers for the built-in trainer, one supervisor per
+//! attempt for commands.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -36,19 +36,19 @@ use crate::study::printed_metrics::{Patterns, PrintedMetrics};
 use crate::study::spec::{Program, StudySpec};
 use crate::study::step::StepUnit;
 
-/// A worker of the built-in trainer is replaced after so many trials.
+/// A worker of the built-in trainer is replaced after this many trials.
 const TRIALS_PER_WORKER: u32 = 200;
 
-/// A child that leaves so many lines unread is stopped, and killed: one that runs reads whatever
-/// its trial does.
+/// A child that leaves this many lines unread is stopped, and is killed: a running one always
+/// reads.
 const UNREAD: usize = 1 << 18;
 
-/// A child whose stdin is closed leaves within this time, or is killed.
+/// Time for a child to exit after its stdin is closed, before it is killed.
 const SHUT_DOWN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Starts trials of one study as processes.
+/// Starts a study's trials as processes.
 pub struct ProcessLauncher {
-    /// The hpsearch program.
+    /// The hpsearch executable.
     program: PathBuf,
     spec: Arc<StudySpec>,
     store: PathBuf,
@@ -56,28 +56,28 @@ pub struct ProcessLauncher {
     registrar: Arc<Registrar>,
     /// The metrics whose lines are reports.
     reported: Arc<[String]>,
-    /// Where attempts put the points that they log.
+    /// The queue for logged points.
     points: Arc<PointQueue>,
     patterns: Option<Arc<Patterns>>,
     cache: PathBuf,
     workers: HashMap<usize, Worker>,
-    /// The name of this run, by which its watchdog knows what it started.
+    /// The name of this run, by which its watchdog recognises processes.
     run: String,
     watchdog: Option<Watchdog>,
     pids: BTreeSet<u32>,
     place: Place,
 }
 
-/// Where the programs of a study run.
+/// Where a study's programs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// On the slots of a search.
     Slots,
-    /// In the foreground: one program with the environment as it is, shown as it prints.
+    /// In the foreground: one program with the unchanged environment, echoed.
     Foreground,
 }
 
-/// A child process of ours.
+/// A child process.
 struct Worker {
     pid: u32,
     stdin: Arc<Pipe>,
@@ -85,9 +85,8 @@ struct Worker {
     trials: u32,
 }
 
-/// The way to a child's stdin, shared with the job that stands for the child. A thread of its own
-/// writes: a child that is stopped does not read, and must not hold up the runner. A lock, since
-/// closing it takes the sender away from both.
+/// Writes to a child's stdin, shared with its job. A separate thread writes, since a stopped child
+/// does not read and must not block the runner. A lock, since closing removes the sender from both.
 struct Pipe {
     lines: Mutex<Option<Sender<String>>>,
     pid: u32,
@@ -98,7 +97,7 @@ impl Pipe {
         let (lines, heard) = unbounded::<String>();
         threads::spawn("worker stdin", move || {
             for line in heard {
-                // A child that is gone does not matter here: its end arrives as an input.
+                // A dead child does not matter here: its end arrives as an input.
                 if stream.write_all(format!("{line}\n").as_bytes()).is_err() {
                     return;
                 }
@@ -129,9 +128,9 @@ impl Pipe {
 }
 
 impl ProcessLauncher {
-    /// A launcher for `spec`, whose trials' files are `files`, with the store at `store`. `program`
-    /// is the hpsearch binary; `protected`: the store and the study file, which no checkpoint may
-    /// hold.
+    /// A launcher for `spec`, with its trials' `files` and the store at `store`. `program` is the
+    /// hpsearch executable; `protected`: the store and the study file, which no checkpoint may
+    /// contain.
     pub fn new(
         program: PathBuf,
         spec: Arc<StudySpec>,
@@ -143,7 +142,7 @@ impl ProcessLauncher {
         let copies = matches!(spec.program, Program::Command { .. })
             .then(|| Copies::new(spec.checkpoints.max_disk));
         let patterns = match &spec.program {
-            // Those of a study that is run were found to be sound when it was read.
+            // The patterns were checked when the study file was read.
             Program::Command { metrics, .. } if !metrics.pattern.is_empty() => {
                 Patterns::new(&metrics.pattern, spec.step.as_str()).ok().map(Arc::new)
             }
@@ -170,21 +169,20 @@ impl ProcessLauncher {
         }
     }
 
-    /// The same for one program in the foreground, a tracked run: its words are taken as they are,
-    /// its environment is this process's, and what it prints is shown. Its checkpoints are not
-    /// copied.
+    /// The same for one foreground program, a tracked run: its arguments are literal, it inherits
+    /// this process's environment, and its output is echoed. Its checkpoints are not copied.
     #[must_use]
     pub fn in_foreground(self, protected: Vec<PathBuf>) -> Self {
         let registrar = Arc::new(Registrar::new(self.files.clone(), protected, None));
         ProcessLauncher { registrar, place: Place::Foreground, ..self }
     }
 
-    /// The exit status of the program in the foreground, once it has ended.
+    /// The exit status of the foreground program, once it has ended.
     pub fn exit_status(&self) -> Option<i32> {
         self.workers.values().find_map(|worker| worker.listening.exit_status())
     }
 
-    /// Writes a line of hpsearch's own into the log of the program in the foreground.
+    /// Writes a line into the log of the foreground program.
     pub fn note(&self, text: &str) {
         self.workers.values().for_each(|worker| worker.listening.note(text));
     }
@@ -195,8 +193,8 @@ impl ProcessLauncher {
             self.watchdog = Watchdog::start(&self.program, &self.run);
             self.pids.extend(self.watchdog.as_ref().map(Watchdog::pid));
         }
-        // A socket and no pipe: a supervisor says there how its command ended, on a way that the
-        // command does not have.
+        // A socket instead of a pipe: a supervisor reports its command's end on it, out of the
+        // command's reach.
         let (stream, its_stdin) =
             UnixStream::pair().map_err(LaunchError::refused("make a socket"))?;
         let aside = stream.try_clone().map_err(LaunchError::refused("make a socket"))?;
@@ -319,7 +317,7 @@ impl ProcessLauncher {
 }
 
 impl ProcessLauncher {
-    /// The files in which the attempt's command writes metrics.
+    /// The metric files of the attempt's command.
     fn metric_files(&self, of: &Assignment, cwd: &Path, clock: Clock) -> Option<MetricFiles> {
         let directory = self.files.trial(of.trial);
         let trial =
@@ -336,7 +334,7 @@ fn text(message: &MessageToTrial) -> String {
     serde_json::to_string(message).expect("a message to a worker has only string keys")
 }
 
-/// Values are in the study file and nowhere else.
+/// Values are only in the study file.
 fn unknown_value(name: &str) -> LaunchError {
     LaunchError::Impossible(format!(
         "the value of the variable `{name}` is not stored: run the study from its file"
@@ -409,23 +407,22 @@ impl Launcher for ProcessLauncher {
         Ok(Box::new(ProcessJob { pid, pid_started, stdin, supervised: single }))
     }
 
-    /// Orphans of a supervisor that was killed belong to this process (a subreaper): they are
-    /// killed.
+    /// Kills the orphans of a killed supervisor, which belong to this process (a subreaper).
     fn sweep(&mut self) {
-        // A dead child stays among them until its listener has waited for it: nobody else may take
-        // its exit status.
+        // A dead child stays listed until its listener has waited for it: nothing else may take its
+        // exit status.
         self.pids.retain(|pid| processes::exists(*pid));
         processes::kill_descendants(std::process::id(), &self.pids, Duration::from_secs(2));
     }
 
-    /// What a killed supervisor leaves holds its streams open, and its end would never be heard.
+    /// Processes left by a killed supervisor hold its streams open, which would hide its end.
     fn look_after(&mut self) {
         if self.workers.values().any(|worker| worker.listening.is_outlived()) {
             self.sweep();
         }
     }
 
-    /// A worker whose stdin is closed ends.
+    /// A worker exits when its stdin is closed.
     fn vacate(&mut self, slot: usize) {
         if let Some(worker) = self.workers.remove(&slot) {
             worker.stdin.close();
@@ -456,7 +453,7 @@ impl Launcher for ProcessLauncher {
     }
 }
 
-/// A running attempt of a process.
+/// A running attempt in a process.
 struct ProcessJob {
     pid: u32,
     pid_started: u64,
@@ -477,7 +474,7 @@ impl Job for ProcessJob {
         self.stdin.down(&MessageToTrial::Signal { number });
     }
 
-    /// A child that is stopped would not hear it, nor that it is to leave.
+    /// A stopped child would not read this, nor a request to exit.
     fn examine(&mut self) {
         if processes::is_stopped(self.pid) {
             processes::go_on(self.pid);
@@ -514,8 +511,8 @@ impl Job for ProcessJob {
     }
 }
 
-/// Makes a built-in trial as long as `until`, whatever its arguments or its own parameters say of
-/// its length. Its learning rate then follows the schedule of the longer trial.
+/// Extends a built-in trial to `until`, whatever its arguments or parameters say. Its learning rate
+/// then follows the schedule of the longer trial.
 fn lengthen(
     arguments: &mut BTreeMap<String, serde_json::Value>,
     params: &mut Params,
@@ -532,7 +529,7 @@ fn lengthen(
     arguments.insert(key.to_owned(), until.into());
 }
 
-/// The device's name inside a process that sees only that device.
+/// The device's name inside a process that sees only this device.
 pub fn inside(device: &Device) -> Device {
     match device {
         Device::Cuda(_) => Device::Cuda(0),
@@ -540,7 +537,7 @@ pub fn inside(device: &Device) -> Device {
     }
 }
 
-/// What a process on this slot needs in its environment before it starts.
+/// The environment of a process on this slot.
 pub(super) fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, String> {
     let threads = threads.to_string();
     let names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
@@ -551,7 +548,7 @@ pub(super) fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, St
     environment
 }
 
-/// What says to a process which GPUs it sees: that of its device alone.
+/// The variables that restrict a process to its GPU.
 pub fn gpu_environment(device: &Device) -> BTreeMap<String, String> {
     let said: &[(&str, String)] = match device {
         Device::Cuda(index) => {
@@ -567,7 +564,7 @@ pub fn gpu_environment(device: &Device) -> BTreeMap<String, String> {
     said.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// Our GPU `index` as the system knows it: CUDA_VISIBLE_DEVICES of this process may have renamed
+/// The system's name of our GPU `index`: CUDA_VISIBLE_DEVICES of this process may have renumbered
 /// it.
 fn physical_gpu(index: u32, visible: Option<&str>) -> String {
     let entry = |visible: &str| {
@@ -580,8 +577,8 @@ fn physical_gpu(index: u32, visible: Option<&str>) -> String {
     chosen.unwrap_or_else(|| index.to_string())
 }
 
-/// The hpsearch program, for a process that is hpsearch itself: the very file that runs, even if it
-/// was replaced or removed since (a study runs for days, and people build and upgrade meanwhile).
+/// The executable of this process itself, even if it was replaced or removed since (a study runs
+/// for days, and users upgrade meanwhile).
 pub fn own_program() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
@@ -644,7 +641,7 @@ mod tests {
         let environment = slot_environment(&Slot { index: 4, device: Device::Cuda(2) }, 3);
         let of = |name: &str| environment[name].as_str();
         assert_eq!([of("CUDA_DEVICE_ORDER"), of("OMP_NUM_THREADS")], ["PCI_BUS_ID", "3"]);
-        // Inside, it is number 0, whatever it is called outside.
+        // Inside, its index is 0 whatever it is outside.
         let outside = [Device::Cuda(2), Device::Cpu];
         assert_eq!(outside.map(|device| inside(&device)), [Device::Cuda(0), Device::Cpu]);
         let cases = [
@@ -652,7 +649,7 @@ mod tests {
             (0, Some("3,1"), "3"),
             (1, Some(" 3 , GPU-5f "), "GPU-5f"),
             (1, Some("MIG-11,MIG-22"), "MIG-22"),
-            // There is no such device: the driver will say so.
+            // No such device: the driver will report it.
             (5, Some("3,1"), "5"),
         ];
         for (index, visible, expected) in cases {

@@ -1,5 +1,5 @@
-//! What the system says about processes: start times, descendants, and killing whole trees of them
-//! (Linux `/proc`).
+//! Process information and signals: start times, descendants, and killing process trees (Linux
+//! `/proc`).
 
 mod control_group;
 
@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// A process's start time in clock ticks since boot; `None` if there is no such process (or it is a
-/// zombie).
+/// A process's start time in clock ticks since boot; `None` if it does not exist or is a zombie.
 pub fn start_time(pid: u32) -> Option<u64> {
     let stat = stat(pid)?;
     if stat.state == b'Z' { None } else { Some(stat.started) }
@@ -21,13 +20,13 @@ pub fn start_time(pid: u32) -> Option<u64> {
 /// Resident memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResidentMemory {
-    /// Now.
+    /// At present.
     pub now: u64,
-    /// At most since the process began its program.
+    /// Peak since the process executed its program.
     pub peak: u64,
 }
 
-/// What a process holds in memory; `None` if there is no such process, or it has ended.
+/// The resident memory of a process; `None` if it does not exist or has ended.
 pub fn resident_memory(pid: u32) -> Option<ResidentMemory> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {
@@ -37,12 +36,12 @@ pub fn resident_memory(pid: u32) -> Option<ResidentMemory> {
     Some(ResidentMemory { now: field("VmRSS:")?, peak: field("VmHWM:")? })
 }
 
-/// Whether the process with this id is the one that started then.
+/// Whether the process with this id is the one with this start time.
 pub fn is_alive(pid: u32, started: u64) -> bool {
     start_time(pid) == Some(started)
 }
 
-/// Whether there is such a process, a zombie that nobody has waited for yet included.
+/// Whether the process exists, zombies included.
 pub fn exists(pid: u32) -> bool {
     stat(pid).is_some()
 }
@@ -52,7 +51,7 @@ pub fn is_stopped(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| matches!(stat.state, b'T' | b't'))
 }
 
-/// What a process is doing, as the system tells it.
+/// The activity of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doing {
     /// The process.
@@ -61,13 +60,13 @@ pub struct Doing {
     pub name: String,
     /// `running`, `sleeping`, ...
     pub state: &'static str,
-    /// The function of the kernel in which it waits.
+    /// The kernel function in which it waits.
     pub waits_in: Option<String>,
-    /// Where it is in the kernel, innermost first; mostly only the superuser may know.
+    /// Its kernel stack, innermost first; usually readable by the superuser only.
     pub stack: Vec<String>,
 }
 
-/// What a process is doing; `None` if there is none, or it has ended.
+/// The activity of a process; `None` if it does not exist or has ended.
 pub fn doing(pid: u32) -> Option<Doing> {
     let state = match stat(pid)?.state {
         b'R' => "running",
@@ -95,8 +94,8 @@ struct Stat {
     started: u64,
 }
 
-/// Reads `/proc/PID/stat`; the command name in parentheses may hold anything, so fields are counted
-/// after the last `)`.
+/// Parses `/proc/PID/stat`; the command name in parentheses may contain anything, so fields are
+/// counted from the last `)`.
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
@@ -113,14 +112,14 @@ fn all() -> Vec<u32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Every process below `root`, children's children included; zombies too.
+/// All descendants of `root`, zombies included.
 pub fn descendants(root: u32) -> BTreeSet<u32> {
     below(root, &BTreeSet::new())
 }
 
-/// Every process below `root` that is neither in `keep` nor below one of those. Told from one
-/// look at all processes: of two looks, the second would find the children that a kept process
-/// started in between, and take them for orphans.
+/// All descendants of `root` that are neither in `keep` nor below one of those. From a single
+/// snapshot: a second one would include children started in between by a kept process, and take
+/// them for orphans.
 fn below(root: u32, keep: &BTreeSet<u32>) -> BTreeSet<u32> {
     let parents: BTreeMap<u32, u32> =
         all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
@@ -137,32 +136,32 @@ pub fn children(parent: u32) -> Vec<u32> {
     all().into_iter().filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent)).collect()
 }
 
-/// Lets a stopped process continue.
+/// Continues a stopped process.
 pub fn go_on(pid: u32) {
     signal(pid, Signal::CONT);
 }
 
-/// Sends SIGKILL; a process that is gone already is no error.
+/// Sends SIGKILL; ignores processes that are gone.
 pub fn kill(pid: u32) {
     signal(pid, Signal::KILL);
 }
 
-/// Kills a process group; one that is gone already is no error.
+/// Kills a process group; ignores groups that are gone.
 pub fn kill_group(leader: u32) {
     if let Some(leader) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
         let _gone_already = rustix::process::kill_process_group(leader, Signal::KILL);
     }
 }
 
-/// Sends a signal; a process that is gone already is no error.
+/// Sends a signal; ignores processes that are gone.
 pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _gone_already = kill_process(pid, signal);
     }
 }
 
-/// Kills `root`'s descendants again and again until none is left or `patience` is over; `root` is
-/// this process or one whose orphans this process inherits. Returns how many were left.
+/// Kills `root`'s descendants repeatedly until none is left or `patience` is over; `root` is this
+/// process or one whose orphans this process inherits. Returns how many were left.
 pub fn kill_descendants(root: u32, keep: &BTreeSet<u32>, patience: Duration) -> usize {
     let until = Instant::now() + patience;
     loop {
@@ -176,7 +175,7 @@ pub fn kill_descendants(root: u32, keep: &BTreeSet<u32>, patience: Duration) -> 
     }
 }
 
-/// Takes the exit codes of dead children that nobody else waits for.
+/// Reaps dead children that nothing else waits for.
 fn reap(keep: &BTreeSet<u32>) {
     for pid in children(std::process::id()) {
         if keep.contains(&pid) {
@@ -188,7 +187,7 @@ fn reap(keep: &BTreeSet<u32>) {
     }
 }
 
-/// Processes whose environment holds all of these `NAME=value` entries, this process excluded.
+/// Processes whose environment contains all of these `NAME=value` entries, except this process.
 pub fn with_environment(entries: &[String]) -> Vec<u32> {
     let mine = std::process::id();
     let holds = |pid: &u32| {
@@ -200,8 +199,7 @@ pub fn with_environment(entries: &[String]) -> Vec<u32> {
     all().into_iter().filter(|pid| *pid != mine).filter(holds).collect()
 }
 
-/// The value of a variable in a process's environment, as it began; `None` if it has none, or may
-/// not be looked at.
+/// The value of a variable in a process's initial environment; `None` if it is unset or unreadable.
 pub fn variable(pid: u32, name: &str) -> Option<std::ffi::OsString> {
     use std::os::unix::ffi::OsStringExt as _;
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
@@ -210,7 +208,7 @@ pub fn variable(pid: u32, name: &str) -> Option<std::ffi::OsString> {
     environment.split(|byte| *byte == 0).find_map(value).map(std::ffi::OsString::from_vec)
 }
 
-/// Whether this process was told to ignore a signal, as `nohup` does with SIGHUP.
+/// Whether this process ignores a signal, as `nohup` does for SIGHUP.
 pub fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = |line: &str| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok();
@@ -218,20 +216,20 @@ pub fn is_ignored(signal: i32) -> bool {
     u32::try_from(signal - 1).is_ok_and(|bit| ignored.checked_shr(bit).unwrap_or(0) & 1 == 1)
 }
 
-/// Which start of the machine this is: another one after each, and the same in every container.
+/// Identifies the boot of the machine; the same in every container.
 pub fn boot_id() -> Option<String> {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// The PID namespace of this process, within which process ids mean the same.
+/// The PID namespace of this process, in which process ids are unique.
 pub fn pid_namespace() -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;
     Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
 }
 
-/// How many processes the kernel has killed for want of memory: in this process's control group
-/// where that is told, else on the whole machine.
+/// The kernel's count of out-of-memory kills: in this process's control group if available, else on
+/// the whole machine.
 pub fn memory_kills() -> Option<u64> {
     let count = |text: &str| {
         text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
@@ -245,14 +243,13 @@ pub fn memory_kills() -> Option<u64> {
     files.find_map(|file| count(&fs::read_to_string(file).ok()?))
 }
 
-/// Whether this is a signal that someone sends to end a process, and none that a program brings
-/// upon itself.
+/// Whether this signal is sent to end a process, rather than caused by the program itself.
 pub fn is_sent_to_end(signal: i32) -> bool {
     [Signal::KILL, Signal::TERM].iter().any(|sent| sent.as_raw() == signal)
 }
 
-/// Whether a process that a signal ended was killed by the kernel for want of memory, as far as
-/// that can be told; `before` is what [`memory_kills`] said when it began.
+/// Whether a process that a signal ended was probably killed for lack of memory; `before` is
+/// [`memory_kills`] when it began.
 pub fn was_killed_for_memory(signal: i32, before: Option<u64>) -> bool {
     signal == Signal::KILL.as_raw()
         && before.zip(memory_kills()).is_some_and(|(before, now)| now > before)
@@ -279,7 +276,7 @@ mod tests {
             .spawn()
             .unwrap();
         assert!(descendants(mine).contains(&child.id()));
-        // A process has no environment in the moment in which its program replaces its parent's.
+        // While a process executes a new program, it has no environment.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while !with_environment(&["HPSEARCH_TEST_MARK=processes".to_owned()]).contains(&child.id())
         {

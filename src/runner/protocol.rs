@@ -1,5 +1,5 @@
-//! The lines that a runner and a trial's process say to each other: JSON after `@hpsearch ` on
-//! stdout, plain JSON on stdin.
+//! The protocol between a runner and a trial's process: JSON after `@hpsearch ` on stdout, plain
+//! JSON on stdin.
 
 mod kept;
 mod spoken;
@@ -24,37 +24,36 @@ use crate::study::trial::{AttemptNumber, TrialNumber};
 
 pub use spoken::{Clock, Reported, Spoken, step_of};
 
-/// Before the name of a study whose trials used tokenised data: an empty file among it, by which
-/// `hpsearch gc` knows.
+/// Prefix of empty files in tokenised data that name the studies using it, for `hpsearch gc`.
 pub const USED_BY: &str = "used-by-";
 
 /// The variable with the name of a run, in the environment of everything that it starts.
 pub const RUN: &str = "HPSEARCH_RUN";
 
-/// The name of a trial's directory of checkpoints, in the trial's own.
+/// The name of the directory of checkpoints in a trial's directory.
 pub const CHECKPOINTS: &str = "checkpoints";
 
-/// The variable that tells a supervisor the directory of the run's control group, where there is
-/// one; commands do not see it.
+/// The variable with the directory of the run's control group, if there is one; for supervisors,
+/// not commands.
 pub const RUN_GROUP: &str = "HPSEARCH_RUN_GROUP";
 
-/// What a runner says to its watchdog at the end.
+/// The runner's last message to its watchdog.
 pub const RUN_IS_OVER: &str = "over\n";
 
-/// What starts a line that is meant for the runner; every other line is the trial's log.
+/// Prefix of a line for the runner; every other line belongs to the trial's log.
 pub const PREFIX: &str = "@hpsearch ";
 
-/// What the keys of hpsearch's own messages begin with.
+/// Prefix of the keys of internal messages.
 const OWN: &str = "hpsearch_";
 
-/// Longest line taken for a message, in bytes; longer ones are log, and cut.
+/// Longest line of a message, in bytes; longer ones are log, and truncated.
 pub const LONGEST_LINE: usize = 1 << 20;
 
 /// The exit status of shells, and of a supervisor's own child, for a command that is not found.
 pub const COMMAND_NOT_FOUND: i32 = 127;
 
-/// What a trial's process tells the runner. Reports and checkpoints have a form that commands
-/// print, too; the others are hpsearch's own.
+/// A message of a trial's process to the runner. Commands print reports and checkpoints, too; the
+/// others are internal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum MessageToRunner {
     /// Metrics at a step.
@@ -62,17 +61,17 @@ pub enum MessageToRunner {
     Report {
         /// Step.
         step: u64,
-        /// What was measured.
+        /// The metrics.
         metrics: Metrics,
     },
-    /// Metrics that ask for no decision, on whatever clock.
+    /// Metrics that need no decision, on any clock.
     #[serde(rename = "hpsearch_points")]
     Points {
-        /// What the step counts.
+        /// The clock.
         clock: SeriesClock,
-        /// The step; `None`: counted, for each metric by itself.
+        /// The step; `None`: counted, separately for each metric.
         step: Option<f64>,
-        /// What was measured.
+        /// The metrics.
         metrics: Metrics,
     },
     /// A checkpoint was saved.
@@ -83,13 +82,13 @@ pub enum MessageToRunner {
         /// Step of the state.
         step: u64,
     },
-    /// How much memory the process took at most for the job that ends now.
+    /// The process's peak memory for the job that ends now.
     #[serde(rename = "hpsearch_peak")]
     Peak {
         /// Bytes.
         bytes: u64,
     },
-    /// A job is over (built-in workers and supervisors).
+    /// A job ended (built-in workers and supervisors).
     #[serde(rename = "hpsearch_end")]
     End {
         /// How the attempt ended.
@@ -97,25 +96,25 @@ pub enum MessageToRunner {
         /// One sentence.
         message: Option<String>,
     },
-    /// Parameters of a tracked run that its program says.
+    /// Parameters recorded by a tracked run's program.
     #[serde(skip)]
     Params {
-        /// What it says.
+        /// The parameters.
         params: Params,
     },
-    /// What a tracked run came to, as its program says.
+    /// Summary values recorded by a tracked run's program.
     #[serde(skip)]
     Summary {
-        /// What it says.
+        /// The values.
         summary: BTreeMap<String, serde_json::Value>,
     },
-    /// A file, text or table that a program wants kept.
+    /// An artifact to save.
     #[serde(skip)]
     Artifact {
-        /// What it says of it.
+        /// The artifact.
         artifact: NewArtifact,
     },
-    /// The exit status of a tracked program: 128 and the signal's number where a signal ended it.
+    /// The exit status of a tracked program: 128 plus the signal number if a signal ended it.
     #[serde(rename = "hpsearch_exit")]
     Exit {
         /// The status.
@@ -127,34 +126,34 @@ pub enum MessageToRunner {
         /// Its content.
         body: serde_json::Value,
     },
-    /// A piece of the text that a job writes.
+    /// A piece of a job's output text.
     #[serde(rename = "hpsearch_text")]
     Text {
         /// The piece.
         text: String,
     },
-    /// How far a job is.
+    /// Progress of a job.
     #[serde(rename = "hpsearch_at")]
     At {
-        /// What is being done.
+        /// The activity.
         what: String,
-        /// How much of it is done.
+        /// Units done.
         done: u64,
-        /// Of how much.
+        /// Total.
         of: u64,
     },
 }
 
-/// Why a line meant for the runner was not understood.
+/// Why a line for the runner was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Not JSON.
     #[error("not JSON: {why}")]
     NotJson {
-        /// The parser's words.
+        /// The parser's message.
         why: String,
     },
-    /// JSON, but no message.
+    /// JSON, but not a message.
     #[error("{why}")]
     Shape {
         /// What is wrong.
@@ -163,7 +162,7 @@ pub enum WireError {
 }
 
 impl MessageToRunner {
-    /// Reads what follows [`PREFIX`] in a line of a worker's.
+    /// Parses what follows [`PREFIX`] in a worker's line.
     pub fn parse(text: &str) -> Result<MessageToRunner, WireError> {
         let json: serde_json::Value = serde_json::from_str(&quote_non_finite(text))
             .map_err(|error| WireError::NotJson { why: error.to_string() })?;
@@ -175,7 +174,8 @@ impl MessageToRunner {
         MessageToRunner::of(object)
     }
 
-    /// What an object says: a worker's own words, or else a report or a checkpoint with its step.
+    /// The messages of an object: a worker's internal one, or else a report or a checkpoint with
+    /// its step.
     fn of(
         object: serde_json::Map<String, serde_json::Value>,
     ) -> Result<MessageToRunner, WireError> {
@@ -189,7 +189,7 @@ impl MessageToRunner {
         spoken::only(object)
     }
 
-    /// The whole line, prefix included, without a newline.
+    /// The complete line with prefix, without a newline.
     pub fn to_line(&self) -> String {
         let body = match self {
             MessageToRunner::Report { step, metrics } => {
@@ -211,8 +211,8 @@ impl MessageToRunner {
     }
 }
 
-/// Bare words for numbers that are not finite, in lower case, and their names in JSON strings:
-/// those of Python's `json`, of its `print`, and of C.
+/// Bare words for non-finite numbers, in lower case, and their names in JSON strings: those of
+/// Python's `json`, of its `print`, and of C.
 const NON_FINITE: [(&str, &str); 9] = [
     ("nan", "NaN"),
     ("-nan", "NaN"),
@@ -225,8 +225,7 @@ const NON_FINITE: [(&str, &str); 9] = [
     ("+inf", "Infinity"),
 ];
 
-/// Puts bare words for numbers that are not finite (`NaN`, `nan`, `Infinity`, `-inf`, ..) in
-/// quotes, outside strings.
+/// Quotes bare words for non-finite numbers (`NaN`, `nan`, `Infinity`, `-inf`, ..) outside strings.
 pub fn quote_non_finite(text: &str) -> Cow<'_, str> {
     let is_word =
         |three: &[u8]| three.eq_ignore_ascii_case(b"nan") || three.eq_ignore_ascii_case(b"inf");
@@ -259,28 +258,28 @@ pub fn quote_non_finite(text: &str) -> Cow<'_, str> {
     Cow::Owned(quoted)
 }
 
-/// The line a trial gets for a report that holds the study's metric, without a newline.
+/// The answer to a report with the study's metric, without a newline.
 pub fn verdict_line(verdict: &Decision) -> String {
     let reason = verdict.reason().map_or_else(String::new, ToString::to_string);
     serde_json::json!({ "verdict": verdict.word(), "reason": reason }).to_string()
 }
 
-/// What a runner tells a worker. Commands get verdict lines only.
+/// A message of a runner to a worker. Commands receive decision lines only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "hpsearch", rename_all = "snake_case")]
 pub enum MessageToTrial {
-    /// Something to do.
+    /// A job.
     Job(Box<Job>),
-    /// Checkpoint and leave the present job; a command gets SIGTERM.
+    /// Save a checkpoint and end the present job; a command gets SIGTERM.
     Leave,
-    /// Send the command this signal, as the terminal of a program in the foreground would.
+    /// Forward this signal to the command, as a terminal would.
     Signal {
         /// The signal's number.
         number: i32,
     },
-    /// Say in the command's log what its processes are doing.
+    /// Write the activity of the command's processes into its log.
     Examine,
-    /// Kill the command and everything it started.
+    /// Kill the command and its descendants.
     Kill,
 }
 
@@ -290,30 +289,29 @@ pub enum MessageToTrial {
 pub enum Job {
     /// Train one trial with the built-in trainer.
     Train(TrainJob),
-    /// Try out a training; the answer holds the learning rate and the loss of each step.
+    /// Run a diagnostic; the answer holds the learning rate and the loss of each step.
     Probe {
         /// The training.
         train: TrainJob,
-        /// What is tried.
+        /// The diagnostic.
         probe: Probe,
     },
-    /// Say where a training's time goes; the answer holds the times of its phases and layers.
+    /// Profile a training; the answer holds the times of its phases and layers.
     Profile {
         /// The training.
         train: TrainJob,
-        /// Optimiser steps to look at.
+        /// Optimiser steps to profile.
         steps: u32,
-        /// The file for every span.
+        /// The trace file with every span.
         trace: PathBuf,
     },
-    /// Ask drivers for Vulkan and Metal for their GPUs; the answer holds the names of devices and
-    /// what they are.
+    /// Query drivers for Vulkan and Metal; the answer holds the names and kinds of their GPUs.
     Devices,
-    /// Compute a little on a device: whether it works.
+    /// Test whether a device can compute.
     TryDevice {
         /// The device.
         device: Device,
-        /// Trainer arguments, of which those about numbers count.
+        /// Trainer arguments, for the compute precision.
         arguments: BTreeMap<String, serde_json::Value>,
     },
     /// Run one attempt of a command.
@@ -324,13 +322,13 @@ pub enum Job {
         arguments: BTreeMap<String, serde_json::Value>,
         /// The `[data]` table.
         data: BTreeMap<String, serde_json::Value>,
-        /// Where prepared data is kept.
+        /// The directory for prepared data.
         cache: PathBuf,
-        /// Arguments that other trials may have: their models must fit, too.
+        /// Arguments that other trials may have, which are checked too.
         #[serde(default)]
         others: Vec<BTreeMap<String, serde_json::Value>>,
     },
-    /// Measure a checkpoint on the test split; the answer holds the metrics.
+    /// Evaluate a checkpoint on the test split; the answer holds the metrics.
     Evaluate {
         /// The checkpoint.
         checkpoint: PathBuf,
@@ -338,24 +336,22 @@ pub enum Job {
         arguments: BTreeMap<String, serde_json::Value>,
         /// The `[data]` table.
         data: BTreeMap<String, serde_json::Value>,
-        /// Where prepared data is kept.
+        /// The directory of prepared data.
         cache: PathBuf,
-        /// Where to compute.
+        /// The device.
         device: Device,
-        /// Measure on the validation split where there are no test rows; otherwise there are no
-        /// metrics then.
+        /// Use the validation split if there are no test rows; otherwise there are no metrics then.
         #[serde(default)]
         or_validation: bool,
-        /// Most rows at once, where those of the arguments did not fit into memory.
+        /// Largest batch size, if the arguments' did not fit in memory.
         #[serde(default)]
         rows: Option<usize>,
     },
-    /// Write a checkpoint's model with weights of eight bits; the answer holds its bytes before and
-    /// after.
+    /// Quantize a checkpoint's model to 8 bits; the answer holds its size before and after.
     Quantize {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// The directory to write.
+        /// The output directory.
         target: PathBuf,
     },
     /// Label texts with an exported model; the answer holds labels and scores.
@@ -364,34 +360,34 @@ pub enum Job {
         directory: PathBuf,
         /// The texts.
         texts: Vec<String>,
-        /// Where to compute.
+        /// The device.
         device: Device,
-        /// Texts at once.
+        /// Batch size.
         rows: usize,
     },
-    /// Continue with a text with an exported model, telling it piece by piece; the answer holds the
-    /// number of tokens.
+    /// Generate text with an exported model, streamed piece by piece; the answer holds the number
+    /// of tokens.
     Generate {
         /// The exported directory.
         directory: PathBuf,
-        /// What to continue with.
+        /// The prompt.
         prompt: String,
         /// Most tokens to add.
         max_new_tokens: usize,
-        /// What logits are divided by; 0: always the likeliest token.
+        /// Divides the logits; 0: always the most likely token.
         temperature: f64,
-        /// Only so many of the likeliest tokens are drawn from; 0: all.
+        /// Sample only from this many most likely tokens; 0: all.
         top_k: usize,
-        /// Only the likeliest tokens that together reach this probability are drawn from.
+        /// Sample only from the most likely tokens that together reach this probability.
         top_p: f64,
         /// Seed of the draws.
         seed: u64,
-        /// Where to compute.
+        /// The device.
         device: Device,
     },
 }
 
-/// Everything that both kinds of trial need to know.
+/// What both kinds of trial need.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialJob {
     /// The study's name.
@@ -402,13 +398,13 @@ pub struct TrialJob {
     pub attempt: AttemptNumber,
     /// Its parameters.
     pub params: Params,
-    /// Where to run.
+    /// The device.
     pub device: Device,
     /// The trial's seed.
     pub seed: u64,
     /// Threads on the CPU.
     pub cpu_threads: u32,
-    /// The trial's own directory: checkpoints go below it.
+    /// The trial's own directory, which contains its checkpoints.
     pub directory: PathBuf,
     /// Checkpoint to continue from.
     pub resume: Option<PathBuf>,
@@ -421,28 +417,28 @@ pub struct TrialJob {
 /// A trial of the built-in trainer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainJob {
-    /// Who and where.
+    /// The trial.
     pub trial: TrialJob,
-    /// Fixed arguments; the trial's parameters come on top.
+    /// Fixed arguments; the trial's parameters override them.
     pub arguments: BTreeMap<String, serde_json::Value>,
     /// The `[data]` table.
     pub data: BTreeMap<String, serde_json::Value>,
-    /// Where prepared data is kept.
+    /// The directory of prepared data.
     pub cache: PathBuf,
-    /// Which way the trial's metric is better.
+    /// Whether smaller or larger values of the metric are better.
     pub direction: Direction,
     /// Unit of steps.
     pub clock: StepUnit,
-    /// Where to evaluate.
+    /// When to evaluate.
     pub milestones: Milestones,
-    /// Most rows in memory at once, after the trial has run out of it.
+    /// Batch sizes, if the trial has run out of memory.
     #[serde(default)]
     pub rows_at_once: Option<RowsAtOnce>,
-    /// Step where it is to pause.
+    /// Step at which it pauses.
     pub until: Option<u64>,
-    /// The last step whose report the runner has.
+    /// The step of the last recorded report.
     pub reported: Option<u64>,
-    /// Whether somebody wants to hear how far it is between reports.
+    /// Whether to send progress between reports.
     #[serde(default)]
     pub is_watched: bool,
 }
@@ -450,7 +446,7 @@ pub struct TrainJob {
 /// One attempt of a command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandJob {
-    /// Who and where.
+    /// The trial.
     pub trial: TrialJob,
     /// Program and arguments, parameters filled in.
     pub run: Vec<String>,
@@ -458,12 +454,12 @@ pub struct CommandJob {
     pub cwd: PathBuf,
     /// Variables added to the environment.
     pub env: BTreeMap<String, String>,
-    /// Step where it is told to pause, or is at its end if it continues past it.
+    /// Step at which it pauses, or ends if it continues past its end.
     #[serde(default)]
     pub until: Option<u64>,
-    /// The device as the study names it (inside the process a GPU is always number 0).
+    /// The device as the study names it (inside the process a GPU always has index 0).
     pub device: Device,
-    /// Whether it is a tracked run, which nobody gives a device or a seed.
+    /// Whether it is a tracked run, which has no device or seed.
     #[serde(default)]
     pub is_tracked: bool,
 }

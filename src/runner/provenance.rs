@@ -1,4 +1,4 @@
-//! Finds out what the results of a run depend on: code, command line, program, machine, files.
+//! Collects the provenance of a run: code, command line, program, machine, files.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -19,36 +19,35 @@ use crate::study::provenance::{
 };
 use crate::study::spec::{Program, StudySpec};
 
-/// Most bytes that are kept of what was changed since the commit.
+/// Most bytes kept of the diff to the commit.
 pub const MOST_CHANGES: usize = 256 * 1024;
-/// Files and whole directories that git does not know are listed up to this many.
+/// Most untracked files and directories listed.
 const MOST_UNTRACKED: usize = 20;
-/// How long git may take for all its answers.
+/// Time limit for all git commands together.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longer files are not read: the start of a study must not wait for them.
+/// Larger files are not read, so that a study starts quickly.
 const LONGEST_FILE: u64 = 4 << 30;
 
-/// What the results of a run depend on, and the changes since the commit that it speaks of: a text
-/// to be kept by its digest.
+/// The provenance of a run, and the documents it refers to by digest.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// All of it.
+    /// The provenance.
     pub lineage: Provenance,
-    /// The texts that it speaks of, by their digests: changes, packages, untracked source files.
+    /// The documents by digest: diff, packages, untracked source files.
     pub documents: Vec<(String, String)>,
 }
 
-/// A Python program that tells of its interpreter itself.
+/// A Python program that describes its own interpreter.
 #[derive(Clone, Copy, Debug)]
 pub struct PythonProgram<'a> {
     /// The interpreter.
     pub interpreter: &'a Path,
-    /// Where it finds packages.
+    /// Its package directories.
     pub sites: &'a [PathBuf],
 }
 
-/// Looks around for a run of `spec`, which `command` started. `prepared` is the directory of the
-/// data that was prepared for it, `salt` the store's.
+/// Collects the provenance of a run of `spec`, started by `command`. `prepared` is the directory of
+/// its prepared data, `salt` the store's.
 pub fn look_around(
     spec: &StudySpec,
     command: Vec<OsString>,
@@ -58,7 +57,7 @@ pub fn look_around(
     look_around_python(spec, command, prepared, salt, None)
 }
 
-/// The same for a program that is running; `python` is what it tells of itself.
+/// The same for a running program; `python` is its own description.
 pub fn look_around_python(
     spec: &StudySpec,
     command: Vec<OsString>,
@@ -134,7 +133,7 @@ fn packages_of(
     Some((packages, list))
 }
 
-/// The source files below a directory that git does not know; paths are those in the repository.
+/// The untracked source files below a directory; paths are relative to the repository.
 fn untracked_in(directory: &Path, masked: &Masked<'_>) -> Vec<untracked_sources::Source> {
     let until = Instant::now() + PATIENCE;
     let ask = |words: &[&str], most: usize| git(directory, words, most, until);
@@ -147,7 +146,7 @@ fn untracked_in(directory: &Path, masked: &Masked<'_>) -> Vec<untracked_sources:
     untracked_sources::of_paths(&root, paths, masked)
 }
 
-/// A word as text; one that is not UTF-8 in quotes, with its other bytes as `\xFF`.
+/// An argument as text; quoted, with invalid bytes as `\xFF`, if it is not UTF-8.
 fn as_text(word: OsString) -> String {
     word.into_string().unwrap_or_else(|word| format!("{word:?}"))
 }
@@ -161,7 +160,7 @@ fn variables(spec: &StudySpec) -> impl Iterator<Item = (&str, &str)> {
     env.into_iter().flatten().filter_map(|(name, value)| Some((name.as_str(), value.get()?)))
 }
 
-/// The variables of `[command] env`, with digests of their values that nobody can look up.
+/// The variables of `[command] env` with salted digests of their values.
 pub fn environment(spec: &StudySpec, salt: &str) -> Vec<Variable> {
     let digest = |name: &str, value: &str| {
         blake3::hash(format!("{salt}\0{name}\0{value}").as_bytes()).to_hex().to_string()
@@ -190,7 +189,7 @@ fn machine() -> Machine {
     }
 }
 
-/// What git says of a directory. It reads only: no hooks, no helpers, no locks, no questions.
+/// The state of a directory according to git. Read-only: no hooks, helpers, locks or prompts.
 fn code_in(directory: &Path, masked: &Masked<'_>) -> (Code, Option<String>) {
     let until = Instant::now() + PATIENCE;
     let ask = |words: &[&str], most: usize| git(directory, words, most, until);
@@ -232,7 +231,7 @@ struct Answer {
     cut: bool,
 }
 
-/// What git answers, at most so many bytes of it; else why there is none.
+/// The output of a git command, limited in size; else why there is none.
 fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<Answer, String> {
     let mut command = Command::new("git");
     for setting in ["core.fsmonitor=false", "core.hooksPath=/dev/null", "core.quotePath=false"] {
@@ -259,7 +258,7 @@ fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<
     let _unread = threads::spawn("git", move || {
         let mut bytes = Vec::new();
         let read = stdout.map(|stdout| stdout.take(most as u64 + 1).read_to_end(&mut bytes));
-        // Whoever waited too long has gone.
+        // The receiver may have timed out.
         let _gone = tx.send(read.is_some_and(|read| read.is_ok()).then_some(bytes));
     });
     let bytes = rx.recv_timeout(until.saturating_duration_since(Instant::now())).ok().flatten();
@@ -277,8 +276,8 @@ fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<
     Ok(Answer { text: String::from_utf8_lossy(&bytes).into_owned(), cut: !is_whole })
 }
 
-/// The files that trials read, as far as the study says which: words of the command that are files,
-/// the data, the tokenizer.
+/// The files that trials read according to the study: arguments of the command that are files, the
+/// data, the tokenizer.
 fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<SourceFile> {
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     match &spec.program {
@@ -305,8 +304,7 @@ fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<
     files.into_iter().map(described).collect()
 }
 
-/// BLAKE3 of a file, hexadecimal, if it can be read, is not very long, and does not belong to the
-/// store.
+/// BLAKE3 of a file, hexadecimal, if it is readable, not too large, and not part of the store.
 fn digest_of(path: &Path) -> Option<String> {
     let file = sqlite::open_file(path).ok()?;
     if file.metadata().ok()?.len() > LONGEST_FILE {

@@ -1,5 +1,5 @@
-//! The Python packages that a command's interpreter has, read from the names of their metadata
-//! directories: the interpreter is not run.
+//! The Python packages of a command's interpreter, read from the names of their metadata
+//! directories; the interpreter is not run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,18 +8,17 @@ use std::path::{Path, PathBuf};
 
 use super::disk::{entries, is_directory, name_of};
 
-/// More packages are not listed.
+/// Most packages listed.
 const MOST: usize = 10_000;
 
-/// So much is read of a script's first line, and of the metadata of a package without a version in
-/// its name.
+/// Bytes read of a script's first line, and of package metadata without a version in its name.
 const BEGINNING: u64 = 4096;
 
-/// An interpreter may come after so many words: `env A=b nice -n 5 python3 train.py`.
+/// Most words before the interpreter: `env A=b nice -n 5 python3 train.py`.
 const WORDS: usize = 8;
 
-/// Programs that choose the interpreter by rules of their own, or run it elsewhere: what is on PATH
-/// says nothing then.
+/// Programs that select the interpreter by their own rules, or run it elsewhere, independently of
+/// PATH.
 const LAUNCHERS: [&str; 14] = [
     "conda",
     "mamba",
@@ -37,17 +36,17 @@ const LAUNCHERS: [&str; 14] = [
     "ssh",
 ];
 
-/// An interpreter and where it finds packages.
+/// An interpreter and its package directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreter {
-    /// The program.
+    /// The executable.
     pub path: PathBuf,
-    /// Directories with packages, the first ones before the others.
+    /// Package directories, in order of precedence.
     pub sites: Vec<PathBuf>,
 }
 
 impl Interpreter {
-    /// The packages in its directories, a line for each, `numpy 2.3.1`, sorted by name.
+    /// The packages in its directories, one line each, `numpy 2.3.1`, sorted by name.
     pub fn packages(&self) -> Vec<String> {
         let mut packages = BTreeMap::new();
         for site in &self.sites {
@@ -61,7 +60,7 @@ impl Interpreter {
     }
 }
 
-/// The interpreter that a command names, as far as its words tell; `variable` has its environment.
+/// The interpreter that a command names, if it can be determined; `variable` reads its environment.
 pub fn of_command(
     words: &[String],
     directory: &Path,
@@ -95,7 +94,7 @@ fn of_project(directory: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Op
     own.into_iter().chain(above).map(|path| path.join("bin/python")).find(|path| path.exists())
 }
 
-/// The interpreter behind a script of pyenv; itself, if it is none.
+/// The interpreter behind a pyenv shim; itself, if it is not one.
 fn of_shim(
     path: &Path,
     directory: &Path,
@@ -138,7 +137,7 @@ fn interpreter(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option
             sites.extend(user_site(version, variable));
             let prefix = real.parent().and_then(Path::parent)?;
             if prefix == Path::new("/usr") {
-                // Debian keeps what pip installs apart.
+                // Debian keeps pip's packages separately.
                 sites.extend(sites_of(Path::new("/usr/local"), version));
             }
             sites.extend(sites_of(prefix, version));
@@ -147,7 +146,7 @@ fn interpreter(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option
     Some(Interpreter { path: path.to_owned(), sites })
 }
 
-/// The directories of packages below a prefix, of this version of Python or of any.
+/// The package directories below a prefix, for this version of Python or any.
 fn sites_of(prefix: &Path, version: Option<&str>) -> Vec<PathBuf> {
     let is_of = |name: &str| match (name.strip_prefix("python"), version) {
         (Some("3"), _) => true,
@@ -180,7 +179,7 @@ fn user_site(version: Option<&str>, variable: &dyn Fn(&str) -> Option<String>) -
     site.is_dir().then_some(site)
 }
 
-/// The package whose metadata these are: its name as package indexes have it, and its version.
+/// The package of a metadata directory: its normalised name, and its version.
 fn package(path: &Path) -> Option<(String, String)> {
     let name = name_of(path)?;
     let (package, version) = if let Some(stem) = name.strip_suffix(".dist-info") {
@@ -198,14 +197,14 @@ fn package(path: &Path) -> Option<(String, String)> {
     (is_sound(&normal) && is_sound(&version)).then_some((normal, version))
 }
 
-/// The version that metadata name.
+/// The version in the metadata.
 fn version_in(path: &Path) -> Option<String> {
     let text = beginning(path)?;
     let line = text.lines().find_map(|line| line.strip_prefix("Version:"))?;
     Some(line.trim().to_owned())
 }
 
-/// Where a program is that a command line names.
+/// The path of a command line's program.
 fn on_path(
     word: &str,
     directory: &Path,
@@ -253,7 +252,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A base installation with an environment in it, and `/bin/sh` for an interpreter.
+    /// A base installation with a virtual environment, and `/bin/sh` as interpreter.
     struct Site(tempfile::TempDir);
 
     impl Site {

@@ -1,5 +1,4 @@
-//! Checkpoints as trials announce them: which are taken, where they lie, and what they take on the
-//! disk.
+//! Registers the checkpoints that trials announce: validation, paths, sizes and copies.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,51 +16,50 @@ use crate::runner::protocol::CHECKPOINTS;
 use crate::storage::paths::StudyFiles;
 use crate::study::trial::TrialNumber;
 
-/// A checkpoint that cannot be looked at within this time (a dead network mount) is not taken; one
+/// A checkpoint that cannot be examined within this time (a dead network mount) is rejected; one
 /// that cannot be measured within it does not count.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who writes a checkpoint again announces it again; this long that is waited for where a write
-/// spoilt a copy.
+/// Time to wait for another announcement where a concurrent write spoilt a copy.
 const MOMENTS: Duration = Duration::from_millis(500);
 
-/// Takes in the checkpoints of one study's trials.
+/// Registers the checkpoints of one study's trials.
 #[derive(Debug)]
 pub(super) struct Registrar {
     files: StudyFiles,
-    /// Besides the directory of files: what no checkpoint may hold.
+    /// Paths that no checkpoint may contain, besides the directory of files.
     protected: Vec<PathBuf>,
-    /// Of commands; the built-in trainer writes none of its checkpoints twice.
+    /// For commands; the built-in trainer never overwrites a checkpoint.
     copies: Option<Arc<Copies>>,
     patience: Duration,
     measure: fn(&Path) -> u64,
 }
 
-/// A checkpoint as its trial announced it.
+/// A checkpoint as announced by its trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Announced<'a> {
     pub trial: TrialNumber,
     pub step: u64,
-    /// The working directory of whoever says `path`.
+    /// The working directory of its process.
     pub cwd: &'a Path,
-    /// A whole path, or one relative to the trial's directory of checkpoints, where it is looked
-    /// for first, or to `cwd`.
+    /// An absolute path, or one relative to the trial's directory of checkpoints, which has
+    /// precedence, or to `cwd`.
     pub path: &'a Path,
 }
 
-/// A checkpoint that is taken.
+/// A registered checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Registered {
-    /// Where it is: what was announced, or a copy of it.
+    /// Its path: as announced, or that of a copy.
     pub path: PathBuf,
-    /// What it takes on the disk. `None`: it was not measured in time, or it lies outside its
-    /// trial's directory, and is never removed; it does not count towards `max_disk`.
+    /// Its size on disk. `None`: not measured in time, or outside its trial's directory; then it is
+    /// never removed and does not count towards `max_disk`.
     pub bytes: Option<u64>,
-    /// Why there is no copy of one that should have one.
+    /// Why a required copy is missing.
     pub uncopied: Option<String>,
 }
 
-/// What the thread that looks at a checkpoint found.
+/// The result of the thread that examines a checkpoint.
 type Look = Result<(Found, Option<Wanted>), String>;
 
 impl Registrar {
@@ -75,16 +73,16 @@ impl Registrar {
         }
     }
 
-    /// Where artifacts of a trial are looked for and copied to; `cwd` is its working directory.
+    /// The directories for artifacts of a trial; `cwd` is its working directory.
     pub(super) fn artifact_places(&self, trial: TrialNumber, cwd: &Path) -> Places {
         let own = self.files.trial(trial).join(CHECKPOINTS);
         let looked_for = vec![own, cwd.to_owned()];
         Places { looked_for, copies: self.files.artifacts(trial) }
     }
 
-    /// Takes a checkpoint, or says why not; where it may be written over, a copy of it. `None`: by
-    /// the time of the copy the path was announced for a later step (`is_announced_again`), and
-    /// that one counts. The caller waits for the disk.
+    /// Registers a checkpoint, copied if it may be overwritten, or says why not. `None`: by the
+    /// time of the copy the path was announced for a later step (`is_announced_again`), which
+    /// counts instead. Blocks on disk I/O.
     pub(super) fn register(
         &self,
         announced: Announced<'_>,
@@ -95,14 +93,14 @@ impl Registrar {
             return Err("its path is empty".to_owned());
         }
         let whole = cwd.join(path);
-        // Of a whole path both are that path.
+        // For an absolute path both are that path.
         let places = [self.files.trial(trial).join(CHECKPOINTS).join(path), whole.clone()];
         let (files, protected, copies, measure) =
             (self.files.clone(), self.protected.clone(), self.copies.clone(), self.measure);
         let (found_tx, found_rx) = channel::<Look>();
         let (copied_tx, copied_rx) = channel();
         let (bytes_tx, bytes_rx) = channel();
-        // On a thread of its own: what hangs there hangs for ever.
+        // On a separate thread, which may hang for ever.
         let spawned = threads::spawn("checkpoint", move || {
             let found = look(&files, &protected, trial, &places);
             let wanted = found.as_ref().ok().zip(copies.as_ref());
@@ -121,7 +119,7 @@ impl Registrar {
             if let Some((wanted, copies)) = wanted.zip(copies) {
                 let taken = copies.take(&wanted);
                 counted = taken.as_ref().ok().cloned().or(counted);
-                // A copy that nobody waits for is cleared away when the study is run again.
+                // The next run cleans up a copy that arrives too late.
                 let _nobody_waits_any_more = copied_tx.send(taken);
             }
             let _nobody_waits_any_more = bytes_tx.send(counted.map(|path| measure(&path)));
@@ -136,7 +134,7 @@ impl Registrar {
                 .recv_timeout(copies.patience() + self.patience)
             {
                 Ok(Ok(copy)) if is_announced_again() => {
-                    // Not removed now, it is when the study is run again.
+                    // If removal fails, the next run removes it.
                     let _removed_later = copy
                         .ancestors()
                         .find(|path| path.parent() == Some(&self.files.copies(trial)))
@@ -161,7 +159,7 @@ impl Registrar {
     }
 }
 
-/// Whether a checkpoint that is being written is announced within the next moments.
+/// Whether an announcement follows within the next moments.
 fn is_soon(mut is_announced: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + MOMENTS;
     loop {
@@ -181,7 +179,7 @@ const CHANGED: &str = "`{}` was written to while it was copied, by its trial or 
                        writes it again reads the answer to the report of its step first, or puts \
                        the step into its name)";
 
-/// A checkpoint that may be taken.
+/// A valid checkpoint.
 struct Found {
     path: PathBuf,
     /// Whether it lies in its trial's directory.
@@ -214,7 +212,7 @@ fn look(
     let own = files.trial(trial);
     if let Some(real) = inside(files, trial, path) {
         let canonical = fs::canonicalize(&own).ok();
-        // Said by another way than ours (a link, `..`), it is kept by ours.
+        // Paths through links or `..` are stored in canonical form.
         let path = canonical
             .and_then(|own_real| Some(own.join(real.strip_prefix(own_real).ok()?)))
             .unwrap_or_else(|| path.to_owned());
@@ -309,11 +307,11 @@ mod tests {
         assert_eq!(site.register(roundabout), Ok(taken));
         let mine = Registered { path: site.write("mine"), bytes: None, uncopied: None };
         assert_eq!(site.register("mine"), Ok(mine));
-        // A relative path is looked for in the trial's own directory first, and what is not there
-        // is not taken.
+        // A relative path is resolved in the trial's own directory first, and a missing file is
+        // rejected.
         assert_eq!(site.register("a").unwrap().path, own);
         assert!(site.register("b").unwrap_err().contains("there is no `"));
-        // The trial that it began from keeps its own.
+        // The trial from which it started keeps its own.
         let of_another = site.files.trial(TrialNumber(0)).join("checkpoints");
         fs::create_dir_all(&of_another).unwrap();
         assert_eq!(site.register(&of_another).unwrap().bytes, None);
@@ -330,18 +328,18 @@ mod tests {
         assert!(first.bytes.is_some_and(|bytes| bytes > 0));
         fs::write(&last, "other").unwrap();
         assert_eq!(fs::read_to_string(&first.path).unwrap(), "weights");
-        // Announced again by then: the copy is of who knows which step.
+        // Announced again by then: the copy's step is unknown.
         let (cwd, path) = (site.directory.path(), Path::new("last.pt"));
         let announced = Announced { trial: TRIAL, step: 2, cwd, path };
         assert_eq!(site.registrar.register(announced, || true), Ok(None));
         assert_eq!(fs::read_dir(&copies).unwrap().count(), 1);
-        // A directory or file of its own for each step stays where it is.
+        // A directory or file per step is not copied.
         let own = site.write_own("1.pt");
         assert_eq!(site.register("1.pt").unwrap().path, own);
-        // What lies outside may be another trial's a moment later.
+        // A file outside may become another trial's.
         let outside = site.register(site.write("1.pt")).unwrap();
         assert_eq!(outside.path, copies.join("step-1-outside/1.pt"));
-        // What cannot be copied is taken as it is, and that is said.
+        // What cannot be copied is registered as it is, with a remark.
         site.registrar.copies = Some(Arc::new(Copies::new(Some(2))));
         let large = site.register("last.pt").unwrap();
         let is_said = large.uncopied.is_some_and(|why| why.contains("`max_disk`"));

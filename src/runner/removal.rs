@@ -1,5 +1,4 @@
-//! What may be removed of a dropped checkpoint: only what lies, links resolved, in its own trial's
-//! directory.
+//! Removes dropped checkpoints: only what lies, links resolved, in its own trial's directory.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,22 +11,22 @@ use crate::study::trial::TrialNumber;
 /// Removes dropped checkpoints of one study.
 #[derive(Debug)]
 pub struct Remover {
-    /// Where they may lie.
+    /// Where they may be.
     homes: Vec<StudyFiles>,
-    /// Checkpoints that are listed, with links resolved.
+    /// Listed checkpoints, with links resolved.
     resolved: HashMap<PathBuf, PathBuf>,
 }
 
 impl Remover {
-    /// For a study whose files lie in these directories, all of them this store's, see
+    /// For a study whose files are in these directories, all owned by this store, see
     /// [`super::ownership::own_homes`].
     pub fn new(homes: Vec<StudyFiles>) -> Self {
         Remover { homes, resolved: HashMap::new() }
     }
 
-    /// Removes a dropped checkpoint, if it lies strictly inside its trial's directory and holds
-    /// none of those in `listed`, which any trial still has. What stays is the user's own, or found
-    /// by `gc`.
+    /// Removes a dropped checkpoint, if it is strictly inside its trial's directory and contains
+    /// none of `listed`, the checkpoints that trials still have. What stays is the user's own, or
+    /// found by `gc`.
     pub fn remove<'a>(
         &mut self,
         trial: TrialNumber,
@@ -38,7 +37,7 @@ impl Remover {
         let Some((files, real)) = home else { return };
         let (resolved, root) = (&mut self.resolved, files.root());
         let is_needed = |kept: &Path| {
-            // What was registered elsewhere may lie on a disk that does not answer.
+            // A path elsewhere may be on a disk that does not answer.
             if !kept.starts_with(root) {
                 return kept.starts_with(&real);
             }
@@ -50,7 +49,7 @@ impl Remover {
         if listed.into_iter().any(is_needed) {
             return;
         }
-        // Not removed now, it is found as unreferenced later: nothing depends on it.
+        // `gc` finds it if removal fails: nothing depends on it.
         let _found_later = disk::remove(&real);
         self.resolved.remove(path);
         if is_copy(path) {
@@ -59,8 +58,7 @@ impl Remover {
     }
 }
 
-/// Removes the directories that held a copy, up to that of all copies, as far as nothing else lies
-/// in them.
+/// Removes the emptied directories of a copy, up to that of all copies.
 fn remove_empty(directory: Option<&Path>, copies: &Path) {
     let mut directory = directory;
     while let Some(path) = directory.filter(|path| path.starts_with(copies)) {
@@ -71,12 +69,12 @@ fn remove_empty(directory: Option<&Path>, copies: &Path) {
     }
 }
 
-/// Where a path is, if it lies strictly inside the trial's directory: all links on the way
-/// resolved, a last one not followed.
+/// The real path, if it is strictly inside the trial's directory: links resolved, except a last
+/// one.
 pub fn inside(files: &StudyFiles, trial: TrialNumber, path: &Path) -> Option<PathBuf> {
     let root = fs::canonicalize(files.root()).ok()?;
     let own = fs::canonicalize(files.trial(trial)).ok()?;
-    // The trial's directory itself is no link to somewhere else.
+    // The trial's directory itself must not be a link.
     if own != root.join(files.name()).join(format!("trial-{trial}")) {
         return None;
     }
@@ -182,7 +180,7 @@ mod tests {
         site.remove(&holder, &[]);
         site.remove(&link, &[]);
         assert!(!holder.exists() && !link.is_symlink() && elsewhere.join("weights").exists());
-        // A trial's directory that is a link leads to somebody else's.
+        // A trial's directory that is a link leads to other files.
         fs::remove_dir_all(site.own("")).unwrap();
         symlink(directory, site.1.trial(TRIAL)).unwrap();
         site.remove(&site.own("mine"), &[]);

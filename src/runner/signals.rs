@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM as inputs: the first asks to leave, the second kills, the third aborts.
-//! SIGHUP asks to leave.
+//! SIGINT and SIGTERM as inputs: the first asks to exit, the second kills, the third aborts. SIGHUP
+//! asks to exit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -11,29 +11,29 @@ use signal_hook::iterator::{Handle, Signals};
 use crate::engine::Input;
 use crate::runner::{processes, threads};
 
-/// Who hears that the terminal was closed.
+/// Who handles a closed terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HangUp {
-    /// The runner: it leaves in order, unless it was started to stay (`nohup`).
+    /// The runner: it exits in order, unless it ignores SIGHUP (`nohup`).
     Leaves,
-    /// The screen, which has the runner leave.
+    /// The screen, which stops the runner.
     IsTheScreens,
 }
 
-/// Listens until dropped.
+/// Handles signals until dropped.
 pub struct SignalWatch {
     handle: Handle,
     received: Arc<AtomicI32>,
 }
 
-/// Listens to the signals that a program in the foreground is sent, to pass them on.
+/// Receives the signals sent to a foreground program, to forward them.
 pub struct PassedOn {
     handle: Handle,
     signals: Receiver<i32>,
 }
 
 impl PassedOn {
-    /// Starts listening. What was ignored when this process began stays ignored.
+    /// Starts listening. Signals that were ignored when this process began stay ignored.
     ///
     /// # Errors
     /// The system refuses it.
@@ -52,12 +52,12 @@ impl PassedOn {
         Ok(PassedOn { handle, signals: received })
     }
 
-    /// The signals, in the order in which they came.
+    /// The signals in the order of arrival.
     pub fn signals(&self) -> &Receiver<i32> {
         &self.signals
     }
 
-    /// What people call a signal that asks a program to leave; `None` of another one.
+    /// The usual name of a signal that asks a program to exit; `None` for others.
     pub fn asks_to_leave(signal: i32) -> Option<&'static str> {
         match signal {
             SIGINT => Some("SIGINT"),
@@ -74,15 +74,15 @@ impl Drop for PassedOn {
     }
 }
 
-/// A limit on file sizes (`ulimit -f`) is an error of a write, with words, and not the end of this
-/// process. Programs that it starts have the signal as usual: what catches it ends with this one.
+/// Makes a limit on file sizes (`ulimit -f`) an error of the write instead of a fatal signal. Child
+/// processes have the default action: a handler is reset by `exec`.
 pub fn outlive_file_size_limits() {
     let _dies_of_it_without = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 impl SignalWatch {
-    /// Starts listening; each signal becomes an input. `passed_on` has those that another process
-    /// of this terminal was sent: of one that reached both, as Ctrl-C does, it counts once.
+    /// Starts listening; each signal becomes an input. `passed_on` receives those sent to another
+    /// process of this terminal: a signal that reached both, as Ctrl-C does, counts once.
     pub fn start(
         inputs: Sender<Input>,
         hang_up: HangUp,
@@ -112,7 +112,7 @@ impl SignalWatch {
     }
 }
 
-/// Turns signals into inputs, until `own` ends.
+/// Turns signals into inputs, until `own` is closed.
 fn count(
     own: &Receiver<i32>,
     mut passed_on: Receiver<i32>,
@@ -124,7 +124,7 @@ fn count(
         let before = sent_here.max(sent_there);
         let signal = select! {
             recv(own) -> signal => match signal {
-                // It comes twice when a terminal is closed, and both times means the same.
+                // It arrives twice when a terminal is closed, with the same meaning.
                 Ok(SIGHUP) => {
                     last.store(SIGHUP, Ordering::Relaxed);
                     let _runner_ends = inputs.send(Input::Interrupt);
@@ -148,11 +148,11 @@ fn count(
             },
         };
         last.store(signal, Ordering::Relaxed);
-        // What was sent to a group of processes comes on both ways.
+        // A signal to a process group arrives on both channels.
         if sent_here.max(sent_there) == before {
             continue;
         }
-        // A runner that listens no more is ending by itself; that may still be cut short.
+        // A runner that has stopped listening is ending; that can still be aborted.
         let _runner_ends = match before {
             0 => inputs.send(Input::Interrupt),
             1 => inputs.send(Input::KillAll),
@@ -171,7 +171,7 @@ impl Drop for SignalWatch {
 mod tests {
     use super::*;
 
-    /// The inputs that these signals become: own ones, and those passed on.
+    /// The inputs for these signals: own ones, and forwarded ones.
     fn inputs(signals: &[(&str, i32)]) -> Vec<Input> {
         let (own, own_rx) = unbounded();
         let (passed_on, passed_on_rx) = unbounded();
@@ -201,7 +201,7 @@ mod tests {
             // Sent to one of them only.
             (&[("other", SIGTERM), ("other", SIGTERM)], &both),
             (&[own, own], &both),
-            // A terminal that is closed asks to leave however often it is told.
+            // Repeated hang-ups of a closed terminal still only ask to exit.
             (&[("own", SIGHUP), ("own", SIGHUP)], &[Input::Interrupt, Input::Interrupt]),
         ] {
             assert_eq!(inputs(signals), expected, "{signals:?}");

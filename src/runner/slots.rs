@@ -1,4 +1,4 @@
-//! Where trials can run: the `[devices]` table against what this machine has.
+//! Creates the slots: the `[devices]` table against this machine's devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -12,38 +12,38 @@ use crate::runner::protocol::Job;
 use crate::study::device::{Device, Slot, UnknownDevice};
 use crate::study::spec::{DevicesSpec, Program};
 
-/// What this machine offers.
+/// The devices of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Processor cores this process may use.
+    /// CPU cores available to this process.
     pub cores: u32,
     /// NVIDIA GPUs visible to this process.
     pub gpus: u32,
-    /// GPUs with a driver for Vulkan or Metal; `None` where nobody asked.
+    /// GPUs with a driver for Vulkan or Metal; `None` if not queried.
     pub wgpu: Option<u32>,
 }
 
-/// Why no slots could be made.
+/// Why no slots could be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SlotsError {
-    /// A name that is no device.
+    /// A name that is not a device.
     #[error(transparent)]
     Unknown(#[from] UnknownDevice),
-    /// A GPU that is not there.
+    /// A missing GPU.
     #[error("`{name}` is not on this machine: {found}; `hpsearch devices` lists what is")]
     Absent {
         /// As written.
         name: String,
-        /// What there is.
+        /// The devices found.
         found: String,
     },
-    /// GPUs on which the trainer cannot compute.
+    /// GPUs that the trainer cannot use.
     #[error("{why}")]
     Unusable {
         /// Which, and why.
         why: String,
     },
-    /// A backend that is not in this binary.
+    /// A backend missing from this build.
     #[error(
         "`{name}` needs an hpsearch built with `--features {feature}`; `hpsearch devices` lists \
          what this one can use"
@@ -57,7 +57,7 @@ pub enum SlotsError {
 }
 
 impl Machine {
-    /// Looks at this machine, as far as the names of devices ask for it.
+    /// Detects the devices of the selected kinds.
     pub fn detect(select: &[String]) -> Self {
         let cores = std::thread::available_parallelism()
             .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
@@ -68,12 +68,12 @@ impl Machine {
     }
 }
 
-/// Has a process of its own compute a little on each GPU that trials of the trainer are to use,
-/// before any trial is spent on it. GPUs that cannot be used are left out, and with `use = "auto"`
-/// the processor stands in for the last of them; what was done is told.
+/// Tests each GPU that trials of the trainer are to use, in a separate process, before any trial
+/// starts. Unusable GPUs are left out, and with `use = "auto"` the CPU replaces the last of them;
+/// the substitutions are returned.
 ///
 /// # Errors
-/// [`SlotsError::Unusable`]: no device of those that were asked for by name works.
+/// [`SlotsError::Unusable`]: no device requested by name works.
 pub fn tried(
     places: Vec<Slot>,
     spec: &DevicesSpec,
@@ -97,7 +97,7 @@ pub fn tried(
         let environment = slot_environment(&slot, spec.cpu_threads);
         match worker_job::run(job, &environment, &mut |_| ControlFlow::Continue(())) {
             Err(error @ JobError::Failed(_)) => Some((device.clone(), error.to_string())),
-            // What is full, or was killed, may work when trials begin.
+            // A full device, or a killed test, may work when trials start.
             Ok(_) | Err(_) => None,
         }
     };
@@ -113,7 +113,7 @@ pub fn tried(
     without(places, spec, &troubles)
 }
 
-/// The places on devices without trouble. Whoever reports the run says which those are.
+/// The slots on working devices. The caller reports the others.
 fn without(
     places: Vec<Slot>,
     spec: &DevicesSpec,
@@ -141,16 +141,15 @@ fn without(
     Ok((left, said))
 }
 
-/// The names of GPUs with a driver for Vulkan or Metal, and what they are. A process of its own
-/// asks their drivers, so that none of them harms this one.
+/// The names and kinds of GPUs with a driver for Vulkan or Metal. A separate process queries the
+/// drivers, which may crash it.
 pub fn wgpu_devices() -> Result<Vec<(String, String)>, JobError> {
     let answer =
         worker_job::run(Job::Devices, &BTreeMap::new(), &mut |_| ControlFlow::Continue(()))?;
     Ok(answer.and_then(|body| serde_json::from_value(body).ok()).unwrap_or_default())
 }
 
-/// What there is to say before trials begin on GPUs: who else is there, and who lets in one process
-/// only.
+/// Remarks about GPUs before trials start: those in use by others, and those in exclusive mode.
 pub fn remarks(places: &[Slot]) -> Vec<String> {
     if !places.iter().any(|slot| matches!(slot.device, Device::Cuda(_))) {
         return Vec::new();
@@ -190,8 +189,8 @@ fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
     said
 }
 
-/// NVIDIA GPUs that CUDA shows to this process, as the driver tells. Where it cannot be asked,
-/// their device files are counted, restricted by CUDA_VISIBLE_DEVICES where that is set.
+/// NVIDIA GPUs visible to CUDA in this process, from the driver. Without an answer, their device
+/// files are counted, restricted by CUDA_VISIBLE_DEVICES if it is set.
 fn visible_gpus() -> u32 {
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let count = match gpus(visible.as_deref()) {
@@ -211,7 +210,7 @@ fn visible_gpus() -> u32 {
     u32::try_from(count).unwrap_or(0)
 }
 
-/// The slots of a study on a machine: first one of each device, then the second of each, and so on.
+/// The slots of a study on a machine: the first of each device, then the second of each, and so on.
 pub fn slots(
     spec: &DevicesSpec,
     program: &Program,
@@ -226,7 +225,7 @@ pub fn slots(
         }
     }
     let per_device = |device: &Device| match (spec.trials_per_device, device) {
-        // It begins with one, and shares itself out from there.
+        // It starts with one; concurrency is decided at run time.
         _ if spec.packed => 1,
         (Some(count), _) => count.max(1),
         (None, Device::Cpu | Device::Ndarray) => (machine.cores / spec.cpu_threads.max(1)).max(1),
@@ -280,7 +279,7 @@ fn expand(name: &str, program: &Program, machine: &Machine) -> Result<Vec<Device
     }
 }
 
-/// `count`: how many there are of which kind; `none`: what there is to say without any.
+/// `count`: how many of which kind exist; `none`: the message without any.
 fn absent(name: &str, count: u32, none: &str, which: &str) -> SlotsError {
     let backend = name.split(':').next().unwrap_or(name);
     let found = match count {
@@ -299,7 +298,7 @@ mod tests {
         Machine { cores, gpus, wgpu: None }
     }
 
-    /// The devices of the slots, without the trainer and with one thread a trial.
+    /// The devices of the slots, without the trainer and with one thread per trial.
     fn names(
         select: &str,
         per_device: Option<u32>,
@@ -385,7 +384,7 @@ mod tests {
         let said = remarks_on(&exclusive, &places);
         assert!(said[0].contains("2 trials are to share it; `nvidia-smi -c 0`"), "{said:?}");
         assert!(remarks_on(&exclusive, &places[1..]).is_empty(), "one trial is enough for it");
-        // Those that the study does not run on are no matter.
+        // Devices that the study does not use do not matter.
         for cuda in [Some(0), None] {
             assert!(remarks_on(&Gpu { cuda, ..shared.clone() }, &places).is_empty());
         }

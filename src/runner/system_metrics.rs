@@ -1,5 +1,5 @@
-//! What the processes of trials take of the machine, as series: a thread measures them now and
-//! then, so that the runner never waits for that.
+//! Resource usage of trials' processes as series, sampled on a thread so that the runner never
+//! waits.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,16 +16,16 @@ use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Metrics;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// The near end of the thread; it ends when this is dropped.
+/// The handle of the thread, which ends when this is dropped.
 #[derive(Debug)]
 pub struct SystemMetrics {
     changes: Sender<Change>,
 }
 
-/// Who runs where.
+/// A change in running attempts.
 #[derive(Debug)]
 enum Change {
-    /// `None`: on any device that its process sees.
+    /// `None`: all devices that its process sees.
     Started {
         trial: TrialNumber,
         attempt: AttemptNumber,
@@ -41,10 +41,10 @@ enum Change {
 }
 
 impl SystemMetrics {
-    /// Starts the thread, which puts its points into `points` every `period`.
+    /// Starts the thread, which adds points to `points` every `period`.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The system refuses a thread.
     pub fn start(period: Duration, points: Arc<PointQueue>) -> io::Result<Self> {
         let (changes, there) = unbounded();
         let measuring = Measuring { period, points, trials: BTreeMap::new() };
@@ -52,8 +52,8 @@ impl SystemMetrics {
         Ok(SystemMetrics { changes })
     }
 
-    /// Follows the process of a tracked run, which was given no device: all GPUs that it sees are
-    /// measured.
+    /// Follows the process of a tracked run, which has no assigned device: all GPUs that it sees
+    /// are measured.
     pub fn follow_run(&self, trial: TrialNumber, attempt: AttemptNumber, pid: u32) {
         for change in
             [Change::Started { trial, attempt, device: None }, Change::Launched { trial, pid }]
@@ -63,7 +63,7 @@ impl SystemMetrics {
         }
     }
 
-    /// Follows who runs where.
+    /// Follows the attempts of a study.
     pub fn hear(&self, event: &Event) {
         let change = match event {
             Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
@@ -76,7 +76,7 @@ impl SystemMetrics {
             Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => Change::Ended { trial: *trial },
             _ => return,
         };
-        // A thread that is gone measures nothing: the study goes on.
+        // If the thread is gone, nothing is measured: the study continues.
         let _gone = self.changes.send(change);
     }
 }
@@ -97,7 +97,7 @@ struct Running {
 impl Measuring {
     fn run(mut self, changes: &Receiver<Change>) {
         let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-        // Made when something is measured first: asking drivers takes time.
+        // Created on the first measurement: querying drivers is slow.
         let mut monitor = None;
         let mut next = Instant::now() + self.period;
         loop {
@@ -137,7 +137,7 @@ impl Measuring {
             let Some(load) = pid.and_then(|pid| machine.trees.get(&pid)) else { continue };
             let gpus = machine.gpus.iter().flatten();
             let gpus: Vec<(u32, &Gpu)> = match device {
-                // A trial's only GPU is its number 0, as its process sees it.
+                // A trial's only GPU has index 0 in its process.
                 Some(Device::Cuda(index)) => {
                     gpus.filter(|gpu| gpu.cuda == Some(*index)).map(|gpu| (0, gpu)).collect()
                 }
@@ -149,7 +149,7 @@ impl Measuring {
     }
 }
 
-/// What a trial takes, and what its GPUs do, by the numbers that its process has for them.
+/// The usage of a trial and its GPUs, with the indices of its process.
 #[expect(clippy::cast_precision_loss, reason = "bytes, exact up to 2^53")]
 fn measured(load: &TreeLoad, gpus: &[(u32, &Gpu)]) -> Metrics {
     let own = [

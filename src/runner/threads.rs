@@ -1,4 +1,4 @@
-//! Threads with a name, by which debuggers and lists of processes show them.
+//! Named threads, for debuggers and process lists.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -15,7 +15,7 @@ pub fn spawn<T: Send + 'static>(
     Builder::new().name(name.to_owned()).spawn(work)
 }
 
-/// Waits where there is nothing to wait for but time: a store says nothing when it changes.
+/// Sleeps where only polling is possible: a store does not notify of changes.
 pub fn sleep(time: Duration) {
     std::thread::sleep(time);
 }

@@ -1,5 +1,4 @@
-//! Source files that git does not know: small texts, which are kept beside the changes to those
-//! that it knows.
+//! Untracked source files: small texts, kept in addition to the diff of tracked ones.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -9,26 +8,26 @@ use crate::runner::ownership::MARK;
 use crate::storage::sqlite::is_open_here;
 use crate::study::provenance::{Masked, SourceFile};
 
-/// The largest file that is kept: 64 KiB.
+/// Size limit of a file: 64 KiB.
 pub const LARGEST: u64 = 64 << 10;
 
-/// The most bytes of all together: 1 MiB.
+/// Size limit of all together: 1 MiB.
 pub const MOST_BYTES: u64 = 1 << 20;
 
-/// The most files.
+/// Most files.
 pub const MOST_FILES: usize = 100;
 
-/// What source files end with.
+/// Suffixes of source files.
 const ENDINGS: [&str; 36] = [
     "py", "pyi", "pyx", "ipynb", "toml", "yaml", "yml", "json", "cfg", "ini", "sh", "bash", "rs",
     "c", "cc", "cpp", "h", "hpp", "cu", "cuh", "jl", "r", "R", "lua", "js", "ts", "go", "java",
     "kt", "scala", "sql", "proto", "cmake", "mk", "nix", "slurm",
 ];
 
-/// Source files that have a name without an ending.
+/// Names of source files without a suffix.
 const NAMES: [&str; 4] = ["Makefile", "Dockerfile", "Snakefile", "justfile"];
 
-/// Parts of names that speak of secrets.
+/// Parts of names that indicate secrets.
 const SECRETS: [&str; 12] = [
     "secret",
     "credential",
@@ -44,11 +43,11 @@ const SECRETS: [&str; 12] = [
     "service-account",
 ];
 
-/// An untracked source file, and its text if it is kept.
+/// An untracked source file, and its text if kept.
 pub type Source = (SourceFile, Option<String>);
 
-/// Those of `paths`, which are relative to `root`, that are source files. One that is not kept says
-/// why in the place of its digest.
+/// The source files among `paths`, which are relative to `root`. One that is not kept has the
+/// reason in place of its digest.
 pub fn of_paths<'a>(
     root: &Path,
     paths: impl IntoIterator<Item = &'a str>,
@@ -100,7 +99,7 @@ fn is_secret(path: &str) -> bool {
     name.starts_with(".env") || SECRETS.iter().any(|part| name.contains(part))
 }
 
-/// Whether it lies in the directory of a study's files.
+/// Whether it is in the directory of a study's files.
 fn is_ours(root: &Path, path: &Path) -> bool {
     let above = path.ancestors().skip(1).take_while(|above| !above.as_os_str().is_empty());
     above.into_iter().any(|above| root.join(above).join(MARK).exists())
@@ -115,7 +114,7 @@ fn read(path: &Path) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A file as a change that `git apply` takes: it is made.
+/// A file as a diff for `git apply` that creates it.
 pub fn as_new_file(path: &str, text: &str) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let mut diff = format!("diff --git a/{path} b/{path}\nnew file mode 100644\n");

@@ -1,5 +1,5 @@
-//! The process that outlives a runner which is killed with its supervisors, and ends what they
-//! leave.
+//! The watchdog: a process that survives if the runner is killed together with its supervisors, and
+//! ends what they leave.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::runner::processes::{self, ControlGroup};
 use crate::runner::protocol::RUN_IS_OVER;
 
-/// How long it may take to end when the run is over.
+/// Time for it to exit when the run is over.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The watchdog of this run.
@@ -20,8 +20,8 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it for the run of this name. `None` where the machine refuses it: a run continues
-    /// without, for it is needed only where runner and supervisor are killed at once.
+    /// Starts it for this run. `None` if the machine refuses: a run continues without it, since it
+    /// is needed only if runner and supervisor are killed at once.
     pub fn start(program: &Path, run: &str) -> Option<Self> {
         let group = ControlGroup::make(run);
         let mut command = Command::new(program);
@@ -31,7 +31,7 @@ impl Watchdog {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // It is no process of a trial, should this run be one of a trial's.
+        // It must not look like a process of a trial, if this run is nested in one.
         for variable in ["HPSEARCH_STORE", "HPSEARCH_STUDY"] {
             command.env_remove(variable);
         }
@@ -49,12 +49,12 @@ impl Watchdog {
         self.process.id()
     }
 
-    /// The control group of this run, where one could be made: commands join it.
+    /// The control group of this run, if one could be created: commands join it.
     pub fn group(&self) -> Option<&Path> {
         self.group.as_ref().map(ControlGroup::directory)
     }
 
-    /// Tells it that the run is over, and waits for it.
+    /// Tells it that the run is over, and waits for it to exit.
     pub fn end(mut self) {
         if let Some(mut stdin) = self.process.stdin.take() {
             let _killed_before = stdin.write_all(RUN_IS_OVER.as_bytes());

@@ -1,4 +1,4 @@
-//! One job for a worker of its own: preparing data, evaluating, predicting, training a single
+//! Runs one job in a separate worker: preparing data, evaluating, predicting, training a single
 //! model.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
 use crate::study::spec::FailureCause;
 
-/// Why a job was not done.
+/// Why a job failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// The worker could not be started.
@@ -32,26 +32,26 @@ pub enum JobError {
         #[source]
         source: std::io::Error,
     },
-    /// Somebody else killed the worker: the job has no fault, and may be tried again.
+    /// The worker was killed from outside: the job may be tried again.
     #[error("the worker was killed by signal {signal}")]
     Killed {
         /// The signal.
         signal: i32,
     },
-    /// There was too little memory.
+    /// It ran out of memory.
     #[error("{how}: memory ran out")]
     OutOfMemory {
-        /// What became of the worker.
+        /// How the worker ended.
         how: String,
     },
-    /// The job failed; the sentence is the worker's.
+    /// The job failed; the message is the worker's.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Has a fresh worker do `job`, with these variables in its environment; `hear` gets its messages
-/// besides its answer and its end, and each report is answered to continue. The answer, for jobs
-/// that have one; none where `hear` has heard enough, and the worker is dismissed.
+/// Runs `job` in a new worker with these environment variables; `hear` receives its messages except
+/// its answer and its end, and each report is answered to continue. Returns the answer, for jobs
+/// that have one; none if `hear` stops the job early.
 pub fn run(
     job: Job,
     environment: &BTreeMap<String, String>,
@@ -82,7 +82,7 @@ pub fn run(
         .inspect_err(|_| processes::kill(child.id()))
         .map_err(started)?;
     let message = serde_json::to_string(&MessageToTrial::Job(Box::new(job))).map_err(|error| {
-        // Nothing else of a job cannot be written as JSON.
+        // Nothing else in a job can fail to serialise.
         JobError::Failed(format!(
             "a path of this job is not UTF-8, and workers are told paths as \
             text: rename the directory ({error})"
@@ -93,7 +93,7 @@ pub fn run(
     let mut enough = ControlFlow::Continue(());
     for line in BufReader::new(stdout).lines() {
         let Ok(line) = line else { break };
-        // Other lines are its log.
+        // Other lines belong to its log.
         match line.strip_prefix(PREFIX).map(MessageToRunner::parse) {
             Some(Ok(MessageToRunner::End { end: word, message })) => {
                 end = Some((word, message));
@@ -104,7 +104,7 @@ pub fn run(
                 let is_report = matches!(said, MessageToRunner::Report { .. });
                 enough = hear(said);
                 if is_report {
-                    // A worker that is gone says so by closing its stdout.
+                    // A dead worker is detected by its closed stdout.
                     let _noticed_there =
                         writeln!(stdin, "{}", protocol::verdict_line(&Decision::CONTINUE))
                             .and_then(|()| stdin.flush());
@@ -135,24 +135,24 @@ pub fn run(
     }
 }
 
-/// Passes on what a worker says on its standard error, but for a lack of memory, which is told of
-/// in other words.
+/// Forwards a worker's standard error, except messages about lack of memory, which are reported
+/// differently.
 fn overhear(stderr: impl Read) -> StderrTail {
     let mut words = StderrTail::default();
     for line in BufReader::new(stderr).split(b'\n') {
         let Ok(line) = line else { break };
         let line = String::from_utf8_lossy(&line);
         words.hear(&line);
-        // Nor what follows it: the calls on the way there.
+        // Nor what follows it: the stack trace.
         if words.cause() != Some(FailureCause::Oom) {
-            // Whoever closed standard error does not want to hear it.
+            // The reader closed standard error.
             let _ = writeln!(io::stderr(), "{}", one_line(&line));
         }
     }
     words
 }
 
-/// What became of a worker that is gone without a word.
+/// The end of a worker that exited without an answer.
 fn death(
     status: Option<ExitStatus>,
     memory_kills: Option<u64>,

@@ -17,7 +17,7 @@ pub(super) struct LoraAdapters {
     by_linear: BTreeMap<usize, [ParameterId; 2]>,
     /// Number of the model's own parameters.
     base_parameters: usize,
-    /// The factor of what adapters add.
+    /// Scale of the adapters' output.
     pub(super) scale: f64,
     /// Dropout of their inputs.
     pub(super) dropout: f64,
@@ -131,7 +131,7 @@ impl LoraAdapters {
         Values(merged)
     }
 
-    /// The model's own values with those of initial adapters, which add nothing yet.
+    /// The model's own values with those of initial adapters, whose output is 0.
     pub(super) fn begin(
         &self,
         parameters: &Parameters,

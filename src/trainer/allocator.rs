@@ -51,8 +51,8 @@ unsafe impl GlobalAlloc for AlignedAllocator {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as above: the new size does not overflow when rounded up to the alignment. Where
-        // the alignment changes, the contents are copied.
+        // SAFETY: as above: the new size does not overflow when rounded up to the alignment. If the
+        // alignment changes, the contents are copied.
         unsafe {
             let new = Layout::from_size_align_unchecked(size, layout.align());
             if Self::layout(new).align() == Self::layout(layout).align() {
@@ -125,7 +125,7 @@ fn advise_huge_pages() {
         let begin = libc::malloc(MORE) as usize;
         libc::free(begin as *mut libc::c_void);
         let (begin, end) = (begin.next_multiple_of(PAGE), libc::sbrk(0) as usize);
-        // Where the heap could not grow, the memory came from elsewhere, and nothing is advised.
+        // If the heap could not grow, the memory came from elsewhere, and nothing is advised.
         if begin > PAGE && begin + MORE < end {
             libc::madvise(
                 begin as *mut libc::c_void,

@@ -34,7 +34,7 @@ pub(super) struct SequenceLayout {
     pub(super) lengths: Arc<[usize]>,
     /// Tokens per text when padded.
     pub(super) length: usize,
-    /// Computed on first use: the fused attention does without.
+    /// Computed on first use: the fused attention does not need it.
     padding: OnceCell<Option<Padding>>,
     /// Computed on first use, and shared by all layers.
     angles: OnceCell<[RotaryAngles; 2]>,

@@ -1,5 +1,5 @@
-//! Data of a language model: text files or rows of texts, cut into splits, tokenised, and laid end
-//! to end as one stream of tokens each.
+//! Data of a language model: text files or rows of texts, split, tokenised, and concatenated into
+//! one stream of tokens per split.
 
 use tokenizers::Tokenizer;
 
@@ -23,15 +23,15 @@ const TOO_FEW_TOKENS: &str = "there must be at least one to see and one to predi
 /// The texts of each split.
 struct Corpus {
     splits: [Vec<String>; 3],
-    /// Whether texts are rows of tables, each with an end, or one text file a split.
+    /// Whether texts are rows of tables, each with an end, or one text file per split.
     form: Form,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Texts of their own: each ends with the end-of-text token.
+    /// Separate texts: each ends with the end-of-text token.
     Rows,
-    /// One running text.
+    /// One continuous text.
     Running,
 }
 
@@ -104,8 +104,8 @@ struct Source {
     start: Option<u32>,
 }
 
-/// The tokenizer that is asked for: trained on the training texts, or a pretrained model's with the
-/// tokens that its `config.json` names.
+/// The requested tokenizer: trained on the training texts, or a pretrained model's with the tokens
+/// that its `config.json` names.
 fn source(
     sources: &Sources,
     texts: &[&str],
@@ -160,8 +160,8 @@ impl Source {
         }
     }
 
-    /// The start token. Training on running text never shows the start of a text: the start of a
-    /// line is the next best.
+    /// The start token. Continuous training text never shows the start of a text: the start of a
+    /// line is the best approximation.
     fn start(&self, form: Form) -> Result<u32, TrainerError> {
         if let Some(start) = self.start {
             return Ok(start);

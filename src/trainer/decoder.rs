@@ -19,14 +19,14 @@ pub(super) use config::DecoderConfig;
 /// The decoder laid out over a parameter list.
 pub(super) struct Decoder {
     token_embedding: Embedding,
-    /// Where positions are learnt.
+    /// With learnt positions.
     position_embedding: Option<Embedding>,
     layers: Vec<TransformerBlock>,
     final_norm: Norm,
-    /// The output embedding, where it is not tied to the token embedding.
+    /// The output embedding, unless tied to the token embedding.
     lm_head: Option<ParameterId>,
     embedding_dropout: f64,
-    /// Where positions are rotary.
+    /// With rotary positions.
     inverse_frequencies: Option<Vec<f64>>,
 }
 

@@ -127,7 +127,7 @@ pub(super) fn open(name: &str) -> Result<Device, TrainerError> {
     })
 }
 
-/// How optimiser steps are computed best on the device called `name`.
+/// The fastest placement of optimiser steps on the device called `name`.
 pub(super) fn optimiser_placement(name: &str) -> Placement {
     match name {
         "cpu" if fused::is_fusion_disabled() => Placement::Device,
@@ -160,8 +160,8 @@ fn enumerate(kind: burn::tensor::DeviceType) -> Vec<Device> {
 /// before anything is computed; the other settings of a `cubecl.toml` above the working directory
 /// are kept.
 ///
-/// The directory holds one database in WAL mode, which several processes may use at once. Where it
-/// cannot be written, each process has a cache of its own. Without the feature `gpu` this does
+/// The directory holds one database in WAL mode, which several processes may use at once. If it is
+/// not writable, each process has its own cache. Without the feature `gpu` this does nothing.
 /// nothing.
 pub fn set_kernel_cache(directory: &std::path::Path) {
     #[cfg(feature = "gpu")]

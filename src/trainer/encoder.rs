@@ -20,7 +20,7 @@ pub(super) use config::EncoderConfig;
 /// The classifier laid out over a parameter list.
 pub(super) struct Encoder {
     token_embedding: Embedding,
-    /// Where positions are learnt.
+    /// With learnt positions.
     position_embedding: Option<Embedding>,
     segment_embedding: Option<Embedding>,
     embedding_norm: Option<Norm>,
@@ -31,8 +31,8 @@ pub(super) struct Encoder {
     embedding_dropout: f64,
     first_position: usize,
     pooling: Pooling,
-    /// Where positions are rotary: the inverse frequencies of layers with full attention, and of
-    /// those with a sliding window.
+    /// With rotary positions: the inverse frequencies of layers with full attention, and of those
+    /// with a sliding window.
     inverse_frequencies: Option<[Vec<f64>; 2]>,
 }
 

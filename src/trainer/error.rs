@@ -1,4 +1,4 @@
-//! What can go wrong in the trainer, each with where it happened and what to do.
+//! Errors of the trainer, each with its location and remedy.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{DataProblem, HostError};
 
-/// Anything that ends a training, preparation, evaluation or prediction with an error.
+/// An error that ends a training, preparation, evaluation or prediction.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainerError {
     /// The data cannot be used.
@@ -30,7 +30,7 @@ pub enum TrainerError {
         /// What does not fit.
         message: String,
     },
-    /// A checkpoint or an exported model is damaged, incomplete or another's.
+    /// A checkpoint or an exported model is damaged, incomplete or of another kind.
     #[error("checkpoint `{}`: {message}", directory.display())]
     Checkpoint {
         /// The checkpoint's directory.
@@ -49,11 +49,11 @@ pub enum TrainerError {
     /// A file could not be read or written.
     #[error("cannot {action} `{}`", path.display())]
     Io {
-        /// What was tried: "read", "write".
+        /// The operation: "read", "write".
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
     /// The tokenizer could not be trained, read or used.
@@ -72,8 +72,8 @@ impl TrainerError {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
-    /// Whether the machine refused something that it may give later (room on the disk, another open
-    /// file), which is no fault of what was trained.
+    /// Whether the machine refused a resource that it may provide later (disk space, another open
+    /// file), which is not a failure of the training.
     pub fn is_refused_by_the_machine(&self) -> bool {
         // ENFILE and EMFILE, which have no kind of their own.
         const NO_MORE_FILES: [i32; 2] = [23, 24];

@@ -23,8 +23,8 @@ impl FineTuning {
     /// Freezes parameters, sets layer-wise learning rates, and adds adapters to the parameters.
     ///
     /// # Errors
-    /// Names that match nothing, more layers than the model has, class weights for other labels,
-    /// nothing left to train.
+    /// Names that match nothing, more layers than the model has, class weights for other labels, no
+    /// trainable parameters left.
     pub(super) fn new(
         parameters: &mut Parameters,
         arguments: &TrainerArguments,

@@ -1,5 +1,5 @@
-//! Fused CPU operations with gradients of their own, each a single pass over memory where autodiff
-//! would make many.
+//! Fused CPU operations with their own gradients, each a single pass over memory instead of
+//! autodiff's many.
 //!
 //! Burn's autodiff decomposes norms, softmax and attention into primitives and computes the error
 //! function element by element; here each is a loop that the compiler vectorises. Every operation
@@ -132,8 +132,8 @@ pub(super) fn apply<const N: usize, O: Operation<N>>(
         .map(Tensor::from_primitive::<Autodiff<Flex, BalancedCheckpointing>>)
 }
 
-/// Whether fused operations are disabled on this thread, as tests do to see the tensor operations
-/// of other devices.
+/// Whether fused operations are disabled on this thread, so that tests can run the tensor
+/// operations of other devices.
 pub(super) fn is_fusion_disabled() -> bool {
     #[cfg(test)]
     return FUSION_DISABLED.get();

@@ -104,7 +104,7 @@ pub use training::train;
 
 /// The interface of a training run to its process.
 pub trait Host {
-    /// Reports metrics at a study step, and waits for the verdict. Names: those of the task
+    /// Reports metrics at a study step, and waits for the decision. Names: those of the task
     /// (`eval_loss` and others, see `TRAINER_TASKS`), `train_loss`, `learning_rate`, `epoch`,
     /// `steps_per_second`, `grad_norm` of the last step, `weight_norm` after it.
     ///
@@ -126,8 +126,8 @@ pub trait Host {
     /// A line for the trial's log.
     fn log(&mut self, line: &str);
 
-    /// Metrics of training at an optimiser step, for which there is no verdict: `loss`,
-    /// `learning_rate`, `grad_norm`, `weight_norm`, `epoch`, `loss_scale`.
+    /// Metrics of training at an optimiser step, which get no decision: `loss`, `learning_rate`,
+    /// `grad_norm`, `weight_norm`, `epoch`, `loss_scale`.
     fn points(&mut self, _step: u64, _metrics: &BTreeMap<String, f64>) {}
 
     /// Announces progress: `done` of `of` optimiser steps.

@@ -25,7 +25,7 @@ pub(super) const END_OF_TEXT_ID: u32 = 0;
 /// An unknown character: id 1 of character tokenizers, the only ones that need it.
 const UNKNOWN: &str = "<unk>";
 
-/// Pairs that occur once teach nothing and only enlarge the embedding.
+/// Pairs that occur once carry no information and only enlarge the embedding.
 const MIN_FREQUENCY: u64 = 2;
 /// Long texts are tokenised in chunks of about this size.
 const CHUNK_BYTES: usize = 1 << 16;

@@ -19,8 +19,8 @@ pub(super) fn check_directory(directory: &Path, kind: TaskKind) -> Result<(), Tr
     Weights::open(directory).map(|_| ())
 }
 
-/// Checks a pretrained model against the data: what would fail every trial is an error, what is
-/// worth knowing a finding.
+/// Checks a pretrained model against the data: what would fail every trial is an error, other
+/// problems are findings.
 pub(super) fn check(
     directory: &Path,
     kind: TaskKind,

@@ -15,7 +15,8 @@ pub(super) struct Optimiser {
     weight_decay: f64,
     pub(super) placement: Placement,
     device: Device,
-    /// For each table with sparse gradients: which rows have had a gradient, as their moments show.
+    /// For each table with sparse gradients: which rows have ever had a gradient, according to
+    /// their moments.
     touched: Vec<Option<Vec<bool>>>,
     /// The state by name (`exp_avg`): one tensor for each trainable parameter.
     pub(super) state: Vec<(&'static str, Values)>,

@@ -25,7 +25,7 @@ pub struct Prediction {
 /// A label and its probability.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScoredLabel {
-    /// The label as it stands in the data.
+    /// The label as in the data.
     pub label: String,
     /// Its probability, in [0, 1]; of a regression model, the predicted number.
     pub score: f64,

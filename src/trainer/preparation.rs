@@ -1,5 +1,5 @@
-//! Prepared data from files, from the cache where it was made before: read, and stored under the
-//! digest of what it depends on.
+//! Prepares data from files, or takes it from the cache, keyed by the digest of everything it
+//! depends on.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use super::tokenizer_file::TOKENIZER_EXTRAS;
 use super::{Severity, TrainerError, model_checks, model_directory};
 use hpsearch_core::arguments::{DataArguments, TaskKind, TokenizerSource};
 
-/// Prepared data for these arguments, from `cache` when it is there. Several processes may prepare
-/// the same at once. `log` receives lines.
+/// Prepared data for these arguments, from `cache` if present. Several processes may prepare the
+/// same at once. `log` receives lines.
 ///
 /// # Errors
-/// [`TrainerError::Data`] with file and line for anything that keeps the data from being used.
+/// [`TrainerError::Data`] with file and line for any problem that makes the data unusable.
 pub fn prepare(
     kind: TaskKind,
     data: &DataArguments,
@@ -30,7 +30,7 @@ pub fn prepare(
     let directory = cache.join(&digest);
     if !directory.join("data.json").exists() {
         if let TokenizerSource::Pretrained(directory) = tokenizer {
-            // Before texts are tokenised, which may take long.
+            // Before tokenising texts, which may be slow.
             model_checks::check_directory(directory, kind)?;
         }
         log(&format!("preparing data from {}", data.train.display()));
@@ -38,7 +38,7 @@ pub fn prepare(
         let mut description = task(kind).prepare(&sources, &staged)?;
         description.digest = digest;
         if let TokenizerSource::Pretrained(directory) = tokenizer {
-            // With these, trials and exports need nothing of the model's directory but its weights.
+            // With these, trials and exports need only the weights of the model's directory.
             for name in std::iter::once("config.json")
                 .chain(TOKENIZER_EXTRAS)
                 .filter(|name| directory.join(name).is_file())

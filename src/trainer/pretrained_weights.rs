@@ -1,5 +1,5 @@
-//! Loads the weights of a pretrained model: which tensor of its files each parameter is read from,
-//! and what is missing or left over.
+//! Loads the weights of a pretrained model: the tensor behind each parameter, and what is missing
+//! or unused.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -48,7 +48,7 @@ pub(super) fn load_trained(
     read(directory, model, &weights, mapping, 0, device)
 }
 
-/// What is worth knowing about the weights that a pretrained directory has for `model`.
+/// Findings about the weights that a pretrained directory has for `model`.
 pub(super) fn findings(directory: &Path, model: &dyn Model) -> Result<Vec<Finding>, TrainerError> {
     Ok(TensorMapping::of(directory, model, &Weights::open(directory)?)?.findings)
 }
@@ -74,7 +74,7 @@ fn read(
     })
 }
 
-/// The remedy where weights and configuration differ.
+/// The remedy if weights and configuration differ.
 const ONE_MODEL: &str =
     "config.json and the weights must be of one model: copy or download both again";
 

@@ -1,4 +1,4 @@
-//! The files that data is prepared from: read, cleaned, and identified by the digest of all that
+//! The files that data is prepared from: read, cleaned, and identified by the digest of everything
 //! the result depends on.
 
 use std::collections::HashSet;
@@ -16,8 +16,8 @@ use super::{DataProblem, Finding, TrainerError, model_directory};
 use hpsearch_core::arguments::data_file::{DataProblemBuilder, Row, is_delimited};
 use hpsearch_core::arguments::{DataArguments, TaskKind, TokenizerSource};
 
-/// What data is made of: the contents of the files a study names, in the order of [`Split::ALL`],
-/// and what it says about them.
+/// The sources of data: the contents of the files a study names, in the order of [`Split::ALL`],
+/// with its arguments.
 pub(super) struct Sources<'a> {
     pub(super) files: [Option<(&'a Path, RawFile)>; 3],
     pub(super) data: &'a DataArguments,
@@ -48,15 +48,15 @@ impl<'a> Sources<'a> {
         let bytes = |split: usize| {
             files[split].as_ref().map_or(0, |(_, file): &(_, RawFile)| file.bytes.len() as u64)
         };
-        // What is held out is cut from the training file.
+        // Held-out rows are cut from the training file.
         let all = bytes(0) + bytes(1) + bytes(2);
         let progress =
             Progress::new(on_progress, all * (PARSE + TOKENISE) + bytes(0) * (WORDS + MERGES));
         Ok(Self { files, data, tokenizer, progress, bytes: all })
     }
 
-    /// The digest of everything the prepared data depends on: where the files lie does not matter,
-    /// what is in them does.
+    /// The digest of everything the prepared data depends on: the contents of files, but not their
+    /// paths.
     pub(super) fn digest(&self, kind: TaskKind) -> Result<String, TrainerError> {
         let contents: Vec<_> = self
             .files
@@ -88,8 +88,8 @@ impl<'a> Sources<'a> {
             json!(data.clean),
             json!(data.label_separator),
         ];
-        // Only where they are given: the digests of data that was prepared before there were these
-        // stay what they were.
+        // Only if given: the digests of data prepared before these arguments existed stay
+        // unchanged.
         if data.separator.is_some() || data.column_names.is_some() {
             arguments.push(
                 json!({"separator": data.separator_byte(), "column_names": data.column_names}),
@@ -124,7 +124,7 @@ impl<'a> Sources<'a> {
         staged.write(&format!("{}.rows", split.name()), &TokenRows::encode(rows)).map(|_| ())
     }
 
-    /// A description of data made of these, still without its digest.
+    /// A description of the prepared data, still without its digest.
     pub(super) fn describe(
         &self,
         rows: [usize; 3],
@@ -146,8 +146,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// Notes that the name of the label column is also a label: a file without a header has its first
-/// row there.
+/// Adds a finding if the name of the label column is also a label: the header may be missing.
 pub(super) fn note_header(
     rows: &[Row],
     path: &Path,
@@ -217,11 +216,11 @@ pub(super) fn clean(
     Ok(rows)
 }
 
-/// Bytes of a text that the tokenizers library takes as a whole, which needs some forty times as
-/// much memory.
+/// Longest text, in bytes: the tokenizers library processes a text as a whole, with some forty
+/// times its memory.
 const LONGEST_TEXT: usize = 32 << 20;
 
-/// Refuses rows with texts for which no memory suffices.
+/// Rejects rows with texts that would exhaust memory.
 fn check_lengths(rows: &[Row], path: &Path) -> Result<(), DataProblem> {
     match rows.iter().find(|row| row.text.len() > LONGEST_TEXT) {
         Some(row) => Err(too_long(path, row.line, "the text", row.text.len())
@@ -230,8 +229,8 @@ fn check_lengths(rows: &[Row], path: &Path) -> Result<(), DataProblem> {
     }
 }
 
-/// The same for what stands in a running text without a space or line break between two words:
-/// elsewhere it is cut.
+/// The same for stretches of continuous text without a space or line break between two words, where
+/// texts are cut.
 pub(super) fn check_pieces(text: &str, path: &Path) -> Result<(), DataProblem> {
     let Some(long) = chunks(text).into_iter().find(|piece| piece.len() > LONGEST_TEXT) else {
         return Ok(());
@@ -251,7 +250,7 @@ fn too_long(path: &Path, line: u64, what: &str, bytes: usize) -> DataProblemBuil
 /// `text` in Unicode NFKC with runs of white space as one space.
 pub(super) fn normalized(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
-    // In pieces, each of which takes memory for itself; nothing is composed over a space.
+    // In pieces, to bound memory; nothing composes across a space.
     for piece in chunks(text) {
         let mut piece = NormalizedString::from(piece);
         piece.nfkc();

@@ -1,4 +1,4 @@
-//! Holds rows out for validation and testing, by seed, keeping the labels' proportions.
+//! Holds rows out for validation and testing, by seed, with stratification by label.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! A data file's bytes as read, and the rows in them by the columns and the layout that `[data]`
-//! tells.
+//! The bytes of a data file, and its rows by the columns and the layout of `[data]`.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +12,7 @@ pub(super) struct RawFile {
     pub(super) bytes: Vec<u8>,
 }
 
-/// What to do where a column is missing.
+/// The remedy for a missing column.
 const NAME_COLUMNS: &str = "set `[data] text` and `[data] label`; the first line must be a \
     header, or `[data] column_names` must name the columns of a file without one";
 

@@ -1,4 +1,4 @@
-//! Training end to end under a mock runner, and what the tests of the trainer share.
+//! Training end to end under a mock runner, with the fixtures of the trainer's tests.
 
 mod data;
 mod devices;
@@ -33,7 +33,7 @@ struct Runner {
     reports: Reports,
     checkpoints: Vec<(u64, PathBuf)>,
     logs: Vec<String>,
-    /// Verdicts by study step; elsewhere training continues.
+    /// Decisions by study step; elsewhere training continues.
     verdicts: BTreeMap<u64, HostVerdict>,
     /// Asks the trial to stop after this many calls of `stop_requested`.
     stop_after: Option<usize>,
@@ -261,7 +261,7 @@ pub(super) fn resolve(values: Value) -> TrainerArguments {
     TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap()
 }
 
-/// Small, with everything that is random or accumulated switched on.
+/// Small, with all randomness and accumulation enabled.
 fn arguments(values: Value) -> TrainerArguments {
     let base = json!({
         "learning_rate": 0.01, "num_train_epochs": 2, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2,
@@ -272,7 +272,7 @@ fn arguments(values: Value) -> TrainerArguments {
     resolve(merged(base, values))
 }
 
-/// Texts of three to nine words, one of which says the label.
+/// Texts of three to nine words, one of which determines the label.
 fn keyword_csv(rows: usize) -> String {
     let (keywords, fillers) =
         (["good", "bad", "odd"], ["the", "a", "film", "book", "was", "is", "very", "quite", "so"]);

@@ -1,5 +1,5 @@
-//! `tokenizer.json` and its use. It may come from anywhere: a panic of the tokenizers library
-//! becomes an error.
+//! Reads and uses `tokenizer.json`, which is untrusted: a panic of the tokenizers library becomes
+//! an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use super::TrainerError;
 use super::atomic_directory::AtomicDirectory;
 use super::progress::{bytes, portions};
 
-/// Files that Hugging Face keeps beside `tokenizer.json`; they are copied where they exist.
+/// Files that Hugging Face keeps beside `tokenizer.json`; copied if they exist.
 pub(super) const TOKENIZER_EXTRAS: [&str; 3] =
     ["tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"];
 

@@ -1,4 +1,4 @@
-//! What a training run remembers and is defined by, as checkpoints store it: `trainer_state.json`
+//! The state and the definition of a training run as checkpoints store them: `trainer_state.json`
 //! and `training_args.json`.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use hpsearch_core::arguments::TrainerArguments;
 /// The version of both files.
 pub(super) const VERSION: u32 = 1;
 
-/// `trainer_state.json`, with Hugging Face's keys where there are some.
+/// `trainer_state.json`, with Hugging Face's keys where they exist.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrainerState {
@@ -105,7 +105,7 @@ impl TrainerState {
     }
 }
 
-/// `training_args.json`: what a run is defined by.
+/// `training_args.json`: the definition of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunArguments {

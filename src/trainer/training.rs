@@ -27,7 +27,7 @@ use hpsearch_core::arguments::LoggingStrategy;
 
 pub(super) use step::StepOutcome;
 
-/// Trains until the end, a verdict, `until`, or the runner's request to stop.
+/// Trains until the end, a decision to stop, `until`, or the runner's request to stop.
 ///
 /// # Errors
 /// A checkpoint that does not fit the job, an unusable device, files that cannot be written, a
@@ -214,7 +214,7 @@ impl TrainingRun<'_> {
         };
         checkpoint::write(&directory, &contents)?;
         self.saved_step = Some(step);
-        // The study step of the report, which with samples may be a little behind the exact one.
+        // The study step of the report, which in samples may be slightly behind the exact one.
         let reported = self
             .state
             .last_report

@@ -1,5 +1,5 @@
-//! The plan of a training run as pure arithmetic: which rows each optimiser step sees, and what is
-//! due after it.
+//! The plan of a training run as pure arithmetic: the rows of each optimiser step, and what is due
+//! after it.
 
 use super::floats::real;
 use super::rng::{Rng, key};
@@ -32,15 +32,16 @@ pub(super) struct TrainingPlan {
     seed: u64,
     /// Whether rows are seen in the order of the data.
     sequential: bool,
-    /// The lengths of all rows, where rows are grouped by length.
+    /// The lengths of all rows, if rows are grouped by length.
     lengths: Option<Vec<usize>>,
-    /// Where micro-batches are limited by tokens.
+    /// Set if micro-batches are limited by tokens.
     token_budget: Option<TokenBudget>,
 }
 
-/// Micro-batches of at most so many tokens. Rows are sorted by length, so the sizes of the batches,
-/// and with them the number of steps, are the same in every epoch; which rows of a length a batch
-/// has, and the order of the batches, are redrawn (fairseq's `max_tokens` keeps its batches).
+/// Micro-batches of a limited number of tokens. Rows are sorted by length, so the sizes of the
+/// batches, and with them the number of steps, are the same in every epoch; the rows of equal
+/// length in a batch, and the order of the batches, are redrawn (fairseq's `max_tokens` keeps its
+/// batches).
 #[derive(Debug, Clone)]
 struct TokenBudget {
     lengths: Vec<usize>,
@@ -48,7 +49,7 @@ struct TokenBudget {
     sizes: Vec<usize>,
     /// Micro-batches of a step.
     accumulation_steps: usize,
-    /// The share of a micro-batch that is computed at once: so many rows of so many.
+    /// The part of a micro-batch that is computed at once: this many rows of so many.
     at_once: (usize, usize),
 }
 
@@ -73,12 +74,12 @@ pub(super) struct EpochOrder {
 /// An evaluation that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DueEvaluation {
-    /// The study step that it stands for.
+    /// Its study step.
     pub(super) study_step: u64,
     /// Whether it is reported as a study step of its own, or only logged.
     pub(super) reported: bool,
-    /// Whether `eval_strategy` asks for it. Training may depend on these, and must not depend on
-    /// where the pruner looks.
+    /// Whether `eval_strategy` asks for it. Training may depend on these, but not on evaluations
+    /// for the pruner.
     pub(super) scheduled: bool,
 }
 
@@ -110,7 +111,7 @@ impl TrainingPlan {
         Ok(Self {
             used_rows,
             available_rows,
-            // Which rows a step sees does not depend on it.
+            // The rows of a step do not depend on it.
             micro_batch_rows: rows_at_once
                 .map_or(batch_size, |rows| batch_size.min(rows.max(1) as u64)),
             step_rows,

@@ -26,7 +26,7 @@ pub(super) const SPECIAL_TOKENS: [&str; 4] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"
 /// The id of `[UNK]`.
 pub(super) const UNKNOWN: u32 = 1;
 
-/// Subwords and words that occur once teach nothing and only enlarge the embedding.
+/// Subwords and words that occur once carry no information and only enlarge the embedding.
 const MIN_FREQUENCY: u64 = 2;
 /// Ends the last token of a word in byte-pair encoding.
 const END_OF_WORD: &str = "</w>";
@@ -46,7 +46,7 @@ pub(super) fn train_tokenizer(
         BertPreTokenizer.pre_tokenize(&mut split)?;
         Ok(words_of(&split))
     };
-    // Every text is looked through twice: for its letters, and for its words.
+    // Every text is scanned twice: for its letters, and for its words.
     let (mut done, all) = (0, 2 * bytes(texts));
     progress.begin_stage("finding words", bytes(texts) as u64 * WORDS);
     let mut on_text = |text: &&&str| {
@@ -77,7 +77,7 @@ pub(super) fn train_tokenizer(
     Ok(tokenizer)
 }
 
-/// What other tools ask for beside `tokenizer.json`, by file names.
+/// Files that other tools expect beside `tokenizer.json`, by name.
 pub(super) fn about(max_length: usize) -> [(&'static str, Vec<u8>); 2] {
     let [padding, unknown, start, end] = SPECIAL_TOKENS;
     let tokens =
@@ -85,7 +85,7 @@ pub(super) fn about(max_length: usize) -> [(&'static str, Vec<u8>); 2] {
     let mut config = tokens.clone();
     config["tokenizer_class"] = "PreTrainedTokenizerFast".into();
     config["model_max_length"] = max_length.into();
-    // transformers would hand segments on, which the trainer's own architecture does not have.
+    // transformers would pass segments, which the trainer's own architecture does not have.
     config["model_input_names"] = json!(["input_ids", "attention_mask"]);
     [
         ("tokenizer_config.json", format!("{config:#}\n").into_bytes()),

@@ -38,11 +38,11 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 static BUILTIN: AtomicBool = AtomicBool::new(false);
 static SET_UP: Once = Once::new();
 
-/// The first panic of a thread other than the job's: one of a device, whose driver gives the cause
-/// there. A lock rather than a channel, since any thread may panic at any time.
+/// The first panic of a thread other than the job's: a device's, whose driver reports the cause
+/// that way. A lock rather than a channel, since any thread may panic at any time.
 static DEVICE_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Whether this process is a worker of the built-in trainer: then it ends the moment its runner is
+/// Whether this process is a worker of the built-in trainer, which ends at once if its runner is
 /// gone.
 pub(super) fn is_training() -> bool {
     BUILTIN.load(Ordering::Relaxed)
@@ -61,7 +61,7 @@ pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
             trainer::set_kernel_cache(&directory);
         }
         // A stopped process does not notice that its stdin was closed; the kernel does. Where that
-        // is not supported, the pipe remains.
+        // is unsupported, only the pipe is used.
         let _pipe_remains =
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     });
@@ -103,8 +103,8 @@ fn take_device_panic() -> Option<String> {
     DEVICE_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// What a panic means. If a device's thread panicked first, the device failed, and another process
-/// may succeed.
+/// The meaning of a panic. If a device's thread panicked first, the device failed, and another
+/// process may succeed.
 fn panicked(text: &str, device_panic: Option<&str>) -> Failed {
     match device_panic {
         Some(first) => {
@@ -118,7 +118,7 @@ fn panicked(text: &str, device_panic: Option<&str>) -> Failed {
     }
 }
 
-/// Why a job was not done.
+/// Why a job failed.
 #[derive(Debug, PartialEq)]
 struct Failed {
     end: AttemptEnd,
@@ -135,7 +135,7 @@ impl From<TrainerError> for Failed {
     fn from(error: TrainerError) -> Self {
         let cause = match &error {
             _ if error.is_refused_by_the_machine() => None,
-            // The words of a driver, a library or the system.
+            // The message of a driver, a library or the system.
             TrainerError::DeviceLost { message } => {
                 Some(cause_of(message).unwrap_or(FailureCause::DeviceLost))
             }
@@ -251,7 +251,7 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     if let Some(study) =
         job.trial.directory.parent().and_then(Path::file_name).and_then(|name| name.to_str())
     {
-        // Without the mark it is taken for anyone's, and stays.
+        // Without the mark the data counts as any study's, and stays.
         let _only_a_mark =
             std::fs::write(prepared.directory().join(format!("{USED_BY}{study}")), "");
     }
@@ -316,7 +316,7 @@ fn training<'a>(
     }
 }
 
-/// Does some steps of a fresh training, and answers with what `work` finds.
+/// Runs some steps of a new training, and answers with the result of `work`.
 fn diagnose<T: Serialize>(
     job: &TrainJob,
     incoming: &Receiver<Incoming>,

@@ -1,4 +1,4 @@
-//! The supervisor of one attempt of a command: starts it, passes verdicts on, and ends all of its
+//! The supervisor of one attempt of a command: starts it, passes decisions on, and ends all of its
 //! processes.
 
 use std::collections::BTreeSet;
@@ -23,16 +23,16 @@ use crate::study::event::AttemptEnd;
 use crate::study::params::variable;
 use crate::study::spec::FailureCause;
 
-/// How long killing the processes of a command may take.
+/// Time limit for killing the processes of a command.
 const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a command may take to stop by itself after `pause`; then it gets SIGTERM.
+/// Time for a command to stop by itself after `pause`, before it gets SIGTERM.
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The signals that ask a program to leave.
+/// Signals that ask a program to exit.
 const ASK_TO_LEAVE: [i32; 3] = [Signal::INT.as_raw(), Signal::TERM.as_raw(), Signal::HUP.as_raw()];
 
-/// SIGTERM is repeated after this time: the program that handles it may have been started since.
+/// SIGTERM is repeated at this interval: the program that handles it may have been started since.
 const TERMINATE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Runs the attempt and reports how it ended.
@@ -91,7 +91,7 @@ fn refuse(message: String) {
     say_aside(&MessageToRunner::End { end: AttemptEnd::Refused, message: Some(message) });
 }
 
-/// Whether starting a program failed for lack of a resource of the machine.
+/// Whether a program could not be started because the machine lacks resources.
 pub(super) fn is_refused(error: &io::Error) -> bool {
     let short = [
         Errno::AGAIN,
@@ -166,25 +166,25 @@ struct CommandEnd {
     was_asked_to_leave: bool,
     was_killed: bool,
     status: Option<ExitStatus>,
-    /// The most memory that its processes were seen to hold, in bytes.
+    /// The peak memory of its processes in bytes.
     peak: Option<u64>,
 }
 
-/// Who may have killed a command.
+/// Who killed a command, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Killer {
     /// The runner.
     Us,
     /// The kernel's OOM killer was active while it ran.
     Memory,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
-/// Waits for the command, and passes the runner's messages on.
+/// Waits for the command, and forwards the runner's messages.
 ///
 /// # Errors
-/// A thread cannot be started; the command lives.
+/// A thread cannot be started; the command is still running.
 fn supervise(
     mut child: Child,
     directory: &Path,
@@ -216,7 +216,7 @@ fn supervise(
                         terminate_at = Some(Instant::now() + PAUSE_TIMEOUT);
                     }
                     if let Some(Err(error)) = verdicts.as_ref().map(|verdicts| verdicts.send(&line)) {
-                        // A command that waits for this verdict would take the next one for it.
+                        // A command waiting for this decision would take the next one for it.
                         eprintln!("[hpsearch] {error}; the command gets no more verdicts");
                         verdicts = None;
                     }
@@ -258,8 +258,7 @@ fn supervise(
     }
 }
 
-/// Says in the command's log what each of its processes is doing, as far as the system tells: it
-/// takes too long, or says nothing.
+/// Writes the activity of the command's processes into its log, because it has timed out.
 fn examine() {
     let descendants = processes::descendants(std::process::id()).into_iter();
     let found: Vec<Doing> = descendants.filter_map(processes::doing).collect();
@@ -280,8 +279,7 @@ fn examine() {
     );
 }
 
-/// Waits for the command to end, and reaps orphans, which become children of this process, so that
-/// they do not stay as zombies.
+/// Waits for the command to end, and reaps orphans, which become children of this process.
 fn wait_for(command: u32) -> Option<ExitStatus> {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
@@ -294,7 +292,7 @@ fn wait_for(command: u32) -> Option<ExitStatus> {
     }
 }
 
-/// Sends a signal to the command and what it started, as a terminal does.
+/// Sends a signal to the command and its children, as a terminal does.
 fn send(group: u32, number: i32) {
     let group = i32::try_from(group).ok().and_then(Pid::from_raw);
     if let Some((group, signal)) = group.zip(Signal::from_named_raw(number)) {
@@ -302,7 +300,7 @@ fn send(group: u32, number: i32) {
     }
 }
 
-/// The status with which a shell would end: 128 and the signal's number after a signal.
+/// The exit status as in a shell: 128 plus the signal number after a signal.
 fn exit_status(status: ExitStatus) -> Option<i32> {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal))
 }
@@ -310,7 +308,7 @@ fn exit_status(status: ExitStatus) -> Option<i32> {
 fn terminate(group: u32) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         let _gone_already = kill_process_group(group, Signal::TERM);
-        // One that is stopped hears nothing before it continues.
+        // A stopped process handles signals only once it continues.
         let _gone_already = kill_process_group(group, Signal::CONT);
     }
 }

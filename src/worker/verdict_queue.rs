@@ -1,5 +1,5 @@
-//! Verdicts that a command has not read yet: in memory while they are few, then in an unlinked
-//! file.
+//! The queue of decisions that a command has not read yet: in memory while short, then in an
+//! unlinked file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ const LIMIT: u64 = 64 << 20;
 /// Bytes per read of the file.
 const CHUNK: u64 = 64 << 10;
 
-/// Why a verdict cannot be queued.
+/// Why a decision cannot be queued.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum QueueError {
     /// The queue is full.
@@ -30,7 +30,7 @@ pub(super) enum QueueError {
     NotStored(#[from] io::Error),
 }
 
-/// A queue in front of a command's stdin: sending does not wait for the command to read.
+/// A queue in front of a command's stdin, so that sending does not block.
 pub(super) struct VerdictQueue {
     shared: Arc<Shared>,
 }
@@ -57,7 +57,7 @@ impl VerdictQueue {
         Ok(VerdictQueue { shared })
     }
 
-    /// Queues a verdict; it is dropped if the command has closed its stdin.
+    /// Queues a decision; it is dropped if the command has closed its stdin.
     pub fn send(&self, line: &str) -> Result<(), QueueError> {
         self.shared.lock().push(line)?;
         self.shared.more.notify_one();
@@ -86,7 +86,7 @@ fn write_verdicts(mut stdin: ChildStdin, shared: &Shared) {
     }
 }
 
-/// The queue: first what is in memory, then what is in the file.
+/// The queue: first the part in memory, then that in the file.
 struct Spool {
     directory: PathBuf,
     memory: Vec<u8>,
@@ -174,7 +174,7 @@ mod tests {
             let line = format!("answer {number}");
             expected += &format!("{line}\n");
             spool.push(&line).unwrap();
-            // Read now and then, as a command does that works between its answers.
+            // Read occasionally, like a command that works between its answers.
             if number % 9_999 == 0 {
                 found += &String::from_utf8(spool.take().unwrap().unwrap()).unwrap();
             }

@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 use crate::runner::processes::{self, ControlGroup};
 use crate::runner::protocol::{RUN, RUN_IS_OVER};
 
-/// Supervisors and workers get this time to end their own processes when the runner is gone.
+/// Time for supervisors and workers to end their own processes when the runner is gone.
 const GRACE_PERIOD: Duration = Duration::from_secs(3);
 
-/// How long remaining processes are killed repeatedly.
+/// Time for which remaining processes are killed repeatedly.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Waits until the runner says on stdin that the run is over, or is gone; the exit code. If it is
-/// gone, every process with the run's id in its environment is killed (the study's next run has
-/// another id). The run's control group, `group`, is killed at once: nothing else can be in it.
+/// Waits until the runner reports on stdin that the run is over, or is gone; returns the exit code.
+/// If it is gone, kills every process with the run's id in its environment (the study's next run
+/// has another id). The run's control group, `group`, is killed at once: nothing else can be in it.
 pub fn watch(run: &OsStr, group: Option<&OsStr>) -> i32 {
     let _only_a_name = std::fs::write("/proc/self/comm", "hps-watchdog");
-    // A session of its own survives the runner's terminal and process group; `/` keeps no directory
+    // A separate session survives the runner's terminal and process group; `/` keeps no directory
     // busy.
     let _belongs_to_a_group = (rustix::process::setsid(), std::env::set_current_dir("/"));
     let mut said = Vec::new();

@@ -1,5 +1,5 @@
-//! How long a study will still take, and what it will use: time, device-hours, cost and disk, from
-//! what its trials took so far.
+//! Forecasts the remaining time of a study and its total use of device-hours, cost and disk from
+//! its trials so far.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
 use crate::study::usage::{Tried, Used};
 
-/// A range that the truth is likely in, and what is most likely.
+/// A likely range and the most likely value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// Seldom less.
+    /// Lower end.
     pub low: f64,
     /// Most likely.
     pub likely: f64,
-    /// Seldom more.
+    /// Upper end.
     pub high: f64,
 }
 
@@ -35,7 +35,7 @@ impl Span {
     }
 }
 
-/// What ends a study, as far as it can be seen.
+/// The budget limit that will end a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedBy {
     /// `budget.trials`.
@@ -48,41 +48,40 @@ pub enum EndedBy {
     Cost,
 }
 
-/// What is ahead of a study. What nothing can be said about is `None`: no trial has run yet, or
-/// nothing limits it.
+/// The forecast for a study. `None`: no trial has run yet, or no limit applies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forecast {
     /// Seconds of running time until the end.
     pub seconds_left: Option<Span>,
-    /// Device-hours of the whole study, from its beginning to its end.
+    /// Device-hours of the whole study.
     pub device_hours: Option<Span>,
-    /// What they cost.
+    /// Cost of the whole study.
     pub cost: Option<Span>,
-    /// Trials that will count towards the budget at the end, if something else than their number
-    /// ends the study.
+    /// Trials that will count towards the budget at the end, if another limit ends the study.
     pub trials: Option<Span>,
-    /// What ends it, most likely.
+    /// The limit that most likely ends it.
     pub ended_by: Option<EndedBy>,
-    /// Most bytes that its checkpoints take at a moment.
+    /// Peak size of its checkpoints in bytes.
     pub disk: Option<Span>,
-    /// Seconds of the race that comes on top of all limits, from its fewest rounds to its most.
+    /// Seconds of the final comparison, which the budget does not limit: from its fewest rounds to
+    /// its most.
     pub race: Option<Span>,
 }
 
-/// A study at a moment.
+/// The state of a study at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// As resolved.
+    /// The resolved specification.
     pub spec: &'a StudySpec,
-    /// Step of a full trial, where it is known.
+    /// Last step of a full trial, if known.
     pub full_trial: Option<u64>,
     /// Trials by state.
     pub counts: Counts,
     /// Running time so far.
     pub elapsed: Duration,
-    /// What was used.
+    /// Resources used so far.
     pub used: &'a Used,
-    /// The moment.
+    /// The current time.
     pub now: Timestamp,
 }
 
@@ -93,16 +92,16 @@ impl Situation<'_> {
     }
 }
 
-/// What is ahead of a study.
+/// Forecasts the rest of a study.
 ///
-/// The time of a trial is estimated as survival times are (Kaplan and Meier, 1958): trials that run
-/// are known to take longer than they have, so that long ones are not forgotten because short ones
-/// end first. Later trials weigh more, for pruners are milder at first, and the range is two
-/// standard errors and a part for what still changes. What is left of the budget's trials is shared
-/// by the slots, which are as busy as they were so far.
+/// Trial durations are estimated by survival analysis (Kaplan and Meier, 1958): a running trial is
+/// known to take longer than it has, so that short trials that end first do not bias the mean.
+/// Later trials weigh more because pruners are milder at first; the range is two standard errors
+/// plus an allowance for drift. The remaining trials are divided among the slots, which are assumed
+/// as busy as so far.
 ///
-/// Of trials that all failed nothing is forecast: how long it takes to fail says nothing of one
-/// that does not.
+/// If all trials failed, nothing is forecast: the time to failure says nothing about the time to
+/// completion.
 pub fn forecast(situation: &Situation<'_>) -> Forecast {
     if situation.counts.only_fail() {
         return Forecast::default();
@@ -116,7 +115,7 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
         .device_limit()
         .map(|limit| (limit, (limit.time().as_secs_f64() - device_so_far).max(0.0)));
     let by_trials = budget.trials.map(|limit| pace.of_the_rest(limit));
-    // Each limit, as the seconds that are left until it ends the study.
+    // Seconds until each limit ends the study.
     let ends = [
         by_trials.map(|work| (EndedBy::Trials, pace.wall(work))),
         budget.time.map(|limit| {
@@ -160,8 +159,8 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
     }
 }
 
-/// A race of the best is on top of all limits of the budget: its rounds, each as long as complete
-/// trials were, as often as its finalists go into the slots.
+/// The final comparison comes on top of the budget: its rounds, each as long as complete trials
+/// were, times the number of batches in which its finalists fit the slots.
 fn race(situation: &Situation<'_>) -> Option<Span> {
     let finalists = situation.spec.race;
     let complete = situation.used.recent.iter().filter(|tried| tried.state == TrialState::Complete);
@@ -175,24 +174,24 @@ fn race(situation: &Situation<'_>) -> Option<Span> {
     Some(Span { low: least * round, likely: (least + most) / 2.0 * round, high: most * round })
 }
 
-/// How fast a study goes.
+/// The speed of a study.
 struct Pace<'a> {
     situation: &'a Situation<'a>,
-    /// Seconds of a slot that a trial takes, most likely.
+    /// Mean seconds of a slot per trial.
     mean: f64,
-    /// How much that may be off, as a share.
+    /// Its relative uncertainty.
     doubt: f64,
-    /// Survival: moments at which trials ended, ascending, and the share that takes longer.
+    /// Survival function: ascending durations of ended trials, and the share that takes longer.
     survival: Vec<(f64, f64)>,
-    /// The share of trials that count towards the budget, of those that end.
+    /// The share of ended trials that count towards the budget.
     counted: f64,
 }
 
 impl<'a> Pace<'a> {
-    /// `None` before anything took time.
+    /// `None` until a trial took time.
     fn of(situation: &'a Situation<'a>) -> Option<Self> {
         let Situation { used, now, full_trial, counts, .. } = *situation;
-        // A paused trial has left its slot, and most are never taken up again.
+        // A paused trial has left its slot, and most are never resumed.
         let has_ended =
             |tried: &Tried| tried.state.is_finished() || tried.state == TrialState::Paused;
         let mut times: Vec<(f64, bool, f64)> = (1..)
@@ -216,10 +215,10 @@ impl<'a> Pace<'a> {
             }
             alive -= weight;
         }
-        // What is left is what was rounded, where the last one has ended.
+        // What is left after the last one ended is rounding error.
         if share > 1e-9 {
-            // The longest ones still run: they continue to a full trial, where its length is known,
-            // or as long again.
+            // The longest ones still run: assume that they become full trials if that length is
+            // known, else that they take twice as long.
             let whole = whole_trial(used, now, full_trial).unwrap_or(2.0 * before);
             mean += share * (whole - before).max(0.0);
         }
@@ -232,7 +231,7 @@ impl<'a> Pace<'a> {
         Some(Pace { situation, mean, doubt: doubt(&ended, drift), survival, counted })
     }
 
-    /// Seconds of slots until `limit` trials count.
+    /// Slot-seconds until `limit` trials count.
     fn of_the_rest(&self, limit: u64) -> Span {
         let Situation { counts, used, now, .. } = *self.situation;
         let missing = (float(limit) - self.situation.counted()).max(0.0);
@@ -249,7 +248,7 @@ impl<'a> Pace<'a> {
         Span { low: likely * (1.0 - self.doubt), likely, high: likely * (1.0 + self.doubt) }
     }
 
-    /// Seconds that a trial still takes that has taken so many.
+    /// Expected remaining seconds of a trial that has run for `seconds`.
     fn rest_of(&self, seconds: f64) -> f64 {
         let alive = self
             .survival
@@ -268,8 +267,8 @@ impl<'a> Pace<'a> {
         ((self.mean - area) / alive).max(0.0)
     }
 
-    /// Slots that work at a moment, on average: all of them, but for what starting trials takes.
-    /// They are as busy as their devices.
+    /// Average number of busy slots: all, less the overhead of starting trials. They are as busy as
+    /// their devices.
     fn slots_at_work(&self) -> f64 {
         let Situation { used, now, counts, .. } = *self.situation;
         let (slots, elapsed) = (slots(used), self.situation.elapsed.as_secs_f64());
@@ -280,7 +279,7 @@ impl<'a> Pace<'a> {
         at_work.clamp(slots * 0.05, slots)
     }
 
-    /// Seconds that so much work takes: at the end slots stand idle, until the last trial is done.
+    /// Wall time of this much work: at the end slots idle until the last trial ends.
     fn wall(&self, work: Span) -> Span {
         let (slots, at_work) = (slots(self.situation.used), self.slots_at_work());
         let last = if work.likely > 0.0 { self.mean * (slots - 1.0) / slots } else { 0.0 };
@@ -291,7 +290,7 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// Trials that count when so many seconds of slots more were used.
+    /// Trials that will count after this many further slot-seconds.
     fn trials_in(&self, work: f64) -> Span {
         let done = self.situation.counted();
         let more = |mean: f64| done + if mean > 0.0 { work / mean * self.counted } else { 0.0 };
@@ -303,8 +302,8 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// How far the mean of so few trials may be off, as a share of it: two standard errors (rising
-/// weights make them those of three quarters of the trials), and `drift` for what changes.
+/// Relative uncertainty of the mean: two standard errors (rising weights reduce the effective
+/// sample to three quarters), plus `drift`.
 fn doubt(ended: &[f64], drift: f64) -> f64 {
     let trials = count(ended.len());
     if ended.len() < 3 {
@@ -326,7 +325,7 @@ fn slots(used: &Used) -> f64 {
     count(used.slots.max(1))
 }
 
-/// Seconds of a trial that goes to its end, from how fast steps go; `None` where that is not known.
+/// Seconds of a full trial, from the speed of its steps; `None` if unknown.
 fn whole_trial(used: &Used, now: Timestamp, full_trial: Option<u64>) -> Option<f64> {
     let full = full_trial?;
     let paces = used
@@ -347,8 +346,8 @@ pub fn counted(counts: Counts, which: Count) -> u64 {
     }
 }
 
-/// Most bytes that checkpoints take at a moment: those of the best, and of what runs one or two
-/// each, and one that is being written.
+/// Peak bytes of checkpoints: the best ones, one or two for each running trial, and one being
+/// written.
 fn disk(situation: &Situation<'_>, trials: Option<f64>) -> Option<Span> {
     let (files, bytes) = situation.used.measured;
     if files == 0 {
@@ -368,7 +367,7 @@ fn disk(situation: &Situation<'_>, trials: Option<f64>) -> Option<Span> {
             }
         }
         None => {
-            // Everything stays: each trial leaves what trials left so far.
+            // Everything is kept: each trial will leave as much as trials left so far.
             let begun = float(situation.counts.total().max(1));
             let all = there / begun * trials?.max(begun);
             Span { low: all * 0.8, likely: all, high: all * 1.25 }
@@ -378,7 +377,7 @@ fn disk(situation: &Situation<'_>, trials: Option<f64>) -> Option<Span> {
     Some(rule.max_disk.map_or(span, |limit| span.at_most(float(limit).max(each * slots))))
 }
 
-/// What the study file alone tells, before any trial: steps of all trials together at most.
+/// Upper bound of the steps of all trials, from the study file alone.
 pub fn most_steps(budget: &Budget, full_trial: Option<u64>) -> Option<u64> {
     Some(budget.trials?.saturating_mul(full_trial?))
 }

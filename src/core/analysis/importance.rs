@@ -1,8 +1,8 @@
-//! Which parameters matter: how much of what happened in a study each of them explains.
+//! Parameter importance: how much of a study's results each parameter explains.
 //!
-//! Two evaluators, both with Optuna's rules, so that the figures can be compared: PED-ANOVA asks
-//! what separates the best tenth from the rest, parameter by parameter; fANOVA fits a random forest
-//! to the values and asks how much of its variance each parameter makes.
+//! Both evaluators follow Optuna's rules, so that figures are comparable: PED-ANOVA measures what
+//! separates the best tenth from the rest, parameter by parameter; fANOVA fits a random forest and
+//! attributes its variance to the parameters.
 
 mod fanova;
 mod forest;
@@ -20,7 +20,7 @@ use crate::study::trial::TrialState;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Evaluator {
     /// What separates the best tenth of the trials from all (Watanabe et al., IJCAI 2023;
-    /// conditional parameters as in *Conditional PED-ANOVA*, 2026). Fast, and free of chance.
+    /// conditional parameters as in *Conditional PED-ANOVA*, 2026). Fast and deterministic.
     #[default]
     PedAnova,
     /// Shares of the variance of a random forest (Hutter et al., ICML 2014).
@@ -49,14 +49,13 @@ pub struct Row<'a> {
     pub value: f64,
 }
 
-/// Importances are told from so many trials on: of fewer, chance decides which parameters seem to
-/// matter.
+/// Minimum number of trials: with fewer, chance decides which parameters seem to matter.
 pub const ENOUGH: usize = 10;
 
-/// Why nothing can be said about importance.
+/// Why importance cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportanceError {
-    /// Less than [`ENOUGH`] finite values.
+    /// Fewer than [`ENOUGH`] finite values.
     #[error(
         "importances need at least {ENOUGH} trials to tell from, and there are {found}: with \
          fewer, chance decides which parameters seem to matter"
@@ -74,10 +73,10 @@ pub enum ImportanceError {
 }
 
 /// The importance of every parameter that was active in a row, most important first; they sum to 1.
-/// Rows whose value is NaN or infinite are left out. `seed` is for forests.
+/// Rows whose value is NaN or infinite are left out. `seed` seeds the forest.
 ///
 /// # Errors
-/// There are too few rows, or nothing to explain.
+/// There are too few rows, or all values are equal.
 pub fn importances(
     evaluator: Evaluator,
     space: &Space,
@@ -125,8 +124,7 @@ pub fn rows<'a>(
     with_stopped(evaluator, rows, &stopped(outcomes), direction)
 }
 
-/// The trials of a study that a pruner stopped, as far as they reported anything: the step of the
-/// last report, and its value.
+/// The pruned trials with at least one report: the step of the last one, and its value.
 pub fn stopped(outcomes: &[Outcome]) -> Vec<(u64, Row<'_>)> {
     let pruned = outcomes.iter().filter(|outcome| outcome.state == TrialState::Pruned);
     let last = pruned.filter_map(|outcome| {
@@ -136,10 +134,9 @@ pub fn stopped(outcomes: &[Outcome]) -> Vec<(u64, Row<'_>)> {
     last.collect()
 }
 
-/// The rows of a study in which trials were stopped, as far as `evaluator` can count those, and how
-/// many it does. To PED-ANOVA only the order of trials matters: those that were stopped come after
-/// all that completed, who came further before the others, then who was better there. Shares of a
-/// variance need values, and a stopped trial has none.
+/// The rows of a study with pruned trials, as far as `evaluator` can use those, and how many it
+/// does. PED-ANOVA needs only the order of trials: pruned ones rank after all completed ones, by
+/// last step and then by value. A variance needs final values, which pruned trials lack.
 fn with_stopped<'a>(
     evaluator: Evaluator,
     rows: Vec<Row<'a>>,
@@ -166,7 +163,7 @@ fn with_stopped<'a>(
     (counted, stopped.len())
 }
 
-/// A place, from 0, as a value: the first is the best.
+/// A rank from 0 as a value: the first is the best.
 #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
 fn rank(place: usize, direction: Direction) -> f64 {
     match direction {
@@ -175,8 +172,8 @@ fn rank(place: usize, direction: Direction) -> f64 {
     }
 }
 
-/// The parameter's value in a row as a number (a choice by its index); `None` where it is not
-/// active, or where the value is none of the space as it is now.
+/// The parameter's value in a row as a number (a choice by its index); `None` if it is inactive or
+/// outside the current space.
 fn value_of(dimension: &Dimension, row: &Row<'_>) -> Option<f64> {
     let value = dimension.distribution.normalize(row.params.get(&dimension.name)?)?;
     dimension.distribution.to_internal(&value)

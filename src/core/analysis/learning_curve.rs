@@ -1,5 +1,4 @@
-//! Where trials would end, forecast from those that continued: what samplers and pruners learn from
-//! stopped trials.
+//! Learning-curve forecasts: the final losses of stopped trials, learned from those that continued.
 
 mod columns;
 mod level;
@@ -14,62 +13,61 @@ use self::columns::Columns;
 use self::level::Level;
 use self::regression::{Regression, mean_square};
 
-/// Of so many trials that came to a step, the newest, ends are forecast there.
+/// Forecasts at a step use at most this many of the newest trials there.
 const NEWEST: usize = 400;
-/// Parameters are looked at from so many trials on that continued.
+/// Parameters become features once this many trials continued.
 const ENOUGH: usize = 6;
-/// Beyond so many times the way from the best to the median, what is bad is not told apart.
+/// Losses are clipped at this multiple of the distance from the best to the median.
 const FAR: f64 = 3.0;
-/// No trial is believed to hang on itself alone.
+/// Cap on leverage: no trial determines its own forecast.
 const MOST_LEVERAGE: f64 = 0.95;
 
-/// What is expected of a trial's end.
+/// A trial's final loss, measured or forecast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct End {
     /// The loss.
     pub loss: f64,
-    /// Its variance: 0 where it was measured.
+    /// Its variance; 0 if measured.
     pub variance: f64,
 }
 
-/// What is known at one step.
+/// The forecasts at one step.
 #[derive(Clone, Debug, Default)]
 pub struct EndForecasts {
-    /// The trials that came here, by index in the history, oldest first.
+    /// The trials that reached the step, by index in the history, oldest first.
     pub trials: Vec<usize>,
-    /// The end that each was expected to have, told by what was known of it here.
+    /// The final loss forecast for each from what was known here.
     pub ends: Vec<End>,
     /// How many of them continued.
     pub went_on: usize,
-    /// Whether so many did that curves and parameters are looked at too.
+    /// Whether enough did for curves and parameters to be features.
     pub is_learned: bool,
 }
 
-/// The ends of a study's trials as some steps forecast them.
+/// The final losses of a study's trials as forecast at several steps.
 #[derive(Clone, Debug, Default)]
 pub struct LearningCurveForecast {
     /// By step.
     pub at: Vec<EndForecasts>,
-    /// By trial: measured, or forecast at the last step to which it came.
+    /// By trial: measured, or forecast at the last of the steps that it reached.
     pub ends: Vec<Option<End>>,
 }
 
-/// Reads what the trials of a study say about each other's ends, at `steps` (ascending).
+/// Forecasts the final losses of a study's trials at `steps` (ascending).
 ///
-/// From the last step down to the first, ends are regressed on what was known there, over all
-/// trials that continued; those that did not get to their end count with the one that is forecast
-/// for them further up. So every trial is compared at the highest step that it shares with others,
-/// and what came first says less the less it agrees with what came after: a forecast end carries
-/// its variance.
+/// From the last step down to the first, final losses are regressed on what was known at the step,
+/// over all trials that continued; those that stopped later count with the loss forecast for them
+/// there. So every trial is compared at the highest step that it shares with others, and the less
+/// an early step predicts, the larger the variance that its forecasts carry.
 ///
-/// At each step there are three accounts of the ends: by the value alone; by the value and what was
-/// gained over the last half of the way; and by these and the parameters, their squares included:
-/// linear regressions whose shrinkage follows from the data. Each counts the more the less it errs
-/// about those that continued, each left out in turn (see `blended`). Where curves cross late,
-/// slopes and parameters say more than values (benches/search/README.md); freeze-thaw optimisation
-/// (Swersky, Snoek and Adams 2014) and its successors learn the same from a process over curves.
+/// Each step has three models: on the value alone; also on the gain over the last half of the way;
+/// and also on the parameters and their squares: linear regressions with shrinkage learned from the
+/// data. They are averaged by their leave-one-out errors (see `blended`). Where curves cross late,
+/// slopes and parameters predict better than values (benches/search/README.md); freeze-thaw
+/// optimisation (Swersky, Snoek and Adams 2014) and its successors learn the same from a process
+/// over curves.
 ///
-/// `middle`: what the rule that asks takes for the middle of values, by its version.
+/// `middle`: the definition of the median, which depends on the caller's version.
 pub fn forecast_curves(
     history: &History<'_>,
     space: &Space,
@@ -115,21 +113,21 @@ struct Row<'a> {
     trial: &'a Trial,
     /// Its loss there.
     value: f64,
-    /// By how much that differs from its loss half way to the step.
+    /// The difference from its loss half way to the step.
     gain: f64,
-    /// Its end if it continued.
+    /// Its final loss if it continued.
     end: Option<End>,
 }
 
-/// The loss of a complete trial; one that breaks limits says as much about it as others.
+/// The final loss of a complete trial, including infeasible ones.
 fn measured(history: &History<'_>, trial: &Trial) -> Option<End> {
     let value = trial.value.filter(|_| trial.state == TrialState::Complete)?;
     let loss = history.score(value).loss();
     loss.is_finite().then_some(End { loss, variance: 0.0 })
 }
 
-/// The loss at the first report at or after `step`, and its difference to that of the last report
-/// up to half of the way (the first report, if there is none so early).
+/// The loss at the first report at or after `step`, and its difference from the last report up to
+/// half of that step (the first report, if none is that early).
 fn here(history: &History<'_>, trial: &Trial, step: u64) -> Option<(f64, f64)> {
     let at = trial.curve.partition_point(|(at, _)| *at < step);
     let loss = |place: usize| trial.curve.get(place).map(|(_, value)| history.score(*value).loss());
@@ -146,7 +144,7 @@ fn forecast_ends(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> EndFore
         went_on.iter().filter_map(|row| rows[*row].end).map(|end| end.loss).collect(),
         middle,
     );
-    // What is doubtful about the ends themselves comes on top.
+    // The variance of the final losses themselves is added.
     let doubt = mean(
         &went_on
             .iter()
@@ -178,7 +176,7 @@ fn forecast_ends(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> EndFore
         rows.iter().zip(values.iter().zip(&gains)).map(features).collect();
     let targets: Vec<f64> =
         own.iter().zip(&ends).map(|(value, end)| (end - value) / scale).collect();
-    // The value; the curve; all.
+    // Features: the value; and the curve; and all.
     let regressed = [1, 2, usize::MAX].into_iter().filter_map(|width| {
         let of = |row: usize| &features[row][..features[row].len().min(width)];
         let regression = Regression::learned(
@@ -187,7 +185,7 @@ fn forecast_ends(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> EndFore
         )?;
         let end = |(row, (place, value)): (&Row<'_>, (usize, &f64))| {
             let (change, variance) = regression.expect(of(place));
-            // What lies beyond those that are told apart stays as far behind.
+            // Losses beyond the clipping bound stay as far behind.
             End {
                 loss: value + scale * change + (row.value - value),
                 variance: scale * scale * variance + doubt,
@@ -206,18 +204,17 @@ fn forecast_ends(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> EndFore
     forecast
 }
 
-/// One account of the ends.
+/// One model of the final losses.
 struct Account {
-    /// What it forecasts of each row.
+    /// Its forecast for each row.
     ends: Vec<End>,
-    /// The mean square of what it misses of those that continued, each forecast from the others.
+    /// Its mean squared leave-one-out error over the trials that continued.
     missed: f64,
 }
 
-/// The ends that the accounts forecast together, each as likely as it makes the ends of the `count`
-/// rows that continued, left out in turn and with normal errors: `missed^(-count / 2)`
-/// (pseudo-Bayes factors, Geisser and Eddy 1979; Yao, Vehtari, Simpson and Gelman 2018, section
-/// 3.4).
+/// The models averaged by the likelihood of the final losses of the `count` rows that continued,
+/// left out in turn, with normal errors: `missed^(-count / 2)` (pseudo-Bayes factors, Geisser and
+/// Eddy 1979; Yao, Vehtari, Simpson and Gelman 2018, section 3.4).
 #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
 fn blended(accounts: &[Account], count: usize) -> Vec<End> {
     let missed = |account: &Account| {
@@ -242,7 +239,7 @@ fn blended(accounts: &[Account], count: usize) -> Vec<End> {
                 .map(|(account, likely)| (account.ends[row], likely / all))
         };
         let loss = told().map(|(end, share)| share * end.loss).sum::<f64>();
-        // What they differ by is doubtful too.
+        // The disagreement between the models adds to the variance.
         let variance =
             told().map(|(end, share)| share * (end.variance + (end.loss - loss).powi(2))).sum();
         End { loss, variance }
@@ -250,7 +247,7 @@ fn blended(accounts: &[Account], count: usize) -> Vec<End> {
     (0..rows).map(blend).collect()
 }
 
-/// Losses, the worst no further from the median than [`FAR`] times the best.
+/// Losses, clipped at [`FAR`] times the distance from the best to the median.
 fn clipped(losses: Vec<f64>, middle: Middle) -> Vec<f64> {
     let mut sorted = losses.clone();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -1,8 +1,7 @@
-//! Symmetric positive definite matrices of a few hundred rows: factor, inverse of the factor,
+//! Symmetric positive definite matrices of a few hundred rows: Cholesky factor, its inverse,
 //! products.
 
-/// A square matrix whose rows lie one after the other; of a triangular one the upper part is
-/// unused.
+/// A square matrix in row-major order; the upper part of a triangular one is unused.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     size: usize,
@@ -10,7 +9,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Zeros.
+    /// A zero matrix.
     pub fn new(size: usize) -> Self {
         Matrix { size, cells: vec![0.0; size * size] }
     }
@@ -20,13 +19,13 @@ impl Matrix {
         &self.cells[row * self.size..(row + 1) * self.size]
     }
 
-    /// A row, to be written.
+    /// A mutable row.
     pub fn row_mut(&mut self, row: usize) -> &mut [f64] {
         &mut self.cells[row * self.size..(row + 1) * self.size]
     }
 
-    /// The lower triangular `L` with `L L^T` = the matrix, of which only the lower part is read;
-    /// nothing if it is not positive definite.
+    /// The Cholesky factor: lower triangular `L` with `L L^T` = the matrix, of which only the lower
+    /// part is read; `None` if it is not positive definite.
     pub fn factor(&self) -> Option<Matrix> {
         let mut factor = Matrix::new(self.size);
         for row in 0..self.size {
@@ -66,8 +65,8 @@ impl Matrix {
         inverse
     }
 
-    /// `M^T M` of a lower triangular `M`, the lower part: the inverse of a matrix from that of its
-    /// factor.
+    /// The lower part of `M^T M` for a lower triangular `M`: the inverse of a matrix, if `M` is
+    /// that of its factor.
     pub fn gram(&self) -> Matrix {
         let mut gram = Matrix::new(self.size);
         for row in 0..self.size {
@@ -84,7 +83,7 @@ impl Matrix {
         (0..self.size).map(|row| dot(&self.row(row)[..=row], &vector[..=row])).collect()
     }
 
-    /// The square of the length of `M v` of a lower triangular `M`.
+    /// The squared norm of `M v` for a lower triangular `M`.
     pub fn square_of_product(&self, vector: &[f64]) -> f64 {
         (0..self.size)
             .map(|row| dot(&self.row(row)[..=row], &vector[..=row]))
@@ -102,7 +101,7 @@ impl Matrix {
     }
 }
 
-/// The scalar product, in four sums that the processor adds side by side.
+/// The dot product, in four independent sums for instruction-level parallelism.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let ((whole_a, rest_a), (whole_b, rest_b)) = (a.as_chunks::<4>(), b.as_chunks::<4>());
     let rest: f64 = rest_a.iter().zip(rest_b).map(|(a, b)| a * b).sum();

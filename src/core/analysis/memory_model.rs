@@ -1,14 +1,13 @@
-//! How much memory a trial takes at most, learned from those that ended.
+//! The memory model: peak memory of a trial, learned from trials that ended.
 //!
-//! The model is a constant and up to three *sizes*, each times a factor of at least 0, so that more
-//! of a size never needs less: `peak = a + b₁ s₁ + b₂ s₂ + b₃ s₃`. Sizes of the built-in trainer
-//! are what its memory is made of (weights; activations, as tokens at once times layers times
-//! widths; scores of attention); those of a command its numeric parameters and products of two and
-//! three of them. They are chosen one after the other, as long as each makes the error of trials
-//! that were left out a third less (least squares of relative errors; the error of a trial that is
-//! left out is that of the fit by one minus its leverage). The worst such error is the margin of a
-//! prediction. Where it is more than a quarter, nothing is learned: memory does not depend on these
-//! sizes alone.
+//! The model is a constant and up to three *sizes* with non-negative factors, so that a larger size
+//! never needs less: `peak = a + b₁ s₁ + b₂ s₂ + b₃ s₃`. Sizes of the built-in trainer are the
+//! components of its memory (weights; activations: tokens per batch times layers times widths;
+//! attention scores); those of a command are its numeric parameters and products of two and three
+//! of them. Sizes are added greedily while each reduces the leave-one-out error by a third (least
+//! squares of relative errors; the leave-one-out error is the residual over one minus the
+//! leverage). The worst such error is the margin of a prediction. If it exceeds a quarter, nothing
+//! is learned: memory does not depend on these sizes alone.
 
 use std::collections::BTreeMap;
 
@@ -20,21 +19,21 @@ use crate::study::spec::{Program, StudySpec};
 
 /// Most sizes of a model.
 const MOST: usize = 3;
-/// Margins above this say that nothing was learned, as a share of the prediction.
+/// Largest acceptable margin, relative to the prediction.
 const WIDEST: f64 = 0.25;
-/// No margin is below this: measurements once a second miss peaks.
+/// Smallest margin: measurements once a second miss peaks.
 const NARROWEST: f64 = 0.05;
-/// Another size has to bring the error of trials that were left out down to this share.
+/// Another size must reduce the leave-one-out error to this share.
 const WORTH: f64 = 0.67;
-/// Trials that a model needs besides one for each of its numbers.
+/// Trials required beyond the number of coefficients.
 const SPARE: usize = 2;
-/// Products of up to so many parameters of a command are looked at.
+/// Most parameters of a command whose products are considered.
 const NUMERIC: usize = 6;
 
-/// What memory may depend on, by name; what is not there is 0.
+/// The sizes of a configuration, by name; absent ones are 0.
 pub type Sizes = BTreeMap<String, f64>;
 
-/// A trial that ended, and the most memory that it took.
+/// A trial that ended, and its peak memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     /// Its sizes.
@@ -43,32 +42,32 @@ pub struct Seen {
     pub bytes: u64,
 }
 
-/// What was learned from trials that ended.
+/// The learned model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryModel {
     constant: f64,
     /// Factors of sizes.
     factors: Vec<(String, f64)>,
-    /// What a prediction has to be multiplied with, so that no trial that was left out took more.
+    /// Factor on a prediction that covers every trial when left out.
     most: f64,
-    /// The same so that none took less.
+    /// The same for the lower bound.
     least: f64,
     trials: usize,
 }
 
-/// Bytes that a trial is expected to take.
+/// A memory estimate, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// Hardly less.
+    /// Lower bound.
     pub least: u64,
     /// Most likely.
     pub likely: u64,
-    /// Hardly more.
+    /// Upper bound.
     pub most: u64,
 }
 
-/// The sizes of a configuration at its smallest: a trial of the built-in trainer that runs out of
-/// memory continues with fewer rows at once, down to one.
+/// The sizes of a configuration at its smallest batch size: a trial of the built-in trainer that
+/// runs out of memory continues with smaller batches, down to one row.
 pub fn smallest_sizes(spec: &StudySpec, params: &Params) -> Sizes {
     let rows = match &spec.program {
         Program::Trainer { arguments, .. } => {
@@ -81,7 +80,7 @@ pub fn smallest_sizes(spec: &StudySpec, params: &Params) -> Sizes {
     sizes(spec, params, rows)
 }
 
-/// The sizes of a configuration, whose rows at once may be others than its arguments say.
+/// The sizes of a configuration, optionally at another batch size.
 pub fn sizes(spec: &StudySpec, params: &Params, rows: Option<RowsAtOnce>) -> Sizes {
     match &spec.program {
         Program::Trainer { arguments, data } => {
@@ -101,7 +100,7 @@ fn of_trainer(
     longest: Option<f64>,
     rows: Option<RowsAtOnce>,
 ) -> Sizes {
-    // What texts of unknown length take is a factor to be learned.
+    // Unknown text lengths are absorbed by the learned factor.
     let length = arguments.model.max_length.map(|length| length as f64).or(longest).unwrap_or(1.0);
     let (train, eval) = rows.map_or(
         (arguments.per_device_train_batch_size, arguments.per_device_eval_batch_size),
@@ -116,10 +115,10 @@ fn of_trainer(
     let mut add = |name: &str, size: f64| {
         sizes.insert(name.to_owned(), size);
     };
-    // What is kept of products of shorter numbers has factors of its own.
+    // Activations kept in half precision have factors of their own.
     let short = if arguments.bf16 || arguments.fp16 { ", in short numbers" } else { "" };
     if let Some(model) = &arguments.model.pretrained {
-        // A pretrained model's shape is not known here: it has a constant and a factor of its own.
+        // The shape of a pretrained model is unknown here: it has its own constant and factor.
         add(&format!("model {model}"), 1.0);
         add(&format!("tokens at once, {model}{short}"), tokens);
         add(&format!("tokens evaluated at once, {model}"), eval * length);
@@ -168,8 +167,8 @@ fn of_command(spec: &StudySpec, params: &Params) -> Sizes {
 }
 
 impl MemoryModel {
-    /// What these trials, in the order of their ends, teach; `None` where their memory does not
-    /// follow from their sizes, or there are too few.
+    /// Learns from trials in the order of their ends; `None` if their memory does not follow from
+    /// their sizes, or there are too few.
     pub fn learn(seen: &[Seen]) -> Option<MemoryModel> {
         let latest: Vec<&Seen> = seen.iter().filter(|seen| seen.bytes > 0).collect();
         let mut names: Vec<&str> =
@@ -184,7 +183,7 @@ impl MemoryModel {
                 let with: Vec<&str> = chosen.iter().copied().chain(std::iter::once(name)).collect();
                 Some((Fit::new(&latest, &with)?, name))
             });
-            // Of equal ones the first by name: nothing depends on the order of trials.
+            // Ties go to the first by name: nothing depends on the order of trials.
             let Some((fit, name)) =
                 fits.min_by(|(one, _), (other, _)| one.error.total_cmp(&other.error))
             else {
@@ -205,7 +204,7 @@ impl MemoryModel {
         Some(MemoryModel { constant: best.factors[0], factors, most, least, trials: latest.len() })
     }
 
-    /// What a trial of these sizes is expected to take.
+    /// Estimates the memory of a trial with these sizes.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -222,8 +221,8 @@ impl MemoryModel {
         }
     }
 
-    /// What it was learned from: `by 12 trials that ended, by their weights and activations, off by
-    /// 8 % at most`.
+    /// The basis of the model: `by 12 trials that ended, by their weights and activations, off by 8
+    /// % at most`.
     pub fn in_words(&self) -> String {
         let names: Vec<&str> = self.factors.iter().map(|(name, _)| name.as_str()).collect();
         let sizes = if names.is_empty() {
@@ -239,14 +238,14 @@ impl MemoryModel {
 /// Least squares of relative errors over a constant and some sizes.
 struct Fit {
     factors: Vec<f64>,
-    /// The root of the mean square of the relative errors of trials that were left out.
+    /// Root mean square of the relative leave-one-out errors.
     error: f64,
     most: f64,
     least: f64,
 }
 
 impl Fit {
-    /// `None`: too few trials, sizes that say the same, or a factor below 0.
+    /// `None`: too few trials, collinear sizes, or a negative factor.
     #[expect(clippy::cast_precision_loss, reason = "bytes, to a few digits")]
     fn new(seen: &[&Seen], names: &[&str]) -> Option<Fit> {
         let unknowns = names.len() + 1;
@@ -261,8 +260,8 @@ impl Fit {
         if scales.iter().any(|scale| *scale <= 0.0 || !scale.is_finite()) {
             return None;
         }
-        // Each row divided by what was seen: the sum of squares is that of relative errors, and
-        // what is to be met is 1.
+        // Each row is divided by its measurement: the squares are those of relative errors, and the
+        // target is 1.
         let rows: Vec<Vec<f64>> = seen
             .iter()
             .map(|seen| {
@@ -297,7 +296,7 @@ impl Fit {
             let met: f64 = row.iter().zip(&factors).map(|(value, factor)| value * factor).sum();
             let error = (1.0 - met) / (1.0 - half.square_of_product(row)).max(1e-6);
             sum += error * error;
-            // Seen = predicted / (1 - error).
+            // Measured = predicted / (1 - error).
             let times = if error < 1.0 { 1.0 / (1.0 - error) } else { f64::INFINITY };
             (most, least) = (most.max(times), least.min(times));
         }

@@ -18,9 +18,9 @@ impl Problems {
     }
 }
 
-/// All contradictions. `given` has the arguments that were not left at their default, by their name
-/// and the key used for them; a key with one of the `known` problems gets no second one about the
-/// model's shape.
+/// All contradictions. `given` has the arguments that were not left at their default: their names
+/// and the keys used for them; keys with `known` problems get no further one about the model's
+/// shape.
 pub(super) fn contradictions(
     arguments: &TrainerArguments,
     given: &[(&str, String)],

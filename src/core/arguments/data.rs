@@ -34,7 +34,7 @@ pub struct DataArguments {
     /// The columns of csv and tsv files without a header.
     #[serde(default)]
     pub column_names: Option<Vec<String>>,
-    /// What stands between the labels of a text that may have several.
+    /// The separator of several labels in one cell.
     #[serde(default = "label_separator")]
     pub label_separator: String,
     /// Share of the training file held out for validation, when there is no validation file.
@@ -47,11 +47,11 @@ pub struct DataArguments {
     pub seed: u64,
     /// Longest row in tokens, special tokens included; longer texts are cut.
     pub max_length: usize,
-    /// What is tidied before anything else.
+    /// Cleaning, applied first.
     pub clean: Clean,
 }
 
-/// What is tidied in the rows before they are split.
+/// Cleaning of rows before they are split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clean {
@@ -102,19 +102,18 @@ fn label_separator() -> String {
     SEPARATOR.to_owned()
 }
 
-/// Share held out for validation when nothing says otherwise.
+/// Share held out for validation by default.
 const DEFAULT_VALIDATION_SPLIT: f64 = 0.1;
 
 impl DataArguments {
-    /// Complete arguments from what was given; file names are taken as they are (the caller makes
-    /// them absolute).
+    /// Complete arguments from given ones; file names are kept (the caller makes them absolute).
     ///
     /// # Errors
-    /// All problems at once; whether files exist is not looked at here.
+    /// All problems at once; the existence of files is not checked.
     pub fn resolve(values: &BTreeMap<String, Value>) -> Result<Self, Vec<ArgumentProblem>> {
         let (mut merged, mut problems) = merge(DATA_ARGUMENTS, values);
         if merged["train"].is_null() {
-            // Already reported as missing or refused; a stand-in lets the rest be checked.
+            // Already reported as missing or invalid; a placeholder lets the rest be checked.
             merged.insert("train".to_owned(), Value::from("train.csv"));
         }
         match serde_json::from_value::<Self>(Value::Object(merged)) {
@@ -135,11 +134,11 @@ impl DataArguments {
         Err(problems)
     }
 
-    /// [`separator`](Self::separator) as the byte that it is.
+    /// [`separator`](Self::separator) as a byte.
     #[must_use]
     pub fn separator_byte(&self) -> Option<u8> {
         match self.separator.as_deref()?.as_bytes() {
-            // As shells hand it on.
+            // The escape as a shell passes it.
             b"\\t" => Some(b'\t'),
             [byte] if byte.is_ascii() && !b"\"\r\n\0".contains(byte) => Some(*byte),
             _ => None,
@@ -155,7 +154,7 @@ impl DataArguments {
         self
     }
 
-    /// What of the given values means nothing to `task`: refused rather than ignored.
+    /// The given values that do not apply to `task`: rejected rather than ignored.
     #[must_use]
     pub fn misfits(values: &BTreeMap<String, Value>, task: TaskKind) -> Vec<ArgumentProblem> {
         let name = task.line().name;
@@ -228,7 +227,7 @@ impl DataArguments {
         problems
     }
 
-    /// What is wrong with how cells are separated and what columns are called.
+    /// Problems with separators and column names.
     fn layout_problems(&self) -> Vec<ArgumentProblem> {
         let mut problems = Vec::new();
         let files = [Some(&self.train), self.validation.as_ref(), self.test.as_ref()];
@@ -260,7 +259,7 @@ impl DataArguments {
     }
 }
 
-/// That the label column is none of the columns that are named.
+/// Checks that the label column is among the named columns.
 fn missing_label(values: &BTreeMap<String, Value>) -> Option<ArgumentProblem> {
     let names = values.get("column_names")?.as_array()?.iter().filter_map(Value::as_str);
     let names: Vec<&str> = names.map(str::trim).collect();

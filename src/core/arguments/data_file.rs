@@ -14,9 +14,9 @@ use crate::study::suggestion::nearest;
 /// One row of a data file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The cell in the column of texts.
+    /// The cell of the text column.
     pub text: String,
-    /// Empty where no label was asked for.
+    /// Empty if no label was asked for.
     pub label: String,
     /// The line it begins at, counted from 1.
     pub line: u64,
@@ -25,32 +25,32 @@ pub struct Row {
 /// The columns that are read.
 #[derive(Debug, Clone, Copy)]
 pub struct Columns<'a> {
-    /// That of the texts.
+    /// The text column.
     pub text: &'a str,
-    /// That of the labels.
+    /// The label column.
     pub label: Option<&'a str>,
-    /// What to do where one of them is missing and no other name is near.
+    /// What to do if one is missing and no similar name exists.
     pub help: &'a str,
 }
 
 /// How the cells of a csv or tsv file are laid out.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Layout<'a> {
-    /// What separates the cells of a row; `None`: what the file's name says.
+    /// The cell separator; `None`: by the file's extension.
     pub separator: Option<u8>,
-    /// What the columns are called.
+    /// The source of the column names.
     pub header: Header<'a>,
 }
 
-/// Where the names of columns come from.
+/// The source of column names.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Header<'a> {
     /// The first line holds them.
     #[default]
     FirstLine,
-    /// There is no such line, and these are the names.
+    /// There is no header, and these are the names.
     Names(&'a [String]),
-    /// There is no such line, and the columns are called `column1`, `column2` and so on.
+    /// There is no header, and the columns are called `column1`, `column2` and so on.
     Numbered,
 }
 
@@ -83,7 +83,7 @@ pub fn is_quoted(path: &Path) -> bool {
     !is_tsv(path)
 }
 
-/// What separates the cells of a file where nothing else says it.
+/// The default separator of a file.
 #[must_use]
 pub fn usual_separator(path: &Path) -> u8 {
     if is_tsv(path) { b'\t' } else { b',' }
@@ -93,7 +93,7 @@ fn is_tsv(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "tsv")
 }
 
-/// A separator as a sentence names it.
+/// A separator in a message.
 #[must_use]
 pub fn shown_separator(separator: u8) -> String {
     match separator {
@@ -103,12 +103,11 @@ pub fn shown_separator(separator: u8) -> String {
     }
 }
 
-/// What is tried where the separator is not known, the likeliest first.
+/// Candidate separators, the most likely first.
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// What separates the cells of a csv file that begins with these bytes: the first candidate that
-/// gives all rows the same number of cells, two or more. `is_cut`: whether the file continues
-/// behind them.
+/// Detects the separator of a csv file from its first bytes: the first candidate that gives all
+/// rows the same number of cells, at least two. `is_cut`: whether the file continues.
 #[must_use]
 pub fn find_separator(begin: &[u8], is_cut: bool) -> Option<u8> {
     const ROWS: usize = 50;
@@ -135,7 +134,7 @@ pub fn find_separator(begin: &[u8], is_cut: bool) -> Option<u8> {
 /// The text of a file's bytes, without its byte-order mark.
 ///
 /// # Errors
-/// What is not UTF-8, with its line.
+/// The line of the first invalid UTF-8.
 pub fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, DataProblem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let offset = error.valid_up_to();
@@ -150,7 +149,7 @@ pub fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, DataProblem> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// How a file that begins with these bytes, and is not UTF-8, becomes so.
+/// How to convert to UTF-8 a file that begins with these bytes.
 #[must_use]
 pub fn encoding_help(bytes: &[u8]) -> &'static str {
     match bytes {
@@ -164,7 +163,7 @@ pub fn encoding_help(bytes: &[u8]) -> &'static str {
 /// The rows of a file, in order.
 ///
 /// # Errors
-/// The first thing that keeps the file from being read, with its line.
+/// The first problem that prevents reading, with its line.
 pub fn rows(
     path: &Path,
     content: &str,
@@ -245,7 +244,7 @@ fn delimited(
     Ok(rows)
 }
 
-/// What the csv crate could not read, in the words of this module.
+/// An error of the csv crate as a [`DataProblem`].
 pub fn unreadable(path: &Path, error: &csv::Error) -> DataProblem {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
@@ -281,7 +280,7 @@ fn first_row(content: &str, separator: u8, quoting: bool) -> Vec<String> {
     first.map(|record| record.iter().map(str::to_owned).collect()).unwrap_or_default()
 }
 
-/// Whether the names that are given fit the first row.
+/// Checks the given names against the first row.
 fn check_names(path: &Path, names: &[String], first: &[String]) -> Result<(), DataProblem> {
     if first.len() != names.len() {
         let message =
@@ -353,7 +352,7 @@ fn missing_column(
     there: &[&str],
     help: &str,
 ) -> DataProblem {
-    // A file without a header has its first row here: texts, which are long.
+    // Without a header the first row is data: long texts.
     let short = |column: &&str| {
         format!(
             "`{}{}`",
@@ -383,8 +382,8 @@ fn missing_column(
     }
 }
 
-/// Finds quoting that the csv crate would silently take for text: a quote that never closes, or
-/// text after a closing quote.
+/// Finds quoting that the csv crate would silently take for text: an unclosed quote, or text after
+/// a closing quote.
 fn check_quotes(path: &Path, content: &str, separator: u8) -> Result<(), DataProblem> {
     #[derive(PartialEq)]
     enum Place {
@@ -497,7 +496,7 @@ mod tests {
         assert_eq!(found("text\nonly one column; of texts\n"), ' ');
         assert_eq!(found("text;label\n\"two\nlines; or more\";pos\n"), ';');
         assert_eq!(found(""), ' ');
-        // The last row of what was looked at may be only half there.
+        // The last row of the sample may be incomplete.
         assert_eq!(find_separator(b"a;b\n1;2\n3", true), Some(b';'));
         assert_eq!(find_separator(b"a;b\n1;2\n3", false), None);
     }

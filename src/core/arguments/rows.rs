@@ -1,5 +1,4 @@
-//! The batch sizes that fit in memory, and how often they can be halved after running out of
-//! memory.
+//! Batch sizes, and halving them after running out of memory.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +7,9 @@ use serde_json::Value;
 
 use super::training::TrainerArguments;
 
-/// Rows that training and evaluation process at once, at least one. Fewer rows make the same
-/// optimiser steps, of the same rows in the same order, out of more micro-batches: the result
-/// differs by rounding, and by dropout masks, which are drawn for each micro-batch.
+/// Rows that training and evaluation process at once, at least one. Smaller micro-batches make the
+/// same optimiser steps, of the same rows in the same order: the result differs by rounding, and by
+/// dropout masks, which are drawn per micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowsAtOnce {
@@ -21,9 +20,8 @@ pub struct RowsAtOnce {
 }
 
 impl RowsAtOnce {
-    /// Those of a trial's arguments, its parameters included; `None` with
-    /// `auto_find_batch_size = false`, and where the arguments are invalid, which is reported
-    /// elsewhere.
+    /// The batch sizes of a trial's arguments, parameters included; `None` with
+    /// `auto_find_batch_size = false`, and for invalid arguments, which are reported elsewhere.
     #[must_use]
     pub fn that_may_be_halved(values: &BTreeMap<String, Value>) -> Option<Self> {
         let arguments = TrainerArguments::resolve(values)
@@ -35,7 +33,7 @@ impl RowsAtOnce {
         })
     }
 
-    /// Halved so many times, rounded down, but never below one row.
+    /// Halved this many times, rounded down, but at least one row.
     #[must_use]
     pub fn halved(self, times: u32) -> Self {
         let half = |rows: usize| rows.checked_shr(times).unwrap_or(0).max(1);

@@ -12,7 +12,7 @@ use super::unsupported;
 use crate::study::field::{self, Field, FieldDefault, FieldKind};
 use crate::study::suggestion::nearest;
 
-/// Arguments of encoders' heads and losses.
+/// Arguments of encoder heads and losses.
 const OF_ENCODERS: [&str; 3] = ["class_weights", "model.classifier_dropout", "model.pooling"];
 /// Arguments of language models.
 const OF_DECODERS: [&str; 2] = ["model.num_kv_heads", "model.tie_word_embeddings"];
@@ -65,8 +65,8 @@ pub(super) fn find(table: &[Field], key: &str) -> Result<Field, ArgumentProblem>
     })
 }
 
-/// Given values and defaults merged into one object shaped like the argument structs, with every
-/// problem there is.
+/// Given values and defaults merged into one object shaped like the argument structs, with all
+/// problems.
 pub(super) fn merge(
     table: &[Field],
     values: &BTreeMap<String, Value>,
@@ -115,7 +115,7 @@ pub(super) fn merge(
     (merged, problems)
 }
 
-/// The arguments that have a value: their names in the table, and the keys used for them.
+/// The given arguments: their names in the table, and the keys used for them.
 pub(super) fn given(
     table: &[Field],
     values: &BTreeMap<String, Value>,
@@ -180,8 +180,8 @@ fn insert_dotted(object: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// A JSON Schema object of the whole `table`; dotted names become nested objects, beside which they
-/// may be written quoted.
+/// A JSON Schema of the whole `table`; dotted names become nested objects, and are also accepted as
+/// quoted keys.
 #[must_use]
 pub fn table_schema(table: &[Field]) -> Value {
     let mut schema = field::object_schema(table);

@@ -26,14 +26,14 @@ pub enum TaskKind {
 }
 
 impl TaskKind {
-    /// The task that arguments name; the default where they name none, or an unknown one (which is
-    /// reported elsewhere).
+    /// The named task; the default if none is named, or an unknown one (which is reported
+    /// elsewhere).
     #[must_use]
     pub fn of(values: &BTreeMap<String, Value>) -> Self {
         values.get("task").map(Self::named).unwrap_or_default()
     }
 
-    /// The task of this name; the default where there is none.
+    /// The task with this name, else the default.
     pub(super) fn named(name: &Value) -> Self {
         Self::deserialize(name).unwrap_or_default()
     }
@@ -49,7 +49,7 @@ impl TaskKind {
         self != Self::LanguageModeling
     }
 
-    /// Its line of [`TRAINER_TASKS`].
+    /// Its entry of [`TRAINER_TASKS`].
     #[must_use]
     pub fn line(self) -> &'static TrainerTask {
         TRAINER_TASKS
@@ -66,7 +66,7 @@ pub struct TrainerTask {
     pub kind: TaskKind,
     /// Its name in `[trainer] task`.
     pub name: &'static str,
-    /// What it is, in one sentence.
+    /// A one-sentence description.
     pub doc: &'static str,
     /// The metrics it reports besides `train_loss`, `learning_rate`, `epoch`, `steps_per_second`,
     /// `grad_norm` and `weight_norm`.

@@ -1,4 +1,4 @@
-//! How arguments are resolved, refused and suggested.
+//! How arguments are resolved, rejected and suggested.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ fn resolved(values: Value) -> TrainerArguments {
     TrainerArguments::resolve(&map(values)).unwrap()
 }
 
-/// What is wrong with arguments.
+/// The problems of arguments.
 fn problems(values: Value) -> Vec<ArgumentProblem> {
     TrainerArguments::resolve(&map(values)).err().unwrap_or_default()
 }
 
-/// The keys of what is wrong with arguments.
+/// The keys of these problems.
 fn keys(values: Value) -> Vec<String> {
     problems(values).into_iter().map(|problem| problem.key).collect()
 }
@@ -326,7 +326,7 @@ fn how_a_model_is_tuned_survives_being_stored_and_given_again() {
         })
         .collect();
     assert_eq!(TrainerArguments::resolve(&given).unwrap(), arguments);
-    // Stored before there was any of it.
+    // Stored before these arguments existed.
     let mut older =
         serde_json::to_value(TrainerArguments::resolve(&BTreeMap::new()).unwrap()).unwrap();
     let newer = [

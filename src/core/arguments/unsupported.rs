@@ -185,7 +185,7 @@ pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
     })
 }
 
-/// Words in the names of optimisers with other rules than `adamw` and `sgd`.
+/// Words in the names of optimisers that are not implemented.
 const NOT_BUILT: &[&str] = &[
     "adafactor",
     "lion",
@@ -200,8 +200,7 @@ const NOT_BUILT: &[&str] = &[
     "stable_adamw",
 ];
 
-/// What to do instead of giving an argument a value that Hugging Face's trainer takes and this one
-/// does not.
+/// The alternative to a value that Hugging Face's trainer accepts and this one does not.
 pub(super) fn instead_of(name: &str, value: &str) -> Option<&'static str> {
     if name != "optim" {
         return None;

@@ -30,7 +30,7 @@ pub const MAX_RESOURCE: Field = field(
     "step of a full trial; rungs lie below it",
 );
 
-/// How many trials there are at a rung for each that passes it.
+/// How many trials reach a rung for each that passes it.
 pub const REDUCTION_FACTOR: Field = field(
     "reduction_factor",
     FieldKind::Integer { min: 2, max: 1_000 },
@@ -46,7 +46,7 @@ pub const RUNG_FACTOR: Field = field(
     "the next rung is so many times as far; a smaller one stops the hopeless sooner",
 );
 
-/// How many ladders there are.
+/// Number of ladders.
 pub const BRACKETS: Field = field(
     "brackets",
     FieldKind::Integer { min: 1, max: 64 },
@@ -75,23 +75,22 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "successive halving without waiting: at each rung the best third \
         (`reduction_factor`) continues",
-    // 2: ends are forecast by all accounts of them, each as likely as it is; 3: the median of an
-    // even number of values is the mean of the two in the middle.
+    // 2: forecasts average several models by their likelihood; 3: the median of an even number of
+    // values is the mean of the middle two.
     version: MEDIAN_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
 };
 
-/// The version of the rules, of [`super::hyperband`] too, that takes the median of values.
+/// The version, of [`super::hyperband`] too, since which the median is that mean.
 pub(super) const MEDIAN_SINCE: u32 = 3;
 
-/// What becomes of a trial at a rung.
+/// When a trial is judged at a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Judged at once, against those that were there before; stopped for good if not among the
-    /// best.
+    /// At once, against the trials that reached it before; stopped for good if not among the best.
     Stop,
-    /// Paused; resumed when it is among the best.
+    /// It pauses, and resumes when it is among the best.
     Promote,
 }
 
@@ -99,37 +98,34 @@ enum Mode {
 /// paper's eta, r, R and s as `reduction_factor`, `min_resource`, `max_resource` and the index of
 /// the bracket.
 ///
-/// - The rungs of bracket s lie at `r eta^(s+k)`, k = 0, 1, ..., below R. `rung_factor` takes eta's
-///   place in the ladder alone: where a sampler proposes better and better trials, one in eta of
-///   all stands for most of the new ones, and rungs closer to each other bring the reduction back
+/// - The rungs of bracket s lie at `r eta^(s+k)`, k = 0, 1, ..., below R. `rung_factor` replaces
+///   eta in the ladder only: as a sampler improves its proposals, one in eta of all trials
+///   comprises most of the new ones, and closer rungs restore the reduction
 ///   (benches/search/README.md has the figures).
 /// - A trial's value at a rung is its **first report at or after it**: reports may skip rungs. A
 ///   report that passes several rungs is judged at the highest.
-/// - A rung's population is every trial of the bracket with such a report, **in whatever state it
-///   is now**: pruned ones, and also failed ones. Their values were measured, so they keep their
-///   rank; they are just not resumed. Syne Tune's rungs do the same (entries stay when a trial ends
-///   or fails).
+/// - A rung's population is every trial of the bracket with such a report, **in any state**: pruned
+///   and failed ones too keep their rank, since their values were measured; they are just not
+///   resumed. Syne Tune's rungs do the same.
 /// - `mode = "stop"` (Ray Tune's and Syne Tune's stopping type): with n trials at the rung, a trial
 ///   continues if fewer than `floor(n / eta)` are better, and always while n < eta. Equals share a
 ///   rank, so a tie with the last one to continue continues too.
-/// - `rank_by = "forecast"`: where the curves and parameters of those that continued forecast ends
-///   better than values at the rung do ([`forecast_curves`](crate::analysis::learning_curve)),
-///   trials are ranked by their forecast ends, the newest 400 of the rung; elsewhere nothing
-///   differs.
-/// - `mode = "promote"` (the paper's Algorithm 2): every trial pauses at its next rung. Whenever
-///   there is room, rungs are searched from the top for one of the best `floor(n / eta)` that still
-///   waits there. Equals rank by number, so that at any time exactly `floor(n / eta)` qualify (over
-///   time more are promoted, as better trials arrive after worse ones). A ladder of K rungs needs
-///   `eta^K` trials before one is promoted to the end; a study of fewer concludes with the best
-///   trial at the highest rung where one waits.
+/// - `rank_by = "forecast"`: where curves and parameters of continued trials predict final losses
+///   better than values at the rung do ([`forecast_curves`](crate::analysis::learning_curve)), the
+///   newest 400 trials of the rung are ranked by their forecasts.
+/// - `mode = "promote"` (the paper's Algorithm 2): every trial pauses at its next rung. Whenever a
+///   slot is free, rungs are searched from the top for one of the best `floor(n / eta)` that is
+///   still paused there. Ties rank by number, so that at any time exactly `floor(n / eta)` qualify
+///   (over time more are promoted, as better trials arrive after worse ones). A ladder of K rungs
+///   needs `eta^K` trials before one is promoted to the end; a smaller study concludes with the
+///   best paused trial at the highest rung.
 /// - NaN at a rung stops the trial in both modes.
 ///
-/// Ranks are kept from one decision to the next, so that one costs the logarithm of the trials
-/// before it.
+/// Ranks are updated incrementally: a decision costs O(log n).
 ///
-/// Trials are dealt to brackets by their numbers in proportion to the sizes of Hyperband's
-/// brackets, as Syne Tune draws them (`DefaultHyperbandBracketDistribution`): bracket s with the
-/// weight `K / ((K - s) r_s)` for K rungs, R included.
+/// Trials are assigned to brackets by number, in proportion to the sizes of Hyperband's brackets,
+/// as Syne Tune draws them (`DefaultHyperbandBracketDistribution`): bracket s with the weight `K /
+/// ((K - s) r_s)` for K rungs, R included.
 #[derive(Clone, Debug)]
 pub struct Asha {
     /// Rungs of the first bracket, ascending; the others' are its tails.
@@ -140,13 +136,13 @@ pub struct Asha {
     middle: Middle,
     /// Upper ends of the brackets' shares of `[0, 1)`.
     shares: Vec<f64>,
-    /// Who is at the rungs: a memo, it can be made again at any time.
+    /// The ranks at the rungs, cached.
     standing: RefCell<Rungs>,
 }
 
 impl Asha {
-    /// From checked options and the steps of a full trial. An error where the user's own
-    /// numbers leave no rung, or fewer than there are brackets.
+    /// From checked options and the steps of a full trial. An error if explicit options leave no
+    /// rung, or fewer rungs than brackets.
     pub fn new(spec: &AlgorithmSpec, budget: Option<u64>) -> Result<Self, RegistryError> {
         let (asha, max_resource) = Asha::with_one_bracket(spec, budget)?;
         let (rungs, brackets) = (&asha.rungs, BRACKETS.of::<u64>(spec).max(1));
@@ -161,8 +157,8 @@ impl Asha {
         Ok(Asha { shares, ..asha })
     }
 
-    /// The same with the brackets of Hyperband: one for each rung, and one more without any if a
-    /// full trial is as long as the ladder's next rung.
+    /// The same with Hyperband's brackets: one per rung, plus one without rungs if a full trial is
+    /// as long as the ladder's next rung.
     pub fn with_every_bracket(
         spec: &AlgorithmSpec,
         budget: Option<u64>,
@@ -188,7 +184,7 @@ impl Asha {
         let reduction_factor = REDUCTION_FACTOR.of::<u64>(spec).max(2);
         let rung_factor = RUNG_FACTOR.of::<Option<u64>>(spec).unwrap_or(reduction_factor).max(2);
         let rungs = rungs_below(max_resource, min_resource, rung_factor);
-        // A study of very short trials with the default ladder is let through: there is nothing to
+        // A study of very short trials with the default ladder is accepted: there is nothing to
         // stop early.
         let own_numbers =
             spec.options.contains_key("min_resource") || spec.options.contains_key("max_resource");
@@ -213,8 +209,8 @@ impl Asha {
         Ok((asha, max_resource))
     }
 
-    /// The bracket of `trial`. Multiples of the golden ratio, modulo 1, spread evenly at every
-    /// length, so that the brackets fill in proportion from the first trials on.
+    /// The bracket of `trial`. Multiples of the golden ratio, modulo 1, are evenly spread at every
+    /// length, so that the brackets fill in proportion from the start.
     #[expect(clippy::cast_precision_loss, reason = "the number of a trial")]
     fn bracket(&self, trial: TrialNumber) -> usize {
         const GOLDEN: f64 = 0.618_033_988_749_894_9;
@@ -226,7 +222,7 @@ impl Asha {
         self.rungs.get(self.bracket(trial)..).unwrap_or(&[])
     }
 
-    /// Asks about a rung of the whole ladder as it is now in a bracket.
+    /// Queries a rung of the ladder on behalf of a bracket.
     fn at_rung<T>(
         &self,
         history: History<'_>,
@@ -244,7 +240,7 @@ impl Asha {
         let before = trial.curve.iter().rev().map(|(at, _)| *at).find(|at| *at < step);
         let index = self.rungs.partition_point(|rung| *rung <= step).checked_sub(1)?;
         let rung = self.rungs[index];
-        // A rerun that reports at other steps than the first run does not reach a rung twice.
+        // A rerun that reports at other steps must not reach a rung twice.
         let judged =
             trial.decisions.iter().any(|decision| decision.step >= rung && decision.step != step);
         let is_first = index >= self.bracket(trial.number)
@@ -253,7 +249,7 @@ impl Asha {
         is_first.then_some(index)
     }
 
-    /// Its place by the end that is expected of it, where that says more than its value.
+    /// Its rank by forecast, where forecasts predict more than values.
     fn foreseen(
         &self,
         case: &Case<'_>,
@@ -276,7 +272,7 @@ impl Asha {
 
     fn judge_for_good(&self, place: RankAtRung, at: UnitStep) -> Decision {
         let RankAtRung { population, rank, forecast_from } = place;
-        // Below the reduction factor there are too few to choose from.
+        // Fewer trials than the reduction factor: no selection yet.
         let first = match self.survivors(population) {
             0 => self.reduction_factor - 1,
             survivors => survivors,
@@ -285,7 +281,7 @@ impl Asha {
         if rank <= first { Decision::continues(reason) } else { Decision::Stop(reason) }
     }
 
-    /// The best trial that waits at a rung, if it may continue.
+    /// The best paused trial at a rung, if it may continue.
     fn promotable(&self, history: History<'_>, bracket: usize, index: usize) -> Option<Promotion> {
         let waiting = |rung: &Rung| {
             rung.best_waiting().map(|best| (best.1, rung.rank(best), rung.population()))
@@ -316,7 +312,7 @@ impl Pruner for Asha {
         if own.loss().is_nan() {
             return Decision::Stop(Reason::Nan { at });
         }
-        // Equals share a rank: nobody has a smaller number than 0.
+        // Ties share a rank: no number is smaller than 0.
         let standing = |rung: &Rung| (rung.population(), rung.rank((own, TrialNumber(0))));
         let (population, rank) =
             self.at_rung(history, self.bracket(trial.number), index, standing).unwrap_or((1, 1));
@@ -384,10 +380,10 @@ fn rungs_below(max_resource: Option<u64>, min_resource: u64, factor: u64) -> Vec
     ladder.take_while(|rung| max_resource.is_none_or(|max| *rung < max)).collect()
 }
 
-/// The weights of brackets whose trials are drawn one by one, as Syne Tune draws them.
+/// The weights of brackets as Syne Tune draws them.
 #[expect(clippy::cast_precision_loss, reason = "rungs and their number, for shares")]
 fn weights_of_entry(rungs: &[u64], brackets: u64, max_resource: Option<u64>) -> Vec<f64> {
-    // Without a known end the ladder is as good as endless, and K / (K - s) is 1.
+    // If the end is unknown, the ladder is unbounded, and K / (K - s) is 1.
     let count = rungs.len() + 1;
     let levels = |skipped: usize| match max_resource {
         Some(_) => count as f64 / (count - skipped) as f64,
@@ -397,7 +393,7 @@ fn weights_of_entry(rungs: &[u64], brackets: u64, max_resource: Option<u64>) -> 
     rungs.enumerate().map(|(s, rung)| levels(s) / *rung as f64).collect()
 }
 
-/// How many trials Hyperband begins in each bracket, most first: `ceil(n / (s + 1) eta^s)` for s
+/// How many trials Hyperband starts in each bracket, most first: `ceil(n / (s + 1) eta^s)` for s
 /// from n - 1 down to 0.
 #[expect(clippy::cast_precision_loss, reason = "numbers of trials, for shares")]
 fn weights_of_hyperband(brackets: usize, reduction_factor: u64) -> Vec<f64> {
@@ -405,7 +401,7 @@ fn weights_of_hyperband(brackets: usize, reduction_factor: u64) -> Vec<f64> {
     (0..brackets).rev().map(|s| (brackets as f64 / (s + 1) as f64 * power(s)).ceil()).collect()
 }
 
-/// Upper ends of the shares of `[0, 1)`; without weights all of it.
+/// Upper ends of the shares of `[0, 1)`; one share without weights.
 fn shares(weights: &[f64]) -> Vec<f64> {
     if weights.is_empty() {
         return vec![1.0];

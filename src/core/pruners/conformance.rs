@@ -1,5 +1,4 @@
-//! What every pruner must hold, whatever its rule: the suite that an implementor runs (each line of
-//! `PRUNERS` does).
+//! Conformance suite of pruners: each implementation runs it (each line of `PRUNERS` does).
 
 use super::{Case, Promotion, Pruner, PrunerEntry};
 use crate::samplers::conformance::trial_of;
@@ -11,14 +10,14 @@ use crate::study::space::Space;
 use crate::study::spec::AlgorithmSpec;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-/// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error is a sentence
-/// about the first thing that does not hold.
+/// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error describes the
+/// first violation.
 ///
-/// - A verdict is a function of the case; a stop and a pause have their reason.
+/// - A decision is a function of the case; a stop and a pause have a reason.
 /// - NaN, infinities, equal values, no reports, skipped and enormous steps do no harm.
 /// - A trial as good as the best at every step is never stopped; a worse value never gets a milder
-///   verdict, and NaN is the worst.
-/// - Only paused trials are promoted, to a step ahead of their last, and NaN never.
+///   decision, and NaN is the worst.
+/// - Only paused trials are promoted, to a step after their last, and never with NaN.
 /// - Milestones ascend and lie within the budget.
 pub fn check(entry: &PrunerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
     let pruner = (entry.build)(spec, Some(BUDGET)).map_err(|error| error.to_string())?;
@@ -70,7 +69,7 @@ impl Suite<'_> {
     fn the_best_is_never_stopped(&self) -> Result<(), String> {
         let others = self.finished(30);
         for number in 0..others.len() {
-            // As good as the best at every step: equal to it.
+            // As good as the best at every step: equal.
             let best: Vec<(u64, f64)> =
                 (1..=BUDGET).map(|step| (step, self.best_at(&others, step))).collect();
             for upto in 1..=best.len() {
@@ -111,7 +110,7 @@ impl Suite<'_> {
         Ok(())
     }
 
-    /// Trials after a while: most complete, some pruned.
+    /// A history of mostly complete and some pruned trials.
     fn finished(&self, count: u64) -> Vec<Trial> {
         let finished = |number| {
             let state = if number % 4 == 3 { TrialState::Pruned } else { TrialState::Complete };
@@ -120,7 +119,7 @@ impl Suite<'_> {
         (0..count).map(finished).collect()
     }
 
-    /// Promotes until nothing is left, from rungs with every kind of trial.
+    /// Promotes until nothing is left, with every kind of trial at the rungs.
     fn promotions_go_ahead(&self) -> Result<(), String> {
         let mut trials: Vec<Trial> = (0..60)
             .map(|number| {
@@ -167,7 +166,7 @@ impl Suite<'_> {
         Ok(())
     }
 
-    /// The verdict on a running trial with `curve`, asked for twice.
+    /// The decision on a running trial with `curve`, asked for twice.
     fn verdict(
         &self,
         others: &[Trial],
@@ -188,7 +187,7 @@ impl Suite<'_> {
         Ok(verdict)
     }
 
-    /// The trial that is promoted, if one is, after checks.
+    /// Checks and returns the promoted trial, if any.
     fn promotion(&self, trials: &[Trial]) -> Result<Option<TrialNumber>, String> {
         let history = History::of(trials, self.direction);
         let promotion = self.pruner.promote(history);
@@ -240,7 +239,7 @@ fn severity(verdict: &Decision) -> u8 {
     }
 }
 
-/// The verdict on a running trial with `curve` after `others`.
+/// The decision on a running trial with `curve` after `others`.
 pub(super) fn judge(
     pruner: &dyn Pruner,
     others: &[Trial],
@@ -253,7 +252,7 @@ pub(super) fn judge(
     judge_at(pruner, &trials, others.len(), step, direction)
 }
 
-/// The verdict on one of `trials`.
+/// The decision on one of `trials`.
 pub(super) fn judge_at(
     pruner: &dyn Pruner,
     trials: &[Trial],
@@ -275,7 +274,7 @@ fn pick(number: u64, of: usize) -> usize {
     usize::try_from(number % of as u64).unwrap_or(0)
 }
 
-/// A curve of losses between 0 and 1 that falls, with a wave of its own.
+/// A falling curve of losses between 0 and 1 with its own oscillation.
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 fn wavy_curve(number: u64, direction: Direction) -> Vec<(u64, f64)> {
     let end = ((number * 37) % 50) as f64 / 100.0;

@@ -1,5 +1,4 @@
-//! Successive halving that also stops trials whose curves are not expected to end better than the
-//! best.
+//! Successive halving that also stops trials whose learning curves are unlikely to beat the best.
 
 mod forecast;
 
@@ -31,7 +30,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "as asha, and stops what the curves of other trials do not let expect to end better \
         than the best",
-    // 2: the median of an even number of values is the mean of the two in the middle.
+    // 2: the median of an even number of values is the mean of the middle two.
     version: MEDIAN_SINCE,
     options: &[
         MIN_RESOURCE,
@@ -44,22 +43,21 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     build: |spec, budget| Ok(Box::new(Curve::new(spec, budget)?)),
 };
 
-/// The version of the rules that takes the median of values.
+/// The version since which the median is that mean.
 const MEDIAN_SINCE: u32 = 2;
 
 /// Two rules, either of which stops a trial:
 ///
-/// - [`Asha`]'s in the mode that stops. Against a good sampler it is too mild: whatever the sampler
-///   proposes late is among the best third of all trials, and most of the budget goes into full
-///   trainings that come second.
+/// - [`Asha`]'s, in the mode that stops. With a good sampler it is too mild: late proposals are all
+///   among the best third, and most of the budget would go into full trainings of runners-up.
 /// - From the second rung on, at steps in a ratio of 3 to 2, the end of the curve is forecast from
-///   those of other trials ([`Forecast`]: the gains of a power law, with its rate learnt from the
+///   those of other trials ([`Forecast`]: the gains of a power law, with its rate learned from the
 ///   study, in place of the parametric ensemble of Domhan et al., *Speeding Up Automatic
 ///   Hyperparameter Optimization of Deep Neural Networks by Extrapolation of Learning Curves*,
 ///   IJCAI 2015, whose rule this is: stop if `P(end better than the best)` is below a threshold).
 ///
-/// A trial with the best value at its step, or one that was better than the best end at any of its
-/// own, is never stopped.
+/// A trial with the best value at its step, or that was better than the best final value at any
+/// step, is never stopped.
 #[derive(Debug)]
 pub struct Curve {
     halving: Asha,
@@ -72,8 +70,8 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// From checked options and the steps of a full trial, one of which must tell where a
-    /// trial ends.
+    /// From checked options and the steps of a full trial, one of which must give the length of a
+    /// trial.
     pub fn new(spec: &AlgorithmSpec, budget: Option<u64>) -> Result<Self, RegistryError> {
         let written = spec.options.get("max_resource").and_then(serde_json::Value::as_u64);
         let Some(end) = written.into_iter().chain(budget).min() else {
@@ -101,7 +99,7 @@ impl Curve {
             && reached.is_some_and(|rung| before.is_none_or(|before| before < *rung))
     }
 
-    /// The verdict on the forecast, where there is one.
+    /// The decision of the forecast rule, if it applies.
     fn judge_forecast(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let finals = || {
@@ -209,7 +207,7 @@ mod tests {
         (0..12).map(other).chain([trial(12, TrialState::Running, &reports(&own, 8))]).collect()
     }
 
-    /// Behind the others at every step.
+    /// Worse than the others at every step.
     fn slow(step: f64) -> f64 {
         1.1 + 0.5 / step
     }
@@ -230,12 +228,11 @@ mod tests {
         for direction in [Minimize, Maximize] {
             let behind = judge(&rule, &study(slow, direction), direction);
             assert_eq!(behind.word(), "stop", "{behind:?}");
-            // Worse than the best at this step, and on its way to a better end.
+            // Worse than the best at this step, but on its way to a better end.
             let steep = judge(&rule, &study(|step| 0.2 + 4.0 / step, direction), direction);
             assert!(matches!(steep, Decision::Continue(Some(_))), "{steep:?}");
         }
-        // The median of twelve trials is the mean of two; studies of version 1 were decided by the
-        // upper one.
+        // The median of twelve trials is the mean of two; version 1 took the upper one.
         let first = curve(&AlgorithmSpec { version: 1, ..ENTRY.defaults() }, 30);
         for (rule, end) in [(&rule, "0.93"), (&first, "0.96")] {
             let words = judge(rule, &study(slow, Minimize), Minimize).in_words();

@@ -1,5 +1,4 @@
-//! Hyperband: ladders of successive halving side by side, from many short trials to few that run to
-//! their end.
+//! Hyperband: brackets of successive halving side by side, from many short trials to few full ones.
 
 use super::PrunerEntry;
 use super::asha::{
@@ -8,12 +7,12 @@ use super::asha::{
 
 /// Hyperband (Li et al., *Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization*,
 /// JMLR 2018) on the ladders of [`Asha`], without its barriers: `floor(log_eta(R / r)) + 1`
-/// brackets, and of bracket s all trials begin at the rung `r eta^s`. The last bracket has no rung
-/// below a full trial when R is one of the ladder's steps: its trials are never stopped, which is
-/// the insurance against a metric that says little early. All brackets share the sampler's history.
+/// brackets; all trials of bracket s begin at the rung `r eta^s`. If R is a step of the ladder, the
+/// last bracket has no rung below a full trial: its trials are never stopped, which insures against
+/// a metric that is uninformative early. All brackets share the sampler's history.
 ///
-/// Trials are dealt to brackets by their numbers, evenly, in the paper's proportions (Algorithm 1,
-/// line 3: `n` of each s). R has to be known: Optuna's `"auto"` waits for the first trial to end.
+/// Trials are assigned to brackets by number, evenly, in the paper's proportions (Algorithm 1, line
+/// 3: `n` of each s). R has to be known: Optuna's `"auto"` waits for the first trial to end.
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "hyperband",
     aliases: &[],
@@ -31,7 +30,7 @@ mod tests {
     use crate::pruners::{Pruner as _, conformance};
     use crate::study::trial::TrialNumber;
 
-    /// Where each of so many trials pauses first.
+    /// Where each trial first pauses.
     fn first_rungs(budget: u64, trials: u64) -> Vec<Option<u64>> {
         let spec = ENTRY.defaults().with("mode", "promote");
         let hyperband = Asha::with_every_bracket(&spec, Some(budget)).unwrap();

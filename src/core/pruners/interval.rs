@@ -1,4 +1,4 @@
-//! The steps at which a rule judges: after a warm-up, once in every interval.
+//! The steps at which a rule judges: after a warm-up, once per interval.
 
 use crate::study::field::{COUNT, Field, FieldDefault, NATURAL, field};
 use crate::study::spec::{AlgorithmSpec, Milestones};

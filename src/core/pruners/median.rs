@@ -58,17 +58,17 @@ mod tests {
                  2",
             ),
             (any, &three, &[(1, 0.45), (2, 0.3)], Maximize, "continue: "),
-            // Of an even number the median lies between the two in the middle.
+            // The median of an even number lies between the middle two.
             (any, &two, &[(1, 1.5)], Minimize, "continue: "),
             (any, &two, &[(1, 1.6)], Minimize, "stop: "),
             (("n_min_trials", 3), &two, &[(1, 1.6)], Minimize, "continue"),
-            // Start-up, warm-up and interval are waited for.
+            // Start-up, warm-up and interval are respected.
             (("n_startup_trials", 5), &one, &[(1, 9.0)], Minimize, "continue"),
             (("n_warmup_steps", 2), &one, &[(1, 9.0)], Minimize, "continue"),
             (("n_warmup_steps", 2), &one, &[(1, 9.0), (2, 9.0)], Minimize, "stop: "),
             (("interval_steps", 3), &one, &[(3, 9.0), (4, 9.0)], Minimize, "continue"),
             (("interval_steps", 3), &one, &[(2, 9.0), (4, 9.0)], Minimize, "stop: "),
-            // NaN stops once enough trials are there, and as a median stops nobody.
+            // NaN stops once there are enough trials; a NaN median stops nothing.
             (any, &[&[(1, 5.0)]], nan, Minimize, "stop: "),
             (any, &[], nan, Minimize, "continue"),
             (any, &[nan, nan, &[(1, 0.0)]], &[(1, 5.0)], Maximize, "continue: "),

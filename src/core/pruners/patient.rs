@@ -1,4 +1,5 @@
-//! The patience rule: a trial whose reports got worse for a while stops, if a second rule agrees.
+//! The patience rule: stops a trial whose reports have got worse for a while, if a second rule
+//! agrees.
 
 use super::percentile::PercentileRule;
 use super::wilcoxon::WilcoxonRule;
@@ -39,10 +40,10 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 };
 
 /// Optuna's `PatientPruner`: the best of the last `patience + 1` reports against the best before
-/// them. Equal is not worse: a trial that stands still continues.
+/// them. Equal is not worse: a trial on a plateau continues.
 ///
-/// One thing differs: NaN counts as worst (Optuna leaves it out), so that `patience + 1` NaN at the
-/// end stop a trial.
+/// Unlike in Optuna, NaN counts as worst instead of being ignored, so that `patience + 1` NaN at
+/// the end stop a trial.
 pub struct PatientRule {
     patience: u64,
     min_delta: f64,
@@ -156,7 +157,7 @@ mod tests {
             (patience(1), &[2.0, 1.0, 2.0], Minimize, "continue"),
             (patience(1), &[1.0, 3.0, 2.0], Maximize, "continue"),
             (patience(0), &[3.0, 2.0], Maximize, "stop"),
-            // A difference up to `min_delta` is none.
+            // A difference up to `min_delta` does not count.
             (delta.clone(), &[1.0, 1.5], Minimize, "continue"),
             (delta.clone(), &[1.0, 1.75], Minimize, "stop"),
             (delta, &[1.0, 0.25], Maximize, "stop"),

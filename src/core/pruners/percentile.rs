@@ -42,9 +42,9 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 };
 
 /// Optuna's `PercentilePruner`: the trial's *best* report so far against a percentile of what
-/// *completed* trials reported at exactly this step. Trials that were stopped give no information.
+/// *completed* trials reported at exactly this step. Stopped trials are ignored.
 ///
-/// Two things differ. A NaN among the others' reports counts as worst (Optuna leaves it out): a
+/// Unlike in Optuna, a NaN among the others' reports counts as worst instead of being ignored: a
 /// trial should not be stopped for being worse than the few that did not diverge. And a percentile
 /// between `inf` and `-inf` is the worse of the two instead of NaN.
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +120,8 @@ impl Pruner for PercentileRule {
     }
 }
 
-/// The percentile of scores by linear interpolation, as `numpy.percentile`; of a border with no
-/// number between, the worse.
+/// The percentile of scores by linear interpolation, as `numpy.percentile`; the worse neighbour
+/// where interpolation has no finite result.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -170,7 +170,7 @@ mod tests {
             (0.0, two, 1.1, Minimize, "stop"),
             (100.0, two, 2.0, Minimize, "continue"),
             (100.0, two, 2.1, Minimize, "stop"),
-            // A border beside NaN or infinity stops nobody it should not.
+            // A percentile next to NaN or infinity stops no trial wrongly.
             (75.0, &[1.0, f64::NAN], 9.0, Minimize, "continue"),
             (50.0, &[f64::NEG_INFINITY, f64::INFINITY], 9.0, Minimize, "continue"),
             (25.0, &[1.0, f64::NAN], f64::NAN, Maximize, "stop"),

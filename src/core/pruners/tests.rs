@@ -1,4 +1,4 @@
-//! The pruners that Optuna has too, held against its own decisions.
+//! Pruners that Optuna has too, against its own decisions.
 
 use super::conformance::{judge, trial};
 use super::*;

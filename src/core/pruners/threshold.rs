@@ -31,8 +31,8 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     build: |spec, _| Ok(Box::new(ThresholdRule::new(spec)?)),
 };
 
-/// Optuna's `ThresholdPruner`: only the report itself is judged, and the bounds themselves are
-/// within. Without bounds, which Optuna refuses, NaN alone stops a trial.
+/// Optuna's `ThresholdPruner`: only the report itself is judged; the bounds are inclusive. Without
+/// bounds, which Optuna rejects, only NaN stops a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct ThresholdRule {
     lower: f64,

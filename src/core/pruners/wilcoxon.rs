@@ -34,13 +34,11 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 };
 
 /// Optuna's `WilcoxonPruner`: the trial's reports against those of the best completed trial at the
-/// same steps, by Wilcoxon's signed-rank test in one direction with split zeros
-/// (`scipy.stats.wilcoxon`, `zero_method="zsplit"`). For steps that are alike, such as folds or
-/// problems in random order. A trial whose mean report is as good as the best trial's continues
-/// whatever the test says.
+/// same steps, by the one-sided Wilcoxon signed-rank test with split zeros (`scipy.stats.wilcoxon`,
+/// `zero_method="zsplit"`). For exchangeable steps, such as folds or problems in random order. A
+/// trial whose mean report is as good as the best trial's always continues.
 ///
-/// One thing differs: NaN and infinities, before which Optuna gives up, take the largest ranks; NaN
-/// is worst.
+/// Unlike in Optuna, which raises, NaN and infinities take the largest ranks; NaN is worst.
 #[derive(Clone, Copy, Debug)]
 pub struct WilcoxonRule {
     p_threshold: f64,
@@ -93,8 +91,8 @@ impl Pruner for WilcoxonRule {
     }
 }
 
-/// How much worse a report is than that of `best` at the same step; infinite beside NaN and
-/// infinities.
+/// How much worse a report is than that of `best` at the same step; infinite where either is not
+/// finite.
 fn excess(history: &History<'_>, (step, value): (u64, f64), best: &Trial) -> Option<f64> {
     let (own, theirs) = (history.score(value), history.score_at(best, step)?);
     Some(match own.cmp(&theirs) {
@@ -112,12 +110,12 @@ fn mean(reports: &[(u64, f64)]) -> f64 {
 
 /// The p-value of the signed-rank test against "not larger than zero", for at least one difference,
 /// none of them NaN. As in scipy 1.16: exact for up to 13 differences, and for up to 50 without
-/// ties and zeros; else by the normal distribution, corrected for ties.
+/// ties and zeros; else by the normal approximation, corrected for ties.
 #[expect(clippy::cast_precision_loss, reason = "counts of differences")]
 fn p_worse(differences: &[f64]) -> f64 {
     let mut sorted = differences.to_vec();
     sorted.sort_unstable_by(|a, b| a.abs().total_cmp(&b.abs()));
-    // Twice the ranks are integers: those of equals are the middle of their places.
+    // Twice the ranks are integers: ties take their mean rank.
     let mut doubled_ranks: Vec<(f64, usize)> = Vec::with_capacity(sorted.len());
     let (mut ties, mut place) = (0.0, 0);
     for equals in sorted.chunk_by(|a, b| a.abs().total_cmp(&b.abs()).is_eq()) {
@@ -133,7 +131,7 @@ fn p_worse(differences: &[f64]) -> f64 {
         others.iter().filter(|(difference, _)| *difference > 0.0).map(|(_, rank)| rank).sum();
     let count = sorted.len();
     if count <= 13 || (count <= 50 && ties == 0.0 && zeros.is_empty()) {
-        // Half of the zeros' ranks is on each side of the comparison.
+        // Half of the zeros' ranks go to each side.
         let ranks: Vec<usize> = others.iter().map(|(_, rank)| *rank).collect();
         return share_of_sums_from(&ranks, positive);
     }

@@ -16,41 +16,41 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     aliases: &[],
     summary: "chooses a sampler by the space, the budget and the trials so far; each trial says \
         which one drew it",
-    // 5: no turns of `tpe` where points are few; 6: as `gp` 5.
+    // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5.
     version: 6,
     options: &[],
     build: |spec, space| Ok(Box::new(Auto::new(spec, space))),
 };
 
-/// Up to so many finished trials the Gaussian process is worth its cost: it is ahead of TPE by most
-/// in the first hundred, and the data it is given ends here.
+/// With more finished trials than this, the Gaussian process no longer pays for its cost: its lead
+/// over TPE is largest in the first hundred, and its data is capped here.
 const GP_MOST: u64 = 250;
-/// With so many unfinished trials beside it a suggestion must not take long.
+/// With this many unfinished trials, suggestions must be fast.
 const MANY_WORKERS: u64 = 32;
-/// Beyond so many axes lengths cannot be told from a few dozen trials, and each suggestion takes
-/// long.
+/// With more axes than this, a few dozen trials do not determine the length scales, and a
+/// suggestion takes long.
 const MANY_AXES: usize = 40;
-/// Among up to so many points `gp`, which hardly proposes one twice, is not held up by a place
-/// where it is wrong: `tpe` is not needed beside it.
+/// In spaces of at most this many points, `gp`, which rarely proposes one twice, does not get stuck
+/// where its model is wrong, and does not need `tpe`.
 const FEW_POINTS: u64 = 100_000;
 
-/// Chooses anew for every trial; nothing is remembered between them.
+/// Chooses a sampler anew for every trial; keeps no state.
 #[derive(Debug)]
 pub struct Auto {
-    /// How many points there are, where they can be counted.
+    /// Number of points of the space, if it is finite.
     points: Option<u64>,
-    /// What proposes each of them.
+    /// Proposes each of them.
     grid: Option<Grid>,
     gp: Gp,
-    /// The same, from the first stopped trials on.
+    /// A `gp` that also learns from stopped trials during its start-up.
     early_gp: Gp,
     tpe: Tpe,
-    /// Where every parameter is a number that is always active.
+    /// Set if all parameters are numeric and always active.
     cmaes: Option<CmaEs>,
 }
 
 impl Auto {
-    /// From checked options, for a space.
+    /// From checked options.
     pub fn new(spec: &AlgorithmSpec, space: &Space) -> Self {
         let gp = AlgorithmSpec {
             version: if spec.version < 6 { 4 } else { MEDIAN_SINCE },
@@ -78,20 +78,19 @@ impl Auto {
         }
     }
 
-    /// The rule, first match first:
+    /// The first rule that matches:
     ///
-    /// 1. every point of the space fits the budget: `grid`, in random order;
-    /// 2. many finished trials of nothing but numbers that are always active: `cmaes`; of anything
-    ///    else, and with many unfinished trials or many axes: `tpe`;
-    /// 3. conditional parameters: `gp` and `tpe` in turns. Each alone was behind the other on some
-    ///    of the conditional problems of benches/search/README.md, and the two together were ahead
-    ///    of both;
-    /// 4. otherwise `gp`, and every fourth time `tpe`: where the process is wrong (losses with
-    ///    heavy tails and cusps) it was never ahead again, and where it is right a fourth costs
-    ///    little. Not so where points are few, each of which is tried once, and no trial was
-    ///    stopped: there `gp` alone is as good or better (benches/search/README.md). Where trials
-    ///    are stopped early, `gp` waits for ten that were not, and draws evenly until then; every
-    ///    fourth time it does not wait, but learns from the stopped ones.
+    /// 1. The budget covers every point of the space: `grid`, in random order.
+    /// 2. Many finished trials: `cmaes` if all parameters are numeric and always active, else
+    ///    `tpe`; `tpe` also for many unfinished trials or many axes.
+    /// 3. Conditional parameters: `gp` and `tpe` alternate. Each alone was behind the other on some
+    ///    of the conditional problems of benches/search/README.md; alternating was ahead of both.
+    /// 4. Otherwise `gp`, and `tpe` for every fourth trial: where the process's model is wrong
+    ///    (losses with heavy tails or cusps) it does not recover, and where it is right a fourth of
+    ///    the trials costs little. In small spaces without stopped trials, `gp` alone is as good or
+    ///    better (benches/search/README.md). Where trials are stopped early, `gp` waits for ten
+    ///    complete ones and draws evenly until then; every fourth time it learns from stopped
+    ///    trials instead of waiting.
     fn decide(&self, situation: &Situation<'_>) -> (&dyn Sampler, Choice) {
         let Situation { space, number, finished, stopped, unfinished, budget } = *situation;
         let gp = |reason| (&self.gp as &dyn Sampler, Choice { sampler: "gp", reason });
@@ -181,7 +180,7 @@ mod tests {
         space([choice("word", ["a", "b", "c"]), under("word", "a", int("child", 1, 4))])
     }
 
-    /// So many points, squared.
+    /// `most` points, squared.
     fn points(most: i64) -> Space {
         space([int("x", 1, most), int("y", 1, most)])
     }
@@ -200,7 +199,7 @@ mod tests {
             (unit_cube(41), 20, 0, None, "tpe"),
             (unit_cube(3), 250, 0, None, "cmaes"),
             (unit_cube(41), 250, 0, None, "tpe"),
-            // Among few points the process is alone.
+            // In small spaces the process is alone.
             (points(316), 18, 0, Some(100), "gp"),
             (points(316), 19, 0, Some(100), "gp"),
             (points(317), 18, 0, Some(100), "gp"),

@@ -1,5 +1,4 @@
-//! What every sampler makes of inputs that nobody means: a sound point or an error, in no more than
-//! seconds.
+//! Every sampler handles extreme inputs: a valid configuration or an error, within seconds.
 
 use super::conformance::{choice, float, int, log_float, space, trial_of, under};
 use super::fixtures::{ask, complete, params};
@@ -7,7 +6,7 @@ use super::*;
 use crate::study::space::{Distribution, Scale, SpaceError};
 use crate::study::trial::Trial;
 
-/// A point of the space, or nothing left, or that the sampler does not fit the space.
+/// The answer is a valid configuration, `None`, or an error about the space.
 fn every_sampler_is_sound(space: &Space, trials: &[Trial]) {
     for entry in SAMPLERS {
         let ask = ask(space, trials, 1);
@@ -29,7 +28,7 @@ fn every_sampler_is_sound(space: &Space, trials: &[Trial]) {
     }
 }
 
-/// Numbers from 0 to 1 that look drawn by chance.
+/// A pseudo-random number from 0 to 1.
 fn part(number: u64) -> f64 {
     (number as f64 * 0.618_034).fract()
 }
@@ -74,7 +73,7 @@ fn a_history_that_says_nothing_gives_points_all_the_same() {
         (TrialState::Complete, Some(f64::INFINITY)),
         (TrialState::Pruned, None),
     ] {
-        // All at one place, too.
+        // All at the same point.
         let point = params([("x", 0.5.into()), ("n", 3i64.into())]);
         let trial = |number| trial_of(number, point.clone(), state, value);
         every_sampler_is_sound(&space, &(0..30).map(trial).collect::<Vec<_>>());
@@ -119,7 +118,7 @@ fn contradictory_spaces_are_refused() {
 fn thirty_flags_whose_children_come_last_are_not_counted_for_ever() {
     let flag = |name: String| choice(&name, [true, false]);
     let flags = (0..30).map(|index| flag(format!("flag{index}")));
-    // One condition on all of them: only combinations of all thirty say whether it holds.
+    // One condition on all of them: only the combination of all thirty decides.
     let children = (0..30)
         .map(|index| under(&format!("flag{}", 29 - index), true, flag(format!("child{index}"))));
     every_sampler_is_sound(&space(flags.chain(children)), &[]);

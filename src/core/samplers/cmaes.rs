@@ -1,4 +1,4 @@
-//! Covariance matrix adaptation: for many trials of spaces of numbers.
+//! Covariance matrix adaptation (CMA-ES), for many trials in numeric spaces.
 
 mod eigen;
 mod evolution;
@@ -43,44 +43,43 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     aliases: &["cma-es"],
     summary: "adapts a normal distribution to where losses fall, for several hundred trials of \
         numbers (CMA-ES with margin and restarts)",
-    // 2: trials that a pruner paused count with what they reported.
+    // 2: paused trials count with their last report.
     version: 2,
     options: &[POPULATION, SIGMA],
     build: |spec, space| Ok(Box::new(CmaEs::new(spec, space)?)),
 };
 
-/// Positions outside the cube are drawn again so often, then put onto its border.
+/// Redraws of a position outside the cube before it is clipped to the border.
 const DRAWS: usize = 20;
-/// A distribution that is narrower than this on every axis has converged.
+/// A distribution narrower than this on every axis has converged.
 const NARROW: f64 = 1e-6;
 
-/// CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) on the numbers that are
-/// always active.
+/// CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) on the numeric parameters
+/// that are always active.
 ///
-/// - A generation is the next so many trials that ended, in the order in which they did: of any
-///   origin, so that enqueued, lost, late and parallel trials all count. Points that the
-///   distribution would hardly give are taken nearer (injection, Hansen 2011).
-/// - Integers and steps keep a chance of leaving the cell of the mean (the margin of Hamano et
-///   al. 2022).
-/// - Where the distribution has converged or losses stay the same, it starts anew elsewhere with
-///   twice the population.
+/// - A generation consists of the next trials to end, in that order and of any origin: enqueued,
+///   lost, late and parallel trials all count. Points far from the distribution are pulled closer
+///   (injection, Hansen 2011).
+/// - Integers and steps keep a minimum probability of leaving the cell of the mean (the margin of
+///   Hamano et al. 2022).
+/// - On convergence or a flat loss it restarts elsewhere with twice the population.
 /// - Choices and conditional parameters are drawn by `tpe`, given the numbers.
 #[derive(Debug)]
 pub struct CmaEs {
     population: Option<usize>,
     sigma: f64,
-    /// Dimensions of the space that are searched, by index.
+    /// Indices of the dimensions that are searched.
     numbers: Vec<usize>,
     tpe: Tpe,
-    /// What was replayed last: a memo.
+    /// The last replay, cached.
     replayed: RefCell<Option<Replay>>,
 }
 
-/// The state after so many trials.
+/// The state after a number of ended trials.
 #[derive(Clone, Debug)]
 struct Replay {
     evolution: Evolution,
-    /// Number and value of each trial that it saw.
+    /// Number and value of each trial replayed.
     seen: Vec<(u64, u64)>,
     restarts: u32,
     /// The best rank of each generation since the restart.
@@ -111,11 +110,11 @@ impl CmaEs {
         Ok(CmaEs { population, sigma: SIGMA.of(spec), numbers, tpe, replayed: RefCell::new(None) })
     }
 
-    /// The state after all that has ended.
+    /// Replays all ended trials.
     fn replay(&self, cube: &Cube, ask: &Ask<'_>) -> Replay {
         let ranking = Ranking::new(ask.history);
         let answered = usize::try_from(ranking.answered).unwrap_or(usize::MAX);
-        // In the order in which they ended: what is past stays as it was when others end.
+        // In the order in which they ended, so that earlier generations never change.
         let mut ended: Vec<(usize, &Trial)> = ranking
             .trials
             .iter()
@@ -139,8 +138,7 @@ impl CmaEs {
             generation.sort_by_key(|(rank, _)| *rank);
             let points = generation.iter().map(|(_, trial)| {
                 let point = cube.encode(&trial.params);
-                // A value that the space does not have any more lies in the middle of what is
-                // known.
+                // A value outside the current space is replaced by the mean.
                 self.numbers
                     .iter()
                     .zip(replay.evolution.mean())
@@ -180,7 +178,7 @@ impl CmaEs {
         }
     }
 
-    /// Starts anew where nothing more can come.
+    /// Restarts if the distribution has converged.
     fn mind_restart(&self, replay: &mut Replay, ask: &Ask<'_>) {
         let evolution = &replay.evolution;
         let patience = 10 + (30 * self.numbers.len()).div_ceil(evolution.population());
@@ -221,7 +219,7 @@ impl CmaEs {
     }
 }
 
-/// How far it is from the mean to the next cell of an axis of cells.
+/// Distance from the mean to the next cell of a discrete axis.
 fn to_next_cell(cube: &Cube, index: usize, mean: f64) -> Option<f64> {
     let axis = &cube.axes[index];
     let (low, high) = axis.cell(axis.snap(mean))?;
@@ -249,7 +247,7 @@ impl Sampler for CmaEs {
             return Ok(Some(params));
         }
         if ask.number.0 == 0 && ask.fixed.is_empty() {
-            // The user's guess of the others too.
+            // The user's prior on the other parameters applies too.
             let guess = guess::params(ask.space);
             guess.iter().for_each(|(name, value)| given.insert(name, value.clone()));
         }

@@ -1,5 +1,4 @@
-//! What every sampler must hold, whatever its method: the suite that an implementor runs (each line
-//! of `SAMPLERS` does).
+//! Conformance suite of samplers: each implementation runs it (each line of `SAMPLERS` does).
 
 use std::collections::BTreeSet;
 
@@ -14,16 +13,17 @@ use crate::study::spec::AlgorithmSpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error is a sentence
-/// about the first thing that does not hold.
+/// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error describes the
+/// first violation.
 ///
-/// - A point passes [`Space::check`], on every kind of axis and with conditions of two levels.
-/// - The same arguments give the same point; other numbers (with their streams) give other points,
-///   unless all points are listed one by one.
-/// - Histories full of NaN, infinities, equal values, failed, pruned, paused and running trials do
-///   no harm.
+/// - A configuration passes [`Space::check`], on every kind of axis and with two levels of
+///   conditions.
+/// - Equal arguments give equal configurations; other numbers (with their streams) give others,
+///   unless the sampler enumerates the space.
+/// - Histories of NaN, infinities, equal values, failed, pruned, paused and running trials do no
+///   harm.
 /// - Fixed values are kept where they are active and valid, and ignored elsewhere.
-/// - A sampler that exhausts gives each point of a finite space exactly once, also when some are
+/// - A sampler that exhausts proposes each point of a finite space exactly once, also when some are
 ///   lost and asked again.
 pub fn check(entry: &SamplerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
     for (name, space) in spaces() {
@@ -74,13 +74,13 @@ impl Suite<'_> {
 
     fn any_history_is_survived(&self) -> Result<(), String> {
         for kind in HistoryKind::ALL {
-            // One long history is enough: what is special about a kind shows in a few trials.
+            // One long history is enough: a kind's effect shows in a few trials.
             let lengths: &[u64] =
                 if matches!(kind, HistoryKind::Mixed) { &[1, 12, 300] } else { &[1, 12, 40] };
             for length in lengths.iter().copied() {
                 let trials = self.history(kind, length);
                 let first = self.suggest(&trials, length, &Params::new())?;
-                // A long history takes long, too.
+                // A long history is slow, too.
                 if length < 300 && first != self.suggest(&trials, length, &Params::new())? {
                     return self.fails(format!(
                         "after {length} trials ({kind:?}), the same question had two answers"
@@ -130,7 +130,7 @@ impl Suite<'_> {
         self.suggest(&[], 0, &outside).map(|_| ())
     }
 
-    /// Four at a time; every third is lost, forgotten, and asked for again.
+    /// Asks four at a time; every third is lost and asked again.
     fn each_point_comes_once(&self) -> Result<(), String> {
         let cells = self.space.cardinality().unwrap_or(0);
         let mut trials: Vec<Trial> = Vec::new();
@@ -182,7 +182,7 @@ impl Suite<'_> {
     }
 }
 
-/// What became of a history's trials.
+/// The outcomes of a history's trials.
 #[derive(Clone, Copy, Debug)]
 enum HistoryKind {
     Complete,
@@ -231,7 +231,7 @@ impl HistoryKind {
     }
 }
 
-/// A value that jumps about with the trial's number.
+/// A pseudo-random value.
 #[expect(clippy::cast_precision_loss, reason = "a small number")]
 fn score_of(number: u64) -> f64 {
     ((number * 7919) % 101) as f64 / 101.0
@@ -255,7 +255,7 @@ pub fn log_float(name: &str, low: f64, high: f64) -> Dimension {
     dimension(name, axis.expect("a valid range"), &[])
 }
 
-/// A real number on a linear axis, in steps if there are any.
+/// A real number on a linear axis, in steps if given.
 pub fn stepped(name: &str, low: f64, high: f64, step: impl Into<Option<f64>>) -> Dimension {
     let axis = Distribution::float(low, high, Scale::Linear, step.into());
     dimension(name, axis.expect("a valid range"), &[])
@@ -301,7 +301,7 @@ pub fn space(dimensions: impl IntoIterator<Item = Dimension>) -> Space {
     Space::new(dimensions.into_iter().collect()).expect("a valid space")
 }
 
-/// Spaces with every kind of axis, by what is special about them.
+/// Spaces with every kind of axis, by name.
 pub fn spaces() -> Vec<(&'static str, Space)> {
     const FAR: i64 = 1 << 52;
     let delay_when = [("nesterov", vec!["yes".into()]), ("optim", vec!["sgd".into()])];

@@ -1,4 +1,4 @@
-//! What constraints, guesses and earlier studies do to the samplers of the table.
+//! The effect of constraints, priors and warm starts on every sampler.
 
 use super::conformance::{choice, float, int, space, trial_of, under};
 use super::fixtures::{self, ask, best, median, stream, unit_cube};
@@ -24,7 +24,7 @@ fn number(params: &Params, name: &str) -> f64 {
     params.get(name).and_then(Value::as_number).unwrap_or(0.0)
 }
 
-/// The sum over `x0`, `x1`, ... of what `loss` makes of each.
+/// The sum of `loss` over `x0`, `x1`, ...
 fn sum(params: &Params, loss: impl Fn(usize, f64) -> f64) -> f64 {
     (0..params.len()).map(|axis| loss(axis, fixtures::number(params, &format!("x{axis}")))).sum()
 }
@@ -49,7 +49,7 @@ impl<'a> Run<'a> {
         propose(self.sampler.as_ref(), &ask, &mut stream(&ask))
     }
 
-    /// So many trials with their losses and metrics; the violation as the engine has it.
+    /// Runs a search with losses and metrics; the violation is computed as the engine does.
     fn search(
         &self,
         budget: usize,
@@ -70,7 +70,7 @@ impl<'a> Run<'a> {
         trials
     }
 
-    /// The median over the first seeds of the best loss after so many trials.
+    /// Median over seeds of the best loss after `budget` trials.
     fn median(&self, seeds: u64, budget: usize, loss: impl Fn(&Params) -> f64) -> f64 {
         median((0..seeds).map(|seed| best(&self.search(budget, seed, &loss, |_| Vec::new()))))
     }
@@ -112,8 +112,7 @@ fn a_grid_leaves_out_what_is_rejected_and_then_is_exhausted() {
 #[test]
 fn the_best_that_keeps_a_limit_is_found_although_better_ones_break_it() {
     let space = unit_cube(3);
-    // The loss falls towards 1 on every axis; only the part where the first two add up to less than
-    // one may be used.
+    // The loss falls towards 1 on every axis; the first two must add up to less than 1.
     let loss = |params: &Params| sum(params, |_, x| (1.0 - x).powi(2));
     let latency = |params: &Params| {
         vec![("latency".to_owned(), 10.0 * (number(params, "x0") + number(params, "x1")))]
@@ -122,7 +121,7 @@ fn the_best_that_keeps_a_limit_is_found_although_better_ones_break_it() {
     for (name, bar) in [("tpe", 0.62), ("gp", 0.505)] {
         let run = Run { constraints: &constraints, ..Run::new(name, &space) };
         let found = median((0..3).map(|seed| best(&run.search(45, seed, loss, latency))));
-        // The best possible is 0.5; random search after 45 trials is at 0.75.
+        // The optimum is 0.5; random search reaches 0.75 after 45 trials.
         assert!(found < bar, "{name}: {found:?}");
     }
 }
@@ -165,8 +164,8 @@ fn an_earlier_study_gives_its_best_first_and_a_head_start() {
         let y = if number(params, "y") == 0.0 { 0.6 } else { (number(params, "y") - 0.7).abs() };
         (number(params, "x") - 0.3).abs() + y + (number(params, "n") - 5.0).abs() / 8.0
     };
-    // The earlier study had losses a thousand times as large, and its best point a little beside
-    // this one's.
+    // The earlier study's losses are a thousand times as large, and its optimum is slightly
+    // shifted.
     let large = |params: &Params| 1000.0 * loss(params);
     let mut trials = Run::new("random", &space).search(60, 11, large, |_| Vec::new());
     trials.sort_by(|a, b| a.value.unwrap().total_cmp(&b.value.unwrap()));

@@ -1,5 +1,5 @@
-//! A space as axes of the unit cube, for samplers that do geometry: every number on `[0, 1]`,
-//! choices by index.
+//! A space as axes of the unit cube, for samplers that do geometry: numbers on `[0, 1]`, choices by
+//! index.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,15 @@ use crate::study::space::{Dimension, Distribution, Scale, Space};
 /// Position of an axis that is inactive in a point.
 pub(super) const INACTIVE: f64 = f64::NAN;
 
-/// A point: one position an axis, [`INACTIVE`] where the axis is.
+/// A point: one position per axis, [`INACTIVE`] where the axis is inactive.
 pub(super) type Point = Vec<f64>;
 
 /// The axes of a space, parents first.
 #[derive(Debug)]
 pub(super) struct Cube {
-    /// In the space's order.
+    /// In the order of the space.
     pub axes: Vec<Axis>,
-    /// Indices of the axes in the order of their names, the order in which `Params` holds its
-    /// values.
+    /// Indices of the axes in the order of their names, which is that of `Params`.
     by_name: Vec<usize>,
 }
 
@@ -27,23 +26,23 @@ pub(super) struct Cube {
 #[derive(Debug)]
 pub(super) struct Axis {
     name: String,
-    /// How positions lie on it.
+    /// How positions are laid out.
     pub kind: AxisKind,
     distribution: Distribution,
-    /// Parents by index, each with the positions that make this axis active.
+    /// Parents by index, each with the positions that activate this axis.
     parents: Vec<(usize, Vec<f64>)>,
-    /// Choices by value where a search through the list would be slow.
+    /// Index of each choice, for lists too long for a linear search.
     indices: HashMap<ChoiceKey, usize>,
 }
 
-/// How positions lie on an axis.
+/// How positions are laid out on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum AxisKind {
-    /// One value: nothing to search.
+    /// One value.
     Single,
     /// A continuum.
     Continuous,
-    /// So many equal cells, a position being the middle of one.
+    /// This many equal cells; a position is the middle of one.
     Cells(f64),
     /// Integers on a log axis from `low - 1/2`, whose logarithm is `bottom`, over `width` in
     /// the logarithm.
@@ -53,7 +52,7 @@ pub(super) enum AxisKind {
         /// Length in the logarithm.
         width: f64,
     },
-    /// Positions are indices of so many choices.
+    /// Positions are indices of this many choices.
     Choice(usize),
 }
 
@@ -79,7 +78,7 @@ impl ChoiceKey {
     }
 }
 
-/// Lists up to this long are searched from their beginning.
+/// Lists up to this long are searched linearly.
 const SHORT_LIST: usize = 16;
 
 impl Cube {
@@ -95,7 +94,7 @@ impl Cube {
         Cube { axes, by_name }
     }
 
-    /// Where `params` lies. Values that the space does not have leave their axis inactive.
+    /// The point of `params`. Axes whose value is not in the space are inactive.
     pub fn encode(&self, params: &Params) -> Point {
         let mut point = vec![INACTIVE; self.axes.len()];
         let mut names = self.by_name.iter().copied().peekable();
@@ -108,7 +107,7 @@ impl Cube {
         point
     }
 
-    /// The parameters of a point, with the values that are fixed taken as they are.
+    /// The parameters of a point; fixed values are kept as they are.
     pub fn decode(&self, point: &[f64], ask: &Ask<'_>) -> Params {
         ask.assemble(ask.fixed, |dimension| {
             let axis = self.axes.iter().zip(point).find(|(axis, _)| axis.name == dimension.name);
@@ -119,7 +118,7 @@ impl Cube {
         })
     }
 
-    /// Builds a point parents first: `position` is asked for every active axis that `fixed` leaves
+    /// Builds a point, parents first: calls `position` for every active axis that `fixed` leaves
     /// open.
     pub fn walk(&self, fixed: &[f64], mut position: impl FnMut(usize) -> f64) -> Point {
         let mut point = vec![INACTIVE; self.axes.len()];
@@ -173,7 +172,7 @@ impl Axis {
         }
     }
 
-    /// Whether the axis is active in a point whose earlier positions are known.
+    /// Whether the axis is active, given the earlier positions.
     pub fn is_active(&self, point: &[f64]) -> bool {
         self.parents.iter().all(|(parent, accepted)| accepted.contains(&point[*parent]))
     }
@@ -183,7 +182,7 @@ impl Axis {
         self.parents.is_empty()
     }
 
-    /// Where a value lies; [`INACTIVE`] if the axis does not have it.
+    /// The position of a value; [`INACTIVE`] if the axis does not have it.
     #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
     pub fn position(&self, value: &Value) -> f64 {
         match (&self.distribution, self.kind) {
@@ -204,7 +203,7 @@ impl Axis {
         value_at(&self.distribution, position)
     }
 
-    /// The position of the value that a free position on the axis stands for.
+    /// Snaps a position to that of a value.
     pub fn snap(&self, position: f64) -> f64 {
         match self.kind {
             AxisKind::Single => 0.5,
@@ -220,7 +219,7 @@ impl Axis {
         }
     }
 
-    /// The ends of the cell around a position; nothing for a continuum.
+    /// The bounds of the cell around a position; `None` on a continuous axis.
     pub fn cell(&self, position: f64) -> Option<(f64, f64)> {
         match self.kind {
             AxisKind::Cells(count) => Some((position - 0.5 / count, position + 0.5 / count)),
@@ -233,7 +232,7 @@ impl Axis {
     }
 }
 
-/// The value of an axis at a position: the index of a choice, or a place on `[0, 1]`.
+/// The value at a position: an index of a choice, or a number on `[0, 1]`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -253,7 +252,7 @@ pub(super) fn slices(points: &[Point]) -> Vec<&[f64]> {
     points.iter().map(Vec::as_slice).collect()
 }
 
-/// So many of the items, evenly spread over them.
+/// `count` of the items, evenly spaced.
 pub(super) fn evenly<T: Clone>(items: &[T], count: usize) -> impl Iterator<Item = T> {
     (0..count).map(move |place| items[place * items.len() / count].clone())
 }

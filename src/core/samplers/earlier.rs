@@ -1,5 +1,5 @@
-//! Trials of earlier studies as a new study learns from them: mapped by name, ranked within their
-//! own study.
+//! Warm start: trials of earlier studies, mapped by parameter name and ranked within their own
+//! study.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +11,23 @@ use crate::study::space::Space;
 use crate::study::spec::Earlier;
 use crate::study::trial::{Trial, TrialState};
 
-/// Most trials that are taken from one study: its best, and an even selection of the others.
+/// Most trials taken from one study: its best, and an even selection of the others.
 const MOST: usize = 200;
 const BEST: usize = 50;
 
-/// What an earlier study gives to a space.
+/// What an earlier study contributes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
     /// Its trials, the best first.
     pub trials: Vec<Earlier>,
-    /// Values left out, by parameter: those of parameters that the space does not have, and those
-    /// outside its ranges.
+    /// Values dropped, by parameter: unknown parameters, and values out of range.
     pub dropped: BTreeMap<String, u64>,
-    /// Complete and pruned trials that had nothing in common with the space.
+    /// Complete and pruned trials without any parameter in common with the space.
     pub foreign: u64,
 }
 
-/// The complete and pruned trials of an earlier study, as far as they fit into `space`. What does
-/// not fit is left out value by value: a trial says where it was on the parameters that both have.
+/// The complete and pruned trials of an earlier study, reduced to the values that are valid in
+/// `space`.
 pub fn earlier(space: &Space, history: History<'_>) -> Taken {
     let ranking = Ranking::new(history);
     let counts = |trial: &&&Trial| match trial.state {
@@ -60,7 +59,7 @@ fn fitted(space: &Space, params: &Params, dropped: &mut BTreeMap<String, u64>) -
             None => *dropped.entry(name.to_owned()).or_default() += 1,
         }
     }
-    // A value whose parent has another one here says nothing.
+    // A value whose parent has a different value here is dropped.
     let switched_off: Vec<String> = space
         .dimensions()
         .iter()
@@ -122,7 +121,7 @@ mod tests {
         let dropped: Vec<(&str, u64)> =
             taken.dropped.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         assert_eq!(dropped, [("layers", 1), ("momentum", 1), ("optim", 1), ("rate", 1)]);
-        // The larger the better: the order turns round.
+        // Larger is better: the order reverses.
         let turned = earlier(&space, History::of(&trials, Direction::Maximize));
         assert_eq!(turned.trials[0].params.to_string(), third);
     }

@@ -1,4 +1,4 @@
-//! What the tests of samplers share: questions put to a sampler, and searches with it.
+//! Fixtures of the samplers' tests: asks, and searches.
 
 use super::conformance::{float, space, trial_of};
 use super::{Ask, Sampler};
@@ -18,18 +18,18 @@ pub(super) fn params<const N: usize>(pairs: [(&str, Value); N]) -> Params {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The value of a parameter that is a number.
+/// The value of a numeric parameter.
 pub(super) fn number(params: &Params, name: &str) -> f64 {
     params.get(name).and_then(Value::as_number).unwrap()
 }
 
-/// The question for the next point after `trials`, whose losses are minimised.
+/// The ask after `trials`, whose losses are minimised.
 pub(super) fn ask<'a>(space: &'a Space, trials: &'a [Trial], seed: u64) -> Ask<'a> {
     let history = History::of(trials, Direction::Minimize);
     Ask::new(space, history, TrialNumber(trials.len() as u64), SeedTree::new(seed))
 }
 
-/// The stream of the trial that is asked for.
+/// The random stream of the trial asked for.
 pub(super) fn stream(ask: &Ask<'_>) -> StreamRng {
     ask.seeds.stream(&format!("sampler/{}", ask.number))
 }
@@ -66,7 +66,7 @@ pub(super) fn run_trial(
     loss
 }
 
-/// So many trials, one after the other.
+/// Runs `count` trials, one after the other.
 pub(super) fn search(
     sampler: &dyn Sampler,
     space: &Space,
@@ -81,7 +81,7 @@ pub(super) fn search(
     trials
 }
 
-/// Suggests so many more trials, which run; their parameter `name`.
+/// Adds `count` running trials; returns their parameter `name`.
 pub(super) fn pending(
     sampler: &dyn Sampler,
     space: &Space,
@@ -98,13 +98,13 @@ pub(super) fn pending(
     pending.iter().map(|trial| number(&trial.params, name)).collect()
 }
 
-/// The best loss of trials that break no limit.
+/// The best loss of feasible trials.
 pub(super) fn best(trials: &[Trial]) -> f64 {
     let kept = trials.iter().filter(|trial| trial.violation.is_none());
     kept.filter_map(|trial| trial.value).fold(f64::INFINITY, f64::min)
 }
 
-/// The middle of an odd number of values.
+/// The median of an odd number of values.
 pub(super) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! A Gaussian process over the whole space, and the point where it expects the largest improvement.
+//! Bayesian optimisation with a Gaussian process over the whole space, by expected improvement.
 
 mod data;
 mod ends;
@@ -38,37 +38,37 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     aliases: &[],
     summary: "fits a Gaussian process and proposes where it expects most (few trials, parameters \
         of numbers above all)",
-    // 4: ends of pruned trials are forecast by all accounts of them, each as likely as it is; 5:
-    // the median of an even number of values is the mean of the two in the middle.
+    // 4: forecasts of pruned trials average several models by their likelihood; 5: the median of an
+    // even number of values is the mean of the middle two.
     version: MEDIAN_SINCE,
     options: &[N_STARTUP_TRIALS],
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
 };
 
-/// The version of the rules that takes the median of values.
+/// The version since which the median is that mean.
 pub(super) const MEDIAN_SINCE: u32 = 5;
 
-/// Most trials that lengths are fitted to.
+/// Most trials that the hyperparameters are fitted to.
 const FIT_MOST: usize = 120;
 
-/// Expected improvement of a Gaussian process with a Matern 5/2 kernel over warped losses, pending
-/// trials taken at the process's own word (the kriging believer).
+/// Expected improvement of a Gaussian process with a Matern 5/2 kernel over warped losses; pending
+/// trials take the process's own predictions (the kriging believer).
 #[derive(Debug)]
 pub struct Gp {
     startup_trials: u64,
-    /// Which trials the start ends after.
+    /// Which trials count towards the end of the start-up.
     waits_for: WaitsFor,
     middle: Middle,
-    /// The last fit and what it was fitted to: a memo, it can be made again at any time.
+    /// The last fit, cached.
     fitted: RefCell<Option<Fitted>>,
-    /// The same for each limit.
+    /// The last fit of each limit.
     limits_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
 }
 
-/// The trials that a start waits for, where trials are stopped early.
+/// The trials that the start-up waits for when trials are stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitsFor {
-    /// Complete ones: what is forecast of stopped ones from few that continued is often wrong.
+    /// Complete ones: forecasts from few complete trials are often wrong.
     Complete,
     /// Stopped ones too.
     CompleteOrStopped,
@@ -81,7 +81,7 @@ struct Fitted {
     lengths: Lengths,
 }
 
-/// Trials that lengths are fitted to.
+/// Trials that the hyperparameters are fitted to.
 #[derive(Debug)]
 struct Selection {
     points: Vec<Point>,
@@ -101,7 +101,7 @@ impl Gp {
         }
     }
 
-    /// The same process, which takes over as soon as so many trials are complete or were stopped.
+    /// The same process, whose start-up ends after a number of complete or stopped trials.
     pub(super) fn learning_from_stopped_trials(spec: &AlgorithmSpec) -> Self {
         Gp { waits_for: WaitsFor::CompleteOrStopped, ..Gp::new(spec) }
     }
@@ -113,7 +113,7 @@ impl Gp {
             lengths(&self.fitted, &cube, selection(&data.points, &data.losses, &data.variances));
         let warp = Warp::fit(&data.losses);
         let targets: Vec<f64> = data.losses.iter().map(|loss| warp.of(*loss)).collect();
-        // What earlier studies say is doubted more the more is known of this one.
+        // The noise of earlier studies' targets grows with the size of this one.
         #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
         let doubt = lengths.variance * (0.25 + data.losses.len() as f64 / 20.0);
         let with_earlier = |own: &[f64]| [own, &data.earlier_targets].concat();
@@ -167,7 +167,7 @@ impl Gp {
         Some(cube.decode(&search.run(rng), ask))
     }
 
-    /// The lengths of each limit's process, fitted as those of the losses are.
+    /// The hyperparameters of each limit's process, fitted as those of the losses are.
     fn limit_lengths(&self, cube: &Cube, data: &Data) -> Vec<Lengths> {
         let mut memos = self.limits_fitted.borrow_mut();
         memos.resize_with(data.limits.len(), RefCell::default);
@@ -179,7 +179,7 @@ impl Gp {
     }
 }
 
-/// Lengths fitted to trials, of the memo where they are the ones before.
+/// The hyperparameters, taken from the cache if the trials are the same.
 fn lengths(memo: &RefCell<Option<Fitted>>, cube: &Cube, to: Selection) -> Lengths {
     if let Some(fitted) = memo.borrow().as_ref()
         && fitted.to.losses == to.losses
@@ -197,7 +197,7 @@ fn lengths(memo: &RefCell<Option<Fitted>>, cube: &Cube, to: Selection) -> Length
     lengths
 }
 
-/// The variances of losses after the warp.
+/// The noise variances of warped losses.
 fn doubts(warp: &Warp, losses: &[f64], variances: &[f64]) -> Vec<f64> {
     let doubt = |(loss, variance): (&f64, &f64)| {
         let deviation = variance.sqrt();
@@ -207,9 +207,9 @@ fn doubts(warp: &Warp, losses: &[f64], variances: &[f64]) -> Vec<f64> {
     losses.iter().zip(variances).map(doubt).collect()
 }
 
-/// The trials that lengths are fitted to: the oldest `m`, where `m` grows by one 25th, since what
-/// is known changes little from one trial to the next, and the fit is what costs; of many the best
-/// third of `FIT_MOST`, and an even selection of the others.
+/// The trials that the hyperparameters are fitted to: the oldest `m`, where `m` grows in steps of
+/// 1/25 to save fits, which dominate the cost. Beyond `FIT_MOST`: the best third of it, and an even
+/// selection of the others.
 fn selection(points: &[Point], losses: &[f64], variances: &[f64]) -> Selection {
     let mut count = losses.len().min(5);
     while count + 1 + count / 25 <= losses.len() {

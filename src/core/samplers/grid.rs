@@ -1,4 +1,4 @@
-//! Grid search: every cell of the space once, whatever was lost, enqueued or resumed in between.
+//! Grid search: every cell of the space once, whatever was lost, enqueued or resumed.
 
 use rand::RngExt as _;
 
@@ -34,31 +34,31 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     build: |spec, space| Grid::new(spec, space).map(|grid| Box::new(grid) as Box<dyn Sampler>),
 };
 
-/// Cells that constraints may reject before the search for the next one ends.
+/// Cells that constraints may reject before the search for the next one gives up.
 const MOST_REJECTED: u64 = 100_000;
 
-/// Which of the untried cells is next.
+/// Which untried cell is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// The first in nested loops.
+    /// The first, in the order of nested loops.
     Sequential,
-    /// Any, with equal chances.
+    /// A uniformly random one.
     Random,
 }
 
-/// Walks the cells of a lattice. Which were tried is read off the history each time: a trial in any
-/// state counts, failed ones too (running a failed configuration again is what `retry` is for).
+/// Enumerates the cells of a finite space. The history says which were tried: a trial in any state
+/// counts, failed ones too (`retry` runs a failed configuration again).
 #[derive(Debug)]
 pub struct Grid {
     points: u64,
     order: Order,
     space: Space,
-    /// The lattice of `space` without fixed values: a memo, it can be rebuilt from the two.
+    /// The cells of `space` without fixed values, cached.
     lattice: Lattice,
 }
 
 impl Grid {
-    /// Checks that the cells of `space` can be counted.
+    /// Checks that `space` is finite.
     pub fn new(spec: &AlgorithmSpec, space: &Space) -> Result<Self, RegistryError> {
         let points = POINTS.of(spec);
         let order =
@@ -73,7 +73,7 @@ impl Grid {
         Ok(Grid { points, order, space: space.clone(), lattice })
     }
 
-    /// The next cell of `lattice`; `None` when each is in the history.
+    /// The next untried cell; `None` if all are in the history.
     fn next_cell(
         &self,
         lattice: &Lattice,
@@ -88,8 +88,7 @@ impl Grid {
         while rejected < MOST_REJECTED {
             let left = lattice.cells() - tried.len() as u64;
             if left == 0 {
-                // Of nothing but rejected cells its user should hear which constraint does it: what
-                // chance proposes says so.
+                // If every cell is rejected, a random proposal reports which constraint does it.
                 return if rejected > 0 && ask.history.trials().is_empty() {
                     Err(self.nothing_allowed(ask))
                 } else {
@@ -134,8 +133,8 @@ impl Sampler for Grid {
         true
     }
 
-    /// With fixed values the cells are those that have them. When all of these were tried, the
-    /// first comes again: the user asked for it, and only the whole grid can be exhausted.
+    /// Fixed values select the cells that have them. If all of these were tried, the first repeats:
+    /// the user asked for it, and only the whole grid can be exhausted.
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         if ask.fixed.is_empty() && *ask.space == self.space {
             return Ok(self
@@ -152,7 +151,7 @@ impl Sampler for Grid {
     }
 }
 
-/// The number that is missing from the ascending `taken` after `skip` other missing ones.
+/// The `skip`-th (from 0) number missing from the ascending `taken`.
 fn nth_gap(taken: &[u64], skip: u64) -> u64 {
     let mut gap = skip;
     for number in taken {

@@ -1,34 +1,32 @@
-//! What a user expects: the `prior` of each parameter, as a place in the cube with some room around
-//! it.
+//! The user's prior: the `prior` of each parameter as a position in the cube with a width.
 
 use super::cube::{AxisKind, Cube, Point};
 use crate::study::params::Params;
 use crate::study::space::Space;
 
-/// Width of the expectation on an axis of numbers: two thirds of it within 15 % of the axis on
-/// either side.
+/// Standard deviation of the prior on a numeric axis: two thirds of its mass lie within 15 % of the
+/// axis on either side.
 pub(super) const WIDTH: f64 = 0.15;
-/// Weight of the expectation in the logarithm after n trials is this over n (Hvarfner et al. 2022,
-/// "piBO", equation 6, with beta of a tenth of a hundred trials): it decides little after some
-/// dozen.
+/// After n trials the log prior is weighted by this over n (Hvarfner et al. 2022, "piBO", equation
+/// 6, with beta a tenth of a hundred trials): its effect fades after some dozens.
 const BETA: f64 = 10.0;
 
 /// The priors of a space.
 #[derive(Clone, Debug)]
 pub(super) struct Guess {
-    /// Their positions; inactive on axes without one.
+    /// Positions; inactive on axes without a prior.
     pub place: Point,
 }
 
 impl Guess {
-    /// The priors of `space`, if it has any.
+    /// The priors of `space`, if any.
     pub fn new(cube: &Cube, space: &Space) -> Option<Self> {
         let params = params(space);
         (!params.is_empty()).then(|| Guess { place: cube.encode(&params) })
     }
 
-    /// The logarithm of the expectation at `point` (without its constants) weighted for `finished`
-    /// trials, and its slope along each axis.
+    /// The log prior at `point` (up to a constant), weighted for `finished` trials, and its
+    /// gradient.
     #[expect(clippy::cast_precision_loss, reason = "numbers of trials and choices")]
     pub fn log_weight(&self, cube: &Cube, point: &[f64], finished: usize) -> (f64, Vec<f64>) {
         let share = BETA / finished.max(1) as f64;
@@ -41,7 +39,7 @@ impl Guess {
             }
             match axis.kind {
                 AxisKind::Single => {}
-                // Half of the mass on the expected one, the rest on all alike.
+                // Half of the mass on the expected choice, the rest uniform.
                 AxisKind::Choice(count) if expected == position => {
                     total += share * (1.0 + count as f64).ln()
                 }
@@ -57,7 +55,7 @@ impl Guess {
     }
 }
 
-/// The priors as values; inactive parameters too, for whoever assembles a point from them.
+/// The priors as values, including inactive parameters.
 pub(super) fn params(space: &Space) -> Params {
     space
         .dimensions()

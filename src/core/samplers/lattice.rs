@@ -1,20 +1,20 @@
-//! The finite set of cells of a space: counted, numbered, and found again, with conditions
-//! respected.
+//! The cells of a finite space: counted, numbered and ranked, with conditions respected.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::study::params::{Params, Value};
 use crate::study::space::{Distribution, Space};
 
-/// Cells numbered as nested loops run: dimensions in the space's order, the last one fastest.
+/// Cells numbered in the order of nested loops: dimensions in the space's order, the last one
+/// fastest.
 ///
-/// A parameter is known inside only by its *position* on its axis. Of a parent only the positions
-/// that some condition names (its *marks*) make a difference to what follows; all others count
-/// alike, so that an integer parent with a million values costs no more than its conditions.
+/// A value is represented by its *position* on its axis. Only positions of a parent that some
+/// condition names (its *marks*) affect later dimensions; all others count alike, so that an
+/// integer parent with a million values costs no more than its conditions.
 #[derive(Debug)]
 pub(super) struct Lattice {
     axes: Vec<Axis>,
-    /// `counts[(d, marks chosen by the live parents)]`: the cells of the dimensions from `d` on.
+    /// `counts[(d, marks of the live parents)]`: number of cells of the dimensions from `d` on.
     counts: HashMap<(usize, Vec<u64>), u64>,
     cells: u64,
 }
@@ -23,13 +23,13 @@ pub(super) struct Lattice {
 struct Axis {
     name: String,
     values: AxisValues,
-    /// Parents by index, each with the ascending positions that make this parameter active.
+    /// Parents by index, each with the ascending positions that activate this parameter.
     conditions: Vec<(usize, Vec<u64>)>,
-    /// Ascending positions that conditions of later dimensions name.
+    /// Ascending positions named by conditions of later dimensions.
     marks: Vec<u64>,
     /// Earlier dimensions that this or a later one depends on, ascending.
     live: Vec<usize>,
-    /// The cells from this dimension on, if no earlier one matters: a short cut past `counts`.
+    /// Number of cells from this dimension on, if no earlier one matters: a shortcut past `counts`.
     independent: Option<u64>,
 }
 
@@ -41,16 +41,16 @@ enum AxisValues {
     Some(Vec<Value>),
 }
 
-/// Most combinations of parents' marks that are told apart: of thirty flags whose children all come
-/// after them there are 2^30.
+/// Most combinations of marks that are counted: thirty flags whose children all follow them have
+/// 2^30.
 const MOST_COUNTS: usize = 100_000;
 
-/// The position of a parent that is inactive, or at none of its marks.
+/// An inactive parent, or a position without a mark.
 const UNMARKED: u64 = u64::MAX;
 
 impl Lattice {
-    /// The cells of `space` that have the `fixed` values, with `points` values on each continuous
-    /// axis. `None`: more than can be counted.
+    /// The cells of `space` with the `fixed` values and `points` values on each continuous axis.
+    /// `None`: too many to count.
     pub(super) fn new(space: &Space, fixed: &Params, points: u64) -> Option<Self> {
         let axes = axes(space, fixed, points)?;
         let mut lattice = Lattice { axes, counts: HashMap::new(), cells: 0 };
@@ -64,12 +64,12 @@ impl Lattice {
         Some(lattice)
     }
 
-    /// How many there are.
+    /// Number of cells.
     pub(super) fn cells(&self) -> u64 {
         self.cells
     }
 
-    /// The cell of this number.
+    /// The cell with this number.
     pub(super) fn cell(&self, number: u64) -> Option<Params> {
         if number >= self.cells {
             return None;
@@ -87,7 +87,7 @@ impl Lattice {
         Some(params)
     }
 
-    /// The number of the cell that `params` is; `None` if it is none.
+    /// The number of the cell `params`; `None` if it is not a cell.
     pub(super) fn rank(&self, params: &Params) -> Option<u64> {
         let mut rank = 0;
         let mut active = 0;
@@ -104,8 +104,8 @@ impl Lattice {
         (active == params.len()).then_some(rank)
     }
 
-    /// The position on axis `index` under which the cell lies that is `rest` cells further; takes
-    /// off `rest` what lies before that position.
+    /// The position on axis `index` that contains the cell `rest` further on; subtracts from `rest`
+    /// the cells before that position.
     fn descend(&self, index: usize, rest: &mut u64, chosen: &mut [u64]) -> u64 {
         for (run, class) in self.axes[index].runs() {
             chosen[index] = class;
@@ -207,7 +207,7 @@ impl Axis {
         if self.marks.binary_search(&position).is_ok() { position } else { UNMARKED }
     }
 
-    /// The axis as runs of positions that make no difference to later dimensions, in order.
+    /// The axis as ordered runs of positions that are equivalent for later dimensions.
     fn runs(&self) -> Vec<(std::ops::Range<u64>, u64)> {
         let mut runs = Vec::with_capacity(2 * self.marks.len() + 1);
         let mut start = 0;
@@ -254,7 +254,7 @@ fn axes(space: &Space, fixed: &Params, points: u64) -> Option<Vec<Axis>> {
     Some(axes)
 }
 
-/// Fills in what axes need to know of later ones.
+/// Computes the marks and live parents of all axes.
 fn connect(axes: &mut [Axis]) {
     for child in 0..axes.len() {
         for (parent, positions) in axes[child].conditions.clone() {
@@ -286,13 +286,13 @@ fn axis_values(
     }
     let mut values: Vec<Value> =
         (0..points).map(|point| evenly(distribution, point, points)).collect();
-    // A range of a few neighbouring floating-point numbers has fewer values than points.
+    // A range of a few adjacent floating-point numbers has fewer values than points.
     values.dedup();
     Some(AxisValues::Some(values))
 }
 
-/// Point `point` of `points` on a continuous axis: both ends included exactly, a single point in
-/// the middle.
+/// Point `point` of `points` on a continuous axis, both ends included exactly; a single point lies
+/// in the middle.
 #[expect(clippy::cast_precision_loss, reason = "at most 10,000 points")]
 fn evenly(distribution: &Distribution, point: u64, points: u64) -> Value {
     match distribution {

@@ -1,5 +1,4 @@
-//! The normal distribution as samplers need it: masses in the logarithm without cancellation, and
-//! draws.
+//! The normal distribution for samplers: log masses without cancellation, and draws.
 
 use std::f64::consts::{PI, SQRT_2};
 
@@ -10,12 +9,11 @@ use crate::study::seed::StreamRng;
 /// `ln(sqrt(2 pi))`.
 pub(super) const LN_ROOT_TWO_PI: f64 = 0.918_938_533_204_672_8;
 
-/// `ln(Phi(high) - Phi(low))` for `low < high`: the mass of the standard normal distribution
-/// between them.
+/// `ln(Phi(high) - Phi(low))` for `low < high`: the standard normal mass between them.
 ///
-/// Relative error below 1e-9 wherever the mass is not far below 1e-15 of the largest: narrow
-/// intervals by the midpoint rule with its first correction (error `h^4 / 1920`), the rest by `erf`
-/// on the side where it does not cancel.
+/// Relative error below 1e-9 unless the mass is far below 1e-15: narrow intervals by the midpoint
+/// rule with its first correction (error `h^4 / 1920`), others by `erf` on the side without
+/// cancellation.
 pub(super) fn log_mass(low: f64, high: f64) -> f64 {
     let width = high - low;
     if width < 0.01 {
@@ -24,7 +22,7 @@ pub(super) fn log_mass(low: f64, high: f64) -> f64 {
         let correction = (square - 1.0) * width * width / 24.0;
         return width.ln() - 0.5 * square - LN_ROOT_TWO_PI + correction.ln_1p();
     }
-    // By symmetry the interval is taken to the left half or across zero.
+    // By symmetry, an interval in the left half or across zero.
     let (low, high) = if low > 0.0 { (-high, -low) } else { (low, high) };
     if high < -30.0 {
         let top = log_cdf_far(high);
@@ -38,7 +36,7 @@ pub(super) fn log_mass(low: f64, high: f64) -> f64 {
     mass.ln()
 }
 
-/// `ln Phi(z)` far on the left, by the asymptotic series.
+/// `ln Phi(z)` in the far left tail, by the asymptotic series.
 fn log_cdf_far(z: f64) -> f64 {
     let inverse = 1.0 / (z * z);
     -0.5 * z * z - LN_ROOT_TWO_PI - (-z).ln()
@@ -78,8 +76,8 @@ pub(super) fn draw(rng: &mut StreamRng) -> f64 {
     radius * (2.0 * PI * rng.random::<f64>()).cos()
 }
 
-/// A draw from the normal distribution around `middle` (within `[0, 1]`), cut to `[0, 1]`, by
-/// rejection: with `deviation <= 1` a third of the draws fit.
+/// A draw from the normal distribution around `middle` (within `[0, 1]`), truncated to `[0, 1]` by
+/// rejection: with `deviation <= 1` at least a third of the draws are accepted.
 pub(super) fn draw_in_unit(middle: f64, deviation: f64, rng: &mut StreamRng) -> f64 {
     for _ in 0..200 {
         let position = middle + deviation * draw(rng);
@@ -96,8 +94,8 @@ pub(super) fn log_sum_exp(terms: &[f64]) -> f64 {
     if largest == f64::NEG_INFINITY {
         return largest;
     }
-    // Terms below e^-40 of the largest change nothing in 1,000 terms; `exp` is the cost of the
-    // whole estimator.
+    // Terms below e^-40 of the largest do not affect sums of 1,000 terms, and `exp` dominates the
+    // cost of the estimator.
     let sum: f64 = terms
         .iter()
         .map(|term| if *term > largest - 40.0 { (term - largest).exp() } else { 0.0 })
@@ -112,7 +110,7 @@ mod tests {
 
     #[test]
     fn masses_agree_with_known_values_on_every_branch() {
-        // Of scipy and of Optuna's own `_log_gauss_mass`.
+        // From scipy and from Optuna's own `_log_gauss_mass`.
         let known = [
             (-1.0, 1.0, -0.381_715_146_302_126_16),
             (0.0, 0.005, -6.217_260_066_412_447_6),

@@ -18,16 +18,16 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     build: |_, _| Ok(Box::new(Qmc)),
 };
 
-/// Coordinates of the table: the first needs no direction numbers. Spaces with more parameters take
-/// the sequence again, in another order (see [`Sequence`]).
+/// Coordinates of the table, the first of which needs no direction numbers. Spaces with more
+/// parameters reuse it in another order (see [`Sequence`]).
 const COORDINATES: usize = 128;
 
-/// Trial n takes point n of a sequence that the study's seed determines. The history plays no part,
-/// so that lost, resumed and parallel trials change nothing.
+/// Trial n takes point n of a sequence determined by the study's seed. The history is ignored, so
+/// lost, resumed and parallel trials change nothing.
 ///
-/// Each parameter has its own coordinate, conditional ones too: what a point has on the coordinate
-/// of an inactive parameter is not used. Integers, steps and choices are equal parts of the unit
-/// interval. In a space of few points a point may come again; `grid` is the sampler that tries each
+/// Each parameter has its own coordinate, including conditional ones; the coordinate of an inactive
+/// parameter is unused. Integers, steps and choices are equal parts of the unit interval. In a
+/// small space a point may repeat; `grid` tries each once.
 /// once.
 #[derive(Clone, Copy, Debug)]
 pub struct Qmc;
@@ -48,24 +48,23 @@ impl Sampler for Qmc {
 /// A scrambled Sobol sequence.
 ///
 /// Scrambling is Owen's (nested uniform), by hashes: B. Burley, "Practical Hash-based Owen
-/// Scrambling", Journal of Computer Graphics Techniques 9 (4), 2020. So is what happens beyond the
-/// table's coordinates (section 5, "padding"): the table is used again with the order of its points
-/// shuffled. Each set of 128 coordinates is as even as the first, and the sets are paired at
-/// random.
+/// Scrambling", Journal of Computer Graphics Techniques 9 (4), 2020, which also describes the
+/// padding beyond the table (section 5): the table is reused with its points shuffled. Each set of
+/// 128 coordinates is as even as the first, and the sets are paired at random.
 struct Sequence {
     seeds: SeedTree,
 }
 
 impl Sequence {
-    /// Point `index` on a coordinate, in `(0, 1)`: the middle of one of 2^32 equal parts. After
-    /// 2^32 points they come again.
+    /// Point `index` on a coordinate, in `(0, 1)`: the middle of one of 2^32 equal parts. The
+    /// sequence has a period of 2^32.
     #[expect(clippy::cast_possible_truncation, reason = "the sequence's period is 2^32")]
     fn unit(&self, index: u64, coordinate: usize) -> f64 {
         let mut index = index as u32;
         let (set, inside) = (coordinate / COORDINATES, coordinate % COORDINATES);
         if set > 0 {
-            // A bit of the index is flipped depending on higher bits, so that 2^m points from a
-            // multiple of 2^m stay together.
+            // A bit of the index flips depending on higher bits only, so that aligned blocks of 2^m
+            // points stay together.
             index = scrambled(index, self.seed("shuffle", set));
         }
         let bits = scrambled(sobol(index, inside), self.seed("scramble", coordinate));
@@ -84,13 +83,13 @@ fn sobol(index: u32, coordinate: usize) -> u32 {
     (0..32).filter(|bit| index >> bit & 1 == 1).fold(0, |point, bit| point ^ directions[bit])
 }
 
-/// What each bit of the index flips: `m_k 2^(32-k)`, the later `m_k` by the recurrence of the
+/// The direction number of each bit: `m_k 2^(32-k)`, the later `m_k` by the recurrence of the
 /// primitive polynomial (S. Joe and F. Y. Kuo, "Notes on generating Sobol sequences", 2008,
 /// equation 2).
 fn directions(coordinate: usize) -> [u32; 32] {
     let mut directions = [0; 32];
     let Some(&(polynomial, initial)) = coordinate.checked_sub(1).map(|row| &DIRECTIONS[row]) else {
-        // The first coordinate is the van der Corput sequence: bits in reverse.
+        // The first coordinate is the van der Corput sequence: reversed bits.
         return std::array::from_fn(|bit| 1 << (31 - bit));
     };
     let degree = initial.len();
@@ -107,8 +106,7 @@ fn directions(coordinate: usize) -> [u32; 32] {
     directions
 }
 
-/// Owen's scrambling in base 2: flips each bit or not, depending on the seed and on all bits above
-/// it.
+/// Owen scrambling in base 2: flips each bit depending on the seed and all higher bits.
 ///
 /// A Laine-Karras hash of the reversed bits, with the constants of N. Vegdahl, "Building a Better
 /// LK Hash" (2021): each step lets a bit depend on lower ones only.

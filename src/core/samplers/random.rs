@@ -15,7 +15,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     build: |_, _| Ok(Box::new(Random)),
 };
 
-/// Uniform draws from the stream it is given; the history plays no part.
+/// Independent uniform draws; the history is ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct Random;
 
@@ -25,7 +25,7 @@ impl Sampler for Random {
     }
 }
 
-/// A point anywhere, with what is fixed.
+/// A uniformly random configuration that contains the fixed values.
 pub(super) fn point(ask: &Ask<'_>, rng: &mut StreamRng) -> Params {
     ask.assemble(ask.fixed, |dimension| dimension.distribution.from_unit(rng.random()))
 }
@@ -68,7 +68,7 @@ mod tests {
             let expected = DRAWS as f64 / 10.0;
             let chi_squared: f64 =
                 counts.iter().map(|count: &f64| (count - expected).powi(2) / expected).sum();
-            // 99.9 % of chi-squared with 9 degrees of freedom.
+            // The 99.9 % quantile of chi-squared with 9 degrees of freedom.
             assert!(chi_squared < 27.88, "{name}: {counts:?}");
         }
     }

@@ -1,25 +1,24 @@
-//! The order of trials from best to worst in which samplers split them.
+//! The order of trials from best to worst by which samplers split them.
 
 use crate::study::history::History;
 use crate::study::metric::Score;
 use crate::study::trial::{Trial, TrialState};
 
-/// Trials from best to worst, ready to be told by rank.
+/// Trials from best to worst.
 pub(super) struct Ranking<'a> {
     /// Best first.
     pub trials: Vec<&'a Trial>,
-    /// How many of them, from the front, are complete, pruned or paused, those that break limits
-    /// too: what may count as good.
+    /// How many of them, from the front, are complete, pruned or paused, including infeasible ones:
+    /// those that may count as good.
     pub informed: u64,
-    /// These and the failed.
+    /// The same and the failed ones.
     pub answered: u64,
 }
 
 impl<'a> Ranking<'a> {
-    /// Complete trials by value (NaN last); then pruned ones and those that a pruner paused, those
-    /// that got furthest first and of these the best last report; then complete ones that break
-    /// limits, by how much (Optuna's order); then the failed; then all that have no answer yet.
-    /// Ties by number.
+    /// Complete trials by value (NaN last); then pruned and paused ones, by last step and then by
+    /// last report; then infeasible ones by their violation (Optuna's order); then failed ones;
+    /// then unfinished ones. Ties are broken by number.
     pub fn new(history: History<'a>) -> Self {
         let mut keyed: Vec<(Place, &Trial)> =
             history.trials().iter().map(|trial| (Place::of(&history, trial), trial)).collect();
@@ -40,18 +39,18 @@ enum Class {
     Unanswered,
 }
 
-/// Where a trial stands among all: smaller is better.
+/// A trial's rank key: smaller is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     class: Class,
-    /// Pruned: steps short of the longest possible. Infeasible: the violation, whose bits are
-    /// ordered as it is.
+    /// Pruned: steps short of the longest possible. Infeasible: the bits of the violation, which
+    /// sort as its values do.
     short_by: u64,
     score: Score,
 }
 
 impl Place {
-    /// The place of `trial`, a function of the trial and the direction of its history.
+    /// The key of `trial`, a function of the trial and the direction of its history.
     pub fn of(history: &History<'_>, trial: &Trial) -> Self {
         let worst = history.score(f64::NAN);
         match trial.state {
@@ -81,7 +80,7 @@ impl Place {
         }
     }
 
-    /// Whether the trial is complete, pruned or paused: what may count as good.
+    /// Whether the trial is complete, pruned or paused: it may count as good.
     pub fn is_informed(self) -> bool {
         self.class <= Class::Infeasible
     }

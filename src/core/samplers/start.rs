@@ -1,4 +1,4 @@
-//! The design of a study's first trials: a Latin hypercube that needs no memory.
+//! The initial design: a stateless Latin hypercube for a study's first trials.
 
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -10,7 +10,7 @@ use crate::study::space::{Dimension, Space};
 use crate::study::spec::Earlier;
 use crate::study::trial::TrialNumber;
 
-/// The point of a start-up trial, by a design of `startup` trials.
+/// The configuration of a start-up trial in a design of `startup` trials.
 pub(super) fn point(ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> Params {
     let stratified = is_wide(ask.space);
     ask.assemble(&given(ask), |dimension| {
@@ -19,18 +19,18 @@ pub(super) fn point(ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> Params 
     })
 }
 
-/// How many trials a start takes: few where earlier studies already say something.
+/// Length of the start-up: shorter with a warm start.
 pub(super) fn trials(ask: &Ask<'_>, startup: u64) -> u64 {
     let from_earlier = FROM_EARLIER as u64
         + u64::from(ask.space.dimensions().iter().any(|dimension| dimension.prior.is_some()));
     if (ask.earlier.len() as u64) < startup { startup } else { startup.min(from_earlier) }
 }
 
-/// How many of the earlier studies' best points are tried first.
+/// How many of the earlier studies' best configurations are tried first.
 const FROM_EARLIER: usize = 3;
 
-/// What is not drawn: the first trial is the user's guess, the next ones are what was best in
-/// earlier studies.
+/// The parameters that are not drawn: the first trial takes the user's prior, the next ones the
+/// best configurations of earlier studies.
 fn given(ask: &Ask<'_>) -> Params {
     if !ask.fixed.is_empty() {
         return ask.fixed.clone();
@@ -53,8 +53,8 @@ fn earlier_best(ask: &Ask<'_>) -> Vec<Params> {
     best
 }
 
-/// Whether free draws hardly ever repeat a point. Where they do, whoever asks again for a point
-/// that was not tried yet must not be sent to the same part of every axis each time.
+/// Whether independent draws rarely repeat a point. Where they repeat, redraws must not be confined
+/// to the same cell of every axis.
 pub(super) fn is_wide(space: &Space) -> bool {
     space
         .dimensions()
@@ -62,12 +62,11 @@ pub(super) fn is_wide(space: &Space) -> bool {
         .any(|dimension| dimension.distribution.cardinality().is_none_or(|count| count > 1000))
 }
 
-/// A start-up draw in `[0, 1)`: the trials 0 to `startup - 1` fall into different ones of `startup`
+/// A start-up draw in `[0, 1)`: trials 0 to `startup - 1` fall into distinct cells of `startup`
 /// equal parts of each axis (a Latin hypercube), later ones anywhere.
 ///
-/// Which trial gets which part must be known to all of them without being stored. Trial 0 is drawn
-/// freely; its values, which differ from seed to seed, are the key of the permutation that deals
-/// the remaining parts out.
+/// Every trial must know which cell is whose without storing it. Trial 0 is drawn freely; its
+/// values, which depend on the seed, are the key of the permutation that assigns the other cells.
 #[expect(clippy::cast_precision_loss, reason = "numbers of start-up trials")]
 pub(super) fn unit(dimension: &Dimension, ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> f64 {
     let within: f64 = rng.random();

@@ -1,5 +1,4 @@
-//! Joint tree-structured Parzen estimators: all parameters at once, conditional ones in their
-//! branch.
+//! Joint tree-structured Parzen estimators over all parameters, including conditional ones.
 
 mod kernels;
 mod parzen;
@@ -57,13 +56,13 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     aliases: &[],
     summary: "learns where good points lie, all parameters together and conditional ones in their \
         branch (joint TPE)",
-    // 3: every fourth trial is drawn by Optuna's rules unless they or ours are asked for.
+    // 3: every fourth trial is drawn by Optuna's rules unless a set of rules is chosen.
     version: 3,
     options: &[STARTUP_TRIALS, EI_CANDIDATES, GAMMA, GAMMA_CAP, RULES],
     build: |spec, _| Ok(Box::new(Tpe::new(spec))),
 };
 
-/// How many of `informed` trials count as good: a share of them, rounded up, and at most so many.
+/// How many of `informed` trials count as good: a fraction, rounded up and capped.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -74,12 +73,12 @@ pub(super) fn good_trials(informed: usize, share: f64, most: usize) -> usize {
     ((informed as f64 * share).ceil() as usize).min(most)
 }
 
-/// Most trials of the bad density; of more, the newest and an even selection of the others. Cost is
+/// Most trials of the bad density: the newest and an even selection of the others. The cost is
 /// linear in them.
 const MOST_BAD: usize = 800;
-/// Draws for one candidate that keeps the study's constraints.
+/// Draws for one candidate that satisfies the constraints.
 const DRAWS: usize = 50;
-/// How many of the newest stay in that selection.
+/// How many of the newest that selection keeps.
 const NEWEST: usize = 200;
 
 /// Draws points where good trials are dense and bad ones are not.
@@ -89,9 +88,9 @@ pub struct Tpe {
     candidates: usize,
     good_share: f64,
     good_most: usize,
-    /// The rules by which trials are drawn in turn.
+    /// The rules that successive trials cycle through.
     rules: &'static [Rules],
-    /// The trials as they were when it was asked last: a memo, it can be made again at any time.
+    /// The trials of the last call, cached.
     past: RefCell<Option<Past>>,
 }
 
@@ -112,13 +111,13 @@ impl Tpe {
         }
     }
 
-    /// The rules of a trial.
+    /// The rules for a trial.
     fn rules(&self, number: TrialNumber) -> &'static Rules {
         let turns = self.rules.len() as u64;
         &self.rules[usize::try_from(number.0 % turns).unwrap_or(0)]
     }
 
-    /// Trials for the two densities, in order of their numbers.
+    /// The trials of the two densities, by number.
     fn split(&self, past: &Past, ask: &Ask<'_>) -> Split {
         let informed = past.informed();
         let good = good_trials(informed, self.good_share, self.good_most).min(informed);
@@ -180,11 +179,11 @@ impl Tpe {
     }
 }
 
-/// Trials for the two densities, by their indices in the history.
+/// The trials of the two densities, by index in the history.
 struct Split {
     good: Vec<usize>,
     bad: Vec<usize>,
-    /// Loss of the best trial that is not good, where it has one.
+    /// Loss of the best bad trial, if it has one.
     threshold: Option<f64>,
 }
 
@@ -197,21 +196,21 @@ impl Split {
     }
 }
 
-/// The same trials by their slots in the past.
+/// The same trials, by slot of the past.
 struct Slots {
     good: Vec<usize>,
     bad: Vec<usize>,
 }
 
-/// Kernels that no trial of the study gave.
+/// Kernels that do not stem from the study's own trials.
 #[derive(Default)]
 struct Extras {
     /// Good and bad trials of earlier studies.
     good: Vec<Point>,
     bad: Vec<Point>,
-    /// The weight of each of them.
+    /// The weight of each.
     weight: f64,
-    /// What the user expects: one good kernel.
+    /// The user's prior: one good kernel.
     guess: Option<Guess>,
 }
 
@@ -225,7 +224,7 @@ impl Extras {
                 .map(|earlier| cube.encode(&earlier.params))
                 .collect()
         };
-        // Worth as much as the study's own at first, and a third of it after forty.
+        // Together they weigh as much as the study's own at first, and a third of it after forty.
         Extras {
             good: encode(true),
             bad: encode(false),
@@ -235,7 +234,7 @@ impl Extras {
     }
 }
 
-/// Where good and bad trials lie.
+/// The densities of good and bad trials.
 struct Densities<'a> {
     good: Mixture<'a>,
     bad: Mixture<'a>,
@@ -275,13 +274,13 @@ impl<'a> Densities<'a> {
         Densities { good, bad }
     }
 
-    /// Logarithm of the ratio of the two densities.
+    /// Log ratio of the two densities: the acquisition function.
     fn promise(&self, point: &[f64], terms: &mut Vec<f64>) -> f64 {
         self.good.log_density(point, terms) - self.bad.log_density(point, terms)
     }
 }
 
-/// How far each loss lies below the threshold, 1 in the mean; nothing if that says nothing.
+/// Improvement of each loss on the threshold, scaled to mean 1; `None` if undefined.
 #[expect(clippy::cast_precision_loss, reason = "numbers of trials")]
 fn improvements(losses: &[f64], threshold: Option<f64>) -> Option<Vec<f64>> {
     let worst =

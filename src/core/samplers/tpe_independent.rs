@@ -1,4 +1,4 @@
-//! Tree-structured Parzen estimators, one for each parameter, by the `tpe` crate.
+//! Independent tree-structured Parzen estimators, one per parameter, by the `tpe` crate.
 
 use rand::RngExt as _;
 
@@ -15,20 +15,21 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe-independent",
     aliases: &[],
     summary: "learns where good values of each parameter lie, one parameter at a time (TPE)",
-    // 2: trials that a pruner paused count with what they reported.
+    // 2: paused trials count with their last report.
     version: 2,
     options: &[STARTUP_TRIALS, EI_CANDIDATES, GAMMA, GAMMA_CAP],
     build: |spec, _| Ok(Box::new(TpeIndependent::new(spec))),
 };
 
-/// Draws each parameter where it was seldom bad and often good in earlier trials, regardless of the
-/// other parameters.
+/// Draws each parameter where good trials are dense and bad ones are not, regardless of the other
+/// parameters.
 ///
 /// The rules around the `tpe` crate are those of Optuna's independent TPE: the split
 /// `min(ceil(gamma n), gamma_cap)`, the order of pruned trials, unfinished trials counted as bad
-/// (the constant liar). The crate itself sees only ranks, and positions on `[0, 1)`, so that NaN,
-/// infinities, logarithms, steps and huge ranges are none of its business. Unlike Optuna, each
+/// (the constant liar). The crate itself sees only ranks, and positions on `[0, 1)`: NaN,
+/// infinities, logarithms, steps and huge ranges do not reach it. Unlike in Optuna, each
 /// parameter's trials are split among those where it is active, and the start-up is a Latin
+/// hypercube.
 /// hypercube.
 #[derive(Clone, Copy, Debug)]
 pub struct TpeIndependent {
@@ -59,7 +60,7 @@ impl TpeIndependent {
         Ok(value_at(&dimension.distribution, optimizer.ask(rng).map_err(internal)?))
     }
 
-    /// An optimiser that was told the trials in which the dimension was active, by their rank.
+    /// An optimiser fed with the trials in which the dimension was active, by rank.
     #[expect(clippy::cast_precision_loss, reason = "ranks of trials")]
     fn optimizer(
         &self,
@@ -69,8 +70,7 @@ impl TpeIndependent {
         let mut values = Vec::with_capacity(ranking.trials.len());
         let (mut informed, mut answered) = (0, 0);
         for (rank, trial) in (0u64..).zip(&ranking.trials) {
-            // A value outside the range (the study's space has changed since) says nothing that the
-            // estimator can hold.
+            // A value outside the range (the space has changed since) is skipped.
             if let Some(value) = trial.params.get(name).filter(|value| distribution.contains(value))
             {
                 values.push(value);
@@ -82,7 +82,7 @@ impl TpeIndependent {
         thin(&mut values, good..answered);
         let positions: Vec<f64> =
             values.into_iter().filter_map(|value| position(distribution, value)).collect();
-        // The crate takes the best ceil(gamma n); half a trial less makes that exact in spite of
+        // The crate takes the best ceil(gamma n); subtracting half a trial makes that exact despite
         // rounding.
         let gamma = if good == 0 { 0.0 } else { (good as f64 - 0.5) / positions.len() as f64 };
         let (estimator, range) = match distribution {
@@ -135,9 +135,9 @@ fn only_value(distribution: &Distribution) -> Option<Value> {
     (distribution.cardinality() == Some(1)).then(|| distribution.nth(0)).flatten()
 }
 
-/// Where a value is to the `tpe` crate, whose ranges exclude their upper bound: the index of a
-/// choice; of a number its position on `[0, 1)`, that of the logarithm on log axes, and of the
-/// middle of `[v - step/2, v + step/2)` on stepped ones.
+/// The position of a value for the `tpe` crate, whose ranges exclude their upper bound: the index
+/// of a choice, or a position on `[0, 1)`: of the logarithm on log axes, of the middle of `[v -
+/// step/2, v + step/2)` on stepped ones.
 fn position(distribution: &Distribution, value: &Value) -> Option<f64> {
     match distribution {
         Distribution::Choice { .. } => distribution.to_internal(value),
@@ -145,12 +145,12 @@ fn position(distribution: &Distribution, value: &Value) -> Option<f64> {
     }
 }
 
-/// Most answered bad trials that an estimator is told of. Its cost is linear in them (measured at
-/// 1,000 trials of 10 parameters: 5 to 7 ms a suggestion with all of them), and a density of more
-/// than 100 kernels has the least width anyway.
+/// Most bad trials given to an estimator. Its cost is linear in them (5 to 7 ms a suggestion at
+/// 1,000 trials of 10 parameters with all of them), and a density of more than 100 kernels has the
+/// minimum width anyway.
 const MOST_BAD: usize = 400;
 
-/// Leaves of the values in `bad` (in order of rank) an even selection of at most [`MOST_BAD`].
+/// Keeps an even selection of at most [`MOST_BAD`] of the values in `bad` (ordered by rank).
 fn thin<T: Copy>(values: &mut Vec<T>, bad: std::ops::Range<usize>) {
     if bad.len() <= MOST_BAD {
         return;

@@ -1,4 +1,4 @@
-//! Points that were not tried yet, where a sampler keeps proposing the same ones.
+//! Untried points, for samplers that keep proposing the same ones.
 
 use rand::RngExt as _;
 
@@ -7,13 +7,13 @@ use super::lattice::Lattice;
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
 
-/// Cells looked at by chance, and one after the other.
+/// Cells tried at random, and in sequence.
 const BY_CHANCE: u64 = 1_000;
 const IN_A_ROW: u64 = 200_000;
 
-/// A point of a finite space that `is_new` and keeps the constraints: by chance where many are
-/// left, else the next one from a place drawn by chance. `None`: none was found, in a space of up
-/// to 200,000 points because there is none.
+/// A point of a finite space that `is_new` and satisfies the constraints: random draws, then a scan
+/// from a random position. `None`: none was found; in a space of up to 200,000 points there is
+/// none.
 pub fn untried(
     ask: &Ask<'_>,
     is_new: impl Fn(&Params) -> bool,

@@ -1,5 +1,4 @@
-//! What a trial keeps besides numbers: files, directories, images, texts and tables, each under a
-//! name that has versions.
+//! Artifacts: the files, directories, images, texts and tables of a trial, versioned by name.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
-/// Larger files and directories are referenced, unless a copy is asked for: 1 GiB.
+/// Larger files and directories are referenced unless a copy is requested: 1 GiB.
 pub const COPIED_UP_TO: u64 = 1 << 30;
 
-/// The longest text, in bytes; what follows is cut: 64 KiB.
+/// The longest text, in bytes; longer ones are truncated: 64 KiB.
 pub const LONGEST_TEXT: usize = 64 << 10;
 
-/// The most bytes of a table as JSON: 256 KiB.
+/// The largest table, in bytes of JSON: 256 KiB.
 pub const LARGEST_TABLE: usize = 256 << 10;
 
 /// The most files of a directory.
@@ -23,11 +22,11 @@ pub const MOST_FILES: usize = 10_000;
 /// The longest name, in characters.
 const LONGEST_NAME: usize = 200;
 
-/// What a name of an artifact is, for people who wrote another.
+/// The rule for names of artifacts, for error messages.
 pub const ARTIFACT_NAME_RULE: &str = "up to 200 characters on one line, a relative path at most, \
     without `:`, which stands before versions";
 
-/// What an artifact is.
+/// The kind of an artifact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArtifactKind {
@@ -35,7 +34,7 @@ pub enum ArtifactKind {
     File,
     /// A directory with the files in it.
     Directory,
-    /// A file with a picture: PNG, JPEG, GIF or WebP.
+    /// An image file: PNG, JPEG, GIF or WebP.
     Image,
     /// A text.
     Text,
@@ -44,7 +43,7 @@ pub enum ArtifactKind {
 }
 
 impl ArtifactKind {
-    /// The word for it.
+    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             ArtifactKind::File => "file",
@@ -55,7 +54,7 @@ impl ArtifactKind {
         }
     }
 
-    /// Whether its content lies in the store, and not in files.
+    /// Whether its content is stored in the database instead of in files.
     pub fn is_in_store(self) -> bool {
         matches!(self, ArtifactKind::Text | ArtifactKind::Table)
     }
@@ -65,18 +64,18 @@ impl ArtifactKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
-    /// Its name, which further versions have, too.
+    /// Its name, shared by all its versions.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: ArtifactKind,
     /// SHA-256 of its content, hexadecimal; of a directory, that of its listing.
     pub digest: String,
-    /// The length of its content.
+    /// Size of its content.
     pub bytes: u64,
     /// The step that it was logged with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Where its program had it; `None` of what came in a line.
+    /// The path at its program; `None` if the content came in a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Whether its files were copied into the trial's directory.
@@ -91,7 +90,7 @@ impl Artifact {
             == (&other.name, other.kind, &other.digest, other.step, other.copied)
     }
 
-    /// Whether a text or listing of this digest is kept with it, in the store.
+    /// Whether the store holds a text or listing with this digest.
     pub fn has_document(&self) -> bool {
         self.kind.is_in_store() || self.kind == ArtifactKind::Directory
     }
@@ -101,24 +100,24 @@ impl Artifact {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListedFile {
-    /// Where it is in the directory.
+    /// Path within the directory.
     pub path: String,
-    /// Its length.
+    /// Size.
     pub bytes: u64,
     /// SHA-256, hexadecimal.
     pub digest: String,
 }
 
-/// An artifact as a store has it.
+/// A stored artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredArtifact {
-    /// Whose it is.
+    /// The trial it belongs to.
     pub trial: TrialNumber,
-    /// Which of its name it is, from 1.
+    /// Version of its name, from 1.
     pub version: u32,
     /// When it was logged.
     pub at: Timestamp,
-    /// It.
+    /// The artifact.
     pub artifact: Artifact,
 }
 
@@ -129,32 +128,32 @@ impl StoredArtifact {
     }
 }
 
-/// What a trial's line says of an artifact, before anybody looked at it.
+/// An artifact as announced by a trial's line, before its files are read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewArtifact {
     /// Its name.
     pub name: String,
     /// The step of the line.
     pub step: Option<u64>,
-    /// What is to be kept.
+    /// The content to keep.
     pub content: NewContent,
 }
 
-/// What is to be kept of a new artifact.
+/// The content of a new artifact.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NewContent {
     /// A file or directory.
     Path {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// Whether it is copied; `None`: if it is not too large.
+        /// Whether to copy it; `None`: if it is not too large.
         copy: Option<bool>,
     },
-    /// A file with a picture.
+    /// An image file.
     Image {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// Whether the file was written for this line alone, and goes once it is copied.
+        /// Whether the file was written for this line alone and is removed once copied.
         moved: bool,
     },
     /// A text.
@@ -163,7 +162,7 @@ pub enum NewContent {
     Table(String),
 }
 
-/// Whether `name` can be an artifact's, by [`ARTIFACT_NAME_RULE`].
+/// Whether `name` is valid, by [`ARTIFACT_NAME_RULE`].
 pub fn is_artifact_name(name: &str) -> bool {
     let is_plain = |part: &str| !matches!(part, "" | "." | "..");
     !name.trim().is_empty()
@@ -172,13 +171,13 @@ pub fn is_artifact_name(name: &str) -> bool {
         && name.split('/').all(is_plain)
 }
 
-/// The name of an artifact that has none: the last part of its path.
+/// The default name of an artifact: the last component of its path.
 pub fn name_of_path(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().replace(':', "_")
 }
 
-/// A name and perhaps a version, as people write them: `model` or `model:v2`.
+/// A name and an optional version, as users write them: `model` or `model:v2`.
 pub fn name_and_version(text: &str) -> (&str, Option<u32>) {
     match text.rsplit_once(":v").map(|(name, version)| (name, version.parse())) {
         Some((name, Ok(version))) => (name, Some(version)),
@@ -186,7 +185,7 @@ pub fn name_and_version(text: &str) -> (&str, Option<u32>) {
     }
 }
 
-/// The beginning of a text that is too long, and whether it is that; no character is cut in two.
+/// A text truncated at a character boundary, and whether anything was cut.
 pub fn cut_text(text: &str) -> (&str, bool) {
     let mut end = text.len().min(LONGEST_TEXT);
     while !text.is_char_boundary(end) {
@@ -195,10 +194,10 @@ pub fn cut_text(text: &str) -> (&str, bool) {
     (&text[..end], end < text.len())
 }
 
-/// A table as it is kept, or why it is none.
+/// The stored form of a table.
 ///
 /// # Errors
-/// The columns are not names, a row has another length, or it is too large.
+/// The columns are not names, a row has another length, or the table is too large.
 pub fn checked_table(table: &serde_json::Value) -> Result<String, String> {
     let list = |key: &str| table.get(key).and_then(serde_json::Value::as_array);
     let (Some(columns), Some(rows)) = (list("columns"), list("rows")) else {
@@ -223,7 +222,7 @@ pub fn checked_table(table: &serde_json::Value) -> Result<String, String> {
     Ok(text)
 }
 
-/// Whether a file begins as a PNG, JPEG, GIF or WebP does.
+/// Whether a file begins with the signature of a PNG, JPEG, GIF or WebP.
 pub fn is_image(beginning: &[u8]) -> bool {
     beginning.starts_with(b"\x89PNG\r\n\x1a\n")
         || beginning.starts_with(b"\xff\xd8\xff")

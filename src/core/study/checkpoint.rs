@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// A directory (or file) a trial registered, with the step it holds.
+/// A directory (or file) that a trial registered, and its step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Step of the state.
     pub step: u64,
-    /// Where it is; absolute.
+    /// Its absolute path.
     pub path: PathBuf,
-    /// What it takes on the disk, where that was measured.
+    /// Its size on disk, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! Conditions on trials and configurations: the one language of `[[constraint]]`, of `--where` and
-//! of the leaderboard's filter.
+//! Conditions on trials and configurations: the language of `[[constraint]]`, of `--where` and of
+//! the leaderboard's filter.
 //!
 //! | binds | written | means |
 //! |---|---|---|
@@ -23,9 +23,9 @@
 //! | `number>=100`, `step>3`, `seconds<60`, `attempts>1`, `failures>0` | with such a number, step, time spent, or count |
 //! | `-term`, `!term` | for which the term, or the group in parentheses, does not hold |
 //!
-//! In a filter, comparisons with what a trial does not have, and with NaN, do not hold; `value=nan`
-//! finds NaN itself. `params.` and `metrics.` before a name say which is meant, and reach metrics
-//! that the study has not reported yet.
+//! In a filter, comparisons with absent values and with NaN are false; `value=nan` finds NaN
+//! itself. The prefixes `params.` and `metrics.` disambiguate names, and reach metrics that the
+//! study has not reported yet.
 
 mod check;
 mod expression;

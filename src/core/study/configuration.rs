@@ -1,4 +1,4 @@
-//! Trials taken together by their configuration: one run of it, or several on different seeds.
+//! Groups trials by configuration: one run of it, or several on different seeds.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,18 +7,18 @@ use crate::study::metric::{Direction, Score};
 use crate::study::statistics::Sample;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// All of a trial that ranking configurations needs.
+/// The facts about a trial that rank its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// Its number.
     pub number: TrialNumber,
-    /// Where it came from.
+    /// The origin of its parameters.
     pub origin: Origin,
-    /// Where it stands.
+    /// Its state.
     pub state: TrialState,
     /// Its value, if complete.
     pub value: Option<f64>,
-    /// Whether it breaks a limit of the study, or is hidden.
+    /// Whether it is infeasible or hidden.
     pub violates: bool,
 }
 
@@ -34,36 +34,36 @@ impl From<&Trial> for Run {
     }
 }
 
-/// The runs of one configuration in the search; those of a race are kept apart, as its measurement
-/// is.
+/// The runs of one configuration in the search. Runs of the final comparison are separate
+/// measurements.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Configuration {
     /// Its first complete run.
     pub first_complete: Option<TrialNumber>,
     /// The values of its complete runs.
     pub values: Vec<f64>,
-    /// Runs that completed, or were started to measure it more exactly.
+    /// Runs that completed, or were started as replicates.
     pub counted: u64,
-    /// Whether such a run has not ended.
+    /// Whether such a run is unfinished.
     pub measuring: bool,
-    /// Whether one of its complete runs breaks a limit of the study, or is hidden.
+    /// Whether one of its complete runs is infeasible or hidden.
     pub violates: bool,
 }
 
 impl Configuration {
-    /// Its runs together, once it has as many as it is to have.
+    /// The statistics of its runs, once there are enough.
     pub fn sample(&self, replicates: u32) -> Option<Sample> {
         let is_measured = !self.measuring && self.counted >= u64::from(replicates);
         if is_measured { Sample::of(&self.values) } else { None }
     }
 
-    /// Whether it completed and is to be run again.
+    /// Whether it completed and needs more runs.
     pub fn lacks_runs(&self, replicates: u32) -> bool {
         !self.values.is_empty() && self.counted < u64::from(replicates)
     }
 }
 
-/// The configurations of a study, by the number of the first trial of each.
+/// The configurations of a study, keyed by the first trial of each.
 pub fn configurations(runs: impl IntoIterator<Item = Run>) -> BTreeMap<TrialNumber, Configuration> {
     let mut found: BTreeMap<TrialNumber, Configuration> = BTreeMap::new();
     for run in runs {
@@ -85,8 +85,8 @@ pub fn configurations(runs: impl IntoIterator<Item = Run>) -> BTreeMap<TrialNumb
     found
 }
 
-/// The configurations that are measured, the best first, each with its first complete run; of
-/// equals the first. One whose mean is NaN, or of which a run breaks a limit, is not among them.
+/// The fully measured configurations, best first, each with its first complete run; ties go to the
+/// earlier. Excludes those whose mean is NaN or of which a run is infeasible.
 pub fn ranked(
     runs: impl IntoIterator<Item = Run>,
     direction: Direction,
@@ -103,8 +103,8 @@ pub fn ranked(
     ranked
 }
 
-/// The trials as samplers see them: one for each configuration, with the mean of its runs, numbered
-/// without gaps. One that is still being measured has not ended.
+/// The trials as samplers see them: one per configuration with the mean of its runs, numbered
+/// without gaps. One with unfinished runs is unfinished.
 pub fn for_samplers(trials: &[Trial], replicates: u32) -> Cow<'_, [Trial]> {
     if replicates == 1 && trials.iter().all(|trial| trial.origin.configuration().is_none()) {
         return Cow::Borrowed(trials);
@@ -134,8 +134,8 @@ pub fn for_samplers(trials: &[Trial], replicates: u32) -> Cow<'_, [Trial]> {
     Cow::Owned(seen.collect())
 }
 
-/// The trials as pruners see them: runs that they have no say in are there, so that numbers are
-/// places, and reported nothing. Borrowed where there are none such.
+/// The trials as pruners see them: runs that are not judged stay, so that numbers remain indices,
+/// but without reports. Borrowed if there are none.
 pub fn for_pruners(trials: &[Trial]) -> Cow<'_, [Trial]> {
     if trials.iter().all(|trial| trial.origin.is_judged()) {
         return Cow::Borrowed(trials);

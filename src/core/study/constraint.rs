@@ -1,10 +1,10 @@
-//! Conditions on configurations before they run, and on what trials measured afterwards.
+//! Constraints: on parameters before a run, and on metrics after it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-// One by one: in braces they would be uses of the whole room, which knows specifications.
+// One by one: braces would count as a use of the whole module, which depends on specifications.
 use crate::study::condition::Expression;
 use crate::study::condition::Violation;
 use crate::study::metric::Metrics;
@@ -14,12 +14,11 @@ use crate::study::params::{Params, Value};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Constraint {
-    /// Over parameters: a configuration that breaks it is never proposed. One whose condition names
-    /// a parameter that is inactive keeps it, unless the rest of the condition is false whatever
-    /// that parameter were.
+    /// Over parameters: a configuration that violates it is never proposed. A condition on an
+    /// inactive parameter holds, unless it is false for every value of that parameter.
     Require(Expression),
-    /// Over metrics of a trial's last report: a trial that breaks it ranks below all that keep it.
-    /// A metric that was not reported breaks it.
+    /// Over metrics of a trial's last report: infeasible trials rank below all feasible ones. A
+    /// metric that was not reported violates it.
     Limit(Expression),
 }
 
@@ -41,14 +40,14 @@ impl Constraint {
 }
 
 impl fmt::Display for Constraint {
-    /// As the study file has it: `require = "width <= 4 * depth"`.
+    /// As in the study file: `require = "width <= 4 * depth"`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} = {:?}", self.key(), self.expression().text())
     }
 }
 
-/// What is certainly wrong with a configuration, also with one of which only some values are known:
-/// the first requirement that it breaks.
+/// The first requirement that a configuration certainly violates, even if only some values are
+/// known.
 pub fn broken<'a>(constraints: &'a [Constraint], params: &Params) -> Option<&'a Constraint> {
     constraints.iter().find(|constraint| match constraint {
         Constraint::Require(expression) => matches!(expression.violation(|name| params.get(name).cloned()), Violation::By(over) if over > 0.0),
@@ -56,8 +55,8 @@ pub fn broken<'a>(constraints: &'a [Constraint], params: &Params) -> Option<&'a 
     })
 }
 
-/// By how much `metrics` break the limits, all together: 0 where they keep them, `None` where there
-/// are none. What was not reported, or is NaN, breaks its limit by more than any number.
+/// The total violation of the limits by `metrics`: 0 if all hold, `None` without limits. Missing
+/// and NaN metrics violate their limit by more than any number.
 pub fn violation(constraints: &[Constraint], metrics: &Metrics) -> Option<f64> {
     let mut total = None;
     for constraint in constraints {
@@ -72,7 +71,7 @@ pub fn violation(constraints: &[Constraint], metrics: &Metrics) -> Option<f64> {
     total
 }
 
-/// One sentence on the limits that `metrics` break: `latency_ms <= 20 is violated by 3.5`.
+/// One sentence on the violated limits: `latency_ms <= 20 is violated by 3.5`.
 pub fn exceeded(constraints: &[Constraint], metrics: &Metrics) -> String {
     let mut said = Vec::new();
     for constraint in constraints {
@@ -102,7 +101,7 @@ pub fn exceeded(constraints: &[Constraint], metrics: &Metrics) -> String {
     said.join("; ")
 }
 
-/// Four digits, for people.
+/// Rounded to four digits for messages.
 fn rounded(number: f64) -> f64 {
     format!("{number:.3e}").parse().unwrap_or(number)
 }

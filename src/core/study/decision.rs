@@ -1,4 +1,4 @@
-//! What a pruner decides about a running trial, with its reason as numbers and the words for them.
+//! A pruner's decision about a running trial: its reason as numbers, and its wording.
 
 use std::fmt;
 
@@ -14,20 +14,19 @@ use crate::study::step::UnitStep;
 pub enum Reason {
     /// Its rank at a rung, of which the best `first` continue.
     Rank {
-        /// From 1; equals share the better one.
+        /// From 1; ties share the better one.
         rank: u64,
         /// How many were compared.
         of: u64,
-        /// How many continue; not below `of` while there are too few to choose from.
+        /// How many continue; at least `of` while there are too few to select from.
         first: u64,
         /// The step of the report.
         at: UnitStep,
-        /// How many trials the final values were forecast from, where those were ranked and not the
-        /// values at the rung.
+        /// Number of trials behind the forecasts, if those were ranked instead of the values.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forecast_from: Option<u64>,
     },
-    /// It reached a rung where every trial waits for promotion.
+    /// It reached a rung at which every trial pauses.
     Rung {
         /// The rung's step.
         rung: u64,
@@ -38,7 +37,7 @@ pub enum Reason {
         /// How many of them are promoted.
         first: u64,
     },
-    /// It is among the best that wait at a rung.
+    /// It is among the best paused trials of a rung.
     Promoted {
         /// The rung's step.
         rung: u64,
@@ -48,10 +47,10 @@ pub enum Reason {
         of: u64,
         /// How many of them are promoted.
         first: u64,
-        /// Where it pauses again; `None`: it runs to its end.
+        /// Step at which it pauses again; `None`: it runs to its end.
         until: Option<UnitStep>,
     },
-    /// No trial ran to its end, so the best at the highest rung does.
+    /// No trial completed, so the best at the highest rung continues.
     Concluded {
         /// The rung's step.
         rung: u64,
@@ -60,7 +59,7 @@ pub enum Reason {
     Percentile {
         /// Its best value so far.
         best: Number,
-        /// That of the percentile.
+        /// The percentile's value.
         border: Number,
         /// 50 is the median.
         percentile: Number,
@@ -75,17 +74,17 @@ pub enum Reason {
     Patience {
         /// The best of its last reports.
         best: Number,
-        /// How many those are.
+        /// How many of them.
         reports: u64,
         /// The best before them.
         before: Number,
-        /// How much worse counts as equal.
+        /// Differences up to this count as equal.
         min_delta: Number,
         /// The step of the report.
         at: UnitStep,
         /// How `best` compares with `before`.
         comparison: Comparison,
-        /// Why a second rule stops it as well.
+        /// The second rule's reason to stop it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wrapped: Option<Box<Reason>>,
     },
@@ -110,23 +109,23 @@ pub enum Reason {
         steps: u64,
         /// The step of the report.
         at: UnitStep,
-        /// The number of the trial that is compared with.
+        /// Number of the reference trial.
         best: u64,
-        /// Both means, where the test finds the trial worse.
+        /// Both means, if the test finds the trial worse.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         means: Option<Means>,
     },
     /// A learning-curve forecast of its final value against the best one.
     Forecast {
-        /// What is expected.
+        /// The forecast.
         mean: Number,
-        /// The standard deviation of that.
+        /// Its standard deviation.
         deviation: Number,
         /// The best final value so far.
         best: Number,
-        /// How likely it ends better than that.
+        /// Probability of a better final value.
         probability: Number,
-        /// The least probability with which it would continue, where that stops it.
+        /// The threshold for this probability, if it stops the trial.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         threshold: Option<Number>,
         /// The step of the report.
@@ -135,21 +134,21 @@ pub enum Reason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rank: Option<Box<Reason>>,
     },
-    /// The value is NaN.
+    /// The reported value is NaN.
     Nan {
         /// The step of the report.
         at: UnitStep,
     },
-    /// All values are NaN.
+    /// All values so far are NaN.
     OnlyNan {
-        /// Up to when.
+        /// Step of the last one.
         at: UnitStep,
     },
-    /// It continued past its end, up to here.
+    /// It ran past its end, to this step.
     Reached(UnitStep),
-    /// Its user or the runner wants its slot; an answer to the trial that is never stored.
+    /// Its user or the runner needs its slot; sent to the trial, never stored.
     Held(String),
-    /// The sentence that an older version stored in place of the numbers.
+    /// The sentence that an older version stored instead of the numbers.
     Recorded(String),
 }
 
@@ -179,7 +178,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Which bound a value is outside of.
+/// The bound that a value violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -200,22 +199,22 @@ pub struct Means {
     pub comparison: Comparison,
 }
 
-/// What a trial had to reach.
+/// The threshold that decided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CutOff {
-    /// Of so many reports the best `first` continue.
+    /// A rank among the reports.
     Rank {
         /// How many continue.
         first: u64,
         /// How many were compared.
         of: u64,
     },
-    /// This value.
+    /// A value.
     Value(f64),
 }
 
 impl Reason {
-    /// What the trial had to reach, where a rank or a value decided.
+    /// The threshold, if a rank or a value decided.
     pub fn cut_off(&self) -> Option<CutOff> {
         match self {
             Reason::Rank { first, of, .. }
@@ -236,7 +235,7 @@ impl Reason {
     }
 }
 
-/// One sentence with its numbers, such as `rank 9 of 12 at step 300; 4 continue`.
+/// One sentence with the numbers, such as `rank 9 of 12 at step 300; 4 continue`.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let continues =
@@ -332,7 +331,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Decimal places in which a number with this deviation has a meaning.
+/// Significant decimal places, given the deviation.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -360,15 +359,15 @@ impl<'de> Deserialize<'de> for Reason {
     }
 }
 
-/// What a trial is to do.
+/// The answer to a report, without its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// Continue.
     Continue,
-    /// Save and leave for now.
+    /// Save a checkpoint and exit for now.
     Pause,
-    /// Leave for good.
+    /// Exit for good.
     Stop,
 }
 
@@ -376,11 +375,11 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
-    /// Continue; a reason only where something was decided (a rung was passed).
+    /// Continue; with a reason only if there was a decision (a rung was passed).
     Continue(Option<Reason>),
-    /// Save a checkpoint and leave; the trial may be resumed later.
+    /// Save a checkpoint and exit; the trial may be resumed later.
     Pause(Reason),
-    /// Leave for good: the trial is pruned.
+    /// Exit for good: the trial is pruned.
     Stop(Reason),
 }
 
@@ -388,12 +387,12 @@ impl Decision {
     /// Nothing to decide at this report.
     pub const CONTINUE: Decision = Decision::Continue(None);
 
-    /// Continues a trial that something was decided about.
+    /// Continue after a decision.
     pub fn continues(reason: Reason) -> Self {
         Decision::Continue(Some(reason))
     }
 
-    /// The word of the wire and the store: `continue`, `pause` or `stop`.
+    /// The word in the protocol and the store: `continue`, `pause` or `stop`.
     pub fn word(&self) -> &'static str {
         match self {
             Decision::Continue(_) => "continue",
@@ -402,7 +401,7 @@ impl Decision {
         }
     }
 
-    /// The reason, where there is one.
+    /// The reason, if any.
     pub fn reason(&self) -> Option<&Reason> {
         match self {
             Decision::Continue(reason) => reason.as_ref(),
@@ -410,13 +409,13 @@ impl Decision {
         }
     }
 
-    /// The word with the reason behind it: `stop: rank 9 of 12 at step 300; 4 continue`.
+    /// The word and its reason: `stop: rank 9 of 12 at step 300; 4 continue`.
     pub fn in_words(&self) -> String {
         self.reason()
             .map_or_else(|| self.word().to_owned(), |reason| format!("{}: {reason}", self.word()))
     }
 
-    /// Whether it decides what is stored. A sentence of an older version has no numbers to compare.
+    /// Whether it equals a stored decision. Sentences of older versions have no numbers to compare.
     pub fn repeats(&self, stored: &Decision) -> bool {
         self.word() == stored.word()
             && match (self.reason(), stored.reason()) {

@@ -1,4 +1,5 @@
-//! Where runs are written besides the store: a tool, and a place of its kind, as `tensorboard:runs`.
+//! Export destinations of runs besides the store: a tool and a location, such as
+//! `tensorboard:runs`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,14 +9,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::suggestion::nearest;
 
-/// A tool whose form runs can be written in.
+/// A tool to whose format runs are exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tool {
     /// Event files with scalars and the HParams plugin's summaries.
     TensorBoard,
     /// Offline runs of Weights & Biases.
     Wandb,
-    /// Runs on a tracking server of MLflow.
+    /// Runs on an MLflow tracking server.
     MlFlow,
 }
 
@@ -32,7 +33,7 @@ impl Tool {
         }
     }
 
-    /// How a destination of it is written.
+    /// The syntax of its destinations.
     fn shape(self) -> &'static str {
         match self {
             Tool::TensorBoard => "`tensorboard:DIR`",
@@ -42,17 +43,17 @@ impl Tool {
     }
 }
 
-/// A tool and where its runs are written to.
+/// A tool and the location of its runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination {
     /// The tool.
     pub tool: Tool,
-    /// The directory; of MLflow the address of the server.
+    /// The directory; for MLflow, the address of the server.
     pub place: PathBuf,
 }
 
 impl Destination {
-    /// The same with its directory below `base` if it is relative.
+    /// Resolves a relative directory against `base`.
     pub fn below(self, base: &Path) -> Destination {
         match self.tool {
             Tool::TensorBoard | Tool::Wandb => {
@@ -63,7 +64,7 @@ impl Destination {
     }
 }
 
-/// Why words name no destination.
+/// Why a text is not a destination.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DestinationError(String);
@@ -97,7 +98,7 @@ impl FromStr for Destination {
     }
 }
 
-/// Whether a text is the address of a server, without secrets in it.
+/// Whether a text is the address of a server; rejects addresses with secrets.
 fn is_address(text: &str) -> Result<(), &'static str> {
     let rest = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Names of the places where trials run: `cpu`, `cuda:0`, and `sim:0` for tests.
+//! Names of devices: `cpu`, `cuda:0`, and `sim:0` for tests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Device {
-    /// The processor, through the default backend.
+    /// The CPU, by the default backend.
     Cpu,
-    /// The processor, through burn-ndarray.
+    /// The CPU, by burn-ndarray.
     Ndarray,
     /// An NVIDIA GPU by its index.
     Cuda(u32),
     /// A GPU by its index among those with a driver for Vulkan or Metal.
     Wgpu(u32),
-    /// A simulated device: commands run on the processor and see only the name.
+    /// A simulated device: commands run on the CPU and see only the name.
     Sim(u32),
 }
 
-/// A name that is no device's.
+/// A name that is not a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is not a device: write `cpu`, `cuda:N`, `wgpu:N` or `ndarray`")]
 pub struct UnknownDevice {
@@ -74,10 +74,10 @@ impl From<Device> for String {
     }
 }
 
-/// A place for one trial at a time: slot 1 of `cuda:0`.
+/// Capacity for one trial at a time: slot 1 of `cuda:0`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
-    /// Position among all slots of the run, from 0.
+    /// Index among all slots of the run, from 0.
     pub index: usize,
     /// The device it is on.
     pub device: Device,

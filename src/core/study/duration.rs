@@ -4,11 +4,10 @@ use std::time::Duration;
 
 const UNITS: &[(&str, u64)] = &[("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
-/// The longest duration that is taken: a hundred years, so that adding it to any clock is safe.
+/// The longest accepted duration: a hundred years, so that adding it to any clock is safe.
 const LONGEST: f64 = 100.0 * 365.25 * 86_400.0;
 
-/// The duration `text` means, or what is wrong with it. Each unit at most once, from large to
-/// small; decimals anywhere.
+/// Parses a duration. Each unit at most once, from large to small; decimals anywhere.
 pub fn parse(text: &str) -> Result<Duration, &'static str> {
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -43,7 +42,7 @@ pub fn parse(text: &str) -> Result<Duration, &'static str> {
     if seconds > LONGEST {
         return Err("a duration is at most a hundred years");
     }
-    // Whole milliseconds: sums of decimals are exact enough and print as they were written.
+    // Rounded to milliseconds: sums of decimals are exact enough and print as they were written.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

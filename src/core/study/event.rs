@@ -1,4 +1,4 @@
-//! The journal of a study: everything that happened, in order, as plain data that can be folded.
+//! The journal of a study: the ordered log of everything that happened, as plain data to be folded.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::study::statistics::Sample;
 use crate::study::tracked::Tracker;
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
-/// Position in the journal of a store, from 1.
+/// Position in a store's journal, from 1.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -30,47 +30,47 @@ pub struct Seq(pub i64);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptEnd {
-    /// The program ran to its end.
+    /// The program completed.
     Completed,
-    /// The program left because it was told to pause.
+    /// The program exited because it was paused.
     Paused,
-    /// The program left because its trial was pruned.
+    /// The program exited because its trial was pruned.
     Stopped,
-    /// The program left because the runner asked it to; the trial runs again.
+    /// The program exited at the runner's request; the trial runs again.
     Interrupted,
     /// The runner died, and the program with it; the trial runs again.
     Lost,
-    /// The machine refused what the program needs (room, files, processes); the trial runs again.
-    /// An hpsearch that does not know it does not open the schema of stores that have it.
+    /// The machine refused resources (memory, files, processes); the trial runs again. Versions
+    /// that do not know this refuse to open stores whose schema has it.
     Refused,
-    /// The program ended by itself before its end: NaN or infinite loss.
+    /// The program stopped early by itself: NaN or infinite loss.
     Diverged,
-    /// Something went wrong.
+    /// It failed.
     Failed(FailureCause),
 }
 
-/// Something that happened to a study.
+/// An entry of the journal.
 ///
 /// As JSON it is one flat object, such as `{"type":"reported","trial":3,"attempt":0,"step":1,..}`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// To its runner.
+    /// About its runner.
     Runner(RunnerEvent),
-    /// To the study as a whole.
+    /// About the study as a whole.
     Study(StudyEvent),
-    /// To the trial with this number.
+    /// About the trial with this number.
     Trial(TrialNumber, TrialEvent),
-    /// To its finalists.
+    /// About its finalists.
     Finalists(FinalistsEvent),
-    /// To devices and their slots.
+    /// About devices and their slots.
     Device(DeviceEvent),
 }
 
-/// What happened to the runner of a study.
+/// Events of a study's runner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RunnerEvent {
-    /// A runner took the study up.
+    /// A runner started.
     #[serde(rename = "runner_started")]
     Started {
         /// Process id.
@@ -79,112 +79,111 @@ pub enum RunnerEvent {
         host: String,
         /// Its slots.
         slots: Vec<Slot>,
-        /// Of a process that tracks one run of a study without a search: what tells it apart.
+        /// Set if the process tracks one run of a study without a search: its identity.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tracker: Option<Tracker>,
     },
-    /// What the results of the runner that has just started depend on.
+    /// The provenance of the runner that has just started.
     #[serde(rename = "runner_described")]
     Described {
-        /// All of it.
+        /// The provenance.
         lineage: Box<Provenance>,
     },
-    /// A runner left the study.
+    /// A runner exited.
     #[serde(rename = "runner_stopped")]
     Stopped {
-        /// The reason, as people read it.
+        /// The reason, for users.
         reason: String,
-        /// How long it ran, in microseconds; while the study was paused and nothing ran, time stood
-        /// still.
+        /// Its running time in microseconds; excludes the time for which the study was paused and
+        /// nothing ran.
         ran_micros: i64,
-        /// When it was last heard, if it was killed: the study's next runner writes this in its
-        /// stead.
+        /// Its last sign of life, if it was killed: the next runner writes this event.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         heard: Option<crate::study::time::Timestamp>,
-        /// Microseconds of devices that were in use when it was killed and had not been told.
+        /// Microseconds of device time up to its death that no other event has accounted for.
         #[serde(default, skip_serializing_if = "is_zero")]
         device_micros: i64,
-        /// The event with which it began, where several track runs at the same time; `None`: the
+        /// The event with which it started, if several track runs at the same time; `None`: the
         /// last one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         runner: Option<Seq>,
     },
 }
 
-/// What happened to a study as a whole.
+/// Events of a study as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StudyEvent {
-    /// Checkpoints take more than `[checkpoints] max_disk`, and all that are left are needed.
+    /// Checkpoints exceed `[checkpoints] max_disk`, and all that are left are needed.
     DiskExceeded {
-        /// What they take, in bytes.
+        /// Their size in bytes.
         bytes: u64,
         /// The limit.
         limit: u64,
     },
-    /// The study is over.
+    /// The study is finished.
     #[serde(rename = "study_finished")]
     Finished {
-        /// Why, one sentence.
+        /// The reason, one sentence.
         reason: String,
     },
     /// A finished study continues (its budget was raised).
     #[serde(rename = "study_reopened")]
     Reopened {
-        /// The reason, as people read it.
+        /// The reason, for users.
         reason: String,
     },
-    /// Its user paused the study: nothing is started until it is resumed.
+    /// Its user paused the study: nothing starts until it is resumed.
     #[serde(rename = "study_paused")]
     Paused {
-        /// The reason, as people read it.
+        /// The reason, for users.
         reason: String,
     },
     /// A paused study continues.
     #[serde(rename = "study_resumed")]
     Resumed {
-        /// The reason, as people read it.
+        /// The reason, for users.
         reason: String,
     },
-    /// The study's budget was raised, on top of what the study file says.
+    /// The study's budget was raised beyond the study file's.
     BudgetExtended {
         /// By how much.
         by: Extension,
     },
-    /// Someone wrote something down.
+    /// A note was added.
     Noted {
-        /// The text, as it was written.
+        /// The text as written.
         text: String,
     },
-    /// Someone gave or took a tag.
+    /// A tag was added or removed.
     Tagged {
-        /// The word.
+        /// The tag.
         tag: String,
-        /// Whether it is there now.
+        /// Whether it was added.
         present: bool,
     },
-    /// A request was carried out, or could not be: it is answered.
+    /// A request was carried out or refused.
     RequestServed {
         /// Its key.
         id: i64,
-        /// What came of it.
+        /// The answer.
         answer: Answer,
     },
 }
 
-/// What happened to a trial.
+/// Events of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum TrialEvent {
-    /// A trial came into being.
+    /// A trial was created.
     #[serde(rename = "trial_created")]
     Created {
         /// Its parameters.
         params: Params,
-        /// Where they came from.
+        /// Their origin.
         origin: Origin,
     },
-    /// An attempt was given a slot.
+    /// An attempt started on a slot.
     AttemptStarted {
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
@@ -192,73 +191,73 @@ pub enum TrialEvent {
         slot: Slot,
         /// Step and path of the checkpoint it continues from.
         resume: Option<(u64, PathBuf)>,
-        /// Step where it is to pause.
+        /// Step at which it pauses.
         until: Option<u64>,
-        /// Training rows in memory at once, where they were halved because the trial ran out of it.
+        /// Training rows per micro-batch, if halved after running out of memory.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows_at_once: Option<u64>,
-        /// Microseconds for which its device was in use by others since that was last told. A
-        /// device counts once, however many of its slots are busy.
+        /// Microseconds of device time of other attempts since the last account. A device counts
+        /// once, however many of its slots are busy.
         #[serde(default, skip_serializing_if = "is_zero")]
         device_micros: i64,
     },
-    /// The process of an attempt is known (for killing processes left over after a crash).
+    /// The process of an attempt is known (to kill processes left over after a crash).
     AttemptLaunched {
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// Process id.
         pid: u32,
-        /// The system's start time of that process, so that a reused id is not taken for it.
+        /// Its start time by the system, which identifies it if the id is reused.
         pid_started: u64,
     },
-    /// A report came in.
+    /// A trial reported.
     Reported {
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// Step.
         step: u64,
-        /// What was measured.
+        /// The metrics.
         metrics: Metrics,
     },
-    /// Something that a trial said was not taken, or is odd: the first of its kind, or at the
-    /// attempt's end how many there were.
+    /// Something that a trial printed was rejected or is odd: the first of its kind, or at the
+    /// attempt's end the total.
     Remarked {
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
-        /// What it is about.
+        /// The kind.
         kind: RemarkKind,
-        /// One sentence: what was not taken, why, and what to print instead.
+        /// One sentence: what was rejected, why, and what to print instead.
         text: String,
         /// How many there were in the attempt so far.
         count: u64,
     },
-    /// A pruner decided something at a report.
+    /// A pruner decided on a report.
     Decided {
         /// The step, in the study's unit.
         step: u64,
-        /// What, and why.
+        /// The decision and its reason.
         verdict: Decision,
     },
     /// A trial saved a checkpoint.
     CheckpointSaved {
         /// Step of the state.
         step: u64,
-        /// Where it is; absolute.
+        /// Its absolute path.
         path: PathBuf,
-        /// What it takes on the disk, where that was measured.
+        /// Its size on disk, if measured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
-        /// The system's clock when a command registered it: the times of its files are by that
-        /// clock, and not by the study's.
+        /// The system's clock when a command registered it, which its files' times refer to; the
+        /// study's clock may differ.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         system: Option<crate::study::time::Timestamp>,
     },
-    /// A checkpoint is no longer needed; its files are removed after this is durable.
+    /// A checkpoint is no longer needed; its files are removed once this is durable.
     CheckpointDropped {
         /// Path of the checkpoint.
         path: PathBuf,
     },
-    /// An attempt is over.
+    /// An attempt ended.
     AttemptEnded {
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
@@ -266,56 +265,56 @@ pub enum TrialEvent {
         end: AttemptEnd,
         /// One sentence.
         reason: Option<String>,
-        /// Microseconds for which its device was in use since that was last told; `None` of an
-        /// older hpsearch, which counted slots: all that the attempt took.
+        /// Microseconds of device time since the last account; `None` from an older version, which
+        /// counted slots: all that the attempt took.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         device_micros: Option<i64>,
-        /// What it took of its device's memory, where devices share themselves out and it was seen.
+        /// Its use of device memory, if measured (`trials_per_device = "auto"`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         memory: Option<MemoryUse>,
     },
-    /// A trial waits for a slot again.
+    /// A trial was queued again.
     #[serde(rename = "trial_queued")]
     Queued {
-        /// Step up to which it shall run, if a pruner promoted it.
+        /// Step at which it pauses, if a pruner promoted it.
         until: Option<u64>,
-        /// The reason, as people read it.
+        /// The reason, for users.
         reason: String,
     },
     /// A trial left its slot and may be resumed.
     #[serde(rename = "trial_paused")]
     Paused {
-        /// The reason, as people read it.
+        /// The reason, for users.
         reason: String,
         /// Who paused it, if not the pruner.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<Hold>,
     },
-    /// A running trial is to pause as soon as it has saved, or not any more.
+    /// A running trial was asked to pause once it has saved, or the request was withdrawn.
     #[serde(rename = "trial_held")]
     Held {
-        /// Who pauses it; `None`: nobody any more.
+        /// Who pauses it; `None`: withdrawn.
         hold: Option<Hold>,
     },
-    /// A trial that had ended continues from its checkpoint: it waits for a slot.
+    /// An ended trial continues from its checkpoint: it is queued.
     #[serde(rename = "trial_continued")]
     Continued {
-        /// Step at which it ends this time.
+        /// Step at which it ends now.
         until: u64,
-        /// What it had ended as.
+        /// Its state before.
         from: TrialState,
     },
-    /// A trial is about to be complete, and what it measured breaks limits of the study.
+    /// A trial is about to complete, and its metrics violate limits of the study.
     LimitsBroken {
-        /// By how much, all limits together.
+        /// The total violation.
         violation: f64,
-        /// Which limits, one sentence.
+        /// The violated limits, one sentence.
         reason: String,
     },
-    /// From here on decisions may know what came of a trial's turn on a slot; written where they
-    /// must not depend on who is faster (`deterministic = true`).
+    /// From here on decisions may use the results of a trial's turn on a slot; written if decisions
+    /// must not depend on timing (`deterministic = true`).
     ResultsKnown,
-    /// A trial is over.
+    /// A trial ended.
     #[serde(rename = "trial_finished")]
     Finished {
         /// Complete, pruned or failed.
@@ -323,69 +322,67 @@ pub enum TrialEvent {
         /// Its value, if complete.
         #[serde(with = "optional_number", default)]
         value: Option<f64>,
-        /// Why, one sentence.
+        /// The reason, one sentence.
         reason: Option<String>,
     },
-    /// Its user hid the trial: tables leave it out, its files go, and it is never the best. It is
-    /// shown again if it continues.
+    /// Its user hid the trial: tables omit it, its files are removed, and it is never the best. It
+    /// becomes visible if it continues.
     #[serde(rename = "trial_hidden")]
     Hidden,
-    /// Points were passed over when a trial was proposed, for they are expected not to fit into the
-    /// memory of any device.
+    /// Proposals were skipped because they are not expected to fit in the memory of any device.
     #[serde(rename = "passed_over")]
     ConfigurationsSkipped {
-        /// How many points.
+        /// How many.
         points: u64,
-        /// Why, one sentence.
+        /// The reason, one sentence.
         reason: String,
     },
-    /// A tracked run said more of its parameters; those of the same names are replaced.
+    /// A tracked run recorded parameters; equal names are replaced.
     ParamsRecorded {
-        /// What it said.
+        /// The parameters.
         params: Params,
     },
-    /// Parameters that the trial's program did not ask for, and that had no part in its result: it
-    /// has them no more.
+    /// The trial's program did not use these parameters, and they are removed from it.
     ParamsDropped {
         /// Their names.
         names: Vec<String>,
     },
-    /// A tracked run said what it came to: values by names, of which the last stand.
+    /// A tracked run recorded summary values; equal names are replaced.
     SummaryRecorded {
-        /// What it said, as JSON scalars.
+        /// The values, as JSON scalars.
         summary: std::collections::BTreeMap<String, serde_json::Value>,
     },
-    /// A trial kept a file, directory, image, text or table; the newest version of its name.
+    /// A trial saved an artifact: the newest version of its name.
     ArtifactSaved {
-        /// What.
+        /// The artifact.
         artifact: Artifact,
-        /// The text, table or listing, to be kept by its digest in the same transaction; read from
-        /// a journal there is none.
+        /// The text, table or listing, stored by its digest in the same transaction; absent when
+        /// read from a journal.
         #[serde(skip)]
         content: Option<String>,
     },
-    /// Up to where a file was read in which a program wrote down what its run did.
+    /// How far a spool file, in which a program records its run, has been read.
     SpoolRead {
-        /// The file's name without its suffix: a run that goes on has another one each time.
+        /// The file's name without its suffix: a resumed run starts a new one.
         spool: String,
-        /// Bytes from its beginning.
+        /// Offset in bytes.
         offset: u64,
     },
-    /// Someone wrote something down.
+    /// A note was added.
     Noted {
-        /// The text, as it was written.
+        /// The text as written.
         text: String,
     },
-    /// Someone gave or took a tag.
+    /// A tag was added or removed.
     Tagged {
-        /// The word.
+        /// The tag.
         tag: String,
-        /// Whether it is there now.
+        /// Whether it was added.
         present: bool,
     },
 }
 
-/// What came of the best configurations, run again on fresh seeds.
+/// Events of the final comparison (the race).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FinalistsEvent {
@@ -395,12 +392,12 @@ pub enum FinalistsEvent {
         /// The trials of the search with those configurations, the best first.
         finalists: Vec<TrialNumber>,
     },
-    /// A configuration runs no further in the race.
+    /// A finalist dropped out of the race.
     #[serde(rename = "race_dropped")]
     Dropped {
         /// The trial of the search with that configuration.
         trial: TrialNumber,
-        /// Why, one sentence.
+        /// The reason, one sentence.
         reason: String,
     },
     /// The race is over.
@@ -408,9 +405,9 @@ pub enum FinalistsEvent {
     Won {
         /// The trial of the search with the winning configuration.
         trial: TrialNumber,
-        /// Its runs in the race.
+        /// The statistics of its runs in the race.
         sample: Sample,
-        /// Why, one sentence.
+        /// The reason, one sentence.
         reason: String,
     },
     /// The winner of the race was measured on the test split.
@@ -418,22 +415,22 @@ pub enum FinalistsEvent {
     Tested {
         /// The trial of the search with the winning configuration.
         trial: TrialNumber,
-        /// What was measured.
+        /// The metrics.
         metrics: Metrics,
     },
 }
 
-/// What happened to devices and their slots.
+/// Events of devices and their slots.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum DeviceEvent {
-    /// Its user paused a device: nothing is started there until it is resumed.
+    /// Its user paused a device: nothing starts there until it is resumed.
     #[serde(rename = "device_paused")]
     Paused {
         /// The device.
         device: Device,
     },
-    /// A paused device is used again.
+    /// A paused device was resumed.
     #[serde(rename = "device_resumed")]
     Resumed {
         /// The device.
@@ -441,24 +438,24 @@ pub enum DeviceEvent {
     },
     /// Its user changed the slots of the running study.
     SlotsChanged {
-        /// Those that there are now.
+        /// The new slots.
         slots: Vec<Slot>,
     },
-    /// Another number of trials shares a device from here on (`trials_per_device = "auto"`).
+    /// The number of trials that share a device changes (`trials_per_device = "auto"`).
     #[serde(rename = "packed")]
     ConcurrencyChanged {
         /// The device.
         device: Device,
-        /// So many at a time.
+        /// The new number.
         slots: u32,
-        /// What kind of change it is.
+        /// The kind of change.
         change: ConcurrencyChange,
-        /// Who makes room.
+        /// The trial that pauses to make room.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trial: Option<TrialNumber>,
-        /// Why, one sentence.
+        /// The reason, one sentence.
         reason: String,
-        /// The largest memory of a trial that was seen there, in bytes.
+        /// The largest memory of a trial seen there, in bytes.
         largest: u64,
     },
 }
@@ -478,7 +475,7 @@ impl Event {
         }
     }
 
-    /// The trial and the end of an attempt that ends.
+    /// The trial and the end of an attempt, if this ends one.
     pub fn attempt_end(&self) -> Option<(TrialNumber, &AttemptEnd)> {
         match self {
             Event::Trial(trial, TrialEvent::AttemptEnded { end, .. }) => Some((*trial, end)),
@@ -486,7 +483,7 @@ impl Event {
         }
     }
 
-    /// The device of an attempt that starts.
+    /// The device of an attempt, if this starts one.
     pub fn device(&self) -> Option<&Device> {
         match self {
             Event::Trial(_, TrialEvent::AttemptStarted { slot, .. }) => Some(&slot.device),
@@ -494,7 +491,7 @@ impl Event {
         }
     }
 
-    /// Whether it is a note or a tag: written by whoever wants to, without a runner.
+    /// Whether it is a note or a tag, which are written without a runner.
     pub fn is_entry(&self) -> bool {
         matches!(
             self,
@@ -511,7 +508,7 @@ impl Event {
         }
     }
 
-    /// A tag that a trial or the study has from here on, or no longer has.
+    /// A tag that a trial or the study gains or loses.
     pub fn tagged(trial: Option<TrialNumber>, tag: String, present: bool) -> Event {
         match trial {
             Some(trial) => Event::Trial(trial, TrialEvent::Tagged { tag, present }),
@@ -566,68 +563,66 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
-/// What an attempt took of its device's memory, in bytes.
+/// The device memory of an attempt, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryUse {
-    /// The most that it was seen to take.
+    /// The highest measurement.
     pub peak: u64,
-    /// What the device has for a trial that is alone there.
+    /// The memory of the device available to a single trial.
     pub room: u64,
 }
 
-/// Why another number of trials shares a device.
+/// Why the number of trials that share a device changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConcurrencyChange {
-    /// One more, for there is room and the device does more with each.
+    /// One more: there is room, and each one increases throughput.
     Admitted,
-    /// One less, for the last one was not worth it.
+    /// One less: the last one did not increase throughput.
     Back,
-    /// One less, for memory is short.
+    /// One less: memory is short.
     #[serde(rename = "pressed")]
     MemoryPressure,
-    /// As many as before: cores or memory have no room for another.
+    /// Unchanged: cores or memory have no room for another.
     #[serde(rename = "full")]
     Saturated,
 }
 
-/// What someone asks of a study, through the store: of whoever runs it, or of the next who does.
+/// A request to a study through the store, served by its present or next runner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Request {
-    /// No new trials; running ones checkpoint and leave.
+    /// No new trials; running ones save a checkpoint and exit.
     Stop,
-    /// Stop one trial at once; it counts as failed with reason `killed`.
+    /// Stop one trial at once; it fails with the reason `killed`.
     Kill {
         /// Number of the trial.
         trial: TrialNumber,
     },
-    /// Start nothing, and let what runs save and leave, until the study is resumed.
+    /// Start nothing and let running trials save and exit, until the study is resumed.
     PauseStudy,
     /// Let a paused study continue.
     ResumeStudy,
-    /// Let one trial save and leave its slot; only [`Request::ResumeTrial`] lets it continue.
+    /// Let one trial save and leave its slot; only [`Request::ResumeTrial`] resumes it.
     PauseTrial {
         /// Number of the trial.
         trial: TrialNumber,
     },
-    /// Let a paused trial continue, whoever paused it.
+    /// Resume a paused trial, whoever paused it.
     ResumeTrial {
         /// Number of the trial.
         trial: TrialNumber,
     },
-    /// Let what runs on a device save, leave and continue elsewhere; start nothing there until it
-    /// is resumed.
+    /// Let trials on a device save and continue elsewhere; start nothing there until it is resumed.
     PauseDevice {
         /// The device.
         device: Device,
     },
-    /// Use a paused device again, or use another number of its slots.
+    /// Resume a paused device, or change the number of its slots.
     ResumeDevice {
         /// The device.
         device: Device,
-        /// How many trials at a time, as long as the present run lasts; `None`: as many as there
-        /// were.
+        /// Trials at a time for the rest of this run; `None`: unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         slots: Option<u32>,
     },
@@ -646,36 +641,36 @@ pub enum Request {
         /// By how much.
         by: Extension,
     },
-    /// Let a trial that has ended continue from its checkpoint.
+    /// Continue an ended trial from its checkpoint.
     Continue {
         /// Number of the trial.
         trial: TrialNumber,
-        /// Step at which it ends this time.
+        /// Step at which it ends now.
         until: u64,
     },
-    /// Hide a trial that has ended, and drop its checkpoints.
+    /// Hide an ended trial, and drop its checkpoints.
     Hide {
         /// Number of the trial.
         trial: TrialNumber,
     },
-    /// Write something down; done by the store at once, whoever runs the study.
+    /// Add a note; the store does so at once, without the runner.
     Note {
-        /// About which trial; `None`: about the study.
+        /// The trial; `None`: the study.
         trial: Option<TrialNumber>,
-        /// The text, as it was written.
+        /// The text as written.
         text: String,
     },
-    /// Give or take a tag; done by the store at once, whoever runs the study.
+    /// Add or remove a tag; the store does so at once, without the runner.
     Tag {
-        /// Of which trial; `None`: of the study.
+        /// The trial; `None`: the study.
         trial: Option<TrialNumber>,
-        /// The word.
+        /// The tag.
         tag: String,
-        /// Whether it shall be there.
+        /// Whether to add it.
         present: bool,
     },
-    /// A stored request that cannot be read: of another hpsearch, or with a number that nothing
-    /// here holds. Never written; it is refused by whoever comes upon it.
+    /// A stored request that cannot be read: from another version, or with a number out of range.
+    /// Never written; refused when it is served.
     #[serde(skip)]
     Unreadable {
         /// What is wrong with it.
@@ -684,7 +679,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The event that does it, where it is nothing but an entry: a note or a tag.
+    /// The event that carries it out, if it is a note or a tag.
     pub fn entry(&self) -> Option<Event> {
         match self {
             Request::Note { trial, text } => Some(Event::noted(*trial, text.clone())),
@@ -696,10 +691,10 @@ impl Request {
     }
 }
 
-/// The tag of studies that are put away: lists leave them out.
+/// The tag of archived studies: lists omit them.
 pub const ARCHIVED: &str = "archived";
 
-/// What a tag is, for people who wrote another.
+/// The rule for tags, for error messages.
 pub const TAG_RULE: &str = "letters, digits and any of `._/-`, up to 64";
 
 /// Whether `text` can be a tag, by [`TAG_RULE`]; a longer one is a note.
@@ -708,7 +703,7 @@ pub fn is_tag(text: &str) -> bool {
     !text.is_empty() && text.chars().count() <= 64 && text.chars().all(fits)
 }
 
-/// Which failed trials are started again.
+/// Which failed trials to start again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retried {
@@ -718,13 +713,13 @@ pub enum Retried {
     AllFailed,
 }
 
-/// What came of a request.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It is done; one sentence about it.
+    /// Done; one sentence about it.
     Done(String),
-    /// It cannot be done; why, and what to do instead.
+    /// Refused; why, and what to do instead.
     Refused(String),
 }
 

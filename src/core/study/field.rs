@@ -1,6 +1,6 @@
-//! The schema of what users write by name: keys of the study file, options of samplers and pruners,
-//! arguments of the trainer, and lines of `ask-tell`. One table of fields drives parsing, checks,
-//! suggestions, help and references.
+//! The schema of user input: keys of the study file, options of samplers and pruners, arguments of
+//! the trainer, and lines of `ask-tell`. One table of fields drives parsing, checks, suggestions,
+//! help and reference pages.
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -18,22 +18,22 @@ use super::{duration, size};
 /// One field of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// As it is written; nested names are dotted (`model.hidden_size`).
+    /// Its name; nested names are dotted (`model.hidden_size`).
     pub name: &'static str,
     /// Other accepted spellings.
     pub aliases: &'static [&'static str],
-    /// What its value must be.
+    /// Its type and range.
     pub kind: FieldKind,
-    /// The value when none is written.
+    /// Its default.
     pub default: FieldDefault,
     /// What it does, in one sentence.
     pub doc: &'static str,
 }
 
-/// What a field's value must be.
+/// The type and range of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldKind {
-    /// A string with something in it.
+    /// A non-empty string.
     Text,
     /// Any string, such as a separator.
     AnyText,
@@ -108,14 +108,14 @@ pub enum FieldKind {
     Scalar,
 }
 
-/// The value of a field that is not written.
+/// The default of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldDefault {
-    /// None: it must be written.
+    /// None: it is required.
     Required,
     /// None.
     Absent,
-    /// None; in words what happens then.
+    /// None; describes what happens instead.
     Derived(&'static str),
     /// A boolean.
     Flag(bool),
@@ -125,7 +125,7 @@ pub enum FieldDefault {
     Float(f64),
     /// A string.
     Text(&'static str),
-    /// What the specification has by default.
+    /// The specification's default.
     Of(fn() -> Json),
 }
 
@@ -170,12 +170,12 @@ pub const fn between(low: f64, high: f64) -> FieldKind {
     FieldKind::Float { low: Bound::Included(low), high: Bound::Included(high) }
 }
 
-/// A field without other spellings; [`Field::doc`] says what it does.
+/// A field without aliases; [`Field::doc`] describes it.
 pub const fn key(name: &'static str, kind: FieldKind, default: FieldDefault) -> Field {
     Field { name, aliases: &[], kind, default, doc: "" }
 }
 
-/// A field whose sentence stands on the same line.
+/// A field with its description.
 pub const fn field(
     name: &'static str,
     kind: FieldKind,
@@ -186,14 +186,14 @@ pub const fn field(
 }
 
 impl Field {
-    /// With other accepted spellings.
+    /// Adds aliases.
     #[must_use]
     pub const fn or(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
         self
     }
 
-    /// With what it does, in one sentence.
+    /// Adds the description, one sentence.
     #[must_use]
     pub const fn doc(mut self, doc: &'static str) -> Self {
         self.doc = doc;
@@ -205,8 +205,7 @@ impl Field {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// The value that a sampler or pruner has for this option; the default where none is written,
-    /// or none of this type.
+    /// The value of this option in `spec`; the default if it is absent or of another type.
     pub fn of<T: DeserializeOwned>(&self, spec: &AlgorithmSpec) -> T {
         let written = spec.options.get(self.name).and_then(|value| T::deserialize(value).ok());
         written.unwrap_or_else(|| self.default.read())
@@ -217,7 +216,7 @@ impl Field {
         value.as_str().and_then(|text| self.kind.other_word(text)).unwrap_or_else(|| self.help())
     }
 
-    /// What it does, with its default.
+    /// The description with the default.
     pub fn help(&self) -> String {
         match self.default {
             FieldDefault::Absent | FieldDefault::Required => self.doc.to_owned(),
@@ -240,12 +239,12 @@ impl Field {
     }
 }
 
-/// The field of `fields` called `name`, by its name or another spelling.
+/// The field of `fields` with this name or alias.
 pub fn find(fields: &[Field], name: &str) -> Option<Field> {
     fields.iter().copied().find(|field| field.names().any(|known| known == name))
 }
 
-/// What to do about a name that none of `fields` has.
+/// The remedy for a name that none of `fields` has.
 pub fn unknown_help(name: &str, fields: &[Field]) -> String {
     match nearest(name, fields.iter().map(|field| field.name)) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -261,7 +260,7 @@ pub fn object_schema<'a>(fields: impl IntoIterator<Item = &'a Field>) -> Json {
 }
 
 impl FieldDefault {
-    /// The default as JSON; null where there is none.
+    /// The default as JSON; null if there is none.
     pub fn json(&self) -> Json {
         match *self {
             Self::Required | Self::Absent | Self::Derived(_) => Json::Null,
@@ -273,14 +272,14 @@ impl FieldDefault {
         }
     }
 
-    /// The default as the type that its reader has for it.
+    /// The default as its reader's type.
     pub fn read<T: DeserializeOwned>(&self) -> T {
         serde_json::from_value(self.json()).expect("a field's default is of its reader's type")
     }
 }
 
 impl fmt::Display for FieldDefault {
-    /// As it would be written; words where it depends on other things, nothing where there is none.
+    /// As it would be written; a description if it is derived, empty if there is none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Required => f.write_str("required"),
@@ -292,7 +291,7 @@ impl fmt::Display for FieldDefault {
 }
 
 impl fmt::Display for FieldKind {
-    /// What is accepted, behind "must be".
+    /// The accepted values, to follow "must be".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text | Self::AnyText => f.write_str("a string"),
@@ -344,7 +343,7 @@ impl fmt::Display for FieldKind {
 }
 
 impl FieldKind {
-    /// `value` as its reader takes it (`3.0` as the integer 3, a duration as seconds, names as a
+    /// The value in its canonical form (`3.0` as the integer 3, a duration in seconds, names as a
     /// list).
     ///
     /// # Errors
@@ -400,7 +399,7 @@ impl FieldKind {
         })
     }
 
-    /// The words among which a string is chosen.
+    /// The words of a choice.
     pub fn words(&self) -> &'static [&'static str] {
         match *self {
             Self::Choice(words) | Self::Words(words) => words,
@@ -409,7 +408,7 @@ impl FieldKind {
         }
     }
 
-    /// Which word to write instead of one that is not among them.
+    /// A suggestion for a word that is not among them.
     pub fn other_word(&self, text: &str) -> Option<String> {
         match (self.words(), nearest(text, self.words().iter().copied())) {
             ([], _) => None,
@@ -485,10 +484,10 @@ impl FieldKind {
     }
 }
 
-/// How often something is done: a duration, or `None` for `off` and `0s`.
+/// An interval: a duration, or `None` for `off` and `0s`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Why the text is invalid.
 pub fn period(text: &str) -> Result<Option<Duration>, &'static str> {
     match text.trim() {
         "off" | "0s" => Ok(None),
@@ -499,8 +498,8 @@ pub fn period(text: &str) -> Result<Option<Duration>, &'static str> {
     }
 }
 
-/// The finite ends of a range, each with its word: (included, excluded) of the lower end, then of
-/// the upper one.
+/// The finite bounds of a range, each with its wording: (inclusive, exclusive) of the lower bound,
+/// then of the upper one.
 fn ends(
     low: Bound<f64>,
     high: Bound<f64>,
@@ -513,18 +512,18 @@ fn ends(
     })
 }
 
-/// A JSON number as an integer, `3.0` included; `None` where it has a fraction or does not fit.
+/// A JSON number as an integer, `3.0` included; `None` if it has a fraction or does not fit.
 pub fn integer(value: &Json) -> Option<i64> {
     if let Some(number) = value.as_i64() {
         return Some(number);
     }
-    // 2^53: up to there f64 holds every integer, and no field goes beyond.
+    // 2^53: up to here f64 represents every integer, and no field exceeds it.
     let number = value.as_f64().filter(|number| number.abs() <= 9_007_199_254_740_992.0)?;
     #[expect(clippy::cast_possible_truncation, reason = "an integer below 2^53")]
     (number.fract() == 0.0).then_some(number as i64)
 }
 
-/// How many of the best checkpoints are kept by such a word; `Some(None)`: all.
+/// How many of the best checkpoints the word keeps; `Some(None)`: all.
 pub fn keep_best(word: &str) -> Option<Option<u32>> {
     match word {
         "all" => Some(None),
@@ -566,7 +565,7 @@ fn weights(value: &Json) -> Option<Json> {
     weights.filter(is_sound).map(Json::from)
 }
 
-/// Words in double quotes, the last behind "or".
+/// Words in double quotes, joined with "or".
 pub fn one_of(words: &[&str]) -> String {
     match words.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or \"{last}\"", in_quotes(rest)),

@@ -1,5 +1,4 @@
-//! The race of a study: its best configurations, run again on fresh seeds until one of them is the
-//! winner.
+//! The final comparison (race): the best configurations, run again on fresh seeds until one wins.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,23 +7,23 @@ use crate::study::metric::Metrics;
 use crate::study::statistics::Sample;
 use crate::study::trial::TrialNumber;
 
-/// Rounds before anyone leaves: two say too little about the spread.
+/// Rounds before any finalist drops out: two say too little about the variance.
 pub const LEAST_ROUNDS: u32 = 3;
-/// Rounds of a race that is not decided.
+/// Rounds of an undecided race.
 pub const MOST_ROUNDS: u32 = 5;
 
-/// The last race that was begun.
+/// The last race that started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Race {
-    /// Which race of the study it is, from 0: a study that continues after its race has another
+    /// Index among the study's races, from 0: a study that continues after its race has another
     /// one.
     pub number: u32,
-    /// Who runs, the best of the search first.
+    /// The finalists, best of the search first.
     pub finalists: Vec<Finalist>,
-    /// Who won.
+    /// The winner.
     pub winner: Option<Winner>,
-    /// Whether the search continued afterwards: then its result no longer counts.
+    /// Whether the search continued afterwards, which invalidates the result.
     pub void: bool,
 }
 
@@ -34,27 +33,28 @@ pub struct Race {
 pub struct Finalist {
     /// The trial of the search with that configuration.
     pub trial: TrialNumber,
-    /// Why it does not run any more, if so.
+    /// Why it dropped out, if it did.
     pub dropped: Option<String>,
 }
 
-/// The end of a race.
+/// The result of a race.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Winner {
     /// The trial of the search with the winning configuration.
     pub trial: TrialNumber,
-    /// Its runs in the race; those of the search do not count, for they are why it was chosen.
+    /// The statistics of its runs in the race. Those of the search are excluded: they are why it
+    /// was selected.
     pub sample: Sample,
     /// One sentence.
     pub reason: String,
-    /// What was measured on the test split, once, after it had won.
+    /// Metrics on the test split, measured once, after it won.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<Metrics>,
 }
 
 impl Race {
-    /// Takes an event in.
+    /// Applies an event.
     pub fn apply(race: &mut Option<Race>, event: &FinalistsEvent) {
         match (event, race) {
             (FinalistsEvent::Chosen { finalists }, race) => {
@@ -89,7 +89,7 @@ impl Race {
         }
     }
 
-    /// Who still runs.
+    /// The finalists that have not dropped out.
     pub fn running(&self) -> impl Iterator<Item = TrialNumber> {
         self.finalists
             .iter()
@@ -97,7 +97,7 @@ impl Race {
             .map(|finalist| finalist.trial)
     }
 
-    /// Its winner, as long as that counts.
+    /// Its winner, if the result is valid.
     pub fn winner(&self) -> Option<&Winner> {
         self.winner.as_ref().filter(|_| !self.void)
     }

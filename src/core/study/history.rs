@@ -1,12 +1,12 @@
-//! What samplers and pruners see of a study: its trials, values turned so that smaller is better,
-//! and how it names its clock.
+//! The view that samplers and pruners have of a study: its trials, with values converted to losses,
+//! and its step unit.
 
 use crate::study::metric::{Direction, Number, Score};
 use crate::study::state::{Changes, StudyState};
 use crate::study::step::StepUnit;
 use crate::study::trial::{Trial, TrialState};
 
-/// A read-only look at the trials so far.
+/// A read-only view of the trials so far.
 #[derive(Clone, Copy, Debug)]
 pub struct History<'a> {
     trials: &'a [Trial],
@@ -26,12 +26,12 @@ impl<'a> History<'a> {
         }
     }
 
-    /// A history of trials that belong to no study.
+    /// A history of trials outside a study.
     pub fn of(trials: &'a [Trial], direction: Direction) -> Self {
         History { trials, direction, changes: None, clock: StepUnit::Step }
     }
 
-    /// The same in a study with this clock.
+    /// The same with another step unit.
     #[must_use]
     pub fn with_clock(self, clock: StepUnit) -> Self {
         History { clock, ..self }
@@ -42,7 +42,7 @@ impl<'a> History<'a> {
         self.clock
     }
 
-    /// A score as the value that it is of.
+    /// The value behind a score.
     pub fn value(&self, score: Score) -> Number {
         Number(self.direction.loss(score.loss()))
     }
@@ -52,14 +52,13 @@ impl<'a> History<'a> {
         self.trials
     }
 
-    /// Which trials changed lately, where a study keeps account of it: a memo of what trials came
-    /// to need not look at all of them each time. The answer to a question must be the same
-    /// without.
+    /// Which trials changed recently, if the study records it: lets caches update without reading
+    /// all trials. Answers must not depend on it.
     pub fn changes(&self) -> Option<&'a Changes> {
         self.changes
     }
 
-    /// Which way the metric gets better.
+    /// Whether smaller or larger is better.
     pub fn direction(&self) -> Direction {
         self.direction
     }
@@ -69,7 +68,7 @@ impl<'a> History<'a> {
         Score::new(self.direction, value)
     }
 
-    /// The trial's score if it is complete and breaks no limit.
+    /// The trial's score if it is complete and feasible.
     pub fn final_score(&self, trial: &Trial) -> Option<Score> {
         trial
             .value

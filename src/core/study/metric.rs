@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 
-/// Which way a metric gets better.
+/// Whether smaller or larger is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -58,7 +58,8 @@ impl Score {
 
 impl Ord for Score {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Of one NaN, which is positive, and one zero: the order of all floats has NaN last.
+        // All NaN are the same positive one, and all zeros positive: the total order of floats puts
+        // NaN last.
         self.0.total_cmp(&other.0)
     }
 }
@@ -80,8 +81,8 @@ impl Eq for Score {}
 /// A JSON number that may be NaN or infinite: those are the strings `"NaN"`, `"Infinity"` and
 /// `"-Infinity"`. Reading also takes null and other spellings of the three.
 ///
-/// It is said, and compared with another one, by six significant digits: deciding again on another
-/// machine may give other last digits.
+/// Displayed and compared at six significant digits: a replay on another machine may differ in the
+/// last digits.
 #[derive(Clone, Copy, Debug)]
 pub struct Number(pub f64);
 
@@ -100,13 +101,13 @@ impl PartialEq for Number {
 impl Eq for Number {}
 
 impl Number {
-    /// Reads what a program may print for a number; `None` for text that is none.
+    /// Parses what a program may print for a number; `None` for other texts.
     pub fn from_json(json: &serde_json::Value) -> Option<Number> {
         match json {
             serde_json::Value::Number(number) => number.as_f64().map(Number),
             serde_json::Value::Null => Some(Number(f64::NAN)),
             serde_json::Value::String(text) => {
-                // Of texts only `NaN`, `inf` and `Infinity` in their spellings.
+                // Texts without digits can only spell `NaN`, `inf` or `Infinity`.
                 let has_digits = text.contains(|char: char| char.is_ascii_digit());
                 text.trim().parse().ok().filter(|_| !has_digits).map(Number)
             }
@@ -203,7 +204,7 @@ pub mod lossless {
     }
 }
 
-/// A number with so many significant digits, without zeros at its end; `NaN`, `inf` and `-inf` by
+/// A number with this many significant digits, without trailing zeros; `NaN`, `inf` and `-inf` by
 /// these names.
 pub fn significant(value: f64, digits: usize) -> String {
     if !value.is_finite() || value == 0.0 {
@@ -224,23 +225,23 @@ fn without_trailing_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// What a rule takes for the middle of an even number of values.
+/// The definition of the median of an even number of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Middle {
     /// The median.
     #[default]
     Median,
-    /// The upper of the two in the middle: rules of versions before they took the median.
+    /// The upper of the middle two: the rule of older versions.
     Upper,
 }
 
 impl Middle {
-    /// That of the rules of `version`, which take the median since version `since`.
+    /// The rule of `version`, given the version `since` which it is the median.
     pub fn of_version(version: u32, since: u32) -> Self {
         if version < since { Middle::Upper } else { Middle::Median }
     }
 
-    /// The middle of values in ascending order; `None` of none.
+    /// The median of ascending values; `None` if empty.
     pub fn of(self, sorted: &[f64]) -> Option<f64> {
         match self {
             Middle::Median => median(sorted),
@@ -249,12 +250,12 @@ impl Middle {
     }
 }
 
-/// The median of values in ascending or descending order, NaN last: of an even number the mean of
-/// the two in the middle, or the first of them where the other is NaN; `None` of none.
+/// The median of sorted values, NaN last: of an even number the mean of the middle two, or the
+/// first of them if the other is NaN; `None` if empty.
 pub fn median(sorted: &[f64]) -> Option<f64> {
     let upper = *sorted.get(sorted.len() / 2)?;
     let lower = *sorted.get((sorted.len() - 1) / 2)?;
-    // Half of each: their sum may be beyond all numbers.
+    // Half of each: their sum may overflow.
     Some(if lower == upper || upper.is_nan() { lower } else { lower / 2.0 + upper / 2.0 })
 }
 
@@ -282,7 +283,7 @@ mod tests {
             (Some(f64::MAX), Some(f64::INFINITY))
         );
         assert_eq!(median(&[1.0, 2.0, f64::NAN, f64::NAN]), Some(2.0));
-        // As before, for journals that were decided so.
+        // As before, for the replay of older journals.
         assert_eq!(
             (Middle::Upper.of(&[1.0, 4.0]), Middle::Median.of(&[1.0, 4.0])),
             (Some(4.0), Some(2.5))

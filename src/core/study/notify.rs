@@ -1,14 +1,14 @@
-//! What is said of a study to people who do not watch it, and how.
+//! Notifications about a study: their occasions, recipients and texts.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that people may wait for.
+/// An occasion for a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Occasion {
     /// A trial is the new best.
     Best,
-    /// The run of the study is over.
+    /// The run ended.
     Finished,
     /// A trial failed.
     Failed,
@@ -38,17 +38,17 @@ impl Occasion {
     }
 }
 
-/// `[notify]`: who is notified, and of what.
+/// `[notify]`: the recipients, and the occasions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NotifySpec {
-    /// A program and its arguments; empty: none.
+    /// A command line; empty: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// The environment variable that holds the address of a webhook: never the address itself.
+    /// The environment variable with the address of a webhook: never the address itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,
-    /// Of what.
+    /// The occasions.
     pub on: Vec<Occasion>,
 }
 
@@ -59,7 +59,7 @@ impl Default for NotifySpec {
 }
 
 impl NotifySpec {
-    /// Whether nobody is notified.
+    /// Whether there is no recipient.
     pub fn is_nobody(&self) -> bool {
         self.command.is_empty() && self.webhook.is_none()
     }
@@ -68,11 +68,11 @@ impl NotifySpec {
 /// One message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
-    /// What it is about.
+    /// Its occasion.
     pub occasion: Occasion,
     /// Name of the study.
     pub study: String,
-    /// Number of the trial, where it is about one.
+    /// The number of the trial concerned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<u64>,
     /// One sentence.
@@ -80,7 +80,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// Several messages as one: of each occasion the last, and how many there were.
+    /// Merges messages: the last of each occasion, with a count.
     pub fn together(notices: &[Notice]) -> Option<Notice> {
         let last = notices.last()?;
         if notices.len() == 1 {

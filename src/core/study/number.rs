@@ -1,4 +1,4 @@
-//! Numbers of trials and of their attempts.
+//! Numbers of trials and attempts.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct TrialNumber(pub u64);
 
 impl TrialNumber {
-    /// As an index into the trials of a study.
+    /// As an index into a study's trials.
     pub fn index(self) -> usize {
         usize::try_from(self.0).expect("trial numbers are indices of a vector in memory")
     }
@@ -24,7 +24,7 @@ impl fmt::Display for TrialNumber {
     }
 }
 
-/// The how-manieth start of a trial, from 0.
+/// The index of an attempt, from 0: each start of a trial's process is one.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

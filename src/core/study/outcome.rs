@@ -1,22 +1,21 @@
-//! What became of a trial.
+//! The outcome of a trial.
 
 use super::params::Params;
 use super::time::Timestamp;
 use super::trial::{TrialNumber, TrialState};
 
-/// What became of a trial, without its curve and its words: small enough to keep all of a study in
-/// memory.
+/// A trial without its curve and texts: small enough to keep a whole study in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Its number.
     pub number: TrialNumber,
-    /// Where it stands.
+    /// Its state.
     pub state: TrialState,
-    /// Its value: present exactly when complete. NaN is a value.
+    /// Its value: set exactly if complete. NaN is a value.
     pub value: Option<f64>,
     /// Step of the last report of the study's metric.
     pub last_step: Option<u64>,
-    /// That report.
+    /// Value of that report.
     pub last_value: Option<f64>,
     /// Its active parameters.
     pub params: Params,

@@ -23,7 +23,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value as a number; `None` for everything else.
+    /// The value as a number; `None` for other types.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             #[expect(
@@ -48,8 +48,8 @@ impl Value {
         }
     }
 
-    /// A JSON value as a parameter's; `None` for objects, for lists of anything but scalars, and for
-    /// numbers outside the range of `i64` and `f64`.
+    /// Converts a JSON value; `None` for objects, for lists of non-scalars, and for numbers outside
+    /// the range of `i64` and `f64`.
     pub fn from_json(json: &serde_json::Value) -> Option<Value> {
         match json {
             serde_json::Value::Bool(flag) => Some(Value::Bool(*flag)),
@@ -68,13 +68,13 @@ impl Value {
         }
     }
 
-    /// The text of its environment variable, which is not set for null.
+    /// The text of its environment variable, which is unset for null.
     pub fn in_environment(&self) -> Option<String> {
         (*self != Value::Null).then(|| self.to_string())
     }
 
-    /// Whether two values mean the same: numbers by value (`1` and `1.0`), lists by their elements,
-    /// everything else by kind and content.
+    /// Whether two values are equal: numbers by value (`1` and `1.0`), lists by their elements, all
+    /// others by type and content.
     pub fn same(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::List(mine), Value::List(theirs)) => {
@@ -89,8 +89,8 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// As a person writes it, and as a command's `{name}` receives it: no quotes around strings,
-    /// shortest exact floats; lists and null as JSON.
+    /// As users write it and a command's `{name}` receives it: strings without quotes, floats in
+    /// their shortest exact form; lists and null as JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Bool(flag) => write!(f, "{flag}"),
@@ -122,8 +122,8 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// The environment variable in which a command finds the parameter `name`: letters in upper case,
-/// everything but ASCII letters and digits as `_`. Names of several parameters may become one.
+/// The environment variable of the parameter `name`: letters in upper case, everything but ASCII
+/// letters and digits as `_`. Several parameters may map to the same one.
 pub fn variable(name: &str) -> String {
     let plain = name
         .chars()
@@ -176,12 +176,12 @@ impl Params {
         self.0.get(name)
     }
 
-    /// Sets `name`, replacing what was there.
+    /// Sets `name`, replacing any previous value.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.0.insert(name.into(), value.into());
     }
 
-    /// Takes `name` out.
+    /// Removes `name`.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name)
     }
@@ -191,7 +191,7 @@ impl Params {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// How many parameters are active.
+    /// Number of active parameters.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -201,7 +201,7 @@ impl Params {
         self.0.is_empty()
     }
 
-    /// A text that is equal for equal assignments: the key by which duplicates are found.
+    /// A text that is equal for equal configurations: the key for finding duplicates.
     pub fn fingerprint(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

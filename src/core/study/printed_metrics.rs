@@ -1,4 +1,4 @@
-//! Metrics in the lines that a program prints for people, found by regular expressions.
+//! Metrics in a program's printed lines, extracted by regular expressions.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use super::metric::Metrics;
 use super::series::SeriesClock;
 use super::trial::LARGEST_STEP;
 
-/// A compiled pattern takes at most this much memory.
+/// Memory limit of a compiled pattern.
 const LARGEST_PATTERN: usize = 1 << 20;
 
-/// Of a longer line only so much is looked at.
+/// Only this much of a line is matched.
 const LONGEST_LINE: usize = 16 << 10;
 
-/// Regular expressions with named groups: each group is a metric, or the step of the line.
+/// Regular expressions with named groups: each group is a metric, or the line's step.
 #[derive(Clone, Debug)]
 pub struct Patterns {
     patterns: Vec<Regex>,
@@ -23,22 +23,22 @@ pub struct Patterns {
     clock: [&'static str; 2],
 }
 
-/// Why a pattern cannot be used.
+/// Why a pattern is rejected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PatternError {
-    /// It is no regular expression.
+    /// A syntax error.
     #[error("{0}")]
     Syntax(String),
-    /// It names nothing.
+    /// It has no named group.
     #[error("it has no named group")]
     NoGroup,
 }
 
 impl Patterns {
-    /// Compiles patterns for a study that counts in `unit` (`epoch`, `step` or `samples`).
+    /// Compiles patterns for a study with the step unit `unit` (`epoch`, `step` or `samples`).
     ///
     /// # Errors
-    /// The index of the first that cannot be used, and why.
+    /// The index of the first invalid pattern, and why.
     pub fn new(texts: &[String], unit: &'static str) -> Result<Self, (usize, PatternError)> {
         let patterns = texts.iter().enumerate().map(|(index, text)| {
             let regex = RegexBuilder::new(text).size_limit(LARGEST_PATTERN).build();
@@ -51,13 +51,13 @@ impl Patterns {
         Ok(Patterns { patterns: patterns.collect::<Result<_, _>>()?, clock: ["step", unit] })
     }
 
-    /// The metrics that can be found.
+    /// The names of the metrics.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         let names = self.patterns.iter().flat_map(|regex| regex.capture_names().flatten());
         names.filter(|name| !self.clock.contains(name) && self.other_clock(name).is_none())
     }
 
-    /// The clock of this name, where it is not the study's.
+    /// The clock with this name, if it is not the study's.
     fn other_clock(&self, name: &str) -> Option<SeriesClock> {
         let clocks = [SeriesClock::Epoch, SeriesClock::Samples];
         let clock = clocks.into_iter().find(|clock| clock.as_str() == name)?;
@@ -65,42 +65,43 @@ impl Patterns {
     }
 }
 
-/// What a line holds.
+/// The matches in a line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// The step that it names.
+    /// Its step.
     pub step: Option<u64>,
-    /// Another clock than the study's that it names, and where it is on that. Beside a step of the
-    /// study's clock it is a metric.
+    /// Its position on another clock than the study's. In a line with a step of the study's clock
+    /// it is a metric.
     pub other: Option<(SeriesClock, f64)>,
     /// Its metrics.
     pub metrics: Metrics,
-    /// Groups that matched, and whose text is no number: their names and texts.
+    /// Groups that matched text that is not a number: names and texts.
     pub not_numbers: Vec<(String, String)>,
 }
 
-/// What a line brought.
+/// The results of a line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineReports {
-    /// Reports that are complete by now: their steps and metrics.
+    /// Reports that are complete now: steps and metrics.
     pub reports: Vec<(u64, Metrics)>,
-    /// Metrics on another clock than the study's, and where they are on that.
+    /// Metrics on another clock, with their positions.
     pub points: Vec<(SeriesClock, f64, Metrics)>,
-    /// Groups whose text is no number: their names and texts.
+    /// Groups whose text is not a number: names and texts.
     pub not_numbers: Vec<(String, String)>,
 }
 
-/// Reads the lines of one attempt, from both of its streams.
+/// Extracts metrics from the lines of one attempt, both streams together.
 #[derive(Clone, Debug)]
 pub struct PrintedMetrics {
     patterns: Arc<Patterns>,
     /// How often each pattern matched.
     matches: Vec<u64>,
-    /// The step that was named last.
+    /// The last explicit step.
     named: Option<u64>,
-    /// The step that is counted where none is named, and the metrics that it has.
+    /// The implicit step, counted while none is given, with its metrics.
     counted: (u64, Metrics),
-    /// What a line that ended with a carriage return had: a progress bar writes it again.
+    /// The metrics of a line that ended with a carriage return, which a progress bar will
+    /// overwrite.
     pending: Option<(u64, Metrics)>,
 }
 
@@ -112,16 +113,16 @@ impl PrintedMetrics {
         PrintedMetrics { patterns, matches, named: None, counted, pending: None }
     }
 
-    /// What the patterns find in a line, whatever came before it.
+    /// Matches the patterns against one line, without context.
     pub fn find(patterns: &Patterns, line: &[u8]) -> Found {
         find(patterns, line, |_| {})
     }
 
-    /// Takes in a line, its end included; gives what it brought.
+    /// Reads a line, including its terminator; returns its results.
     ///
-    /// A line without a step belongs to the last step that was named; where none ever was, steps
-    /// are counted: a metric that comes again begins the next one. What ends with a carriage return
-    /// waits for the line that replaces it.
+    /// A line without a step belongs to the last explicit one; if there is none, steps are counted:
+    /// a repeated metric begins the next one. A line that ends with a carriage return waits for its
+    /// replacement.
     pub fn read(&mut self, line: &[u8]) -> LineReports {
         let matches = &mut self.matches;
         let found = find(&self.patterns, line, |pattern| matches[pattern] += 1);
@@ -143,7 +144,7 @@ impl PrintedMetrics {
         LineReports { reports, points, not_numbers: found.not_numbers }
     }
 
-    /// What is still waiting when the attempt ends.
+    /// The pending metrics when the attempt ends.
     pub fn end(&mut self) -> Option<(u64, Metrics)> {
         let (step, metrics) = self.pending.take()?;
         if self.named.is_none() {
@@ -152,7 +153,7 @@ impl PrintedMetrics {
         Some((step, metrics))
     }
 
-    /// The patterns that matched no line so far, by index.
+    /// Indices of the patterns that have matched no line so far.
     pub fn unmatched(&self) -> impl Iterator<Item = usize> {
         self.matches.iter().enumerate().filter(|(_, count)| **count == 0).map(|(index, _)| index)
     }
@@ -214,8 +215,8 @@ fn take(captures: &Captures<'_>, regex: &Regex, patterns: &Patterns, found: &mut
     }
 }
 
-/// A number as people read it: `0.25`, `1e-3`, `1,024.5`, `97.2%`, `nan`, `-inf`, and with a comma
-/// or bracket behind it.
+/// Parses a number as people print it: `0.25`, `1e-3`, `1,024.5`, `97.2%`, `nan`, `-inf`, and with
+/// a trailing comma or bracket.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim().trim_end_matches([',', ';', ':', ')', ']', '}', '%', 's']).trim_end();
     let text = text.trim_start_matches(['(', '[', '{']);
@@ -229,7 +230,7 @@ fn number(text: &str) -> Option<f64> {
     }
 }
 
-/// Without the commas of thousands, where they stand right.
+/// Removes valid thousands separators.
 fn grouped(text: &str) -> Option<String> {
     let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
     let mut groups = whole.split(',');
@@ -238,7 +239,7 @@ fn grouped(text: &str) -> Option<String> {
         .then(|| text.replace(',', ""))
 }
 
-/// A line without the escape sequences that color it.
+/// Removes escape sequences.
 fn without_colors(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut rest = line;

@@ -1,29 +1,29 @@
-//! Where results come from: the code, command, machine, program and data of one run, as plain data.
+//! Provenance: the code, command, machine, program and data behind the results of one run, as plain
+//! data.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything about a runner that results may depend on. The environment is not among it, for it
-/// holds secrets; of the variables that the study file sets there are the names, and digests by
-/// which a change is noticed.
+/// Everything about a runner that results may depend on. The environment is excluded because it
+/// holds secrets; for variables set by the study file there are names, and digests to detect
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
     /// The command line, word by word.
     pub command: Vec<String>,
-    /// Where it was given.
+    /// Its working directory.
     pub directory: String,
-    /// The state of the code, where the program is in a repository.
+    /// The state of the code, if the program is in a git repository.
     pub code: Code,
     /// The program that runs the study.
     pub hpsearch: Build,
     /// The machine.
     pub machine: Machine,
-    /// Files that trials read, by what they are: program, data, tokenizer; and source files that
-    /// git does not know.
+    /// Files that trials read, by role: program, data, tokenizer; and untracked source files.
     pub files: Vec<SourceFile>,
-    /// The Python packages of the command's interpreter, where that is known.
+    /// The Python packages of the command's interpreter, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packages: Option<Packages>,
     /// The variables of `[command] env`, by name.
@@ -31,7 +31,7 @@ pub struct Provenance {
     pub environment: Vec<Variable>,
 }
 
-/// The packages that a Python interpreter has.
+/// The packages of a Python interpreter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Packages {
@@ -39,7 +39,7 @@ pub struct Packages {
     pub interpreter: String,
     /// How many packages there are.
     pub count: u64,
-    /// BLAKE3 of the list, a line `name version` for each, hexadecimal: its key in the store.
+    /// BLAKE3 of the list, one line `name version` each, hexadecimal: its key in the store.
     pub digest: String,
 }
 
@@ -50,7 +50,7 @@ impl Packages {
         format!("{count} package{s} ({}) of {interpreter}", digests.shown(digest))
     }
 
-    /// What two lists of packages do not have in common, by name: the version in each.
+    /// The differences between two lists of packages, by name: the version in each.
     pub fn differences(one: &str, other: &str) -> BTreeMap<String, [Option<String>; 2]> {
         let mut versions: BTreeMap<String, [Option<String>; 2]> = BTreeMap::new();
         for (side, list) in [one, other].into_iter().enumerate() {
@@ -63,7 +63,7 @@ impl Packages {
     }
 }
 
-/// A variable of `[command] env`, whose value is written nowhere.
+/// A variable of `[command] env`, whose value is never stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variable {
@@ -74,47 +74,47 @@ pub struct Variable {
     pub digest: String,
 }
 
-/// What git says about the code.
+/// The state of the code according to git.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// Nothing, and why.
+    /// Unknown, and why.
     Unknown(String),
-    /// A commit, and what was changed since.
+    /// A commit, and the changes since.
     Commit {
-        /// Its full name.
+        /// Its full hash.
         commit: String,
         /// The branch, if one is checked out.
         branch: Option<String>,
-        /// Changes to files that git knows; `None`: none.
+        /// Changes to tracked files; `None`: none.
         changes: Option<Changes>,
-        /// Files that git does not know, and that it is not told to ignore, whole directories by
-        /// their names; the first twenty.
+        /// Untracked files that are not ignored, whole directories by their names; the first
+        /// twenty.
         untracked: Vec<String>,
     },
 }
 
-/// Changes that are not committed.
+/// Uncommitted changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
-    /// BLAKE3 of the difference as kept, hexadecimal: its key in the store.
+    /// BLAKE3 of the diff as stored, hexadecimal: its key in the store.
     pub digest: String,
-    /// Bytes that are kept.
+    /// Stored bytes.
     pub bytes: u64,
-    /// Whether there was more than is kept.
+    /// Whether the diff was truncated.
     pub cut: bool,
-    /// How many files changed, as far as kept.
+    /// Number of changed files in the stored part.
     pub files: u64,
 }
 
-/// An hpsearch.
+/// A build of hpsearch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Build {
     /// Its version.
     pub version: String,
-    /// BLAKE3 of the program file, hexadecimal, where it can be read.
+    /// BLAKE3 of the executable, hexadecimal, if readable.
     pub digest: Option<String>,
 }
 
@@ -126,7 +126,7 @@ pub struct Machine {
     pub host: String,
     /// Operating system, kernel and architecture.
     pub system: String,
-    /// What the maker calls the processor; empty where the system does not say.
+    /// The CPU model; empty if unknown.
     pub processor: String,
     /// Cores that the runner may use.
     pub cores: u64,
@@ -144,37 +144,36 @@ pub struct GpuKind {
     pub driver: String,
 }
 
-/// A file whose content results depend on.
+/// A file on whose content results depend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceFile {
-    /// What it is to the study: `program`, `tokenizer`, or the split of the data: `train`,
-    /// `validation`, `test`.
+    /// Its role: `program`, `tokenizer`, or the split of the data: `train`, `validation`, `test`.
     pub role: String,
-    /// Where it lies.
+    /// Its path.
     pub path: String,
-    /// Its length.
+    /// Its size.
     pub bytes: u64,
-    /// BLAKE3, hexadecimal; `None`: it was not read, being too long or unreadable. Of one that git
-    /// does not know also the key of its text in the store.
+    /// BLAKE3, hexadecimal; `None`: not read, too large or unreadable. For an untracked file also
+    /// the key of its text in the store.
     pub digest: Option<String>,
-    /// Why it has no digest, where that is known.
+    /// Why it has no digest, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// So many untracked files people are shown.
+/// Untracked files shown to users.
 const SHOWN_FILES: usize = 5;
 
-/// Characters of a digest that people are shown.
+/// Characters of a digest shown to users.
 const SHOWN: usize = 12;
 
-/// The beginning of a digest, for people.
+/// An abbreviated digest.
 pub fn short(digest: &str) -> &str {
     digest.get(..SHOWN).unwrap_or(digest)
 }
 
-/// How digests are shown.
+/// How digests are displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Digests {
     Whole,
@@ -188,13 +187,12 @@ impl Digests {
 }
 
 impl Provenance {
-    /// What is to be said of it, by title, whole digests included: two lineages with the same facts
-    /// are the same.
+    /// Its facts by title, with full digests: provenances with equal facts are equal.
     pub fn facts(&self) -> Vec<(String, String)> {
         self.facts_with(Digests::Whole)
     }
 
-    /// The same, with the beginnings of digests.
+    /// The same with abbreviated digests.
     pub fn short_facts(&self) -> Vec<(String, String)> {
         self.facts_with(Digests::Short)
     }
@@ -231,15 +229,13 @@ impl Provenance {
         facts
     }
 
-    /// Source files that git does not know and that are kept: their paths, and the keys of their
-    /// texts.
+    /// Untracked source files that are stored: paths, and the keys of their texts.
     pub fn untracked(&self) -> impl Iterator<Item = (&str, &str)> {
         let untracked = self.files.iter().filter(|file| file.role == SourceFile::UNTRACKED);
         untracked.filter_map(|file| Some((file.path.as_str(), file.digest.as_deref()?)))
     }
 
-    /// Paths of the program's files that have another content than `before`; files that were not
-    /// read then or now are not among them.
+    /// Paths of the program's files whose content differs from `before`, if both were read.
     pub fn changed_programs<'a>(&'a self, before: &Provenance) -> Vec<&'a str> {
         let is_other = |file: &&SourceFile, then: &SourceFile| {
             then.role == file.role
@@ -255,7 +251,7 @@ impl Provenance {
             .collect()
     }
 
-    /// The key of the difference to the commit, if one is kept.
+    /// The key of the diff, if one is stored.
     pub fn diff(&self) -> Option<&Changes> {
         match &self.code {
             Code::Commit { changes, .. } => changes.as_ref(),
@@ -264,13 +260,13 @@ impl Provenance {
     }
 }
 
-/// What stands where a value stood.
+/// Replaces a value.
 const MASK: &str = "...";
 
-/// Shorter values are no secrets, and stand in every text.
+/// Shorter values are not secret and occur in any text.
 const SHORTEST: usize = 8;
 
-/// The values of `[command] env`, to be kept out of texts that are stored.
+/// The values of `[command] env`, to be masked in stored texts.
 #[derive(Clone, Debug, Default)]
 pub struct Masked<'a> {
     variables: Vec<(&'a str, &'a str)>,
@@ -280,13 +276,13 @@ impl<'a> Masked<'a> {
     /// Masks these variables, by name and value.
     pub fn new(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut variables: Vec<_> = variables.into_iter().collect();
-        // One value may be the beginning of another.
+        // A value may be a prefix of another.
         variables.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         Masked { variables }
     }
 
-    /// The text without the values, and without what a line sets one of the variables to: an
-    /// earlier value may stand there.
+    /// Masks the values, and whatever a line assigns to one of the variables: it may be an earlier
+    /// value.
     pub fn text(&self, text: &str) -> String {
         let lines = text.split_inclusive('\n').map(|line| {
             match self.variables.iter().filter_map(|(name, _)| after_name(line, name)).min() {
@@ -306,7 +302,7 @@ impl<'a> Masked<'a> {
     }
 }
 
-/// Where the value begins that a line sets the variable to: `NAME = `, `"NAME": `, `export NAME=`.
+/// Where the assigned value begins: `NAME = `, `"NAME": `, `export NAME=`.
 fn after_name(line: &str, name: &str) -> Option<usize> {
     if name.is_empty() {
         return None;
@@ -320,14 +316,13 @@ fn after_name(line: &str, name: &str) -> Option<usize> {
     })
 }
 
-/// The words of a command line, without the values that `--set` gives to variables of the
-/// environment.
+/// A command line without the values that `--set` assigns to environment variables.
 pub fn masked_command(words: &[String]) -> Vec<String> {
     words.iter().map(|word| masked_override(word)).collect()
 }
 
-/// An override of `--set` (`command.env.NAME=VALUE`, perhaps with `--set=` before it) without the
-/// value of a variable.
+/// An override of `--set` (`command.env.NAME=VALUE`, perhaps with a leading `--set=`) with its
+/// value masked.
 pub fn masked_override(word: &str) -> String {
     let start = if word.starts_with("--set=") { "--set=".len() } else { 0 };
     let key: String =
@@ -397,9 +392,9 @@ impl Machine {
 }
 
 impl SourceFile {
-    /// What files are that a command names.
+    /// The role of files named by a command.
     pub const PROGRAM: &'static str = "program";
-    /// What source files are that git does not know; their paths are relative to the repository.
+    /// The role of untracked source files; paths are relative to the repository.
     pub const UNTRACKED: &'static str = "untracked";
 
     fn in_words(&self, digests: Digests) -> String {

@@ -1,4 +1,4 @@
-//! A page of a study's trials: which ones, in what order.
+//! Queries for a page of a study's trials: filter, order, offset and limit.
 
 mod filter;
 mod sort;
@@ -8,38 +8,38 @@ mod tests;
 pub use filter::Filter;
 pub use sort::{Place, SortKey};
 
-/// A page of a study's trials: which ones, in what order, from where, how many.
+/// A page of a study's trials.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialQuery {
-    /// Which trials.
+    /// The filter.
     pub filter: Filter,
     /// Their order.
     pub sort: SortKey,
-    /// The other way round; what a trial lacks stays last.
+    /// Reverses the order; absent values stay last.
     pub reverse: bool,
-    /// How many are left out at the beginning.
+    /// Number of trials to skip.
     pub offset: u64,
-    /// At most so many.
+    /// Maximum number of trials.
     pub limit: u64,
 }
 
 impl TrialQuery {
-    /// All trials in an order.
+    /// All trials in this order.
     pub fn all(sort: SortKey) -> Self {
         TrialQuery { filter: Filter::all(), sort, reverse: false, offset: 0, limit: u64::MAX }
     }
 
-    /// The same with a part of the list only.
+    /// Limits it to a page.
     pub fn page(self, offset: u64, limit: u64) -> Self {
         TrialQuery { offset, limit, ..self }
     }
 
-    /// The same for the trials that `filter` lets through.
+    /// Adds a filter.
     pub fn filtered(self, filter: Filter) -> Self {
         TrialQuery { filter, ..self }
     }
 
-    /// The same the other way round.
+    /// Sets whether the order is reversed.
     pub fn reversed(self, reverse: bool) -> Self {
         TrialQuery { reverse, ..self }
     }

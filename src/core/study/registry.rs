@@ -1,5 +1,5 @@
-//! Tables of samplers and pruners: what a line of them says, and how a written policy is checked
-//! against its table.
+//! Registries of samplers and pruners: their entries, and the check of a study's tables against
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use crate::study::field::{self, Field};
 use crate::study::spec::AlgorithmSpec;
 use crate::study::suggestion::{nearest, quoted};
 
-/// A line of a table of policies: `SamplerEntry` and `PrunerEntry` differ only in what builds them.
+/// An entry of a registry: `SamplerEntry` and `PrunerEntry` differ only in what they build.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<Build> {
     /// Its name in the study file.
     pub name: &'static str,
-    /// Other words for it; the stored name is always `name`.
+    /// Aliases; the stored name is always `name`.
     pub aliases: &'static [&'static str],
     /// One sentence for `hpsearch list`.
     pub summary: &'static str,
-    /// Version of its rules: raised when the same history gives other decisions.
+    /// Version of its rules: raised whenever the same history gives other decisions.
     pub version: u32,
     /// Its options.
     pub options: &'static [Field],
@@ -24,18 +24,18 @@ pub struct Entry<Build> {
     pub build: Build,
 }
 
-/// All policies of one kind, and the names that are promised but not built.
+/// A registry, and the names reserved for algorithms that are not implemented yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<Build: 'static> {
     /// `sampler` or `pruner`, for messages.
     pub kind: &'static str,
-    /// The lines.
+    /// The entries.
     pub entries: &'static [Entry<Build>],
-    /// Names that the study file reserves for policies that are not built yet.
+    /// Reserved names.
     pub not_yet: &'static [&'static str],
 }
 
-/// A name that is in no line of a table.
+/// A name that the registry does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.message())]
 pub struct UnknownName {
@@ -43,11 +43,11 @@ pub struct UnknownName {
     pub kind: &'static str,
     /// The name as written.
     pub name: String,
-    /// The name that was probably meant.
+    /// The most similar name.
     pub suggestion: Option<&'static str>,
-    /// Whether the name is right, and the policy not built yet.
+    /// Whether the name is reserved.
     pub not_yet: bool,
-    /// The names that can be used.
+    /// The available names.
     pub known: Vec<&'static str>,
 }
 
@@ -72,12 +72,12 @@ impl UnknownName {
     }
 }
 
-/// One thing that is wrong with a policy as written.
+/// A problem with an algorithm's table in the study file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionProblem {
-    /// The option's key; `None`: the policy's name itself.
+    /// The option's key; `None`: the algorithm's name itself.
     pub key: Option<String>,
-    /// Whether the option's value is at fault, and not its key.
+    /// Whether the value is wrong, and not the key.
     pub is_about_value: bool,
     /// What is wrong.
     pub message: String,
@@ -86,7 +86,7 @@ pub struct OptionProblem {
 }
 
 impl<Build> Table<Build> {
-    /// The line of `name`, which may be an alias.
+    /// The entry with this name or alias.
     pub fn find(&self, name: &str) -> Result<&'static Entry<Build>, UnknownName> {
         if let Some(entry) =
             self.entries.iter().find(|entry| entry.name == name || entry.aliases.contains(&name))
@@ -105,8 +105,7 @@ impl<Build> Table<Build> {
         })
     }
 
-    /// A written policy as it is stored: its name resolved, its options checked. All problems at
-    /// once.
+    /// The stored form of a table: name resolved, options checked. All problems at once.
     pub fn resolve(
         &self,
         name: &str,
@@ -142,18 +141,18 @@ impl<Build> Table<Build> {
 }
 
 impl<Build> Entry<Build> {
-    /// What it says of itself, whatever it builds.
+    /// The entry without its builder.
     pub fn described(&self) -> Entry<()> {
         let Entry { name, aliases, summary, version, options, .. } = *self;
         Entry { name, aliases, summary, version, options, build: () }
     }
 
-    /// The entry as a study without options stores it.
+    /// The specification with default options.
     pub fn defaults(&self) -> AlgorithmSpec {
         AlgorithmSpec { version: self.version, ..AlgorithmSpec::named(self.name) }
     }
 
-    /// The value as it is stored, or what is wrong with it.
+    /// The stored form of a value, or what is wrong with it.
     fn check(
         &self,
         key: &str,
@@ -179,26 +178,26 @@ impl<Build> Entry<Build> {
     }
 }
 
-/// Why a policy cannot be built.
+/// Why an algorithm cannot be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RegistryError {
-    /// An option outside its limits, or options that contradict each other.
+    /// An option out of range, or contradictory options.
     #[error("option `{option}` of `{policy}`: \
         {why}{}", consequence.map(|so| format!(", {so}")).unwrap_or_default())]
     Option {
-        /// The policy's name.
+        /// The algorithm's name.
         policy: String,
         /// The option's key.
         option: String,
         /// What is wrong.
         why: String,
-        /// What it would lead to.
+        /// The consequence.
         consequence: Option<Consequence>,
     },
-    /// The policy cannot serve this study.
+    /// The algorithm does not support this study.
     #[error("`{policy}` cannot serve this study: {why}; {advice}")]
     Unsuitable {
-        /// The policy's name.
+        /// The algorithm's name.
         policy: String,
         /// What is wrong.
         why: &'static str,
@@ -207,10 +206,10 @@ pub enum RegistryError {
     },
 }
 
-/// What options would lead to that contradict each other or the study.
+/// The consequence of contradictory options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Consequence {
-    /// No value is acceptable.
+    /// No value is accepted.
     #[error("so every trial is stopped")]
     EveryTrialStops,
     /// A full trial is too short.

@@ -1,52 +1,52 @@
-//! What is odd about the lines of a trial, and how reports of one step are taken together.
+//! Remarks about a trial's printed lines, and the merging of its reports by step.
 
 use serde::{Deserialize, Serialize};
 
 use crate::study::metric::Metrics;
 use crate::study::step::StepUnit;
 
-/// What kind of thing a remark is about: of each kind the first is told, and how many there were.
+/// The kind of a remark: the first of each kind is reported, and the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemarkKind {
-    /// The rest of the line is not JSON, or no object.
+    /// The rest of the line is not a JSON object.
     NotJson,
-    /// A key or message that is hpsearch's own.
+    /// A key or message reserved by hpsearch.
     Reserved,
     /// The step is not an integer.
     Step,
     /// A value is not a number.
     Value,
-    /// There is nothing to take in the line.
+    /// The line contains nothing to record.
     Empty,
-    /// The prefix stands behind other text.
+    /// The prefix is not at the beginning of the line.
     Misplaced,
-    /// It came on standard error.
+    /// It was printed to standard error.
     StandardError,
     /// It is longer than a message may be.
     TooLong,
-    /// A checkpoint that is not taken.
+    /// A rejected checkpoint.
     Checkpoint,
-    /// A checkpoint that may be written over, and is not copied.
+    /// A checkpoint that may be overwritten and is not copied.
     Uncopied,
-    /// A checkpoint that was written again before it was copied; said in the trial's log alone.
+    /// A checkpoint that was overwritten before it was copied; only in the trial's log.
     Superseded,
-    /// A pattern of `[command.metrics]` that found nothing, or what is no number.
+    /// A pattern of `[command.metrics]` that matched nothing, or text that is not a number.
     Pattern,
-    /// A file of `[command.metrics]` that cannot be read, or in which there is nothing.
+    /// A file of `[command.metrics]` that is unreadable or empty.
     MetricFile,
-    /// An artifact, image, text or table that is not kept.
+    /// A rejected artifact, image, text or table.
     Artifact,
-    /// A text of which only the beginning is kept.
+    /// A truncated text.
     Cut,
-    /// A value of a step came twice.
+    /// Two values for the same step.
     Repeated,
-    /// A step came after a later one.
+    /// A step after a later one.
     WentBack,
 }
 
 impl RemarkKind {
-    /// Whether something that was printed is lost.
+    /// Whether printed data was lost.
     pub fn is_loss(self) -> bool {
         !matches!(
             self,
@@ -58,7 +58,7 @@ impl RemarkKind {
         )
     }
 
-    /// What became of it, and what to print instead.
+    /// The consequence, and what to print instead.
     fn consequence(self) -> &'static str {
         match self {
             RemarkKind::NotJson => {
@@ -101,12 +101,12 @@ impl RemarkKind {
     }
 }
 
-/// What is odd about a line of a trial.
+/// A remark about a line of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// What it is about.
+    /// Its kind.
     pub kind: RemarkKind,
-    /// What is wrong, without what became of it.
+    /// What is wrong, without the consequence.
     pub why: String,
 }
 
@@ -116,7 +116,7 @@ impl Remark {
         Remark { kind, why: why.into() }
     }
 
-    /// One sentence: what was not taken, why, and what to print instead.
+    /// One sentence: what was rejected, why, and what to print instead.
     pub fn text(&self) -> String {
         match self.kind.consequence() {
             "" => self.why.clone(),
@@ -135,8 +135,7 @@ pub fn without_metric(others: &[&str], metric: &str) -> String {
     )
 }
 
-/// The reports of one attempt so far. Metrics of one step are taken together, and of one metric the
-/// last value stands.
+/// The reports of one attempt so far, merged by step; of repeated values the last counts.
 #[derive(Clone, Debug, Default)]
 pub struct Reports {
     last: Option<(u64, Metrics)>,
@@ -148,8 +147,7 @@ impl Reports {
         self.last.as_ref().map(|(step, _)| *step)
     }
 
-    /// Takes a report in: gives all that was reported at its step without a report of another step
-    /// between, and what there is to say about it.
+    /// Adds a report; returns all metrics of its step reported consecutively, and remarks.
     pub fn take(
         &mut self,
         clock: StepUnit,

@@ -1,10 +1,9 @@
-//! Named random streams derived from the study's seed, so that no draw depends on what else was
-//! drawn.
+//! Named random streams derived from the study's seed, so that no draw depends on any other stream.
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha12Rng;
 
-/// The generator handed to whoever draws.
+/// The random number generator of a stream.
 pub type StreamRng = ChaCha12Rng;
 
 /// The root of all random streams of a study.
@@ -14,7 +13,7 @@ pub struct SeedTree {
 }
 
 impl SeedTree {
-    /// The tree of a study's seed.
+    /// The tree of this seed.
     pub fn new(seed: u64) -> Self {
         SeedTree { seed }
     }
@@ -25,8 +24,7 @@ impl SeedTree {
         StreamRng::from_seed(*self.digest(name).as_bytes())
     }
 
-    /// A seed for a program that takes one, such as trial 3's: 53 bits, exact in every language's
-    /// numbers.
+    /// A seed for a program, such as trial 3's: 53 bits, exact in every language's numbers.
     pub fn number(&self, name: &str) -> u64 {
         let bytes = self.digest(name);
         let mut eight = [0; 8];

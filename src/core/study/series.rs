@@ -1,4 +1,4 @@
-//! Series: the points of a metric on a clock, as they are logged, stored and thinned for a screen.
+//! Series: the points of a metric on a clock, as logged, stored and downsampled for display.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use super::step::StepUnit;
 use super::time::Timestamp;
 use super::trial::{AttemptNumber, TrialNumber};
 
-/// What the steps of a series count.
+/// The clock of a series: what its steps count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeriesClock {
-    /// Optimiser steps, or whatever a program calls a step.
+    /// Optimiser steps, or the program's own steps.
     Step,
     /// Passes over the training data.
     Epoch,
@@ -38,7 +38,7 @@ impl SeriesClock {
         }
     }
 
-    /// A step for people: seconds with one decimal, others as they are.
+    /// A formatted step: seconds with one decimal, others as they are.
     pub fn words(self, step: f64) -> String {
         match self {
             SeriesClock::Seconds => format!("{step:.1}"),
@@ -46,7 +46,7 @@ impl SeriesClock {
         }
     }
 
-    /// The clock of this name.
+    /// The clock with this name.
     pub fn from_word(word: &str) -> Option<Self> {
         SeriesClock::ALL.into_iter().find(|clock| clock.as_str() == word)
     }
@@ -71,7 +71,7 @@ impl fmt::Display for SeriesClock {
 /// A stored point. Steps are exact up to 2^53.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
-    /// Where it is on its clock; finite.
+    /// Position on its clock; finite.
     pub step: f64,
     /// What was measured; NaN and infinities are values.
     pub value: f64,
@@ -90,8 +90,8 @@ impl PartialEq for Point {
 /// A point that a trial logs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoggedPoint {
-    /// Where it is on its clock; `None`: counted, one after the last of its series. A step that is
-    /// not finite is not kept.
+    /// Position on its clock; `None`: one after the last of its series. Points at non-finite steps
+    /// are dropped.
     pub step: Option<f64>,
     /// What was measured.
     pub value: f64,
@@ -99,7 +99,7 @@ pub struct LoggedPoint {
     pub at: Timestamp,
 }
 
-/// A step as JSON: an integer where it is one.
+/// A step as JSON: an integer if it is integral.
 pub fn step_json(step: f64) -> serde_json::Value {
     #[expect(clippy::cast_possible_truncation, reason = "an integer below 2^53")]
     if step.fract() == 0.0 && step.abs() <= 9_007_199_254_740_992.0 {
@@ -108,7 +108,7 @@ pub fn step_json(step: f64) -> serde_json::Value {
     Number(step).to_json()
 }
 
-/// Points that an attempt logged of one metric, in the order in which it did.
+/// Points that an attempt logged for one metric, in that order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoggedSeries {
     /// Number of the trial.
@@ -142,7 +142,7 @@ pub struct SeriesSummary {
     pub last_value: f64,
 }
 
-/// What the points of one pixel of a chart come to, or those of one chunk of a store.
+/// Summary of the points in one pixel of a chart or one chunk of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Pixel {
     /// Number of points; at least one.
@@ -151,9 +151,9 @@ pub struct Pixel {
     pub first: f64,
     /// The last step.
     pub last: f64,
-    /// The smallest value; NaN where every value is.
+    /// The smallest value; NaN if every value is.
     pub min: f64,
-    /// The largest value; NaN where every value is.
+    /// The largest value; NaN if every value is.
     pub max: f64,
     /// The value at the last step.
     pub value: f64,
@@ -190,7 +190,7 @@ impl From<&Point> for Pixel {
 }
 
 impl Pixel {
-    /// Of points in the order of their steps; `None` without any.
+    /// Summarises points in the order of their steps; `None` if empty.
     pub fn of(points: &[Point]) -> Option<Pixel> {
         points.iter().map(Pixel::from).reduce(|mut all, next| {
             all.append(&next);
@@ -198,18 +198,18 @@ impl Pixel {
         })
     }
 
-    /// Takes in what follows.
+    /// Appends the summary of later points.
     fn append(&mut self, next: &Pixel) {
         self.count += next.count;
         self.last = next.last;
-        // The other one where one is NaN.
+        // The other operand if one is NaN.
         self.min = self.min.min(next.min);
         self.max = self.max.max(next.max);
         self.value = next.value;
         self.at = next.at;
     }
 
-    /// Steps and values that draw it: smallest, largest, last.
+    /// The steps and values to draw: smallest, largest, last.
     pub fn drawn(self) -> impl Iterator<Item = (f64, f64)> {
         let ends = [(self.first, self.min), (self.last, self.max)];
         let ends = ends.into_iter().filter(move |_| self.min < self.max);
@@ -217,7 +217,7 @@ impl Pixel {
     }
 }
 
-/// A range of steps as columns of pixels, filled from its left to its right.
+/// A range of steps as columns of pixels, filled from left to right.
 #[derive(Clone, Debug)]
 pub struct Pixels {
     first: f64,
@@ -245,7 +245,7 @@ impl Pixels {
         (((step - self.first) / self.width) as usize).min(self.last_index)
     }
 
-    /// Takes in what follows everything so far, and lies in one pixel.
+    /// Adds a summary that follows all others and lies in one pixel.
     pub fn add(&mut self, part: &Pixel) {
         let index = self.index(part.first);
         match self.filled.last_mut() {
@@ -254,7 +254,7 @@ impl Pixels {
         }
     }
 
-    /// Those with points, from left to right.
+    /// The non-empty ones, from left to right.
     pub fn filled(self) -> Vec<Pixel> {
         self.filled.into_iter().map(|(_, pixel)| pixel).collect()
     }

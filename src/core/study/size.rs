@@ -13,10 +13,10 @@ const UNITS: &[(&str, u64)] = &[
     ("B", 1),
 ];
 
-/// More than any disk holds, and exact as a float.
+/// Larger than any disk, and exact as a float.
 const LARGEST: f64 = (1_u64 << 53) as f64;
 
-/// The number of bytes that `text` means, or what is wrong with it.
+/// Parses a size.
 pub fn parse(text: &str) -> Result<u64, &'static str> {
     let text = text.trim();
     let digits =

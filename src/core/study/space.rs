@@ -1,4 +1,4 @@
-//! The search space: dimensions in dependency order, some of them active only under a condition.
+//! The search space: dimensions in dependency order, some of them conditional.
 
 pub mod distribution;
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::study::params::{Params, Value};
 pub use distribution::{Distribution, DistributionError, Scale};
 
-/// Longest chain of parameters of which each depends on the one before: samplers walk down them.
+/// Longest chain of dependent parameters, which samplers walk recursively.
 const MOST_NESTED: usize = 100;
 
-/// Most combinations of parents' values that are told apart to count a space.
+/// Most combinations of parents' values that are distinguished to count a space.
 const MOST_COUNTS: usize = 10_000;
 
 /// A parameter is active when each of these parents is active and has one of the values listed for
@@ -45,13 +45,13 @@ pub struct Dimension {
     pub when: Option<Condition>,
 }
 
-/// A value that is there, null included.
+/// A value that is present, null included.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
 impl Dimension {
-    /// Whether null is one of its values.
+    /// Whether it can be null.
     pub fn is_nullable(&self) -> bool {
         matches!(&self.distribution, Distribution::Choice { choices } if choices.contains(&Value::Null))
     }
@@ -67,7 +67,7 @@ impl Dimension {
     }
 }
 
-/// Why a set of dimensions is no space.
+/// Why dimensions do not form a space.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpaceError {
     /// A name used twice.
@@ -81,7 +81,7 @@ pub enum SpaceError {
     UnknownParent {
         /// The dependent parameter.
         name: String,
-        /// What it names.
+        /// The unknown parent.
         parent: String,
     },
     /// A condition that can never hold.
@@ -94,18 +94,18 @@ pub enum SpaceError {
         /// The value that the parent cannot take.
         value: Value,
     },
-    /// Conditions in a circle.
+    /// Circular conditions.
     #[error("the conditions of {} form a circle", names.join(", "))]
     Circle {
         /// The parameters concerned.
         names: Vec<String>,
     },
-    /// A longer chain of conditions than samplers follow.
+    /// A longer chain of conditions than samplers support.
     #[error("the conditions are nested {depth} deep; {MOST_NESTED} can be followed at most")]
     Nested {
         /// The parameter at the end of the chain.
         name: String,
-        /// Parameters of the chain.
+        /// Length of the chain.
         depth: usize,
     },
     /// A prior outside the range.
@@ -118,7 +118,7 @@ pub enum SpaceError {
     },
 }
 
-/// Why an assignment is not a point of a space.
+/// Why parameters are not a valid configuration.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PointError {
     /// An active parameter without a value.
@@ -171,7 +171,7 @@ impl From<Space> for Vec<Dimension> {
 }
 
 impl Space {
-    /// Checks the dimensions and brings them in dependency order (otherwise in the order given).
+    /// Checks the dimensions and sorts parents before children (otherwise keeps the order given).
     pub fn new(dimensions: Vec<Dimension>) -> Result<Self, SpaceError> {
         let mut names = BTreeSet::new();
         for dimension in &dimensions {

@@ -1,5 +1,5 @@
-//! A resolved study: everything that was decided before the first trial, as plain data that can be
-//! stored.
+//! The specification of a study: everything that is decided before the first trial, as plain data
+//! that can be stored.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,11 +22,11 @@ use crate::study::tracked::NO_SAMPLER;
 pub struct Objective {
     /// Name of the metric in reports.
     pub metric: String,
-    /// Which way is better.
+    /// Whether smaller or larger is better.
     pub direction: Direction,
 }
 
-/// Which report of a trial is its value.
+/// Which report is a trial's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ValueRule {
@@ -40,20 +40,20 @@ pub enum ValueRule {
 /// Steps at which a trial must evaluate and report, besides its last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Milestones {
-    /// Every so many.
+    /// Interval.
     pub every: Option<u64>,
-    /// At these, ascending.
+    /// Individual steps, ascending.
     pub at: Vec<u64>,
 }
 
-/// What to do when the sampler proposes a point that was tried.
+/// What to do when the sampler proposes a configuration that was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Duplicates {
     /// Draw again (a bounded number of times).
     #[default]
     Skip,
-    /// Run it again on another seed; samplers see one point with the mean of its runs.
+    /// Run it again on another seed; samplers see one configuration with the mean of its runs.
     Replicate,
     /// Run it again as a trial of its own.
     Allow,
@@ -72,7 +72,7 @@ pub enum Count {
     All,
 }
 
-/// When the study ends. Absent keys do not limit.
+/// When the study ends. Absent keys do not limit it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Budget {
@@ -94,44 +94,43 @@ pub struct Budget {
     /// Ends after this many complete and pruned trials without a better one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
-    /// Hours that devices were in use, summed over devices and over all runs: one counts once,
-    /// however many trials share it.
+    /// Device-hours of all devices and runs: a device counts once, however many trials share it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_hours: Option<f64>,
     /// Money: device-hours times `price_per_hour`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// What an hour of one device costs.
+    /// Price of a device-hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_per_hour: Option<f64>,
 }
 
-/// What `hpsearch extend` added to a budget, on top of what the study file says.
+/// What `hpsearch extend` added to the study file's budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Extension {
-    /// Trials more.
+    /// Additional trials.
     pub trials: u64,
-    /// Running time more.
+    /// Additional running time.
     pub time: Duration,
-    /// Device-hours more.
+    /// Additional device-hours.
     #[serde(skip_serializing_if = "is_default")]
     pub device_hours: f64,
-    /// Money more.
+    /// Additional money.
     #[serde(skip_serializing_if = "is_default")]
     pub cost: f64,
 }
 
-/// The largest integer that a store holds: trials, and microseconds.
+/// The largest integer in a store, for trials and microseconds.
 pub const LARGEST_WHOLE: u64 = i64::MAX.unsigned_abs();
 
-/// Whether a field that older versions did not have is at its default, and is not written.
+/// Whether a field that older versions lack is at its default, and therefore not written.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 impl Extension {
-    /// The trials that `+50` and `50` mean, from one to [`LARGEST_WHOLE`].
+    /// Parses `+50` and `50` as a number of trials, from one to [`LARGEST_WHOLE`].
     pub fn trials_of(text: &str) -> Option<u64> {
         let number = text.strip_prefix('+').unwrap_or(text);
         number.parse().ok().filter(|trials| (1..=LARGEST_WHOLE).contains(trials))
@@ -142,7 +141,7 @@ impl Extension {
         self == Extension::default()
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(self, more: Extension) -> Extension {
         Extension {
@@ -154,12 +153,12 @@ impl Extension {
     }
 }
 
-/// The limit on the time of devices that ends a study first.
+/// The limit on device time that applies first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DeviceLimit {
     /// `budget.device_hours`.
     Hours(f64),
-    /// `budget.cost`, at a price for an hour.
+    /// `budget.cost`, at a price per hour.
     Cost {
         /// The limit.
         cost: f64,
@@ -169,7 +168,7 @@ pub enum DeviceLimit {
 }
 
 impl DeviceLimit {
-    /// The limit as time of devices.
+    /// The limit as device time.
     pub fn time(self) -> Duration {
         let hours = match self {
             DeviceLimit::Hours(hours) => hours,
@@ -180,7 +179,7 @@ impl DeviceLimit {
 }
 
 impl Budget {
-    /// The budget with `extension` on top; what has no limit has none then.
+    /// Adds `extension` to the budget; absent limits stay absent.
     pub fn extend(&mut self, extension: Extension) {
         self.trials = self.trials.map(|trials| trials.saturating_add(extension.trials));
         self.time = self.time.map(|time| time.saturating_add(extension.time));
@@ -188,8 +187,8 @@ impl Budget {
         self.cost = self.cost.map(|cost| cost + extension.cost);
     }
 
-    /// The keys whose limits no store can hold: more than [`LARGEST_WHOLE`] trials or microseconds,
-    /// and what is no finite number, for which JSON has no form.
+    /// The keys whose values no store can represent: more than [`LARGEST_WHOLE`] trials or
+    /// microseconds, and non-finite numbers, which JSON lacks.
     pub fn beyond_a_store(&self) -> Vec<&'static str> {
         let whole = |limit: Option<u64>| limit.is_some_and(|limit| limit > LARGEST_WHOLE);
         let time = |limit: Option<Duration>| {
@@ -221,7 +220,7 @@ impl Budget {
         hours.into_iter().chain(cost).min_by_key(|limit| limit.time())
     }
 
-    /// What so much time of devices costs; `None` without a price.
+    /// The price of device time; `None` without `price_per_hour`.
     pub fn price_of(&self, device_time: Duration) -> Option<f64> {
         Some(device_time.as_secs_f64() / 3600.0 * self.price_per_hour?)
     }
@@ -233,10 +232,10 @@ impl Budget {
 pub struct AlgorithmSpec {
     /// Name in the table of samplers or pruners.
     pub name: String,
-    /// What the user wrote, where it is an alias of `name`.
+    /// The alias that the user wrote, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
-    /// Version of the rules behind the name; raised when the same history gives other decisions.
+    /// Version of its rules; raised whenever the same history gives other decisions.
     pub version: u32,
     /// Options as given, checked.
     #[serde(default)]
@@ -244,7 +243,7 @@ pub struct AlgorithmSpec {
 }
 
 impl AlgorithmSpec {
-    /// A policy without options.
+    /// An algorithm without options.
     pub fn named(name: &str) -> Self {
         AlgorithmSpec { name: name.to_owned(), alias: None, version: 1, options: BTreeMap::new() }
     }
@@ -256,30 +255,29 @@ impl AlgorithmSpec {
     }
 }
 
-/// A trial of an earlier study, as a study that learns from it keeps it.
+/// A trial of an earlier study, for a warm start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Earlier {
-    /// Its values of the parameters that this study has too.
+    /// Its values of the parameters that both studies have.
     pub params: Params,
-    /// The share of its study's trials that were better, from 0: what is comparable between
-    /// studies.
+    /// The share of its study's trials that were better, from 0: comparable between studies.
     pub rank: f64,
 }
 
-/// The value of a variable of `[command] env`, which may be a secret: whoever read the study file
-/// has it, and it is written nowhere. So a specification that was stored has the names only, and
-/// two that differ in values are equal.
+/// The value of a variable of `[command] env`, which may be a secret: only the reader of the study
+/// file has it, and it is never written. A stored specification has the names only, and all values
+/// compare equal.
 #[derive(Clone, Default)]
 pub struct EnvironmentValue(Option<String>);
 
 impl EnvironmentValue {
-    /// A value of the study file.
+    /// A value from the study file.
     pub fn new(text: impl Into<String>) -> Self {
         EnvironmentValue(Some(text.into()))
     }
 
-    /// The value; `None` of a specification that was stored.
+    /// The value; `None` in a specification read from a store.
     pub fn get(&self) -> Option<&str> {
         self.0.as_deref()
     }
@@ -309,57 +307,57 @@ impl<'de> Deserialize<'de> for EnvironmentValue {
     }
 }
 
-/// The style of arguments that a program's parser takes, which decides how booleans are written.
+/// The style of a program's command-line parser, which decides how booleans are passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArgsStyle {
-    /// `--name value`; a boolean is the flag `--name`, or nothing.
+    /// `--name value`; a true boolean is the flag `--name`.
     Dashes,
-    /// `--name=value`; a boolean is the flag `--name`, or nothing.
+    /// `--name=value`; a true boolean is the flag `--name`.
     Equals,
-    /// `name=value`, booleans as well: `name=true`.
+    /// `name=value`, booleans included: `name=true`.
     Hydra,
 }
 
 impl ArgsStyle {
-    /// The words of the study file.
+    /// Their names in the study file.
     pub const WORDS: &'static [&'static str] = &["dashes", "equals", "hydra"];
 
-    /// Whether a boolean is written as a flag or left out, rather than as `true` and `false`.
+    /// Whether a boolean is a flag rather than `true` or `false`.
     pub fn has_flags(self) -> bool {
         matches!(self, ArgsStyle::Dashes | ArgsStyle::Equals)
     }
 }
 
-/// What the words of a command become that name an inactive parameter.
+/// What becomes of a command's arguments that name an inactive parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Inactive {
-    /// The placeholder becomes the empty text: what studies did that began before the other rule,
-    /// and studies to which it makes no difference.
+    /// The placeholder becomes the empty string: for studies older than the other rule, and those
+    /// without a difference.
     #[default]
     Empty,
-    /// The word is left out, and the option before it.
+    /// The argument is dropped, and the option before it.
     Dropped,
 }
 
-/// How parameters become words of a command.
+/// How parameters become arguments of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArgsRules {
-    /// How booleans are written; `None`: as `true` and `false`.
+    /// How booleans are passed; `None`: as `true` and `false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub style: Option<ArgsStyle>,
-    /// What inactive parameters leave.
+    /// How inactive parameters are passed.
     #[serde(default)]
     pub inactive: Inactive,
 }
 
-/// Where the metrics of a program are found that knows nothing of hpsearch.
+/// The sources of a program's metrics besides `@hpsearch` lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricSources {
-    /// Regular expressions over its lines; see [`super::printed_metrics`].
+    /// Regular expressions over its printed lines; see [`super::printed_metrics`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pattern: Vec<String>,
     /// A file of JSON lines that it writes.
@@ -371,7 +369,7 @@ pub struct MetricSources {
 }
 
 impl MetricSources {
-    /// The keys that name files, with what they say.
+    /// The keys that name files, with their values.
     pub fn files(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let files = [("json", &self.json), ("tensorboard", &self.tensorboard)];
         files.into_iter().filter_map(|(key, text)| Some((key, text.as_deref()?)))
@@ -384,23 +382,23 @@ impl MetricSources {
 pub enum Program {
     /// The built-in trainer.
     Trainer {
-        /// Fixed arguments by their (dotted) names; searched ones come from the space.
+        /// Fixed arguments by their (dotted) names; searched ones are in the space.
         arguments: BTreeMap<String, serde_json::Value>,
         /// The `[data]` table; paths absolute.
         data: BTreeMap<String, serde_json::Value>,
     },
     /// A program in any language.
     Command {
-        /// Program and arguments, with `{name}` for parameters.
+        /// Command line, with `{name}` for parameters.
         run: Vec<String>,
         /// Working directory; absolute.
         cwd: PathBuf,
         /// Variables added to the environment.
         env: BTreeMap<String, EnvironmentValue>,
-        /// How parameters become words.
+        /// How parameters become arguments.
         #[serde(default, skip_serializing_if = "is_default")]
         args: ArgsRules,
-        /// Where its metrics are found besides its reports.
+        /// Sources of metrics besides its reports.
         #[serde(default, skip_serializing_if = "is_default")]
         metrics: MetricSources,
     },
@@ -409,7 +407,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Where metrics are looked for besides a program's reports, if anywhere.
+    /// The sources of metrics besides reports, if it has any.
     pub fn metric_sources(&self) -> Option<&MetricSources> {
         match self {
             Program::Command { metrics, .. } if *metrics != MetricSources::default() => {
@@ -428,17 +426,16 @@ pub struct DevicesSpec {
     #[serde(rename = "use")]
     pub select: Vec<String>,
     /// Trials at a time on each device; `None`: one per GPU, and on the CPU as many as its cores
-    /// hold.
+    /// allow.
     pub trials_per_device: Option<u32>,
-    /// Whether devices share themselves out instead, by what trials take and do there
-    /// (`trials_per_device = "auto"`).
+    /// Whether concurrency is decided at run time (`trials_per_device = "auto"`).
     #[serde(default, skip_serializing_if = "is_default")]
     pub packed: bool,
-    /// Bytes that trials may take together on each device that shares itself out; `None`: all that
-    /// there are.
+    /// Memory limit in bytes for all trials on a device with automatic concurrency; `None`: all of
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Threads of each trial on the CPU.
+    /// CPU threads of each trial.
     pub cpu_threads: u32,
 }
 
@@ -457,36 +454,36 @@ impl Default for DevicesSpec {
     }
 }
 
-/// Why an attempt ended without an answer.
+/// Why an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCause {
     /// Out of memory.
     Oom,
-    /// The device went away.
+    /// The device was lost.
     DeviceLost,
-    /// The process died without a word, or was killed from outside.
+    /// The process died without a message, or was killed from outside.
     WorkerLost,
     /// `trial_time` or `stall_time` passed.
     Timeout,
-    /// The program itself said so: an exception, no value.
+    /// The program reported it: an exception, no value.
     Program,
-    /// A command ended with this exit status: 128 and the signal's number where a signal ended it,
-    /// as shells have it. Stores of older versions have `Program` instead.
+    /// A command's exit status: 128 plus the signal number if a signal ended it, as in shells.
+    /// Older versions stored `Program` instead.
     Exit(i32),
 }
 
-/// Which failed attempts are started again.
+/// Which failed attempts are retried.
 ///
-/// A trial of the built-in trainer that runs out of memory continues with half the rows at once,
-/// down to one, before this is asked: that needs no `"oom"` in `on` and does not count towards
-/// `max` (`engine::batch_halving`).
+/// A trial of the built-in trainer that runs out of memory first continues with smaller batches,
+/// down to one row: that needs no `"oom"` in `on` and does not count towards `max`
+/// (`engine::batch_halving`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetrySpec {
-    /// How many times a trial may be started again.
+    /// Most retries of a trial.
     pub max: u32,
-    /// For which causes.
+    /// The causes that are retried.
     pub on: Vec<FailureCause>,
 }
 
@@ -496,15 +493,15 @@ impl Default for RetrySpec {
     }
 }
 
-/// Which checkpoints stay on disk.
+/// Which checkpoints are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckpointsSpec {
-    /// How many of the study's best trials keep their best checkpoint; `None`: everything stays.
+    /// How many of the best trials keep their best checkpoint; `None`: all are kept.
     pub keep_best: Option<u32>,
     /// Directory for trials' files; absolute. `None`: beside the store.
     pub dir: Option<PathBuf>,
-    /// Most bytes that all of them may take.
+    /// Most bytes of all checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_disk: Option<u64>,
 }
@@ -515,37 +512,37 @@ impl Default for CheckpointsSpec {
     }
 }
 
-/// What to export at the end.
+/// The export at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExportSpec {
-    /// Where to; absolute.
+    /// Its absolute directory.
     pub dir: Option<PathBuf>,
     /// Whether to export when the study ends.
     pub on_finish: bool,
-    /// In how few bits weights are written.
+    /// Quantization of the weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantize: Option<Quantize>,
 }
 
-/// A number format of exported weights that is smaller than the one they were trained in.
+/// A quantized format of exported weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Quantize {
-    /// Integers of eight bits, with a scale for each channel.
+    /// 8-bit integers with a scale per channel.
     Int8,
 }
 
 impl Quantize {
-    /// The words for it in files and on the command line.
+    /// Their names in files and on the command line.
     pub const WORDS: &[&str] = &["int8"];
 
-    /// The format that a word means.
+    /// The format with this name.
     pub fn parse(word: &str) -> Option<Self> {
         (word == "int8").then_some(Self::Int8)
     }
 
-    /// Its word.
+    /// Its name.
     pub fn word(self) -> &'static str {
         match self {
             Self::Int8 => "int8",
@@ -553,13 +550,13 @@ impl Quantize {
     }
 }
 
-/// What is kept of trials besides what they report.
+/// What is recorded of trials besides their reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrackSpec {
-    /// How often processor, memory and GPUs of each trial are measured; `None`: never.
+    /// Interval at which CPU, memory and GPUs of each trial are sampled; `None`: never.
     pub system: Option<Duration>,
-    /// Where runs are written besides the store, while the study runs.
+    /// Export destinations while the study runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<Destination>,
 }
@@ -570,21 +567,21 @@ impl Default for TrackSpec {
     }
 }
 
-/// A resolved study.
+/// The specification of a study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudySpec {
-    /// Version of this form.
+    /// Version of this format.
     pub format: u32,
     /// The study's name, its key in the store.
     pub name: String,
-    /// A sentence for people.
+    /// A description for users.
     #[serde(default)]
     pub description: Option<String>,
-    /// Words to find it by.
+    /// Tags to find it by.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// What is optimised; today exactly one.
+    /// The objectives; currently exactly one.
     pub objectives: Vec<Objective>,
     /// Which report is a trial's value.
     pub value: ValueRule,
@@ -594,47 +591,46 @@ pub struct StudySpec {
     pub seed: u64,
     /// What to do with repeated proposals.
     pub duplicates: Duplicates,
-    /// Whether decisions must not depend on who is faster.
+    /// Whether decisions must not depend on timing.
     #[serde(default, skip_serializing_if = "is_default")]
     pub deterministic: bool,
-    /// Runs of each configuration that completes.
+    /// Runs of each completed configuration.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub replicates: u32,
-    /// How many of the best configurations are run again on fresh seeds at the end.
+    /// How many of the best configurations run again on fresh seeds at the end.
     #[serde(default, skip_serializing_if = "is_default")]
     pub race: u32,
-    /// When it ends.
+    /// The budget.
     pub budget: Budget,
-    /// What is searched.
+    /// The search space.
     pub space: Space,
     /// Configurations to run first; missing parameters are sampled.
     #[serde(default)]
     pub enqueue: Vec<Params>,
-    /// Conditions on configurations and on what they measure.
+    /// Constraints on parameters and metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Constraint>,
-    /// Stores and studies to learn from, as written.
+    /// Stores and studies for the warm start, as written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warm_start: Vec<String>,
-    /// What was found there when the study was made: later changes of those studies change nothing
-    /// here.
+    /// Their trials when this study was created: later changes there have no effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Earlier>,
-    /// Who proposes.
+    /// The sampler.
     pub sampler: AlgorithmSpec,
-    /// Who stops.
+    /// The pruner.
     pub pruner: AlgorithmSpec,
     /// What a trial runs.
     pub program: Program,
     /// The devices that trials run on.
     pub devices: DevicesSpec,
-    /// What is started again.
+    /// Which failures are retried.
     pub retry: RetrySpec,
-    /// What stays on disk.
+    /// Which checkpoints are kept.
     pub checkpoints: CheckpointsSpec,
-    /// What is exported at the end.
+    /// The export at the end.
     pub export: ExportSpec,
-    /// What is kept of trials besides their reports.
+    /// What is recorded besides reports.
     #[serde(default, skip_serializing_if = "is_default")]
     pub track: TrackSpec,
     /// Who is notified.
@@ -652,8 +648,7 @@ fn is_one(number: &u32) -> bool {
 }
 
 impl StudySpec {
-    /// A study of `space` with the defaults of the study file: no sampler options, no pruner, no
-    /// limit on trials.
+    /// A study of `space` with the study file's defaults: no options, no pruner, unlimited trials.
     pub fn new(
         name: &str,
         metric: &str,
@@ -692,18 +687,18 @@ impl StudySpec {
         }
     }
 
-    /// Whether it holds tracked runs, which nobody searched: it has no sampler.
+    /// Whether it holds tracked runs only: it has no sampler.
     pub fn is_tracked(&self) -> bool {
         self.sampler.name == NO_SAMPLER
     }
 
-    /// The one objective that is searched.
+    /// The single objective.
     pub fn objective(&self) -> &Objective {
         self.objectives.first().expect("a study has an objective: checked when it is resolved")
     }
 
-    /// The metrics whose lines are reports, and no mere points: those of the objectives and of
-    /// `limit`s.
+    /// The metrics whose lines are reports rather than points of series: those of the objectives
+    /// and of `limit`s.
     pub fn reported_metrics(&self) -> Vec<String> {
         let limits = self.constraints.iter().filter_map(|constraint| match constraint {
             Constraint::Limit(expression) => Some(expression.names()),

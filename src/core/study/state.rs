@@ -23,25 +23,25 @@ use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{DecisionAtStep, Note, Trial, TrialNumber, TrialState};
 
-/// How many trials are in each state.
+/// Number of trials by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Waiting for a slot.
+    /// Queued.
     pub queued: u64,
-    /// On a slot.
+    /// Running.
     pub running: u64,
-    /// Left with a checkpoint.
+    /// Paused.
     pub paused: u64,
-    /// Ended with a value.
+    /// Complete.
     pub complete: u64,
-    /// Stopped early.
+    /// Pruned.
     pub pruned: u64,
-    /// Ended without a value.
+    /// Failed.
     pub failed: u64,
 }
 
 impl Counts {
-    /// The number of trials in `state`, to be read or changed.
+    /// The count of `state`, mutable.
     pub fn of(&mut self, state: TrialState) -> &mut u64 {
         match state {
             TrialState::Queued => &mut self.queued,
@@ -53,7 +53,7 @@ impl Counts {
         }
     }
 
-    /// Those that are not among `others`, which are among these.
+    /// The difference; `others` must be a subset.
     #[must_use]
     pub fn without(self, others: Counts) -> Counts {
         Counts {
@@ -66,7 +66,7 @@ impl Counts {
         }
     }
 
-    /// Whether trials failed, and none came to anything.
+    /// Whether trials failed and none was complete or pruned.
     pub fn only_fail(&self) -> bool {
         self.failed > 0 && self.complete + self.pruned + self.paused == 0
     }
@@ -77,7 +77,7 @@ impl Counts {
     }
 }
 
-/// All trials of a study and what became of them.
+/// The folded state of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyState {
     metric: String,
@@ -88,30 +88,29 @@ pub struct StudyState {
     replicates: u32,
     /// By number.
     pub trials: Vec<Trial>,
-    /// Trials in each state.
+    /// Number of trials by state.
     pub counts: Counts,
     /// Why the study is over, if it is.
     pub finished: Option<String>,
-    /// Why nothing is started, if its user paused it.
+    /// Why nothing starts, if its user paused it.
     pub paused: Option<String>,
-    /// The last race of its best configurations.
+    /// The last race of its finalists.
     pub race: Option<Race>,
-    /// How many of the trials are runs of races.
+    /// How many of the trials belong to races.
     pub race_counts: Counts,
-    /// Devices on which nothing is started, because its user paused them.
+    /// Devices that its user paused.
     pub paused_devices: BTreeSet<Device>,
     /// What was added to the study file's budget.
     pub extension: Extension,
-    /// What its user wrote about the study, in that order.
+    /// Its user's notes on the study, in order.
     pub notes: Vec<Note>,
-    /// Its user's words for the study, sorted; the study file's are not among them.
+    /// Its user's tags of the study, sorted; excludes the study file's.
     pub tags: Vec<String>,
-    /// Microseconds that runners spent on it, the present one not counted.
+    /// Microseconds of all runners so far, excluding the present one.
     pub ran_micros: i64,
-    /// Microseconds for which devices were in use, as far as that was told: at the starts and ends
-    /// of attempts.
+    /// Microseconds of device time accounted for at the starts and ends of attempts.
     pub busy_micros: i64,
-    /// Up to when the last runner was heard, if it was killed: its attempts ended then.
+    /// The last sign of life of the last runner, if it was killed: its attempts ended then.
     pub killed_at: Option<Timestamp>,
     changes: Changes,
     paths: CheckpointPaths,
@@ -145,7 +144,7 @@ impl StudyState {
         }
     }
 
-    /// Which trials changed lately.
+    /// Which trials changed recently.
     pub fn changes(&self) -> &Changes {
         &self.changes
     }
@@ -165,9 +164,9 @@ impl StudyState {
         self.trials.get(usize::try_from(number.0).ok()?)
     }
 
-    /// The winner of the race, or else the complete trial with the best value among those that
-    /// break no limit and are not hidden; of equals the first. NaN is never best. Of configurations that were run
-    /// several times the mean counts, once all their runs have ended.
+    /// The winner of the race, or else the best complete trial that is feasible and visible; ties
+    /// go to the first. NaN is never best. Configurations with several runs count by their mean,
+    /// once all their runs have ended.
     pub fn best(&self) -> Option<&Trial> {
         if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
             return self.trial(winner.trial);
@@ -186,8 +185,8 @@ impl StudyState {
         complete.min_by_key(|trial| Score::new(self.direction, trial.value.unwrap_or(f64::NAN)))
     }
 
-    /// The best trial as people are shown it, with its value: one that had completed and continues
-    /// past its end stays where it was meanwhile, with what it has measured.
+    /// The best trial for display, with its value: a complete one that continues past its end keeps
+    /// its rank, with its value so far.
     pub fn leader(&self) -> Option<(TrialNumber, f64)> {
         let best = self.best().and_then(|best| Some((best.number, self.best_value()?)));
         if self.race.as_ref().is_some_and(|race| race.winner().is_some()) || self.has_several_runs()
@@ -201,25 +200,24 @@ impl StudyState {
             .min_by_key(|(number, value)| (Score::new(self.direction, *value), *number))
     }
 
-    /// What a trial has measured that had completed and continues past its end, if it can be the
-    /// best.
+    /// The value so far of a complete trial that continues past its end, if it can be the best.
     fn value_so_far(&self, trial: &Trial) -> Option<f64> {
         value_so_far(self.rule, self.direction, &self.constraints, trial)
     }
 
-    /// Whether configurations are compared by means of several runs.
+    /// Whether configurations are compared by the means of several runs.
     fn has_several_runs(&self) -> bool {
         self.replicates > 1
             || self.trials.iter().any(|trial| trial.origin.configuration().is_some())
     }
 
-    /// The configurations that are measured, the best first: the first complete trial of each, and
-    /// its runs in the search.
+    /// The fully measured configurations, best first: the first complete trial of each, and the
+    /// statistics of its runs in the search.
     pub fn ranked_configurations(&self) -> Vec<(TrialNumber, Sample)> {
         configuration::ranked(self.trials.iter().map(Run::from), self.direction, self.replicates)
     }
 
-    /// The value that counts of [`StudyState::best`]: of several runs their mean.
+    /// The value of [`StudyState::best`]: the mean of several runs.
     pub fn best_value(&self) -> Option<f64> {
         if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
             return Some(winner.sample.mean);
@@ -230,8 +228,7 @@ impl StudyState {
         self.best().and_then(|best| best.value)
     }
 
-    /// What a trial's value is (or would be, ended now) by the study's rule; `None` without a
-    /// report.
+    /// A trial's value (if it ended now) by the study's rule; `None` without a report.
     pub fn value_of(&self, trial: &Trial) -> Option<f64> {
         match self.rule {
             ValueRule::Last => trial.last().map(|(_, value)| value),
@@ -243,13 +240,13 @@ impl StudyState {
         }
     }
 
-    /// The step of the report that is the trial's value.
+    /// The step of the report that determines the trial's value.
     pub fn value_step(&self, trial: &Trial) -> Option<u64> {
         value_step(self.rule, self.direction, trial)
     }
 
-    /// Puts trials without anything where those before `number` would be: for a fold that begins
-    /// late, and of which nothing is asked about earlier trials.
+    /// Adds placeholders for the trials before `number`: for a partial fold that does not need
+    /// them.
     pub fn stand_in_before(&mut self, number: TrialNumber, at: Timestamp) {
         for earlier in self.trials.len() as u64..number.0 {
             self.create(
@@ -261,8 +258,8 @@ impl StudyState {
         }
     }
 
-    /// Takes one event in. Events about trials that do not exist are ignored: a journal read in
-    /// part stays readable.
+    /// Applies an event. Events about unknown trials are ignored, so that a part of a journal can
+    /// be folded.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
             Event::Runner(RunnerEvent::Started { .. } | RunnerEvent::Described { .. }) => {}
@@ -355,7 +352,7 @@ impl StudyState {
                 if matches!(end, AttemptEnd::Failed(_)) {
                     trial.failures += 1;
                 }
-                // An attempt lost with its runner ended when that was last heard.
+                // An attempt lost with its runner ended at the runner's last sign of life.
                 let ended = if *end == AttemptEnd::Lost {
                     self.killed_at.map(|heard| heard.min(at))
                 } else {
@@ -431,12 +428,11 @@ impl StudyState {
     }
 }
 
-/// Trials with fewer checkpoints are looked through.
+/// Trials with fewer checkpoints are searched linearly.
 const MANY_CHECKPOINTS: usize = 32;
 
-/// Of trials with many checkpoints, the step of each by its path, so that each new one is not
-/// compared with all others. It says nothing that the trials do not: views that differ in it are
-/// the same.
+/// For trials with many checkpoints, the step of each by path. An index only: states that differ in
+/// it are equal.
 #[derive(Clone, Default)]
 struct CheckpointPaths(HashMap<TrialNumber, HashMap<PathBuf, u64>>);
 
@@ -453,7 +449,7 @@ impl fmt::Debug for CheckpointPaths {
 }
 
 impl CheckpointPaths {
-    /// Takes the checkpoint at `path` out of a trial, if it is there.
+    /// Removes the checkpoint at `path` from a trial, if present.
     fn take_out(&mut self, trial: &mut Trial, path: &Path) {
         if trial.checkpoints.len() < MANY_CHECKPOINTS {
             self.0.remove(&trial.number);
@@ -468,7 +464,7 @@ impl CheckpointPaths {
         }
     }
 
-    /// Puts a checkpoint with a path of its own into a trial.
+    /// Adds a checkpoint with a new path to a trial.
     fn put_in(&mut self, trial: &mut Trial, checkpoint: Checkpoint) {
         if trial.checkpoints.len() >= MANY_CHECKPOINTS {
             self.of(trial).insert(checkpoint.path.clone(), checkpoint.step);
@@ -498,7 +494,7 @@ fn unfinish(trial: &mut Trial) {
     trial.hidden = false;
 }
 
-/// Why a trial that had ended waits for a slot again.
+/// Why an ended trial is queued again.
 pub fn continues(clock: StepUnit, until: u64) -> String {
     format!("continues to {} {until}", clock.as_str())
 }
@@ -511,8 +507,8 @@ fn set_tag(tags: &mut Vec<String>, tag: &str, present: bool) {
     }
 }
 
-/// What a trial has measured that had completed and continues past its end: `None` of any other
-/// trial, and where it cannot be the best.
+/// The value so far of a complete trial that continues past its end; `None` for other trials, and
+/// if it cannot be the best.
 pub fn value_so_far(
     rule: ValueRule,
     direction: Direction,
@@ -528,7 +524,7 @@ pub fn value_so_far(
     trial.curve.iter().find(|(at, value)| *at == step && !value.is_nan()).map(|(_, value)| *value)
 }
 
-/// The step of the report that is a trial's value under a rule; `None` without a report.
+/// The step of the report that determines a trial's value under a rule; `None` without a report.
 pub fn value_step(rule: ValueRule, direction: Direction, trial: &Trial) -> Option<u64> {
     match rule {
         ValueRule::Last => trial.last().map(|(step, _)| step),

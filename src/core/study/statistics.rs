@@ -1,20 +1,19 @@
-//! Values of several runs of one configuration taken together: their mean, their spread, and how
-//! sure the mean is.
+//! Statistics of several runs of one configuration: mean, standard deviation and confidence
+//! interval.
 
 use serde::{Deserialize, Serialize};
 
 use crate::study::metric::lossless;
 
-/// The mean of some runs and how far they lie apart.
+/// Mean and standard deviation of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// How many runs.
+    /// Number of runs.
     pub runs: u64,
     /// Their mean; NaN if one of them is.
     #[serde(with = "lossless")]
     pub mean: f64,
-    /// The standard deviation of a run, estimated with `runs - 1`; 0 for a single run, of which
-    /// nothing is known.
+    /// The standard deviation, estimated with `runs - 1`; 0 for a single run.
     #[serde(with = "lossless")]
     pub deviation: f64,
 }
@@ -33,8 +32,8 @@ impl Sample {
         Some(Sample { runs: values.len() as u64, mean, deviation })
     }
 
-    /// Half the width of the interval that covers the true mean with probability `level`, by
-    /// Student's t; `None` of fewer than two runs.
+    /// Half the width of the confidence interval of the mean at `level`, by Student's t; `None` for
+    /// fewer than two runs.
     #[expect(clippy::cast_precision_loss, reason = "runs of one configuration are few")]
     pub fn half_width(&self, level: f64) -> Option<f64> {
         (self.runs > 1).then(|| {
@@ -73,7 +72,7 @@ pub fn student(t: f64, freedom: u64) -> f64 {
     }
 }
 
-/// The t with P(|T| <= t) = `level`.
+/// The quantile: the t with P(|T| <= t) = `level`.
 pub fn student_quantile(level: f64, freedom: u64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while student(high, freedom) < level && high < 1e12 {
@@ -86,9 +85,8 @@ pub fn student_quantile(level: f64, freedom: u64) -> f64 {
     high
 }
 
-/// The probability of differences whose mean is as far above 0 or farther, if their true mean is 0:
-/// the paired t test, one side. 1 of fewer than two; differences that are all the same and above 0
-/// give 0.
+/// The p-value of the one-sided paired t test that the mean difference is above 0. 1 for fewer than
+/// two differences; 0 if all are equal and above 0.
 #[expect(clippy::cast_precision_loss, reason = "runs of one configuration are few")]
 pub fn chance_of_above_zero(differences: &[f64]) -> f64 {
     let Some(Sample { runs, mean, deviation }) =

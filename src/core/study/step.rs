@@ -1,4 +1,4 @@
-//! The unit that a study counts its trials in, and a step with its unit.
+//! The unit of a study's steps, and a step with its unit.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl StepUnit {
         }
     }
 
-    /// The word for several: `epochs`, `steps`, `samples`.
+    /// The plural: `epochs`, `steps`, `samples`.
     pub fn plural(self) -> &'static str {
         match self {
             StepUnit::Epoch => "epochs",
@@ -36,7 +36,7 @@ impl StepUnit {
         }
     }
 
-    /// A step of a study with this clock.
+    /// A step in this unit.
     pub const fn at(self, step: u64) -> UnitStep {
         UnitStep { clock: self, step }
     }

@@ -1,7 +1,6 @@
-//! "Did you mean": the known word that a written one is most like, by one rule for the whole
-//! program.
+//! "Did you mean": the known word most similar to a written one, by one rule for the whole program.
 
-/// Words of other programs, and what this one says.
+/// Terms of other programs, and ours.
 const SYNONYMS: &[(&str, &str)] = &[
     ("n_trials", "trials"),
     ("num_trials", "trials"),
@@ -40,9 +39,9 @@ const SYNONYMS: &[(&str, &str)] = &[
 /// Least Jaro-Winkler similarity of a suggestion: one slip in a short word, two in a long one.
 const LEAST_SIMILARITY: f64 = 0.8;
 
-/// The one of `candidates` that `word` most likely means, if any is near: by another spelling, a
-/// synonym, its initials or beginning (`lr`), its letters in another order, or a slip. The last
-/// part of a dotted name stands for the whole; of equals, the first is taken.
+/// The one of `candidates` most similar to `word`, if any is close: by spelling, synonym, initials
+/// or prefix (`lr`), transposition, or a typo. The last component of a dotted name stands for the
+/// whole; ties go to the first.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let sorted = |text: &str| {

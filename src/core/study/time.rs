@@ -1,4 +1,4 @@
-//! Moments as whole microseconds since 1970 in UTC; reading a clock is the runner's business.
+//! Timestamps in microseconds since 1970 in UTC; only the runner reads a clock.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl Timestamp {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The moment `duration` later.
+    /// The timestamp `duration` later.
     pub fn after(self, duration: Duration) -> Timestamp {
         Timestamp(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }

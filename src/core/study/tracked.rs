@@ -1,63 +1,62 @@
-//! Runs that no search started: what they are called, what they ran, and which process tracks them.
+//! Runs without a search: their names, commands, and tracking processes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::study::number::TrialNumber;
 
-/// The sampler of a study that only holds tracked runs: there is none, and nothing is searched.
+/// The sampler of a study of tracked runs: none.
 pub const NO_SAMPLER: &str = "none";
 
 /// The longest name of a run, in characters.
 pub const LONGEST_NAME: usize = 200;
 
-/// What a run's name may be, for people who wrote another.
+/// The rule for names of runs, for error messages.
 pub const RUN_NAME_RULE: &str = "a run's name is up to 200 characters on one line, and not a \
     number: numbers are given to runs in their order";
 
-/// What identifies a tracked run, beside its number.
+/// The identity of a tracked run, besides its number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrackedRun {
-    /// Its name, unique in its study; `None`: it is known by its number.
+    /// Its name, unique in its study; `None`: only its number identifies it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Runs of the same group belong together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The run of the study that this one is part of.
+    /// The run of the same study that this one is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<TrialNumber>,
-    /// The batch job (Slurm) that it began in: when that is requeued, the run is resumed.
+    /// The batch job (Slurm) in which it began: when that is requeued, the run is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// Where it was imported from: the tool, and the run's identifier or place there. An import of
-    /// the same run finds this one.
+    /// Its source if imported: the tool, and the run's identifier or path there. Importing it again
+    /// finds this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The command line, word by word, secrets masked; empty where a program tracks itself.
+    /// The command line, secrets masked; empty if a program tracks itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
 }
 
-/// What tells a process apart that tracks a run, beside its process id and host.
+/// The identity of a tracking process, besides its process id and host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tracker {
     /// The system's start time of the process.
     pub pid_started: u64,
-    /// Which start of the machine it belongs to, and within which namespace its process id means
-    /// something.
+    /// The boot of the machine, and the namespace in which its process id is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
 }
 
-/// Whether `name` can be a run's, by [`RUN_NAME_RULE`].
+/// Whether `name` is valid, by [`RUN_NAME_RULE`].
 pub fn is_run_name(name: &str) -> bool {
     let is_number = name.chars().all(|char| char.is_ascii_digit());
     let fits = name.chars().count() <= LONGEST_NAME && !name.contains(['\n', '\r', '\0']);
     !name.trim().is_empty() && !is_number && fits
 }
 
-/// A name that none of `taken` has: `name` itself, or `name-2`, `name-3`, ..
+/// A name that is not taken: `name` itself, or `name-2`, `name-3`, ..
 pub fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let mut free = name.to_owned();
     let mut count = 2_u64;

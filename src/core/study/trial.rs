@@ -1,4 +1,4 @@
-//! One evaluation of a point of the space: its parameters, state, curve, attempts and end.
+//! One evaluation of a configuration: its parameters, state, curve, attempts and end.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,24 +11,23 @@ use crate::study::params::Params;
 use crate::study::time::Timestamp;
 use crate::study::tracked::TrackedRun;
 
-/// The largest step of reports, checkpoints and ends that is taken from anyone: that of a
-/// store's integers.
+/// The largest accepted step of reports, checkpoints and ends: the largest integer in a store.
 pub const LARGEST_STEP: u64 = i64::MAX.unsigned_abs();
 
-/// The step that a text means, up to [`LARGEST_STEP`].
+/// Parses a step, up to [`LARGEST_STEP`].
 pub fn step_of(text: &str) -> Option<u64> {
     text.parse().ok().filter(|step| *step <= LARGEST_STEP)
 }
 
-/// Where a trial stands.
+/// The state of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrialState {
-    /// Waits for a slot (new, or lost and to be run again).
+    /// Waits for a slot (new, or lost and requeued).
     Queued,
     /// Has a slot.
     Running,
-    /// Left with a checkpoint; may be resumed.
+    /// Left its slot with a checkpoint; may be resumed.
     Paused,
     /// Ended with a value.
     Complete,
@@ -39,7 +38,7 @@ pub enum TrialState {
 }
 
 impl TrialState {
-    /// All states, in the order of a trial's life.
+    /// All states, in the order of a trial's life cycle.
     pub const ALL: [TrialState; 6] = [
         TrialState::Queued,
         TrialState::Running,
@@ -61,7 +60,7 @@ impl TrialState {
         }
     }
 
-    /// The state of a word.
+    /// The state with this name.
     pub fn from_word(word: &str) -> Option<TrialState> {
         TrialState::ALL.into_iter().find(|state| state.as_str() == word)
     }
@@ -72,7 +71,7 @@ impl TrialState {
     }
 }
 
-/// Where a trial's parameters came from.
+/// The origin of a trial's parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -80,25 +79,25 @@ pub enum Origin {
     Sampled(String),
     /// The study's `[[enqueue]]` entry of this index.
     Enqueued(u64),
-    /// The user, while the study was there: `hpsearch enqueue`.
+    /// The user, in an existing study: `hpsearch enqueue`.
     Asked,
-    /// Another run, on another seed, of the configuration of that trial, which completed
-    /// (`replicates`). No pruner judges it.
+    /// A replicate: another run of that completed trial's configuration, on another seed
+    /// (`replicates`). Pruners do not judge it.
     Replicate(TrialNumber),
     /// The sampler proposed the configuration of that trial again (`duplicates = "replicate"`).
     Repeat(TrialNumber),
-    /// The configuration of a finalist, in the race at the end. No pruner judges it.
+    /// A finalist's configuration in the race at the end. Pruners do not judge it.
     Race {
         /// The trial of the search with that configuration.
         of: TrialNumber,
-        /// Which race of the study.
+        /// Index of the race.
         race: u32,
-        /// Which round: all that run in it have the same seed.
+        /// The round: all its runs have the same seed.
         round: u32,
     },
-    /// Another tool's search, from which it was imported: the tool, its study and its number there.
+    /// Imported from another tool's search: the tool, its study and the trial's number there.
     Imported(String),
-    /// A run that no search proposed (`hpsearch track`).
+    /// A run without a search (`hpsearch track`).
     Tracked(Box<TrackedRun>),
 }
 
@@ -115,7 +114,7 @@ impl Origin {
         }
     }
 
-    /// What a tracked run is called and what it ran.
+    /// The identity of a tracked run.
     pub fn tracked(&self) -> Option<&TrackedRun> {
         match self {
             Origin::Tracked(run) => Some(run),
@@ -123,25 +122,25 @@ impl Origin {
         }
     }
 
-    /// Whether it is a run of a race.
+    /// Whether it belongs to a race.
     pub fn is_race(&self) -> bool {
         matches!(self, Origin::Race { .. })
     }
 
-    /// Whether the pruner has a say, and counts it: runs that only measure a configuration more
-    /// exactly go to their end.
+    /// Whether pruners judge it and use its reports: runs that only measure a configuration run to
+    /// their end.
     pub fn is_judged(&self) -> bool {
         !matches!(self, Origin::Replicate(_) | Origin::Race { .. })
     }
 }
 
-/// Who paused a trial, where it was not the pruner.
+/// Who paused a trial, if not the pruner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hold {
-    /// Its user paused it: nobody but its user lets it continue.
+    /// Its user paused it, and alone can resume it.
     Trial,
-    /// Its user paused the study: it continues with that.
+    /// Its user paused the study: it resumes with the study.
     Study,
 }
 
@@ -154,74 +153,73 @@ impl Hold {
         }
     }
 
-    /// The hold of a word.
+    /// The hold with this name.
     pub fn from_word(word: &str) -> Option<Hold> {
         [Hold::Trial, Hold::Study].into_iter().find(|hold| hold.as_str() == word)
     }
 }
 
-/// Something that someone wrote about a trial or a study.
+/// A note on a trial or a study.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Time of it.
+    /// When it was written.
     pub at: Timestamp,
-    /// The text, as it was written.
+    /// The text as written.
     pub text: String,
 }
 
-/// A decision about a trial that was given at a step.
+/// A decision with its step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionAtStep {
-    /// Step of the report it answers.
+    /// Step of the report.
     pub step: u64,
-    /// What was decided, and why.
+    /// The decision and its reason.
     pub verdict: Decision,
 }
 
-/// What is known of one trial.
+/// The state of one trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// Its number.
     pub number: TrialNumber,
     /// Its active parameters.
     pub params: Params,
-    /// Where they came from.
+    /// Their origin.
     pub origin: Origin,
-    /// Where it stands.
+    /// Its state.
     pub state: TrialState,
-    /// Its value: present exactly when complete. NaN is a value.
+    /// Its value: set exactly if complete. NaN is a value.
     pub value: Option<f64>,
-    /// By how much it breaks the study's limits; `None` where it breaks none. Such a trial is never
+    /// By how much it violates the study's limits; `None` if feasible. An infeasible trial is never
     /// the best.
     pub violation: Option<f64>,
-    /// The study's metric by step, ascending; a rerun's report replaces the same step's.
+    /// The study's metric by step, ascending; a rerun's report replaces that of the same step.
     pub curve: Vec<(u64, f64)>,
     /// All metrics of the last report.
     pub last_metrics: Metrics,
-    /// Decisions given, in order of steps (a plain `continue` leaves none).
+    /// Decisions by step (a plain `continue` is not recorded).
     pub decisions: Vec<DecisionAtStep>,
-    /// Checkpoints that are still there, in order of steps.
+    /// Existing checkpoints, by step.
     pub checkpoints: Vec<Checkpoint>,
-    /// Attempts begun.
+    /// Number of attempts.
     pub attempts: u32,
-    /// Attempts that ended in failure.
+    /// Number of failed attempts.
     pub failures: u32,
     /// Device of the last attempt.
     pub device: Option<Device>,
-    /// Step where it is to pause, if it was resumed up to a rung.
+    /// Step at which it pauses, if it was resumed up to a rung.
     pub until: Option<u64>,
-    /// Who paused it, if the pruner did not. A running trial that has it is about to pause.
+    /// Who paused it, if not the pruner. Set on a running trial that is about to pause.
     pub hold: Option<Hold>,
-    /// What it had ended as before it was asked to continue past its end; `None` once it has ended
-    /// again.
+    /// Its state before it continued past its end; `None` once it has ended again.
     pub continued: Option<TrialState>,
-    /// Whether its user hid it: then it is never the best.
+    /// Whether its user hid it, which excludes it from the best.
     pub hidden: bool,
-    /// What its user wrote about it, in that order.
+    /// Its user's notes, in order.
     pub notes: Vec<Note>,
-    /// Its user's words for it, sorted.
+    /// Its user's tags, sorted.
     pub tags: Vec<String>,
-    /// Why it is in its state, one sentence.
+    /// The reason for its state, one sentence.
     pub reason: Option<String>,
     /// When it was created.
     pub created: Timestamp,
@@ -229,12 +227,12 @@ pub struct Trial {
     pub started: Option<Timestamp>,
     /// When it finished.
     pub finished: Option<Timestamp>,
-    /// Microseconds spent in attempts that have ended.
+    /// Microseconds spent in ended attempts.
     pub busy_micros: i64,
 }
 
 impl Trial {
-    /// A trial that waits for its first start.
+    /// A new, queued trial.
     pub fn new(number: TrialNumber, params: Params, origin: Origin, created: Timestamp) -> Self {
         Trial {
             number,
@@ -264,8 +262,7 @@ impl Trial {
         }
     }
 
-    /// Whether it rests where it was stopped, for good or until it is promoted, so that what it
-    /// reported is all that is known of it.
+    /// Whether it is pruned or paused by a pruner, so that its reports are all that is known of it.
     pub fn rests(&self) -> bool {
         self.state == TrialState::Pruned
             || self.state == TrialState::Paused && !self.curve.is_empty()
@@ -276,14 +273,14 @@ impl Trial {
         self.curve.last().copied()
     }
 
-    /// The checkpoint to continue from: the newest whose step was reported. One saved just before
-    /// its report was lost with the runner would let that report be missing for ever.
+    /// The checkpoint to continue from: the newest whose step was reported. A checkpoint saved just
+    /// before a report that was lost with the runner would leave that report missing for good.
     pub fn resumable_checkpoint(&self) -> Option<&Checkpoint> {
         let reported = self.last().map_or(0, |(step, _)| step);
         self.checkpoints.iter().rfind(|checkpoint| checkpoint.step <= reported)
     }
 
-    /// The newest checkpoint that holds `step`, else the newest of all.
+    /// The newest checkpoint of `step`, else the newest of all.
     pub fn checkpoint_of(&self, step: Option<u64>) -> Option<&Checkpoint> {
         self.checkpoints
             .iter()
@@ -291,7 +288,7 @@ impl Trial {
             .or_else(|| self.checkpoints.last())
     }
 
-    /// Whether it is paused and its pruner may let it continue: not where its user paused it.
+    /// Whether it is paused and its pruner may resume it: not if its user paused it.
     pub fn waits_for_its_pruner(&self) -> bool {
         self.state == TrialState::Paused && self.hold.is_none()
     }

@@ -1,4 +1,4 @@
-//! What a study used so far: time of its devices, and how long its newest trials took.
+//! Resource usage of a study so far: device time, and the durations of recent trials.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,25 +8,25 @@ use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
 
-/// How many trials are looked at, the newest: a pruner and a sampler change what trials take, so
-/// that old ones tell little.
+/// How many recent trials are considered: pruner and sampler change the durations, so that old ones
+/// are not representative.
 pub const RECENT: usize = 1000;
 
-/// What is known of how long one trial took.
+/// The duration of one trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
-    /// Where it stands.
+    /// Its state.
     pub state: TrialState,
-    /// Time of its attempts that have ended.
+    /// Time of its ended attempts.
     pub busy: Duration,
-    /// When the attempt that runs began.
+    /// Start of the running attempt.
     pub since: Option<Timestamp>,
     /// Step of its last report.
     pub last_step: Option<u64>,
 }
 
 impl Tried {
-    /// Of a trial as it stands.
+    /// From a trial.
     pub fn of(trial: &Trial) -> Tried {
         Tried {
             state: trial.state,
@@ -36,34 +36,33 @@ impl Tried {
         }
     }
 
-    /// How long its attempts took up to now, in seconds.
+    /// Its duration up to now, in seconds.
     pub fn seconds(&self, now: Timestamp) -> f64 {
         (self.busy + self.since.map_or(Duration::ZERO, |since| now.since(since))).as_secs_f64()
     }
 }
 
-/// What a study used so far.
+/// Resources that a study used so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Used {
-    /// Time of devices, as far as it was told; a device counts once, however many of its slots are
-    /// busy.
+    /// Accounted device time; a device counts once, however many of its slots are busy.
     pub busy: Duration,
-    /// Of each device that is in use, since when its time was not told.
+    /// For each busy device, the start of its unaccounted time.
     pub running: Vec<Timestamp>,
     /// The newest trials, [`RECENT`] at most.
     pub recent: Vec<Tried>,
-    /// Slots of the runner that runs it, or ran it last.
+    /// Slots of the current or last runner.
     pub slots: usize,
-    /// On so many devices.
+    /// Number of devices of those slots.
     pub devices: usize,
-    /// Checkpoints that are there and were measured, and what they take on the disk.
+    /// Number and total size of existing checkpoints that were measured.
     pub measured: (u64, u64),
-    /// Checkpoints that are there and were not measured.
+    /// Existing checkpoints that were not measured.
     pub unmeasured: u64,
 }
 
 impl Used {
-    /// That of a state, run on these slots.
+    /// From a state and the slots of its runner.
     pub fn of(view: &StudyState, slots: &[Slot]) -> Used {
         let first = view.trials.len().saturating_sub(RECENT);
         let mut used = Used {
@@ -103,13 +102,13 @@ impl Used {
         used
     }
 
-    /// Time of devices up to now.
+    /// Device time up to now.
     pub fn device_time(&self, now: Timestamp) -> Duration {
         self.running.iter().fold(self.busy, |sum, since| sum.saturating_add(now.since(*since)))
     }
 }
 
-/// On how many devices slots are.
+/// Number of devices of the slots.
 pub fn devices_of(slots: &[Slot]) -> usize {
     slots.iter().map(|slot| &slot.device).collect::<BTreeSet<_>>().len()
 }

@@ -1,4 +1,4 @@
-//! The world of a simulation: its workers, its clock, and what is due when.
+//! The world of a simulation: workers, clock, and scheduled events.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::study::spec::{FailureCause, Program};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// How often the loads of devices are told.
+/// Interval of load measurements.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// An attempt by its trial and number.
@@ -30,7 +30,7 @@ struct Worker {
     luck: f64,
     step: u64,
     last: u64,
-    /// Training rows that it handles at once; 0 where it is not the built-in trainer.
+    /// Its training batch size; 0 if it is not the built-in trainer.
     rows: usize,
 }
 
@@ -40,7 +40,7 @@ enum What {
     Look,
 }
 
-/// A moment on a clock that is off by `micros`.
+/// A time on a clock that is off by `micros`.
 pub(super) fn moved(at: Timestamp, micros: i64) -> Timestamp {
     Timestamp(at.0.saturating_add(micros))
 }
@@ -48,25 +48,25 @@ pub(super) fn moved(at: Timestamp, micros: i64) -> Timestamp {
 pub(super) struct World<'a> {
     simulation: &'a Simulation,
     engine: Engine,
-    /// The true time, which passes evenly.
+    /// The true time, which is monotonic.
     now: Timestamp,
     /// Ties are broken by the order of scheduling.
     due: BTreeMap<(Timestamp, u64), What>,
     scheduled: u64,
     workers: Vec<Worker>,
-    /// The workers that run, by their attempts.
+    /// Running workers, by attempt.
     running: HashMap<Key, usize>,
     turns: Vec<Turn>,
     steps: u64,
     most_memory: u64,
-    /// Whether loads are being told.
+    /// Whether loads are measured.
     looks: bool,
-    /// Requests that were served, or handed to the engine in this run.
+    /// Requests that were served, or passed to the engine in this run.
     asked: BTreeSet<i64>,
 }
 
 impl<'a> World<'a> {
-    /// A world whose engine continues from what `turns` have written.
+    /// A world whose engine continues from `turns`.
     pub fn new(
         simulation: &'a Simulation,
         engine: Engine,
@@ -135,14 +135,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The requests whose moment has come, and that nobody has heard.
+    /// Requests that are due and were not made yet.
     fn requests_due(&mut self) -> Vec<(i64, Request)> {
         let trials = &self.engine.view().trials;
         let points: u64 = trials.iter().map(|trial| trial.curve.len() as u64).sum();
         self.requests_after(points).collect()
     }
 
-    /// Those that nobody has heard, and that may be asked once there are so many points.
+    /// Requests that were not made yet and are due after this many reports.
     fn requests_after(&mut self, points: u64) -> impl Iterator<Item = (i64, Request)> {
         let simulation = self.simulation;
         let all = (0..).zip(&simulation.requests);
@@ -233,12 +233,12 @@ impl<'a> World<'a> {
         shared.map_or(0, |shared| (shared.takes)(&worker.params, worker.step))
     }
 
-    /// The memory that is wanted of a device.
+    /// The memory in use on a device.
     fn used(&self, device: &Device) -> u64 {
         self.crowd(device).map(|worker| self.memory(worker)).sum()
     }
 
-    /// What devices take now, and the next look while somebody works.
+    /// Measures the loads of devices, and schedules the next measurement while a worker runs.
     fn look(&mut self) -> Vec<Input> {
         let Some(shared) = &self.simulation.shared else { return Vec::new() };
         let devices: BTreeSet<Device> =
@@ -274,7 +274,7 @@ impl<'a> World<'a> {
         self.most_memory = self.most_memory.max(used);
         let shared = self.simulation.shared.as_ref();
         let is_short = shared.is_some_and(|shared| shared.is_strict && used > shared.memory);
-        // As fast as so many at a time let it be when the step begins.
+        // The speed is that of the concurrency at the beginning of the step.
         #[expect(clippy::cast_precision_loss, reason = "trials on a device are few")]
         let crowded = shared.map_or(1.0, |shared| {
             let crowd = self.crowd(&device).count().max(1);
@@ -304,7 +304,7 @@ impl<'a> World<'a> {
         self.due.insert((self.now.after(delay), self.scheduled), what);
     }
 
-    /// Ends an attempt after a delay: its end is an input in a turn of its own, like any other.
+    /// Ends an attempt after a delay, as an input in a turn of its own.
     fn end(&mut self, delay: Duration, key: Key, end: AttemptEnd) {
         if self.running.remove(&key).is_some() {
             let (trial, attempt) = key;

@@ -1,4 +1,4 @@
-//! Feeds a journal to an engine, and decides again what each of its entries has decided.
+//! Feeds a journal to an engine, and repeats the decision behind each entry.
 
 use super::{Difference, Entry, Verified};
 use crate::engine::finalists::{Standing, best_configurations, standing};
@@ -13,10 +13,10 @@ use crate::study::spec::{Program, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// What differs, what is stored, and what is decided now.
+/// A difference: what, the stored value, and the replayed one.
 type Found = (&'static str, String, String);
 
-/// An engine that is fed a journal instead of inputs.
+/// An engine driven by a journal instead of inputs.
 pub(super) struct Replay {
     pub revision: usize,
     pub engine: Engine,
@@ -32,8 +32,7 @@ impl Replay {
         index: usize,
     ) -> Result<Self, EngineError> {
         let mut spec = spec.clone();
-        // The budget of a specification has what was added before it, and nothing of what was added
-        // later.
+        // A specification's budget includes extensions before it, but not later ones.
         for (seq, _, event) in journal {
             if let Event::Study(StudyEvent::BudgetExtended { by }) = event
                 && *seq <= *since
@@ -54,7 +53,8 @@ impl Replay {
         Ok(Replay { revision, engine })
     }
 
-    /// What is decided now about an entry, which is then taken in: the difference, if there is one.
+    /// Repeats the decision behind an entry and applies it; returns the difference, if there is
+    /// one.
     pub fn check(
         &mut self,
         entry: &Entry,
@@ -86,8 +86,8 @@ impl Replay {
         found.map(|(what, stored, now)| Difference::of_entry(entry, what, stored, now))
     }
 
-    /// What an event decided before it was written: what it is, what is stored and what is decided
-    /// now, where these differ.
+    /// Repeats the decision behind an event: what it is, the stored value and the replayed one, if
+    /// they differ.
     fn decide(
         &mut self,
         event: &Event,
@@ -114,7 +114,7 @@ impl Replay {
             ) if self.engine.spec.program != Program::Inline => {
                 let reported = view.trial(*trial).and_then(|trial| view.value_of(trial));
                 verified.values += 1;
-                // NaN is a value, and zero is zero whatever its sign.
+                // NaN is a value, and zeros are equal regardless of sign.
                 let is_same = match (*value, reported) {
                     (Some(stored), Some(now)) => stored == now || (stored.is_nan() && now.is_nan()),
                     (stored, now) => stored.is_none() == now.is_none(),
@@ -124,7 +124,7 @@ impl Replay {
                 };
                 return (!is_same).then(|| ("value", words(*value), words(reported)));
             }
-            // Of stores that did not keep it there is nothing to compare.
+            // Older stores have nothing to compare.
             Event::Trial(trial, TrialEvent::AttemptStarted { rows_at_once: Some(stored), .. }) => {
                 let halving = view.trial(*trial).and_then(|trial| self.engine.halving_of(trial));
                 let now = halving.map(|halving| halving.rows().train as u64);
@@ -149,14 +149,13 @@ impl Replay {
         (found.1 != found.2).then_some(found)
     }
 
-    /// What is proposed now instead of a configuration, as `Err`; `None` if that was not decided by
-    /// a study.
+    /// The replayed proposal, as `Err` if it differs; `None` if the study did not decide it.
     fn proposal(&self, params: &Params, origin: &Origin) -> Option<Result<(), String>> {
         let engine = &self.engine;
         let now = match origin {
             Origin::Asked | Origin::Imported(_) | Origin::Tracked(_) => return None,
             Origin::Enqueued(index) => {
-                // Where there is none, the list was changed since, and the study file with it.
+                // A missing entry: the study file has changed since.
                 let index = usize::try_from(*index).ok()?;
                 engine.draw(Some(engine.spec.enqueue.get(index)?))
             }
@@ -182,16 +181,15 @@ impl Replay {
         }))
     }
 
-    /// Whether the pruner lets the trial continue: not its user, whose request is answered next,
-    /// and not the runner after a fault.
+    /// Whether the pruner promoted the trial: not its user, whose request is answered next, nor the
+    /// runner after a fault.
     fn is_promotion(&self, number: TrialNumber, next: Option<&Entry>) -> bool {
         let trial = self.engine.view.trial(number);
         trial.is_some_and(Trial::waits_for_its_pruner)
             && !matches!(next, Some((_, _, Event::Study(StudyEvent::RequestServed { .. }))))
     }
 
-    /// Whether a pruner has a say at this report: not at a step that was reported before, nor past
-    /// the trial's end.
+    /// Whether a pruner judges this report: not at a repeated step, nor past the trial's end.
     fn is_judged(&self, event: &Event) -> bool {
         let Event::Trial(trial, TrialEvent::Reported { step, metrics, .. }) = event else {
             return false;
@@ -202,7 +200,7 @@ impl Replay {
     }
 }
 
-/// The verdict that the journal has about a report: the event after it.
+/// The journal's decision on a report: the event after it.
 fn stored_verdict(next: Option<&Entry>, trial: TrialNumber, step: u64) -> Decision {
     match next {
         Some((_, _, Event::Trial(about, TrialEvent::Decided { step: at, verdict })))

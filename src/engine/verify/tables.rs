@@ -1,5 +1,4 @@
-//! Holds the store's tables against the fold of the journal, and says in words which row has
-//! something else.
+//! Compares the store's tables with the fold of the journal, and names the first row that differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +15,13 @@ use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Note, Trial, TrialNumber};
 
-/// What stands where one side has nothing.
+/// Shown for an absent value.
 const NOTHING: &str = "nothing";
 
-/// Where something stands: the table, the row as a person would name it, the column.
+/// A location: the table, a readable name of the row, the column.
 type Place = (&'static str, String, String);
 
-/// What one side has, in the order in which it is told.
+/// The facts of one side, in a fixed order.
 #[derive(Default)]
 struct Facts(Vec<(Place, String)>);
 
@@ -37,7 +36,7 @@ impl Facts {
         self.0.push(((table, row.into(), field.into()), text.into()));
     }
 
-    /// Adds what is there.
+    /// Adds an optional value.
     fn maybe(
         &mut self,
         table: &'static str,
@@ -50,7 +49,7 @@ impl Facts {
         }
     }
 
-    /// Adds what people wrote.
+    /// Adds notes and tags.
     fn add_words(&mut self, notes: (&'static str, &[Note]), tags: (&'static str, &[String])) {
         for (index, note) in notes.1.iter().enumerate() {
             let text = format!("{} at {}", note.text, moment(note.at));
@@ -59,7 +58,7 @@ impl Facts {
         tags.1.iter().for_each(|tag| self.add(tags.0, tag, "tag", tag));
     }
 
-    /// The first place where two sides differ, and what each has there.
+    /// The first location where the two sides differ, and both values.
     fn difference(self, other: Facts) -> Option<(Place, String, String)> {
         let order: Vec<Place> =
             self.0.iter().chain(&other.0).map(|(place, _)| place.clone()).collect();
@@ -73,12 +72,12 @@ impl Facts {
     }
 }
 
-/// The number as it is compared: SQLite's columns drop the sign of a zero.
+/// A number for comparison: SQLite's columns drop the sign of a zero.
 fn number(value: f64) -> String {
     if value == 0.0 { "0".to_owned() } else { value.to_string() }
 }
 
-/// Seconds since 1970: nobody's time zone plays a part.
+/// Seconds since 1970, independent of time zones.
 fn moment(at: Timestamp) -> String {
     format!("{}.{:06} s", at.0.div_euclid(1_000_000), at.0.rem_euclid(1_000_000))
 }
@@ -136,7 +135,7 @@ fn of_trial(trial: &Trial, metric: &str) -> Facts {
     facts
 }
 
-/// The tables of older stores have this reason in words that counted steps, whatever the clock.
+/// Older stores have this reason with "step" whatever the unit.
 fn in_older_words(trial: &Trial, reason: String) -> String {
     let same = |clock| trial.until.is_some_and(|until| reason == continues(clock, until));
     match trial.until.filter(|_| same(StepUnit::Epoch) || same(StepUnit::Samples)) {
@@ -200,7 +199,7 @@ fn of_runner(runner: &StoredRunner) -> Facts {
     facts
 }
 
-/// The first difference between what is stored and what the journal says.
+/// The first difference between tables and journal.
 fn found(
     seq: Seq,
     trial: Option<TrialNumber>,
@@ -211,7 +210,7 @@ fn found(
     Some(Difference { seq, trial, what: "state", table: Some(table), row, field, stored, now })
 }
 
-/// The first trial that the tables have otherwise than the journal, or else the study.
+/// The first trial that differs between tables and journal, or else the study.
 pub(super) fn views_differ(
     metric: &str,
     folded: &StudyState,
@@ -235,9 +234,9 @@ pub(super) fn views_differ(
         .or_else(|| found(seq, None, of_study(tables), of_study(folded)))
 }
 
-/// Holds what `verify` does not see in a view against the journal: the specification, the
-/// objectives (metric and direction, as table `objective` has them), columns of trials that only
-/// lists read, reports of all metrics, attempts, runners.
+/// Compares what `verify` does not see in the folded state: the specification, the objectives
+/// (metric and direction, in table `objective`), columns of trials that only lists read, reports of
+/// all metrics, attempts, runners.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -304,7 +303,7 @@ pub fn hold_tables(
         attempts.into_iter().map(|attempt| ((attempt.trial, attempt.attempt.0), attempt)).collect();
     for key in told.keys().chain(stored.keys()).copied().collect::<BTreeSet<_>>() {
         let (told, stored) = (told.remove(&key), stored.remove(&key));
-        // Stores of old did not keep whose it was.
+        // Older stores did not record the runner.
         let keeps_runner = stored.as_ref().is_some_and(|stored| stored.runner.is_some());
         let facts = |attempt: Option<Attempt>| {
             let runner = |attempt: &Attempt| attempt.runner.filter(|_| keeps_runner);
@@ -331,7 +330,7 @@ pub fn hold_tables(
     Ok(comparison.first)
 }
 
-/// The first difference of all that is compared.
+/// The first difference found.
 struct Comparison {
     seq: Seq,
     first: Option<Difference>,
@@ -345,7 +344,7 @@ impl Comparison {
     }
 }
 
-/// The study is what its last version was, with what was added to its budget since.
+/// The study must equal its last revision plus the extensions of its budget since.
 fn specification(
     seq: Seq,
     stored: &StudySpec,
@@ -390,7 +389,7 @@ fn specification(
     found(seq, None, side(&mut stored), side(&mut told))
 }
 
-/// All reports of each trial: a rerun's replaces the same step's.
+/// All reports of each trial: a rerun's replace those of the same step.
 fn reports_of(journal: &[Entry]) -> BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> {
     let mut reports: BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> = BTreeMap::new();
     for (_, _, event) in journal {

@@ -1,4 +1,4 @@
-//! Artifacts of real files: what is copied, referenced and refused.
+//! Artifacts from real files: copied, referenced and rejected.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -72,7 +72,7 @@ fn a_file_is_copied_once_by_its_digest_or_referenced() {
     let (referenced, _) = site.take("other.pt", Some(false)).unwrap();
     assert_eq!((referenced.copied, site.copies().len()), (false, 1));
     assert_eq!(referenced.digest, digest_of(b"other"));
-    // A relative path is looked for in the trial's directory of checkpoints first.
+    // Relative paths are resolved in the trial's directory of checkpoints first.
     let own = site.write("checkpoints/model.pt", b"own");
     assert_eq!(site.take("model.pt", None).unwrap().0.path, Some(own));
 }
@@ -131,7 +131,7 @@ fn a_copy_that_fails_in_the_middle_is_no_copy() {
     assert_eq!(site.copies().len(), 1);
     drop(draft);
     assert_eq!(site.copies(), Vec::<String>::new());
-    // A directory in the place of the copy: the rename is what fails.
+    // A directory in place of the copy makes the rename fail.
     fs::create_dir_all(site.places.copies.parent().unwrap()).unwrap();
     fs::remove_dir_all(&site.places.copies).unwrap();
     fs::write(&site.places.copies, "").unwrap();

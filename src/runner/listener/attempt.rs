@@ -1,5 +1,4 @@
-//! An attempt that a child carries out: its log, the metrics in it, and what is odd about its
-//! lines.
+//! The attempt of a child: its log, the metrics in it, and remarks about its lines.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -22,20 +21,20 @@ use crate::study::series::SeriesClock;
 use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// A log grows to this size; what comes after is dropped, and said to be.
+/// Size limit of a log; the rest is dropped, which the log says.
 const LOG_LIMIT: u64 = 64 << 20;
 
 /// How an attempt ended, and one sentence about it.
 pub(super) type End = (AttemptEnd, Option<String>);
 
-/// Where a line was printed.
+/// The stream of a line.
 #[derive(Clone, Copy)]
 pub(super) enum Stream {
     Output,
     Errors,
 }
 
-/// The attempt whose words a child's are.
+/// The attempt to which a child's output belongs.
 pub(super) struct Current {
     pub expected: Expected,
     pub log: AttemptLog,
@@ -43,29 +42,29 @@ pub(super) struct Current {
     remarks: Remarks,
     logged: Logged,
     pub end: Option<End>,
-    /// Why there was nothing to start, where its command's place says so.
+    /// Why nothing could be started, if its supervisor's child says so.
     pub not_started: Option<End>,
-    /// How many processes the kernel had killed for want of memory when it began.
+    /// The kernel's count of out-of-memory kills when it began.
     pub memory_kills: Option<u64>,
 }
 
-/// Whose words a child's are.
+/// The attempt expected from a child.
 #[derive(Clone, Debug)]
 pub(in crate::runner) struct Expected {
     /// Number of the trial.
     pub trial: TrialNumber,
     /// Number of the trial's attempt, from 0.
     pub attempt: AttemptNumber,
-    /// Where its relative paths begin.
+    /// Base of its relative paths.
     pub cwd: PathBuf,
-    /// The study's clock, at the checkpoint that the attempt continues from.
+    /// The study's clock, at the checkpoint from which the attempt continues.
     pub clock: Clock,
     /// The study's metric.
     pub metric: String,
-    /// The metrics whose lines are reports, the study's among them.
+    /// The metrics whose lines are reports, including the study's.
     pub reported: Arc<[String]>,
-    /// Reads the metrics in its log: on standard output, and on standard error. Each has steps of
-    /// its own, since nobody knows which line of the two came first.
+    /// Extracts metrics from its log: from standard output, and from standard error. Each counts
+    /// its own steps, since the order of lines between the two is unknown.
     pub printed: Option<[PrintedMetrics; 2]>,
 }
 
@@ -84,7 +83,7 @@ impl Current {
         })
     }
 
-    /// Notes in the log what is odd about what stands there.
+    /// Writes a remark into the log.
     fn note(&mut self, remark: &Remark) {
         let why = &remark.why;
         let line = match remark.kind {
@@ -106,7 +105,7 @@ impl Current {
         self.log.write(line.as_bytes());
     }
 
-    /// The same, the first time for each kind; whether it was that.
+    /// The same for the first of each kind; returns whether it was.
     pub fn note_once(&mut self, remark: &Remark) -> bool {
         let is_first = self.remarks.noted.insert(remark.kind);
         if is_first {
@@ -115,7 +114,7 @@ impl Current {
         is_first
     }
 
-    /// Notes a line that was meant for the runner, and what of it is none of its words.
+    /// Logs a line that was meant for the runner but contains no message.
     pub fn misread(&mut self, line: &[u8], remarks: Vec<Remark>) -> Vec<Input> {
         let Some(last) = remarks.last() else { return Vec::new() };
         self.log.write(line);
@@ -128,8 +127,7 @@ impl Current {
         remarks.into_iter().map(|remark| self.remark(remark)).collect()
     }
 
-    /// The reports that the patterns of the study find in a line of the log, and what they make of
-    /// them.
+    /// The reports, points and remarks that the study's patterns extract from a line of the log.
     pub fn print(&mut self, stream: Stream, line: &[u8], points: &PointQueue) -> Vec<Input> {
         let Some(printed) = &mut self.expected.printed else { return Vec::new() };
         let LineReports { reports, points: other, not_numbers } =
@@ -145,7 +143,7 @@ impl Current {
         inputs
     }
 
-    /// The same at its end, and which patterns never found anything.
+    /// The same at its end, and remarks on patterns that never matched.
     pub fn print_end(&mut self, points: &PointQueue) -> Vec<Input> {
         let Some(printed) = &mut self.expected.printed else { return Vec::new() };
         let ended_itself = matches!(self.end, Some((AttemptEnd::Completed, _)));
@@ -161,7 +159,7 @@ impl Current {
         inputs
     }
 
-    /// What was found in the files that the program writes.
+    /// Metrics and remarks from the files that the program writes.
     pub fn take_found(&mut self, found: Found, points: &PointQueue) -> Vec<Input> {
         match found {
             Found::Report { step, metrics } => self.printed(vec![(step, metrics)], points),
@@ -171,14 +169,14 @@ impl Current {
         }
     }
 
-    /// In which of these files nothing was found, if the program ended by itself.
+    /// Remarks on files without metrics, if the program ended by itself.
     pub fn take_emptiness(&mut self, whys: Vec<String>, points: &PointQueue) -> Vec<Input> {
         let ended_itself = matches!(self.end, Some((AttemptEnd::Completed, _)));
         let whys = whys.into_iter().filter(|_| ended_itself);
         whys.flat_map(|why| self.take_found(Found::Remark(why), points)).collect()
     }
 
-    /// What was found at steps of the study's clock, by patterns or in files.
+    /// Metrics at steps of the study's clock, from patterns or files.
     fn printed(&mut self, found: Vec<(u64, Metrics)>, points: &PointQueue) -> Vec<Input> {
         let clock = SeriesClock::from(self.expected.clock.unit);
         let mut inputs = Vec::new();
@@ -198,8 +196,8 @@ impl Current {
         self.expected.reported.iter().any(|name| metrics.get(name).is_some())
     }
 
-    /// Puts points into the queue. At the step that was reported last they belong to the report,
-    /// and are written as that; those of a step that is reported later are told with it.
+    /// Queues points. Those at the step reported last are added to the report; those of a step that
+    /// is reported later are sent with it.
     pub fn log_points(
         &mut self,
         clock: SeriesClock,
@@ -209,7 +207,7 @@ impl Current {
     ) -> Option<Input> {
         let Expected { trial, attempt, clock: own, .. } = self.expected;
         self.logged.note(&metrics);
-        // `step` is the study's clock in reports.
+        // In reports, `step` is the study's clock.
         let is_own = clock == SeriesClock::Step || clock == SeriesClock::from(own.unit);
         let Some(step) = step.filter(|_| is_own) else {
             points.log((trial, attempt), clock, step, metrics);
@@ -225,7 +223,7 @@ impl Current {
         None
     }
 
-    /// A report; what is odd about it stands in the log, and the engine makes the same remark.
+    /// A report; remarks about it go to the log, and the engine makes the same ones.
     pub fn report(&mut self, step: u64, metrics: Metrics) -> Input {
         let Expected { trial, attempt, clock, .. } = self.expected;
         let metrics = self.logged.told_with(step, metrics);
@@ -243,8 +241,8 @@ impl Current {
         Input::Remark { trial: self.expected.trial, attempt: self.expected.attempt, remark }
     }
 
-    /// What its end should say if it has no value: lines that could not be understood, or other
-    /// metrics than the study's.
+    /// The message at its end if it has no value: unintelligible lines, or other metrics than the
+    /// study's.
     pub fn remark_at_end(&self) -> Option<String> {
         self.misread_at_end().or_else(|| {
             let Expected { metric, clock, .. } = &self.expected;
@@ -263,7 +261,7 @@ impl Current {
     }
 }
 
-/// What an attempt logged without reporting it.
+/// Points of an attempt that were logged but not reported.
 #[derive(Default)]
 struct Logged {
     /// The names of its first metrics.
@@ -272,7 +270,7 @@ struct Logged {
     held: Option<(f64, Metrics)>,
 }
 
-/// So many names of metrics are remembered for a message.
+/// Most names of metrics in a message.
 const NAMES: usize = 8;
 
 impl Logged {
@@ -292,7 +290,7 @@ impl Logged {
         }
     }
 
-    /// A report with what was logged at its step before it.
+    /// A report merged with points logged before at its step.
     fn told_with(&mut self, step: u64, metrics: Metrics) -> Metrics {
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
         let held = self.held.take().filter(|(at, _)| *at == step as f64);
@@ -301,7 +299,7 @@ impl Logged {
         held
     }
 
-    /// One sentence about metrics that do not include the study's, or not by its clock.
+    /// One sentence about metrics that lack the study's, or its clock.
     fn without(&self, metric: &str, clock: StepUnit) -> Option<String> {
         let others: Vec<&str> =
             self.names.iter().map(String::as_str).filter(|name| *name != metric).collect();
@@ -316,26 +314,26 @@ impl Logged {
     }
 }
 
-/// What is odd about an attempt's lines.
+/// Remarks about an attempt's lines.
 #[derive(Default)]
 struct Remarks {
     reports: Reports,
-    /// Of these the log has one each.
+    /// Kinds that the log contains.
     noted: BTreeSet<RemarkKind>,
-    /// Lines that were not understood, and why the last of them was not.
+    /// Number of unintelligible lines, and what is wrong with the last.
     misread: u64,
     why: String,
 }
 
-/// What an attempt printed.
+/// The log of an attempt.
 pub(super) struct AttemptLog {
     file: File,
     written: u64,
 }
 
 impl AttemptLog {
-    /// An attempt has one log, and begins it: what is there already was printed by one that the
-    /// store forgot (its last moments went with the machine's power, or it was deleted).
+    /// Begins the log: an existing one is of an attempt that the store forgot (lost in a power
+    /// failure, or deleted).
     fn open(path: &Path) -> io::Result<Self> {
         if sqlite::is_open_here(path) {
             return Err(io::Error::new(
@@ -343,7 +341,7 @@ impl AttemptLog {
                 "it belongs to the store that is in use",
             ));
         }
-        // Not written to: a link leads elsewhere, a pipe waits for a reader.
+        // Not written to: it may be a link, or a pipe without a reader.
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -1,4 +1,4 @@
-//! The thread that follows the files of an attempt in which its program writes metrics.
+//! The thread that follows an attempt's metric files.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -9,29 +9,28 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::runner::metric_files::{Found, MetricFiles, Rest};
 use crate::runner::threads;
 
-/// How often files are looked at.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// So often files are read on without a pause: another program may write them without end.
+/// Most consecutive reads without a pause: another program may write endlessly.
 const MOST_AT_ONCE: usize = 10_000;
 
-/// The thread.
+/// The thread's handle.
 pub(super) struct Following {
-    /// Nothing is sent: it is at the end when this is dropped.
+    /// Never sent to; dropping it ends the thread.
     running: Sender<()>,
     thread: JoinHandle<Vec<String>>,
 }
 
 impl Following {
-    /// Starts it; `take` gets what is found.
+    /// Starts it; `take` receives what is found.
     pub fn start(files: MetricFiles, take: impl FnMut(Found) + Send + 'static) -> io::Result<Self> {
         let (running, ends) = bounded(0);
         let thread = threads::spawn("metric files", move || follow(files, take, &ends))?;
         Ok(Following { running, thread })
     }
 
-    /// Reads everything that is written by now: the program has ended. Gives what there is to say
-    /// of files in which nothing was found.
+    /// Reads the rest after the program has ended. Returns remarks on files without metrics.
     pub fn end(self) -> Vec<String> {
         drop(self.running);
         self.thread.join().unwrap_or_default()

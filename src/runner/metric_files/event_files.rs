@@ -10,19 +10,19 @@ use super::{Found, Rest};
 use crate::study::metric::Metrics;
 use crate::study::trial::LARGEST_STEP;
 
-/// What the names of event files begin with.
+/// Prefix of event files' names.
 const NAME: &str = "events.out.tfevents.";
 
-/// So deep directories are looked through.
+/// Maximum depth of directories.
 const DEPTH: usize = 4;
 
-/// So many files of one attempt are followed.
+/// Most files of one attempt.
 const MOST_FILES: usize = 256;
 
 /// A directory, and the event files below it.
 #[derive(Debug)]
 pub(super) struct EventFiles {
-    /// As the study file names it.
+    /// As in the study file.
     name: String,
     places: Vec<PathBuf>,
     files: BTreeMap<PathBuf, EventFile>,
@@ -31,24 +31,24 @@ pub(super) struct EventFiles {
 
 #[derive(Debug)]
 struct EventFile {
-    /// Before its tags: the directory below the one that is followed, such as `train/`.
+    /// Prefix of its tags: the subdirectory, such as `train/`.
     prefix: String,
     file: GrowingFile,
     reader: EventReader,
-    /// Whether it is not read any more.
+    /// Whether it is no longer read.
     is_left: bool,
 }
 
 impl EventFiles {
-    /// The directory at one of `places`; of files that are there already only what is appended.
+    /// The directory at one of `places`; of existing files only what is appended is read.
     pub fn new(name: String, places: Vec<PathBuf>) -> Self {
         let mut events = EventFiles { name, places, files: BTreeMap::new(), has_reports: false };
-        // What is wrong with the directory is said when it is looked at again.
+        // Problems with the directory are reported when it is read again.
         let _said_later = events.discover(|path| GrowingFile::from_end(vec![path]));
         events
     }
 
-    /// Reads on: reports in the order in which they were written, whatever their files.
+    /// Reads more: reports in the order in which they were written, across files.
     pub fn poll(&mut self, found: &mut Vec<Found>) -> Rest {
         found.extend(self.discover(GrowingFile::from_start).err().map(Found::Remark));
         let mut rest = Rest::Nothing;
@@ -72,7 +72,7 @@ impl EventFiles {
         rest
     }
 
-    /// What there is to say if nothing was found.
+    /// The remark if nothing was found.
     pub fn emptiness(&self) -> Option<String> {
         let name = &self.name;
         match (self.has_reports, self.files.is_empty()) {
@@ -91,7 +91,7 @@ impl EventFiles {
         }
     }
 
-    /// Finds files that are new.
+    /// Finds new files.
     fn discover(&mut self, begin: impl Fn(PathBuf) -> GrowingFile) -> Result<(), String> {
         for place in &self.places {
             let mut paths = Vec::new();
@@ -131,7 +131,7 @@ impl EventFiles {
 
 impl EventFile {
     /// # Errors
-    /// It is not read any more, and why.
+    /// Why it is no longer read.
     fn read(&mut self, events: &mut Vec<Event>) -> Result<Rest, String> {
         let Piece { is_beginning, bytes } = match self.file.read() {
             Ok(piece) => piece,
@@ -156,7 +156,7 @@ impl EventFile {
     }
 }
 
-/// Collects the event files below a directory, not those behind links.
+/// Collects the event files below a directory; does not follow links.
 fn event_files(directory: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };
@@ -168,7 +168,7 @@ fn event_files(directory: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// Makes reports of events: neighbours of one step are one report, unless they have a metric twice.
+/// Converts events to reports: consecutive ones of one step are merged, unless a metric repeats.
 fn reports(events: Vec<(String, Event)>, found: &mut Vec<Found>) {
     let mut pending: Option<(u64, Metrics)> = None;
     let mut flush = |pending: Option<(u64, Metrics)>| {

@@ -6,13 +6,13 @@
 //! `value` 1; `Value`: `tag` 1, `simple_value` 2, `tensor` 8; `TensorProto`: `dtype` 1, `shape` 2,
 //! `content` 4, `float_val` 5, `double_val` 6 (tensorflow/core/example, framework/summary.proto).
 
-/// Larger records hold no scalars that anyone waits for: images and graphs.
+/// Larger records are images and graphs, not scalars.
 const LARGEST_RECORD: u64 = 4 << 20;
 
-/// Bytes of a length with its checksum.
+/// Size of a length with its checksum.
 const HEADER: usize = 12;
 
-/// Bytes of a checksum.
+/// Size of a checksum.
 const CHECKSUM: usize = 4;
 
 /// The scalars of an event.
@@ -24,33 +24,33 @@ pub struct Event {
     pub step: i64,
     /// Tags and values.
     pub scalars: Vec<(String, f64)>,
-    /// What the HParams plugin keeps in it, as messages of the plugin.
+    /// Messages of the HParams plugin in it.
     pub hparams: Vec<Vec<u8>>,
 }
 
-/// Why a file is not read on.
+/// Why a file is no longer read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// A checksum does not fit.
+    /// A checksum does not match.
     Checksum,
-    /// A record is no event.
+    /// A record is not an event.
     Event,
 }
 
-/// Takes a file apart that is read piece by piece.
+/// Parses a file that is read piece by piece.
 #[derive(Debug, Default)]
 pub struct EventReader {
-    /// What is not taken apart yet.
+    /// Unparsed bytes.
     bytes: Vec<u8>,
-    /// So many bytes of a large record are still to be left out.
+    /// Remaining bytes of a large record to skip.
     left_out: u64,
 }
 
 impl EventReader {
-    /// Takes in a piece of the file; gives the events that are whole by now.
+    /// Adds a piece of the file; returns the events completed by it.
     ///
     /// # Errors
-    /// The file is broken; nothing behind it can be found.
+    /// The file is corrupt; nothing after this point can be read.
     pub fn read(&mut self, piece: &[u8], events: &mut Vec<Event>) -> Result<(), Broken> {
         self.bytes.extend(piece);
         let mut at = 0;
@@ -70,7 +70,8 @@ impl EventReader {
         !self.bytes.is_empty() || self.left_out > 0
     }
 
-    /// Takes the record at `at`; gives the place of the next one, or nothing if it is not whole.
+    /// Parses the record at `at`; returns the position of the next one, or `None` if it is
+    /// incomplete.
     fn next(&mut self, at: usize, events: &mut Vec<Event>) -> Result<Option<usize>, Broken> {
         let rest = &self.bytes[at..];
         if self.left_out > 0 {
@@ -107,7 +108,8 @@ fn little_endian(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(bytes.try_into().unwrap_or_default())
 }
 
-/// The checksum of a record: CRC-32C, rotated and moved, since files hold checksums of checksums.
+/// The checksum of a record: CRC-32C, rotated and offset, since files contain checksums of
+/// checksums.
 pub fn masked_crc(bytes: &[u8]) -> u32 {
     crc(&CASTAGNOLI, bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -121,7 +123,7 @@ pub fn crc(table: &[u32; 256], bytes: &[u8]) -> u32 {
 /// CRC-32C of each byte.
 const CASTAGNOLI: [u32; 256] = crc_table(0x82f6_3b78);
 
-/// The checks of each byte by a polynomial, its bits reversed.
+/// The table of a polynomial, bits reversed.
 pub const fn crc_table(polynomial: u32) -> [u32; 256] {
     let mut table = [0; 256];
     let mut byte = 0u32;
@@ -140,7 +142,7 @@ pub const fn crc_table(polynomial: u32) -> [u32; 256] {
 
 /// A field of a message: its number and content.
 pub enum Content<'a> {
-    /// An integer, an enumeration or a truth value.
+    /// An integer, an enumeration or a boolean.
     Varint(u64),
     /// 64 bits.
     Eight([u8; 8]),
@@ -150,7 +152,7 @@ pub enum Content<'a> {
     Four([u8; 4]),
 }
 
-/// The fields of a message; nothing more after one that is malformed, which is `None`.
+/// The fields of a message; ends with `None` after a malformed one.
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
@@ -225,7 +227,8 @@ fn event(data: &[u8]) -> Option<Event> {
     Some(event)
 }
 
-/// The tag and number of a value; an inner `None` if it is no number. The outer: it is malformed.
+/// The tag and number of a value; an inner `None` if it is not a number, an outer one if it is
+/// malformed.
 fn scalar(data: &[u8]) -> Option<Option<(String, f64)>> {
     let (mut tag, mut number) = (String::new(), None);
     for field in Fields(data) {
@@ -239,8 +242,8 @@ fn scalar(data: &[u8]) -> Option<Option<(String, f64)>> {
     Some(number.filter(|_| !tag.is_empty()).map(|number| (tag, number)))
 }
 
-/// What the HParams plugin keeps in a value; an inner `None` if it is another's. The outer: it is
-/// malformed. `metadata` 9, in it `plugin_data` 1: `plugin_name` 1, `content` 2.
+/// The HParams plugin's content of a value; an inner `None` if it belongs to another plugin, an
+/// outer one if it is malformed. `metadata` 9, in it `plugin_data` 1: `plugin_name` 1, `content` 2.
 fn hparams(data: &[u8]) -> Option<Option<Vec<u8>>> {
     for field in Fields(data) {
         let (9, Content::Bytes(metadata)) = field? else { continue };
@@ -287,7 +290,7 @@ fn tensor(data: &[u8]) -> Option<Option<f64>> {
     Some(number)
 }
 
-/// The number that a person wrote: 0.1, where the nearest `f32` is 0.10000000149.
+/// The shortest decimal for the float: 0.1, where the nearest `f32` is 0.10000000149.
 fn shortest(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }
@@ -378,7 +381,7 @@ pub(super) mod tests {
             wrong[at] ^= 1;
             assert_eq!(read(&wrong, 4096), (Vec::new(), Some(Broken::Checksum)), "{at}");
         }
-        // A tail that is cut off waits.
+        // An incomplete record waits.
         assert_eq!(read(&after[..after.len() - 1], 4096), (Vec::new(), None));
         assert_eq!(read(&record(&[15]), 4096).1, Some(Broken::Event));
     }

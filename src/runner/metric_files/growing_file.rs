@@ -1,4 +1,4 @@
-//! A file that another program writes, read as far as it is written.
+//! Follows a file that another program writes.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::ErrorKind;
@@ -6,26 +6,26 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// So much is read at once.
+/// Size of a read.
 const PIECE: usize = 256 << 10;
 
-/// By so many bytes a file is known again: the last ones that were read.
+/// Number of last bytes by which a file is recognised.
 const TAIL: usize = 64;
 
-/// A file at the first of several places where there is one; it may be replaced, truncated and
-/// removed at any time.
+/// The file at the first of several paths that exists; it may be replaced, truncated and removed at
+/// any time.
 #[derive(Debug)]
 pub(super) struct GrowingFile {
     places: Vec<PathBuf>,
     open: Option<Open>,
 }
 
-/// What is new in a file.
+/// New content of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Whether this is the beginning of a file: what came before does not belong to it.
+    /// Whether it begins a new file, unrelated to earlier pieces.
     pub is_beginning: bool,
-    /// The bytes; none: nothing was written.
+    /// The bytes; empty if nothing was written.
     pub bytes: Vec<u8>,
 }
 
@@ -36,8 +36,7 @@ struct Open {
     offset: u64,
     /// The bytes before `offset`.
     tail: Vec<u8>,
-    /// When it was written to, if nothing of it was read yet but `offset` is its end: that of an
-    /// earlier attempt.
+    /// Modification time, if everything up to `offset`, from an earlier attempt, was skipped.
     skipped_at: Option<SystemTime>,
 }
 
@@ -47,7 +46,7 @@ impl GrowingFile {
         GrowingFile { places: vec![path], open: None }
     }
 
-    /// Reads what is written from now on.
+    /// Reads only what is written from now on.
     pub fn from_end(places: Vec<PathBuf>) -> Self {
         let mut growing = GrowingFile { places, open: None };
         if let Ok(Some((path, metadata))) = growing.find()
@@ -59,10 +58,10 @@ impl GrowingFile {
         growing
     }
 
-    /// Reads on.
+    /// Reads more.
     ///
     /// # Errors
-    /// What is there cannot be read, in words.
+    /// Why the file cannot be read.
     pub fn read(&mut self) -> Result<Piece, String> {
         let found = self.find()?;
         let mut is_beginning = false;
@@ -70,7 +69,7 @@ impl GrowingFile {
         if let Some((path, metadata)) = found
             && self.open.as_ref().map(identity) != Some(identity_of(&metadata))
         {
-            // First the end of the file that was there before.
+            // First the rest of the file that was there before.
             if let Some(before) = &mut self.open {
                 let bytes = before.read(&path)?;
                 if !bytes.is_empty() {
@@ -78,7 +77,7 @@ impl GrowingFile {
                 }
             }
             let mut open = Open::new(&path, &metadata)?;
-            // A file that is written anew with more in it each time goes on where it was.
+            // A file that is rewritten with more content each time continues where it was.
             match self.open.take().filter(|before| open.begins_like(before)) {
                 Some(before) => (open.offset, open.tail) = (before.offset, before.tail),
                 None => is_beginning = true,
@@ -99,7 +98,7 @@ impl GrowingFile {
         self.open.is_some()
     }
 
-    /// The places, in words.
+    /// The paths, for a message.
     pub fn looked_for(&self) -> String {
         let places: Vec<_> = self.places.iter().map(|path| path.display().to_string()).collect();
         places.join(" and ")
@@ -119,7 +118,7 @@ impl GrowingFile {
 }
 
 impl Open {
-    /// Nothing waits here: a pipe without a writer would.
+    /// Does not block, as a pipe without a writer would.
     fn new(path: &Path, metadata: &Metadata) -> Result<Self, String> {
         is_file(path, metadata)?;
         let opened = OpenOptions::new()
@@ -143,7 +142,7 @@ impl Open {
         Ok(())
     }
 
-    /// Whether this file holds at the same place what was read last of another one.
+    /// Whether this file has the same last bytes at the same position as another one.
     fn begins_like(&self, before: &Open) -> bool {
         before.offset > 0 && self.holds(&before.tail, before.offset)
     }
@@ -153,13 +152,13 @@ impl Open {
         self.file.read_exact_at(&mut there, end - tail.len() as u64).is_ok() && there == tail
     }
 
-    /// Whether what was read is not in the file any more.
+    /// Whether the content read so far is gone.
     fn is_written_anew(&self) -> bool {
         let Ok(metadata) = self.file.metadata() else { return false };
         if !self.holds(&self.tail, self.offset) {
             return true;
         }
-        // The same once more, of an earlier attempt: whoever appends makes it longer.
+        // Rewritten by an earlier attempt's program: appending would make it longer.
         self.skipped_at.is_some_and(|then| {
             metadata.len() == self.offset
                 && metadata.modified().is_ok_and(|modified| modified != then)
@@ -227,12 +226,12 @@ mod tests {
         assert_eq!(text(&mut file), (false, String::new()));
         append(&path, "o\n");
         assert_eq!(text(&mut file), (false, "o\n".to_owned()));
-        // Truncated; then written anew, as long as before.
+        // Truncated; then rewritten with the same length.
         fs::write(&path, "1\n").unwrap();
         assert_eq!(text(&mut file), (true, "1\n".to_owned()));
         fs::write(&path, "2\n").unwrap();
         assert_eq!(text(&mut file), (true, "2\n".to_owned()));
-        // Replaced by a file that holds more of the same, and by another one.
+        // Replaced by a file with more of the same content, and by a different one.
         let other = directory.path().join("other");
         fs::write(&other, "2\n3\n").unwrap();
         fs::rename(&other, &path).unwrap();

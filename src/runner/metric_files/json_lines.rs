@@ -10,16 +10,16 @@ use crate::runner::protocol::{Clock, LONGEST_LINE, quote_non_finite, step_of};
 use crate::study::metric::{Metrics, Number};
 use crate::study::trial::LARGEST_STEP;
 
-/// What a remark quotes of a line at most.
+/// Longest quotation of a line in a remark.
 const QUOTED: usize = 60;
 
 /// A file of JSON lines.
 #[derive(Debug)]
 pub(super) struct JsonLines {
-    /// As the study file names it.
+    /// As in the study file.
     name: String,
     file: GrowingFile,
-    /// The beginning of a line whose end is not written yet.
+    /// An unterminated line.
     line: Vec<u8>,
     /// Whether that line is too long, and its beginning dropped.
     is_too_long: bool,
@@ -28,7 +28,7 @@ pub(super) struct JsonLines {
 }
 
 impl JsonLines {
-    /// The file at the first of `places` where there is one, from what is written from now on.
+    /// The file at the first of `places` that exists; only what is written from now on is read.
     pub fn new(name: String, places: Vec<PathBuf>, clock: Clock) -> Self {
         JsonLines {
             name,
@@ -40,7 +40,7 @@ impl JsonLines {
         }
     }
 
-    /// Reads on.
+    /// Reads more.
     pub fn poll(&mut self, found: &mut Vec<Found>) -> Rest {
         let Piece { is_beginning, bytes } = match self.file.read() {
             Ok(piece) => piece,
@@ -54,7 +54,7 @@ impl JsonLines {
             self.is_too_long = false;
         }
         let mut pieces = bytes.split(|byte| *byte == b'\n');
-        // Behind the last newline the next line begins.
+        // After the last newline the next line begins.
         let last = pieces.next_back().unwrap_or_default();
         for piece in pieces {
             self.extend(piece);
@@ -64,7 +64,7 @@ impl JsonLines {
         if bytes.is_empty() { Rest::Nothing } else { Rest::More }
     }
 
-    /// Takes a last line that has no newline, if it is whole.
+    /// Reads a last line without a newline, if it is complete.
     pub fn end(&mut self, found: &mut Vec<Found>) {
         let text = String::from_utf8_lossy(&self.line);
         let json = serde_json::from_str::<Json>(&quote_non_finite(&text));
@@ -73,7 +73,7 @@ impl JsonLines {
         }
     }
 
-    /// What there is to say if nothing was found.
+    /// The remark if nothing was found.
     pub fn emptiness(&self) -> Option<String> {
         let (name, path) = (&self.name, &self.file);
         match (self.has_reports, path.exists()) {
@@ -133,8 +133,8 @@ impl JsonLines {
     }
 }
 
-/// The numbers of an object, those of inner ones as `outer/inner`. Null is not NaN here: programs
-/// write it for what they did not measure.
+/// The numbers of an object, nested ones as `outer/inner`. Null is not NaN here: programs write it
+/// for metrics that they did not measure.
 fn flatten(prefix: &str, object: Map<String, Json>, metrics: &mut Metrics) {
     for (name, value) in object {
         let name = format!("{prefix}{name}");
@@ -167,7 +167,7 @@ mod tests {
         file.write_all(bytes).unwrap();
     }
 
-    /// Everything that is there to read, as `step name=value ..`, and remarks.
+    /// Everything available, as `step name=value ..`, and remarks.
     fn read(lines: &mut JsonLines) -> Vec<String> {
         let mut found = Vec::new();
         while lines.poll(&mut found) == Rest::More {}

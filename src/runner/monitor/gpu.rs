@@ -1,37 +1,37 @@
-//! What is known of NVIDIA GPUs, as plain data, and which of them CUDA shows to this process.
+//! The state of NVIDIA GPUs as plain data, and their visibility to CUDA in this process.
 
 use super::Memory;
 use super::visible::{Nameable, visible};
 
-/// Why GPUs cannot be listed, in words for people.
+/// Why GPUs cannot be listed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoGpus {
-    /// There is no driver here: the common case, and no trouble.
+    /// There is no driver: the common case, not a problem.
     #[error("no NVIDIA driver is installed (libnvidia-ml.so.1 is not there)")]
     NoDriver,
-    /// This binary cannot ask.
+    /// This build does not support it.
     #[error("this binary was built without `nvml`")]
     NotBuilt,
-    /// There is one, and it does not answer.
+    /// The driver does not answer.
     #[error("the NVIDIA driver does not answer: {0}")]
     Trouble(String),
 }
 
-/// A process that a GPU holds memory for.
+/// A process with memory on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuProcess {
-    /// Its id, as the driver counts: another one than here if this is a container.
+    /// Its id in the driver's namespace: it differs in a container.
     pub pid: u32,
-    /// Bytes; `None` where the driver does not tell.
+    /// Bytes; `None` if unknown.
     pub memory: Option<u64>,
 }
 
-/// One GPU at one moment. What a GPU does not tell is `None`.
+/// A sample of a GPU. Unknown values are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gpu {
-    /// Its number for the driver.
+    /// Its index for the driver.
     pub index: u32,
-    /// Its number for CUDA in this process, `cuda:N`; `None` if CUDA_VISIBLE_DEVICES hides it.
+    /// Its index for CUDA in this process, `cuda:N`; `None` if CUDA_VISIBLE_DEVICES hides it.
     pub cuda: Option<u32>,
     /// `NVIDIA H100 80GB HBM3`
     pub name: String,
@@ -43,48 +43,48 @@ pub struct Gpu {
     pub compute_capability: Option<(u32, u32)>,
     /// Its memory.
     pub memory: Option<Memory>,
-    /// Share of the last moments in which something ran on it, from 0 to 1.
+    /// Recent utilisation, from 0 to 1.
     pub utilisation: Option<f64>,
     /// Degrees Celsius.
     pub temperature: Option<u32>,
     /// Watts.
     pub power: Option<f64>,
-    /// Watts that it may take.
+    /// Power limit in watts.
     pub power_limit: Option<f64>,
-    /// UUIDs of its parts, where MIG splits it.
+    /// UUIDs of its MIG instances.
     pub parts: Vec<String>,
-    /// Whether one process at a time may use it (its compute mode is `exclusive`).
+    /// Whether it accepts one process at a time (compute mode `exclusive`).
     pub exclusive: bool,
-    /// Who computes on it.
+    /// Processes on it.
     pub processes: Vec<GpuProcess>,
     /// Why trials cannot use it.
     pub trouble: Option<String>,
 }
 
-/// What the driver says of a GPU that decides whether trials can use it.
+/// The driver's facts that determine whether trials can use a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// Its compute mode.
     pub mode: Mode,
-    /// Whether MIG splits it.
+    /// Whether MIG is enabled.
     pub mig: bool,
-    /// UUIDs of its parts.
+    /// UUIDs of its MIG instances.
     pub parts: Vec<String>,
-    /// The newest CUDA that the driver can serve, as it counts: 12040 is 12.4.
+    /// The newest CUDA version that the driver supports, encoded: 12040 is 12.4.
     pub cuda: Option<u32>,
     /// Why it does not answer.
     pub silent: Option<Silent>,
 }
 
-/// Who may compute on a GPU.
+/// The compute mode of a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Anybody.
+    /// Any number of processes.
     #[default]
     Shared,
     /// One process at a time.
     Exclusive,
-    /// Nobody.
+    /// No processes.
     Prohibited,
 }
 
@@ -95,17 +95,17 @@ pub enum Silent {
     Lost,
     /// It must be reset.
     Reset,
-    /// Whoever asks may not.
+    /// The user lacks permission.
     Permission,
-    /// Something else, in the driver's words.
+    /// Another error, in the driver's words.
     Other(String),
 }
 
-/// The oldest CUDA that a driver has to serve, as it counts. Kernels are compiled for it when they
-/// run.
+/// The oldest CUDA version that a driver must support, encoded. Kernels are compiled for it at run
+/// time.
 const OLDEST_CUDA: u32 = 12_000;
 
-/// Why trials cannot use a GPU, in words for people; `None` if they can.
+/// Why trials cannot use a GPU; `None` if they can.
 pub fn trouble(said: &Said) -> Option<String> {
     let cuda = |version: u32| format!("{}.{}", version / 1000, version % 1000 / 10);
     let words = match (&said.silent, said.mode) {
@@ -135,8 +135,8 @@ pub fn trouble(said: &Said) -> Option<String> {
     })
 }
 
-/// Gives the GPUs their numbers for CUDA; `visible_devices` is the value of CUDA_VISIBLE_DEVICES.
-/// Each further part of a split GPU that the variable names is listed as a GPU of its own.
+/// Assigns the CUDA indices; `visible_devices` is the value of CUDA_VISIBLE_DEVICES. Each further
+/// MIG instance that the variable names is listed as a separate GPU.
 pub fn number(gpus: &mut Vec<Gpu>, visible_devices: Option<&str>) {
     let nameable: Vec<Nameable> = gpus
         .iter()
@@ -156,11 +156,11 @@ pub fn number(gpus: &mut Vec<Gpu>, visible_devices: Option<&str>) {
             continue;
         }
         gpu.cuda = Some(cuda);
-        // What a driver hides in a split GPU is a part, too.
+        // Devices hidden in a GPU with MIG are instances, too.
         gpu.uuid = part.unwrap_or_else(|| gpu.uuid.clone());
     }
     for gpu in gpus.iter_mut() {
-        // What has trouble has no number that a study could use, but CUDA counts it.
+        // An unusable GPU has no number for studies, but CUDA counts it.
         if gpu.cuda.is_none() && gpu.trouble.is_none() {
             gpu.trouble = Some("hidden by CUDA_VISIBLE_DEVICES".to_owned());
         }

@@ -1,12 +1,12 @@
-//! Stands for the driver's library in a binary that was built without it.
+//! Replaces NVML in a build without it.
 
 use super::gpu::{Gpu, NoGpus};
 
-/// Never there.
+/// Never instantiated.
 pub enum Gpus {}
 
 impl Gpus {
-    /// Always refused.
+    /// Always an error.
     pub fn find(_visible_devices: Option<&str>) -> Result<Gpus, NoGpus> {
         Err(NoGpus::NotBuilt)
     }

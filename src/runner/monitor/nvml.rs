@@ -1,4 +1,4 @@
-//! NVIDIA GPUs as the driver's own library tells them, without touching CUDA.
+//! NVIDIA GPUs through the driver's library (NVML), without initialising CUDA.
 
 use nvml_wrapper::enum_wrappers::device::{ComputeMode, TemperatureSensor};
 use nvml_wrapper::enums::device::UsedGpuMemory;
@@ -8,7 +8,7 @@ use nvml_wrapper::{Device, Nvml};
 use super::Memory;
 use super::gpu::{Gpu, GpuProcess, Mode, NoGpus, Said, Silent, number, trouble};
 
-/// The driver's library, loaded.
+/// The loaded library.
 pub struct Gpus {
     nvml: Nvml,
     visible_devices: Option<String>,
@@ -33,7 +33,7 @@ impl Gpus {
         }
     }
 
-    /// All GPUs as they are now.
+    /// Samples all GPUs.
     pub fn sample(&self) -> Vec<Gpu> {
         let driver = self.nvml.sys_driver_version().unwrap_or_default();
         let cuda = self
@@ -101,7 +101,7 @@ fn parts(device: &Device<'_>) -> Vec<String> {
     (0..count).filter_map(|index| device.mig_device_by_index(index).ok()?.uuid().ok()).collect()
 }
 
-/// What decides whether trials can use it.
+/// The facts that determine whether trials can use it.
 fn said(device: &Device<'_>, cuda: Option<u32>) -> Said {
     let (mode, silent) = match device.compute_mode() {
         Ok(ComputeMode::Prohibited) => (Mode::Prohibited, None),

@@ -1,38 +1,38 @@
-//! Which GPUs a process sees, and under which numbers: the rules of CUDA_VISIBLE_DEVICES.
+//! The GPUs visible to a process and their indices: the rules of CUDA_VISIBLE_DEVICES.
 
-/// A GPU as far as the variable can name it.
+/// The names of a GPU in the variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nameable {
     /// `GPU-...`
     pub uuid: String,
-    /// `MIG-...` of each part, where it is split.
+    /// `MIG-...` of each instance, with MIG.
     pub parts: Vec<String>,
 }
 
-/// What CUDA calls a device.
+/// A device of CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The GPU's index.
     pub gpu: usize,
-    /// The index of its part, where the variable names one.
+    /// The index of its MIG instance, if the variable names one.
     pub part: Option<usize>,
 }
 
-/// What CUDA calls device 0, 1, ... among `gpus`, under the value of the variable.
+/// CUDA's devices 0, 1, ... among `gpus`, given the value of the variable.
 ///
-/// As the CUDA programming guide has it: indices or (beginnings of) UUIDs, separated by commas;
-/// whatever follows the first entry that names no GPU is invisible; an empty value hides all. A GPU
-/// named twice hides all, too.
+/// By the CUDA programming guide: indices or (prefixes of) UUIDs, separated by commas; everything
+/// from the first invalid entry on is invisible; an empty value hides all. A GPU named twice hides
+/// all, too.
 ///
-/// One process sees one part of split GPUs at most; as each trial is given one entry of the
-/// variable, several parts are several devices here.
+/// A process sees at most one MIG instance; as each trial is given one entry of the variable,
+/// several instances are several devices here.
 pub fn visible(gpus: &[Nameable], variable: Option<&str>) -> Vec<Place> {
     let Some(variable) = variable else {
         return (0..gpus.len()).map(|gpu| Place { gpu, part: None }).collect();
     };
     let named: Vec<Place> =
         variable.split(',').map(str::trim).map_while(|entry| named(gpus, entry)).collect();
-    // Two parts of one GPU are two devices; a GPU and a part of it are not.
+    // Two instances of a GPU are two devices; a GPU and one of its instances are not.
     let is_same = |one: &Place, other: &Place| {
         one.gpu == other.gpu
             && (one.part == other.part || one.part.is_none() || other.part.is_none())
@@ -67,7 +67,7 @@ fn named(gpus: &[Nameable], entry: &str) -> Option<Place> {
     });
     let mut fitting = whole.chain(parts);
     let found = fitting.next()?;
-    // A beginning that fits two names neither.
+    // An ambiguous prefix is invalid.
     fitting.next().is_none().then_some(found)
 }
 
@@ -113,9 +113,9 @@ mod tests {
             &[("1,7,0", &[1]), ("0,-1,1", &[0]), ("1,,0", &[1]), ("0,GPU-zz,1", &[0])];
         cases.iter().for_each(|(variable, expected)| assert_visible(Some(variable), expected));
         let numbers = ["", " ", ",0", "-1", "3", "99999999999999999999", "+1", "0x1", "1;2"];
-        // Beginnings that fit two, none, or are too short.
+        // Prefixes that are ambiguous, unknown, or too short.
         let names = ["NoDevFiles", "none", "GPU-a", "GPU-", "MIG-", "MIG-3333"];
-        // Named twice, by whatever name.
+        // Named twice, in any form.
         let twice = ["0,0", "0,GPU-aa11", "MIG-1111,MIG-1111", "2,MIG-1111"];
         for variable in numbers.into_iter().chain(names).chain(twice) {
             assert_visible(Some(variable), &[]);

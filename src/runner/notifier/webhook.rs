@@ -1,5 +1,5 @@
-//! Messages posted to webhooks, in the form that their server takes. An address is a secret: no
-//! error names it.
+//! Posts messages to webhooks, in the format of their server. The URL is a secret: no error
+//! contains it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::study::notify::Notice;
 /// Posts a message.
 ///
 /// # Errors
-/// The server cannot be reached or refuses the message, in words without the address.
+/// The server cannot be reached or refuses the message; the text does not contain the URL.
 pub fn post(address: &str, message: &Notice, patience: Duration) -> Result<(), String> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(patience))
@@ -35,7 +35,7 @@ pub fn post(address: &str, message: &Notice, patience: Duration) -> Result<(), S
     }
 }
 
-/// The form that a server takes: Slack's and Discord's, plain text for ntfy, else the message.
+/// The format of a server: Slack's and Discord's, plain text for ntfy, else the message as JSON.
 fn body(address: &str, message: &Notice) -> (&'static str, String) {
     let after = address.split_once("://").map_or(address, |(_, after)| after);
     let host = after.split(['/', '?', '#']).next().unwrap_or_default();

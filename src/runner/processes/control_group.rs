@@ -1,5 +1,5 @@
-//! A control group of one run (cgroup v2): what its commands start stays in it, wherever it flees
-//! to, and is killed with it.
+//! The control group of a run (cgroup v2): all descendants of its commands stay in it, and are
+//! killed with it.
 
 use std::fs;
 use std::io;
@@ -8,26 +8,26 @@ use std::time::{Duration, Instant};
 
 use super::is_alive;
 
-/// How long a group may take to be empty once all in it were killed.
+/// Time for a group to become empty after all its processes were killed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The names of groups: this, the runner's process id, a dot and that one's start time.
+/// Prefix of groups' names, followed by the runner's process id, a dot and its start time.
 const PREFIX: &str = "hpsearch-";
 
-/// A group that was made for a run.
+/// The control group of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlGroup(PathBuf);
 
 impl ControlGroup {
-    /// Makes one for the run of this name, `PID.START`, below the group of this process. `None`
-    /// where that is not possible: no cgroup v2, a group that was not delegated to this user, a
-    /// kernel before 5.14, which cannot kill a group.
+    /// Creates one for the run `PID.START`, below the group of this process. `None` if that is
+    /// impossible: no cgroup v2, a group not delegated to this user, or a kernel before 5.14, which
+    /// cannot kill a group.
     pub fn make(run: &str) -> Option<Self> {
         let own = own_directory()?;
         sweep(&own);
         let group = ControlGroup(own.join(format!("{PREFIX}{run}")));
         fs::create_dir(&group.0).ok()?;
-        // Writing nothing asks for the permission and moves nobody.
+        // An empty write checks the permission without moving a process.
         let is_ours = group.0.join("cgroup.kill").exists()
             && fs::OpenOptions::new().write(true).open(group.0.join("cgroup.procs")).is_ok();
         if is_ours {
@@ -37,7 +37,7 @@ impl ControlGroup {
         None
     }
 
-    /// One that was made, by its directory.
+    /// An existing one, by its directory.
     pub fn at(directory: &Path) -> Self {
         ControlGroup(directory.to_owned())
     }
@@ -47,15 +47,15 @@ impl ControlGroup {
         &self.0
     }
 
-    /// Moves this process into it, and with it whatever it starts from now on.
+    /// Moves this process into it, and all processes that it starts from now on.
     ///
     /// # Errors
-    /// The system's: the group is gone, or may not be written to.
+    /// The system's: the group is gone, or not writable.
     pub fn join(&self) -> io::Result<()> {
         fs::write(self.0.join("cgroup.procs"), "0")
     }
 
-    /// Kills all that is in it, and removes it.
+    /// Kills all its processes, and removes it.
     pub fn end(&self) {
         let _gone_already = fs::write(self.0.join("cgroup.kill"), "1");
         let until = Instant::now() + PATIENCE;
@@ -65,8 +65,8 @@ impl ControlGroup {
     }
 }
 
-/// Removes groups that runs left whose runner and watchdog were both killed. One that is not empty
-/// stays: what is in it may belong to a runner that cannot be seen from here.
+/// Removes groups of runs whose runner and watchdog were both killed. A non-empty one stays: its
+/// processes may belong to a runner that is invisible from here.
 fn sweep(own: &Path) {
     for entry in fs::read_dir(own).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,4 +1,4 @@
-//! What a trial's line says of texts, images, tables and artifacts that are kept with it.
+//! Parses texts, images, tables and artifacts in a trial's line.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::study::artifact::{
 };
 use crate::study::remark::{Remark, RemarkKind};
 
-/// Takes these keys out of an object, and its step if nothing else is left in it.
+/// Removes these keys from an object, and its step if nothing else is left in it.
 pub(super) fn kept(object: &mut Map<String, Value>) -> (Vec<MessageToRunner>, Vec<Remark>) {
     let has = |key: &str, is_it: fn(&Value) -> bool| object.get(key).is_some_and(is_it);
     let [artifact, image] = ["artifact", "image"].map(|key| has(key, Value::is_string));
@@ -82,7 +82,7 @@ fn path(value: Option<Value>) -> Option<PathBuf> {
     value.as_ref().and_then(Value::as_str).map(PathBuf::from)
 }
 
-/// What a remark quotes at most.
+/// Truncates a quotation in a remark.
 pub(super) fn cut(text: &str) -> String {
     const MOST: usize = 60;
     match text.char_indices().nth(MOST) {

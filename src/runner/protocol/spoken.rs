@@ -1,4 +1,4 @@
-//! What a line of a trial says to the runner: reports and checkpoints, and what of it is not taken.
+//! Parses a line of a trial: reports and checkpoints, with remarks on what is rejected.
 
 use std::path::PathBuf;
 
@@ -13,38 +13,38 @@ use crate::study::series::SeriesClock;
 use crate::study::step::StepUnit;
 use crate::study::trial::LARGEST_STEP;
 
-/// What starts a line that is meant for the runner, before the space.
+/// Prefix of a line for the runner, without the space.
 const TAG: &[u8] = b"@hpsearch";
 
-/// The study's clock, and where a trial's attempt is on it.
+/// The study's clock, and an attempt's position on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// The unit, which names it in lines besides `step`.
+    /// The unit, by which lines may name it instead of `step`.
     pub unit: StepUnit,
-    /// The last step: of a report, or of the checkpoint that it continued from.
+    /// The last step: of a report, or of the checkpoint from which it continued.
     pub last: u64,
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Spoken {
-    /// Text of the trial's log.
+    /// Log text.
     Log,
-    /// Text of the log that looks like a message, and is none.
+    /// Log text that resembles a message but is not one.
     Missed(Remark),
-    /// For the runner: what is taken of it, in order, and what is not.
+    /// For the runner: its messages in order, and remarks on the rest.
     Message(Vec<MessageToRunner>, Vec<Remark>),
 }
 
 impl Spoken {
-    /// Reads a line that is whole, with or without its end. A report without a step is
-    /// counted: it is one after the last.
+    /// Parses a complete line, with or without terminator. A report without a step is counted: one
+    /// after the last.
     pub fn read(line: &[u8], clock: &mut Clock, reported: Reported<'_>) -> Spoken {
         let Some(at) = find(line, TAG) else { return Spoken::Log };
         let text = String::from_utf8_lossy(&line[at + TAG.len()..]);
         let (begins, text) = (text.starts_with([' ', '\t', '{']), text.trim());
         if line[..at].iter().any(|byte| !matches!(byte, b' ' | b'\t')) {
-            // A command that is echoed, or a sentence about messages, ends otherwise.
+            // An echoed command, or a sentence about messages, ends differently.
             let is_object = begins
                 && matches!(serde_json::from_str(&quote_non_finite(text)), Ok(Value::Object(_)));
             let why =
@@ -87,7 +87,7 @@ impl Spoken {
         Spoken::Message(taken, remarks)
     }
 
-    /// What a line says that is longer than a message may be, by its first piece.
+    /// An overlong line, by its first piece.
     pub fn of_long(piece: &[u8]) -> Spoken {
         match piece.strip_prefix(TAG).and_then(<[u8]>::first) {
             Some(b' ' | b'\t' | b'{') => Spoken::Missed(Remark::new(
@@ -98,7 +98,7 @@ impl Spoken {
         }
     }
 
-    /// What a line says on standard error, where nothing is taken.
+    /// A line on standard error, where messages are rejected.
     pub fn on_standard_error(line: &[u8], clock: Clock) -> Option<Remark> {
         match Spoken::read(line, &mut clock.clone(), Reported::All) {
             Spoken::Message(taken, _) if !taken.is_empty() => Some(Remark::new(
@@ -113,7 +113,7 @@ impl Spoken {
 /// Which lines are reports.
 #[derive(Clone, Copy, Debug)]
 pub enum Reported<'a> {
-    /// Those that hold one of these metrics, at a step of the study's clock.
+    /// Those with one of these metrics, at a step of the study's clock.
     With(&'a [String]),
     /// All of them.
     All,
@@ -128,22 +128,22 @@ impl Reported<'_> {
     }
 }
 
-/// The key of a line that says its step, and what that counts.
+/// The key of a line's step, and its clock.
 #[derive(Clone, Copy, Debug)]
 struct StepKey {
     name: &'static str,
     clock: SeriesClock,
-    /// Whether it is the study's clock, in this line.
+    /// Whether it is the study's clock in this line.
     is_study: bool,
 }
 
 impl StepKey {
-    /// The key of an object. `step` is the study's clock in a report, whatever that counts, and by
-    /// itself otherwise; beside it a key with the name of a clock is a metric.
+    /// The step key of an object. `step` is the study's clock in a report, whatever its unit, and
+    /// its own clock otherwise; beside it a key with the name of a clock is a metric.
     fn of(object: &Map<String, Value>, unit: StepUnit, is_report: bool) -> Option<StepKey> {
         let own = SeriesClock::from(unit);
         let given = |clock: SeriesClock| object.get(clock.as_str()).is_some_and(|v| !v.is_null());
-        // After `step`, a report looks for the study's clock first.
+        // After `step`, a report prefers the study's clock.
         let preferred = [SeriesClock::Step, own, SeriesClock::Epoch, SeriesClock::Samples];
         let clock = preferred.into_iter().find(|clock| given(*clock))?;
         let is_study = clock == own || (is_report && clock == SeriesClock::Step);
@@ -151,7 +151,7 @@ impl StepKey {
     }
 }
 
-/// What a line says of a run itself, its parameters and its summary, taken out of the object.
+/// A run's own parameters and summary, removed from the object.
 fn recorded(object: &mut Map<String, Value>) -> (Vec<MessageToRunner>, Vec<Remark>) {
     let (mut taken, mut remarks) = (Vec::new(), Vec::new());
     for name in ["params", "summary"] {
@@ -179,7 +179,7 @@ fn recorded(object: &mut Map<String, Value>) -> (Vec<MessageToRunner>, Vec<Remar
 }
 
 /// Reports, points and checkpoints of an object, a report before the checkpoint of the same line:
-/// nobody continues from a step that was not reported.
+/// no trial continues from an unreported step.
 fn take(
     mut object: Map<String, Value>,
     clock: &mut Clock,
@@ -201,7 +201,7 @@ fn take(
     let mut remark = |kind, why: String| remarks.push(Remark::new(kind, why));
     let value = key.and_then(|key| object.remove(key.name));
     let (whole, any) = (value.as_ref().and_then(whole), value.as_ref().and_then(any));
-    // Only epochs have fractions, where nothing is decided by them.
+    // Only epochs may be fractional, and only in lines without a decision.
     let takes_fractions =
         key.is_some_and(|key| key.clock == SeriesClock::Epoch && !(key.is_study && is_report));
     if let (Some(value), Some(key)) = (&value, key)
@@ -231,7 +231,7 @@ fn take(
         is_odd = true;
     }
     let mut taken = Vec::new();
-    // A value that is not a number is no report of its metric.
+    // A value that is not a number does not report its metric.
     let is_report = is_report
         && key.is_none_or(|key| key.is_study)
         && match reported {
@@ -254,7 +254,7 @@ fn take(
         let clock = key.map_or(SeriesClock::Step, |key| key.clock);
         taken.push(MessageToRunner::Points { clock, step: any, metrics });
     }
-    // `step` is the study's clock for a checkpoint.
+    // For a checkpoint, `step` is the study's clock.
     let own = SeriesClock::from(clock.unit);
     let is_own = key.is_some_and(|key| key.clock == own || key.clock == SeriesClock::Step);
     match (checkpoint, whole.filter(|_| is_own)) {
@@ -278,10 +278,10 @@ fn take(
     taken
 }
 
-/// Takes the step out of a report, if it names one.
+/// Removes the step from a report, if it has one.
 ///
 /// # Errors
-/// What it names is no step.
+/// The value is not a step.
 pub fn step_of(object: &mut Map<String, Value>, unit: StepUnit) -> Result<Option<u64>, Remark> {
     let said = match step_name(object, unit).and_then(|name| Some((name, object.remove(name)?))) {
         None => None,
@@ -303,14 +303,14 @@ pub fn step_of(object: &mut Map<String, Value>, unit: StepUnit) -> Result<Option
     Ok(said)
 }
 
-/// The key of the step. `step` is the clock whatever its unit: beside it a key of the unit's name
+/// The key of the step. `step` is the clock whatever its unit: beside it a key with the unit's name
 /// is a metric.
 fn step_name(object: &Map<String, Value>, unit: StepUnit) -> Option<&'static str> {
     let names = ["step", unit.as_str()];
     names.into_iter().find(|name| object.get(*name).is_some_and(|value| !value.is_null()))
 }
 
-/// The one message of a worker's line; nothing of it may be left over.
+/// The single message of a worker's line; unknown keys are errors.
 pub(super) fn only(object: Map<String, Value>) -> Result<MessageToRunner, WireError> {
     let mut remarks = Vec::new();
     let mut clock = Clock { unit: StepUnit::Step, last: 0 };
@@ -323,7 +323,7 @@ pub(super) fn only(object: Map<String, Value>) -> Result<MessageToRunner, WireEr
     }
 }
 
-/// A step as programs print them: an integer, `2.0`, or either as a string.
+/// A step as programs print it: an integer, `2.0`, or either as a string.
 fn whole(step: &Value) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -342,7 +342,7 @@ fn whole(step: &Value) -> Option<u64> {
     .filter(|step| *step <= LARGEST_STEP)
 }
 
-/// A step of any size that is not negative: a number, or that as a string.
+/// A non-negative step: a number, or one as a string.
 fn any(step: &Value) -> Option<f64> {
     match step {
         Value::Number(number) => number.as_f64(),
@@ -419,7 +419,7 @@ mod tests {
             // The study's metric on another clock than the study's.
             (r#"{"epoch":2,"loss":0.5}"#, Step, "epoch 2 loss=0.5"),
             (r#"{"samples":64,"loss":0.5}"#, Epoch, "samples 64 loss=0.5"),
-            // Its value is not a number: the others are kept.
+            // Its value is not a number: the other metrics are kept.
             (r#"{"step":2,"loss":"low","a":1}"#, Step, "step 2 a=1"),
         ] {
             let (taken, _) = read(&format!("@hpsearch {line}"), unit, 6);
@@ -462,7 +462,7 @@ mod tests {
             (r#"@hpsearch {"step":3,"loss":2,"lr":"low","ok":true}"#, &["loss=2"][..], &words[..]),
             ("@hpsearch {\"step\":3,\"checkpoint\":\"a\",\"loss\":2}\r\n", &["loss=2", "a"], &[]),
             ("\t @hpsearch {\"step\":3,\"loss\":nan,\"a\":-inf}", &["a=-inf loss=NaN"], &[]),
-            // The space may be missing.
+            // The space is optional.
             (r#"@hpsearch{"step":3,"loss":2}"#, &["loss=2"], &[]),
         ] {
             let said = read(line, StepUnit::Step, 0);

@@ -35,7 +35,7 @@ pub(crate) struct DecoderKeys {
     pub(crate) residual_dropouts: Option<[&'static str; 2]>,
     /// Whether embeddings are tied where `tie_word_embeddings` is absent.
     pub(crate) tied: bool,
-    /// The sliding window, where there may be one: texts are limited to its length, so that it has
+    /// The sliding window, if the family has one: texts are limited to its length, so that it has
     /// no effect.
     pub(crate) sliding_window: Option<&'static str>,
     /// The default of `head_dim`; `None`: the width divided by the number of heads.

@@ -62,7 +62,7 @@ impl AttentionMask {
 /// Queries of a block under a causal mask: keys after the block's last query are not computed.
 const CAUSAL_BLOCK: usize = 64;
 
-/// Where one head of one text lies.
+/// The position of one head of one text in the buffers.
 struct HeadView {
     length: usize,
     query: Strides,

@@ -36,7 +36,7 @@ impl Operation<1> for CrossEntropy {
 }
 
 /// The same for the logits `x tableᵀ` of `x [rows, width]` and `table [classes, width]`, inputs in
-/// this order. Logits are computed in chunks of rows and never lie in memory all at once.
+/// this order. Logits are computed in chunks of rows and never materialised all at once.
 #[derive(Debug, Clone)]
 pub(crate) struct LinearCrossEntropy {
     pub(crate) loss: CrossEntropy,

@@ -66,7 +66,7 @@ impl SparseRows {
     }
 }
 
-/// Where lookups leave sparse gradients, keyed by the tables' parameter indices. A lock, since burn
+/// The destination of sparse gradients, keyed by the tables' parameter indices. A lock, since burn
 /// decides which thread runs the backward pass, and nothing waits at the end of a channel.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SparseGradientSink(Arc<Mutex<BTreeMap<usize, SparseRows>>>);

@@ -1,4 +1,4 @@
-//! Linear layers with what surrounds them: bias, activation, or dropout and the residual sum.
+//! Linear layers with their surroundings: bias, activation, or dropout and the residual sum.
 
 use super::activation::{ActivationFn, activate_in_place, activate_with_derivative, multiply};
 use super::dropout::{DropoutMask, DropoutMaskRow, apply_dropout};

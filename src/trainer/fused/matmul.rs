@@ -317,8 +317,8 @@ struct Gemm<'a> {
     bias: *const f32,
 }
 
-// SAFETY: whoever makes a `Gemm` answers for its pointers; its tasks share only the operands, which
-// nobody writes.
+// SAFETY: the creator of a `Gemm` guarantees its pointers; its tasks share only the operands, which
+// are read-only.
 unsafe impl Sync for Gemm<'_> {}
 
 /// Products with fewer multiplications run on one thread, as in burn-flex.

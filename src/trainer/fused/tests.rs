@@ -52,7 +52,7 @@ fn derived_on<const N: usize>(
     std::iter::once(output.inner()).chain(gradients).map(|tensor| host(tensor).unwrap()).collect()
 }
 
-/// Compares a fused operation with the same by tensor operations, output and gradients.
+/// Compares a fused operation with its tensor operations, output and gradients.
 fn assert_same<const N: usize>(
     inputs: [Numbers; N],
     fused: impl Fn([Tensor<2>; N]) -> Tensor<2>,

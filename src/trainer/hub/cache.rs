@@ -93,7 +93,7 @@ impl Cache {
         let locks = self.root.join(".locks").join(self.directory.file_name().unwrap_or_default());
         let lock = locks.join(format!("{}.lock", file.etag));
         make_parent(&lock)?;
-        // Two processes that want the same file: the second finds it whole.
+        // If two processes want the same file, the second finds it complete.
         let lock = File::create(&lock).map_err(failed("write", &lock))?;
         flock(&lock, FlockOperation::LockExclusive)
             .map_err(|error| format!("`{name}` cannot be locked in the cache: {error}"))?;

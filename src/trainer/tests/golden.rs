@@ -1,5 +1,5 @@
-//! Pretrained models against transformers: `golden/` holds tiny checkpoints and what it computes
-//! with them, made by `tests/peers/models_golden.py`.
+//! Pretrained models against transformers: `golden/` holds tiny checkpoints and transformers'
+//! results, made by `tests/peers/models_golden.py`.
 
 use burn::tensor::{Device, FloatDType, Tensor};
 
@@ -279,8 +279,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// Which gradients overflow depends on the order of operations: steps that theirs skipped are
-    /// skipped, and the others are made, with a smaller scale where necessary.
+    /// Which gradients overflow depends on the order of operations: steps skipped there are
+    /// skipped, and the others are made, with a smaller scale if necessary.
     fn losses_in(&self, kind: &str, dtype: FloatDType) -> Vec<f64> {
         let ((arguments, batches), skipped) =
             (self.steps(), numbers(&self.expected["training"][format!("skipped_in_{kind}")]));

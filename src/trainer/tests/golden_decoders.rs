@@ -1,4 +1,4 @@
-//! Pretrained decoders against transformers, and the text that they write.
+//! Pretrained decoders against transformers, and the text that they generate.
 
 use burn::tensor::Device;
 

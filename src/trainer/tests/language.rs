@@ -12,7 +12,7 @@ use super::data::problem_with;
 use super::gradients::gradients_are_finite_differences;
 use super::*;
 
-/// A text whose letters follow from those before.
+/// A text whose letters are determined by the preceding ones.
 fn verse(lines: usize) -> String {
     (0..lines)
         .map(|line| {
@@ -167,8 +167,8 @@ fn a_verse_is_learnt_measured_and_recited() {
     let expected = "epoch eval_bits_per_byte eval_loss eval_perplexity grad_norm learning_rate \
                     steps_per_second train_loss weight_norm";
     assert_eq!(names.join(" "), expected);
-    // Untrained it is 3.3; what is left is which number comes next, of which windows of twelve
-    // letters know nothing.
+    // Untrained it is 3.3; the rest is the next number, which windows of twelve letters cannot
+    // determine.
     assert!(last["eval_loss"] < 0.9, "{last:?}");
     let checkpoint = runner.last_checkpoint();
     let measured = evaluated(checkpoint, &corpus.data);
@@ -187,7 +187,7 @@ fn a_verse_is_learnt_measured_and_recited() {
     assert_eq!(written, write("nine green bottles hang", 1));
     assert!(written.starts_with("ing on the"), "{written}");
     assert_eq!(write("ZZ", 1).chars().count(), 24);
-    // From nothing it begins as a line does.
+    // Without a prompt it begins like a line.
     assert_eq!(write("", 1).chars().count(), 24);
     let problem = predicted(checkpoint, &["x"]).unwrap_err().to_string();
     assert_contains(&problem, "hpsearch generate");
@@ -239,7 +239,7 @@ fn running_text_is_cut_at_its_end_and_rows_end_with_their_own_token() {
     let directory = TempDir::new().unwrap();
     let running = prepared(directory.path(), "a.txt", "abcdefghij", TokenizerKind::Chars);
     assert_eq!(Split::ALL.map(|split| running.tokens(split)), [8, 2, 0]);
-    // `i` and `j` were never seen.
+    // `i` and `j` do not occur in training.
     let expected = "2 of 2 validation characters are unknown to the tokenizer";
     assert!(running.findings().iter().any(|finding| finding.message == expected));
     let json_lines = "{\"text\": \"né\"}\n".repeat(10);

@@ -42,7 +42,7 @@ fn early_stopping_ends_a_run_that_gets_no_better_also_when_it_is_resumed() {
     let (end, parts) = run(&fixture, values.clone(), "parts", &[14, 13]);
     assert_eq!((end, parts.reports.len()), (RunEnd::Finished, 3));
 
-    // A run that ended so ends at once when it is started again from its last checkpoint.
+    // Such a run ends at once when it is started again from its last checkpoint.
     let (arguments, directory) = (arguments(values), fixture.path().join("whole"));
     let checkpoint = directory.join("checkpoint-36");
     let (start, reported) = (Start::Resume(&checkpoint), Some(3));

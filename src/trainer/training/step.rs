@@ -1,5 +1,5 @@
-//! Optimiser steps: forward and backward passes of the micro-batches, clipping, the update, and
-//! what came of it.
+//! Optimiser steps: forward and backward passes of the micro-batches, clipping, the update, and the
+//! outcome.
 
 use std::time::Instant;
 
@@ -21,11 +21,11 @@ pub(in super::super) enum StepOutcome {
     Loss(f64),
     /// The scaled loss overflowed fp16: the step was skipped, and the scale reduced.
     Overflow,
-    /// What is not finite. The step was not made, or, where it was pending, wasted.
+    /// The non-finite quantity. The step was not made, or, if it was pending, wasted.
     NotFinite(String),
 }
 
-/// Most pending steps: a diverged trial wastes at most so many.
+/// Most pending steps: a diverged trial wastes at most this many.
 const MAX_PENDING: usize = 32;
 
 fn not_finite(loss: f64, norm: f64) -> Option<String> {

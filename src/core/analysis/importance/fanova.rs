@@ -1,4 +1,4 @@
-//! fANOVA: how much of a random forest's variance over the space each parameter makes by itself.
+//! fANOVA: the share of a random forest's variance that each parameter causes by itself.
 //!
 //! Hutter, Hoos and Leyton-Brown, *An Efficient Approach for Assessing Hyperparameter Importance*
 //! (ICML 2014), with the choices of Optuna 5: parameters in their own units (logarithmic ones too),
@@ -7,11 +7,10 @@
 //! columns. With `S` the sum of value times volume over the leaves whose boxes agree in these
 //! columns, the mean square of the marginal is the sum over pairs of such groups of
 //! `S S' |B and B'| / (|B| |B'|)`.
-//!
 //! Optuna leaves conditional parameters out. Here each is measured among the trials where it is
-//! active, with the parameters that all of those have, and its share counts as much as those
-//! trials' variance does in that of all. (Putting inactive ones in the middle of their range, as
-//! others do, hides what decides on them: their exact middle gives it away.)
+//! active, together with the parameters that all of those have, and its share is weighted by those
+//! trials' share of the total variance. (Imputing the middle of the range for inactive parameters,
+//! as others do, leaks their activity.)
 
 use std::collections::BTreeMap;
 
@@ -22,10 +21,10 @@ use super::{Row, value_of};
 use crate::study::seed::SeedTree;
 use crate::study::space::{Dimension, Distribution};
 
-/// Most rows that a forest is fitted to; of more, so many are drawn.
+/// Most rows that a forest is fitted to; larger sets are subsampled.
 const MOST_ROWS: usize = 2000;
 
-/// Importances that are comparable among each other.
+/// Comparable importances.
 #[expect(clippy::cast_precision_loss, reason = "numbers of rows")]
 pub(super) fn evaluate(dimensions: &[&Dimension], rows: &[Row<'_>], seed: u64) -> Vec<f64> {
     let drawn = drawn(rows, seed);
@@ -60,7 +59,7 @@ pub(super) fn evaluate(dimensions: &[&Dimension], rows: &[Row<'_>], seed: u64) -
     importances
 }
 
-/// So many rows drawn, if there are more.
+/// A subsample, if there are more rows.
 fn drawn<'a>(rows: &[Row<'a>], seed: u64) -> Option<Vec<Row<'a>>> {
     if rows.len() <= MOST_ROWS {
         return None;
@@ -77,7 +76,7 @@ fn variance(rows: &[Row<'_>]) -> f64 {
     rows.iter().map(|row| (row.value - mean).powi(2) / count).sum()
 }
 
-/// Each parameter's share of the forest's variance, the mean over its trees.
+/// Each parameter's share of the variance, averaged over the trees.
 #[expect(clippy::cast_precision_loss, reason = "numbers of trees")]
 fn shares(dimensions: &[&Dimension], rows: &[Row<'_>], seed: u64) -> Vec<f64> {
     let table = Table::new(dimensions, rows);
@@ -139,13 +138,13 @@ type Interval = (f64, f64);
 
 /// A tree as boxes of the unit cube.
 struct Tree {
-    /// Each leaf's difference to the tree's mean, times its volume; and its box.
+    /// Each leaf's difference from the tree's mean, times its volume; and its box.
     leaves: Vec<(f64, Vec<Interval>)>,
     variance: f64,
 }
 
 impl Tree {
-    /// `None` if the tree is the same everywhere.
+    /// `None` if the tree is constant.
     fn new(leaves: Vec<Leaf>, ranges: &[Interval]) -> Option<Self> {
         let unit = |leaf: &Leaf| -> Vec<Interval> {
             let scaled = leaf.bounds.iter().zip(ranges).map(|((low, high), (bottom, top))| {
@@ -159,7 +158,7 @@ impl Tree {
             let volume: f64 = bounds.iter().map(|(low, high)| high - low).product();
             (leaf.value, volume, bounds)
         });
-        // A box that rounding made flat holds no points.
+        // A box that rounding collapsed contains no points.
         let boxes: Vec<(f64, f64, Vec<Interval>)> =
             measured.filter(|(_, volume, _)| *volume > 0.0).collect();
         let whole: f64 = boxes.iter().map(|(_, volume, _)| volume).sum();
@@ -175,7 +174,7 @@ impl Tree {
         (variance > 0.0).then_some(Tree { leaves, variance })
     }
 
-    /// The variance that is left when all columns but these are averaged out.
+    /// The variance of the marginal of these columns.
     fn marginal_variance(&self, columns: std::ops::Range<usize>) -> f64 {
         if columns.len() == 1 {
             self.variance_of_column(columns.start)
@@ -203,7 +202,7 @@ impl Tree {
         variance
     }
 
-    /// Several columns: over pairs of different boxes, of which a list of choices has few.
+    /// Several columns: a sum over pairs of distinct boxes, of which a choice has few.
     fn variance_of_group(&self, columns: std::ops::Range<usize>) -> f64 {
         let mut groups: BTreeMap<Vec<u64>, (f64, &[Interval])> = BTreeMap::new();
         for (weighted, bounds) in &self.leaves {

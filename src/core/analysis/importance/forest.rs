@@ -10,10 +10,10 @@ use crate::study::seed::{SeedTree, StreamRng};
 const TREES: u64 = 64;
 /// Most splits between root and leaf.
 const DEEPEST: usize = 64;
-/// Values nearer to each other than this are not told apart (scikit-learn's threshold).
+/// Values closer than this are equal (scikit-learn's threshold).
 const NEAREST: f64 = 1e-7;
 
-/// A leaf: what it predicts, and its box, in the columns' own units.
+/// A leaf: its prediction, and its box in the columns' own units.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     /// The mean value of its rows.
@@ -22,11 +22,11 @@ pub(super) struct Leaf {
     pub bounds: Vec<(f64, f64)>,
 }
 
-/// Rows to learn from: a column for each number, all of the same length as `values`.
+/// Training rows: numeric columns of the same length as `values`.
 pub(super) struct Sample<'a> {
     /// The columns.
     pub columns: &'a [Vec<f64>],
-    /// What is predicted.
+    /// Targets.
     pub values: &'a [f64],
     /// The columns' ranges.
     pub bounds: &'a [(f64, f64)],
@@ -40,7 +40,7 @@ pub(super) fn grow(sample: &Sample<'_>, seed: u64) -> Vec<Vec<Leaf>> {
         .collect()
 }
 
-/// Part of a tree that is not split yet.
+/// A part of a tree that is not split yet.
 struct Part {
     rows: Vec<usize>,
     bounds: Vec<(f64, f64)>,
@@ -74,15 +74,15 @@ fn mean(sample: &Sample<'_>, rows: &[usize]) -> f64 {
     rows.iter().map(|row| sample.values[*row]).sum::<f64>() / rows.len() as f64
 }
 
-/// The column and threshold that leave the least squared error; `None` where nothing is left to
-/// gain. Columns are looked at in random order, so that equally good ones are taken equally often.
+/// The column and threshold with the least squared error; `None` if no split helps. Columns are
+/// tried in random order, so that ties are broken evenly.
 #[expect(clippy::cast_precision_loss, reason = "numbers of rows")]
 fn best_split(sample: &Sample<'_>, rows: &[usize], rng: &mut StreamRng) -> Option<(usize, f64)> {
     let first = sample.values[*rows.first()?];
     if rows.iter().all(|row| sample.values[*row] == first) {
         return None;
     }
-    // Differences to one of the values keep the sums small beside a large mean.
+    // Differences from one value avoid cancellation beside a large mean.
     let total: f64 = rows.iter().map(|row| sample.values[*row] - first).sum();
     let mut order: Vec<usize> = (0..sample.columns.len()).collect();
     order.shuffle(rng);

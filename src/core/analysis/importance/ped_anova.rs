@@ -1,11 +1,11 @@
-//! PED-ANOVA: the Pearson divergence between where the best tenth of the trials lie and where all
-//! do, one parameter at a time.
+//! PED-ANOVA: the Pearson divergence of the best tenth of the trials from all, one parameter at a
+//! time.
 //!
 //! Watanabe, Bansal and Hutter, *PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in
 //! Arbitrary Subspaces* (IJCAI 2023), with gamma' = 0.1 and gamma = 1. Densities are Parzen
-//! estimates on a grid, rule for rule those of Optuna 5; so is the weight of a conditional
-//! parameter: its divergence among the trials where it is active, times the share of the best that
-//! have it active, squared, over the share of all that have.
+//! estimates on a grid with the rules of Optuna 5; so is the weight of a conditional parameter: its
+//! divergence among the trials where it is active, times the squared share of the best trials that
+//! have it, over the share of all that have it.
 
 use super::{Row, value_of};
 use crate::study::metric::Direction;
@@ -17,12 +17,12 @@ const TARGET_QUANTILE: f64 = 0.1;
 const CELLS: usize = 50;
 /// Weight of the prior, in trials.
 const PRIOR: f64 = 1.0;
-/// Fewest trials that a parameter must be active in.
+/// Minimum number of trials in which a parameter is active.
 const FEWEST: usize = 2;
 /// Keeps divisions by empty cells finite.
 const FLOOR: f64 = 1e-12;
 
-/// Importances that are comparable among each other.
+/// Comparable importances.
 pub(super) fn evaluate(
     dimensions: &[&Dimension],
     rows: &[Row<'_>],
@@ -96,7 +96,7 @@ fn counts_of_choices(choices: usize, values: &[f64]) -> Vec<f64> {
     counts
 }
 
-/// One kernel for each choice that was seen, with its count as weight, and the prior.
+/// One kernel per observed choice, weighted by its count, and the prior.
 #[expect(clippy::cast_precision_loss, reason = "numbers of choices")]
 fn density_of_choices(counts: &[f64]) -> Vec<f64> {
     let seen = counts.iter().filter(|count| **count > 0.0).count();
@@ -108,7 +108,7 @@ fn density_of_choices(counts: &[f64]) -> Vec<f64> {
     counts.iter().map(one).collect()
 }
 
-/// How many values are nearest to each cell of the grid; of two equally near cells the lower one.
+/// Counts the values nearest to each grid cell; ties go to the lower cell.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -123,7 +123,7 @@ fn counts_on_grid(distribution: &Distribution, values: &[f64]) -> Vec<f64> {
             (*low, low + steps * step, Scale::Linear, CELLS.min(steps as usize + 1))
         }
         Distribution::Int { low, high, scale: Scale::Log, .. } => {
-            // Small numbers are far apart on a logarithmic axis: a cell for each power of two.
+            // Small integers are far apart on a logarithmic axis: a cell per power of two.
             let cells = (((high - low + 1) as f64).ln() / 2f64.ln()).ceil() as usize + 1;
             (*low as f64, *high as f64, Scale::Log, CELLS.min(cells))
         }
@@ -151,8 +151,8 @@ fn counts_on_grid(distribution: &Distribution, values: &[f64]) -> Vec<f64> {
     counts
 }
 
-/// Normal kernels of one width (Scott's rule) on the cells that hold values, cut to the grid, and a
-/// wide one as prior.
+/// Normal kernels of one width (Scott's rule) on the non-empty cells, truncated to the grid, and a
+/// wide prior.
 #[expect(clippy::cast_precision_loss, reason = "cells of a grid")]
 fn density_of_numbers(counts: &[f64]) -> Vec<f64> {
     let last = counts.len() as f64 - 1.0;
@@ -179,8 +179,8 @@ fn density_of_numbers(counts: &[f64]) -> Vec<f64> {
     (0..counts.len()).map(|cell| at(cell as f64)).collect()
 }
 
-/// Scott's rule with the interquartile range, on counted cells; never so narrow that a kernel
-/// leaves its cell out.
+/// Scott's rule with the interquartile range, on counted cells; at least wide enough to cover a
+/// cell.
 fn scott(cells: &[(f64, f64)], trials: f64) -> f64 {
     let mean = cells.iter().map(|(cell, count)| cell * count).sum::<f64>() / trials;
     let squares: f64 = cells.iter().map(|(cell, count)| (cell - mean).powi(2) * count).sum();
@@ -199,8 +199,7 @@ fn scott(cells: &[(f64, f64)], trials: f64) -> f64 {
     (1.059 * (range / 1.34).min(deviation) * trials.powf(-0.2)).max(0.5 / 1.64)
 }
 
-/// The mass of the standard normal distribution between two points, taken on the side where it does
-/// not cancel.
+/// The standard normal mass between two points, on the side without cancellation.
 fn normal_mass(low: f64, high: f64) -> f64 {
     let (low, high) = if low > 0.0 { (-high, -low) } else { (low, high) };
     let below = |point: f64| 0.5 * libm::erfc(-point / std::f64::consts::SQRT_2);

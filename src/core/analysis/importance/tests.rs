@@ -1,4 +1,4 @@
-//! Figures that can be worked out, and what both evaluators must say of any study.
+//! Importances with known values, and properties of both evaluators.
 
 use super::*;
 use crate::samplers::conformance::{choice, dimension, float, log_int, space, under};

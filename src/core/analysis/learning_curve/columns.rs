@@ -1,14 +1,14 @@
-//! A point of the space as columns of a regression.
+//! A configuration as the features of a regression.
 
 use crate::study::params::{Params, Value};
 use crate::study::space::{Distribution, Space};
 
-/// Most columns: what a regression costs grows with the cube.
+/// Most columns: the cost of a regression grows with the cube.
 const MOST: usize = 40;
-/// Lists of more choices than this say nothing.
+/// Longer lists of choices are ignored.
 const MOST_CHOICES: usize = 8;
 
-/// What is read off a point.
+/// The features of a configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Columns<'a> {
     space: &'a Space,
@@ -17,11 +17,11 @@ pub(super) struct Columns<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Column {
-    /// Where a number is on its axis.
+    /// Position of a number on its axis.
     Place,
-    /// How far out.
+    /// Its centred square.
     Square,
-    /// Whether it is this choice of so many.
+    /// Indicator of this choice among so many.
     Choice(usize, usize),
 }
 
@@ -49,7 +49,7 @@ impl<'a> Columns<'a> {
         Columns { space, columns: first.chain(squares).take(MOST).collect() }
     }
 
-    /// Around 0, and 0 where a parameter is inactive.
+    /// Centred; 0 where a parameter is inactive.
     pub fn encode(&self, params: &Params) -> Vec<f64> {
         let places: Vec<Option<f64>> = self
             .space
@@ -64,7 +64,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// On `[0, 1]`, or which choice.
+/// A position on `[0, 1]`, or the index of a choice.
 fn place(distribution: &Distribution, value: &Value) -> Option<f64> {
     match distribution {
         Distribution::Choice { .. } => distribution.to_internal(value),

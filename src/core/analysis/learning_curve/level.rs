@@ -1,31 +1,30 @@
-//! How ends depend on the value at one step.
+//! Regression of final losses on the value at one step.
 
 use super::{End, MOST_LEVERAGE, mean};
 
-/// How many trials it is worth, before any continued, that differences stay as they are to the end.
+/// Weight, in trials, of the prior that differences persist to the end.
 const WORTH: f64 = 4.0;
-/// The deviation of what is left to gain, of that of the values, while no trial has shown it; worth
-/// three trials.
+/// Prior deviation of the remaining gain, relative to that of the values; worth three trials.
 const DOUBT: f64 = 0.5;
 
 /// A line through values and ends.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    /// Values are around here, and ends so far from them.
+    /// Centre of the values, and offset of the final losses.
     centre: f64,
     gain: f64,
-    /// What a difference of values leaves of itself to the end.
+    /// The share of a difference in value that persists to the end.
     slope: f64,
-    /// The worst value of a trial that continued: beyond it differences stay as they are.
+    /// The worst value of a trial that continued: beyond it differences persist in full.
     edge: f64,
     variance: f64,
-    /// By how much each end is missed by the line through the others.
+    /// Leave-one-out residuals.
     pub left_out: Vec<f64>,
 }
 
 impl Level {
-    /// From the values and ends of those that continued; `doubt`: the variance of the ends
-    /// themselves.
+    /// Fits the values and final losses of trials that continued; `doubt`: the variance of the
+    /// final losses themselves.
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
     pub fn learned(values: &[f64], ends: &[f64], doubt: f64) -> Self {
         let count = values.len() as f64;
@@ -59,9 +58,9 @@ impl Level {
         Level { centre, gain: middle - centre, slope, edge, variance, left_out }
     }
 
-    /// The end of a trial with this value.
+    /// Forecasts the final loss of a trial with this value.
     pub fn end(&self, value: f64) -> End {
-        // Nobody continued: what there is stays.
+        // No trial continued: values persist.
         if self.edge == f64::NEG_INFINITY {
             return End { loss: value, variance: 0.0 };
         }

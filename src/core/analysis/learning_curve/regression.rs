@@ -1,13 +1,12 @@
-//! Bayesian linear regression whose shrinkage and noise are the likeliest ones given the data.
+//! Bayesian linear regression with shrinkage and noise by maximum evidence.
 
 use crate::analysis::linalg::{Matrix, dot};
 
 use super::{MOST_LEVERAGE, mean};
 
-/// Rounds of the fixed point; it settles in about ten.
+/// Fixed-point iterations; it converges in about ten.
 const ROUNDS: usize = 20;
-/// What weights and noise are thought to be before there is data, as a share of the targets'
-/// variance; worth so many rows.
+/// Prior scale of weights and noise, relative to the targets' variance; worth so many rows.
 const SHARE: f64 = 0.25;
 const WORTH_OF_WEIGHTS: f64 = 2.0;
 const WORTH_OF_NOISE: f64 = 3.0;
@@ -20,17 +19,17 @@ pub(super) struct Regression {
     centre: Vec<f64>,
     intercept: f64,
     weights: Vec<f64>,
-    /// The factor of the weights' precision matrix, inverted.
+    /// Inverse Cholesky factor of the weights' precision matrix.
     root: Matrix,
     noise: f64,
-    /// By how much each row is missed by what is learned from the others.
+    /// Leave-one-out residuals.
     pub left_out: Vec<f64>,
 }
 
 impl Regression {
-    /// From rows of equal length; nothing where the numbers allow none. The first weight is at
-    /// least -1: a row's first feature is what its target is the change of, and does not turn
-    /// around.
+    /// Fits rows of equal length; `None` if the system is singular. The first weight is at least
+    /// -1: the first feature is the value whose change is the target, and differences do not
+    /// reverse.
     #[expect(clippy::cast_precision_loss, reason = "numbers of rows and columns")]
     pub fn learned(rows: &[&[f64]], targets: &[f64]) -> Option<Self> {
         let (count, width) = (rows.len() as f64, rows.first()?.len());
@@ -49,7 +48,7 @@ impl Regression {
         let (mut shrinkage, mut precision) = (columns / variance, 1.0 / variance);
         let mut solved = Solved::new(&gram, &product, shrinkage, precision)?;
         for _ in 0..ROUNDS {
-            // How many weights the data decides.
+            // Effective number of parameters.
             let decided = columns - shrinkage * solved.trace;
             let missed: f64 = centred
                 .iter()
@@ -73,7 +72,7 @@ impl Regression {
         Some(Regression { centre, intercept, weights, root, noise: 1.0 / precision, left_out })
     }
 
-    /// The target of a row and its variance.
+    /// Mean and variance of the target of a row.
     pub fn expect(&self, row: &[f64]) -> (f64, f64) {
         let centred: Vec<f64> =
             row.iter().zip(&self.centre).map(|(cell, centre)| cell - centre).collect();
@@ -84,10 +83,10 @@ impl Regression {
     }
 }
 
-/// Weights under one shrinkage and one precision.
+/// Weights for a given shrinkage and precision.
 struct Solved {
     weights: Vec<f64>,
-    /// The inverse of the factor of the weights' precision matrix.
+    /// Inverse Cholesky factor of the weights' precision matrix.
     root: Matrix,
     /// The trace of their covariance.
     trace: f64,
@@ -131,7 +130,7 @@ fn sums(rows: &[Vec<f64>], targets: &[f64], width: usize) -> (Matrix, Vec<f64>) 
     (gram, product)
 }
 
-/// The mean of the squares; infinite of none.
+/// The mean square; infinite for an empty slice.
 #[expect(clippy::cast_precision_loss, reason = "a number of rows")]
 pub(super) fn mean_square(of: &[f64]) -> f64 {
     if of.is_empty() { f64::INFINITY } else { dot(of, of) / of.len() as f64 }
@@ -145,7 +144,7 @@ mod tests {
         (index as f64 * by).fract() - 0.5
     }
 
-    /// So many rows of a column for each factor.
+    /// Random rows with one column per factor.
     fn rows(count: usize, factors: &[f64]) -> Vec<Vec<f64>> {
         let row = |row| factors.iter().map(|by| number(row, *by)).collect();
         (1..=count).map(row).collect()
@@ -171,7 +170,7 @@ mod tests {
         assert!((value - 3.25).abs() < 0.02 && variance < 0.01, "{value} {variance}");
     }
 
-    /// Each row really left out, at the same shrinkage and noise.
+    /// Each row actually left out, at the same shrinkage and noise.
     #[test]
     fn what_is_missed_without_a_row_is_what_a_regression_without_it_misses() {
         let rows = rows(30, &[0.618, 0.755]);

@@ -1,4 +1,4 @@
-//! What is forecast of trials whose ends are known.
+//! Forecasts for trials whose final losses are known.
 
 use super::*;
 use crate::samplers::conformance::{float, space, trial_of};
@@ -18,7 +18,7 @@ fn pruned(number: u64, curve: &[(u64, f64)]) -> Trial {
     trial(number, Params::new(), TrialState::Pruned, curve)
 }
 
-/// Every third trial of a curve, complete; of the others what comes before its last report.
+/// Every third trial runs the whole curve; the others stop before their last report.
 fn every_third(number: u64, params: Params, curve: &[(u64, f64)]) -> Trial {
     match number % 3 {
         0 => trial(number, params, TrialState::Complete, curve),
@@ -43,14 +43,14 @@ fn end(trials: &[Trial], index: usize) -> End {
     ends(trials)[index].unwrap()
 }
 
-/// Numbers from 0 to 1 that look drawn by chance, another sequence for each factor.
+/// A pseudo-random number from 0 to 1, another sequence for each factor.
 fn part(number: u64, by: f64) -> f64 {
     (number as f64 * by).fract()
 }
 
 #[test]
 fn an_end_is_forecast_by_those_that_went_on() {
-    // What is better at step 2 ends better, by half of the difference and 1 lower.
+    // What is better at step 2 ends better, by half of the difference, and 1 lower.
     let mut trials: Vec<Trial> = (0..60)
         .map(|number| (number, number as f64 / 60.0))
         .map(|(number, value)| complete(number, &[(2, 3.0 + value), (8, 2.0 + value / 2.0)]))
@@ -58,7 +58,7 @@ fn an_end_is_forecast_by_those_that_went_on() {
     trials.push(pruned(60, &[(2, 3.5)]));
     let near = end(&trials, 60);
     assert!((near.loss - 2.25).abs() < 0.03 && near.variance < 0.01, "{near:?}");
-    // Where nobody continued, a difference stays what it is.
+    // Where no trial continued, differences persist.
     trials[60] = pruned(60, &[(2, 14.0)]);
     let far = end(&trials, 60);
     assert!((far.loss - 12.5).abs() < 0.6, "{far:?}");
@@ -101,7 +101,7 @@ fn nothing_that_went_on_and_nonsense_leave_a_finite_end_or_none() {
     assert_eq!(self::ends(&trials[..1])[0], Some(End { loss: 4.0, variance: 0.0 }));
 }
 
-/// Trials of a parameter `x`: their curves begin with noise and end where it says.
+/// Trials of a parameter `x`: their curves begin as noise and end at its value.
 fn parted(count: u64) -> Vec<Trial> {
     let trial = |number| {
         let x = part(number + 1, 0.618);
@@ -124,17 +124,17 @@ fn parameters_tell_where_values_do_not() {
         (forecast.ends[number].unwrap().loss - truth).abs()
     };
     let missed = stopped().map(error).sum::<f64>() / stopped().count() as f64;
-    // Ends are between 0 and 0.49.
+    // Final losses lie between 0 and 0.49.
     assert!(missed < 0.05, "{missed}");
     assert!(stopped().all(|number| forecast.ends[number].unwrap().variance < 0.01));
-    // Without the parameter nothing is known but the mean.
+    // Without the parameter only the mean is known.
     let blind = forecast_at(&trials, &Space::default(), &[2]);
     assert!(blind.ends[1].unwrap().variance > 0.01, "{:?}", blind.ends[1]);
 }
 
 #[test]
 fn where_values_tell_everything_nothing_else_counts_and_slopes_are_seen() {
-    // By how much the forecasts of trials with these curves miss their ends at most.
+    // The largest forecast error for trials with these curves.
     let most_missed = |space: &Space, curve: &dyn Fn(u64) -> Vec<(u64, f64)>| {
         let trials: Vec<Trial> = (0..60)
             .zip(parted(60))
@@ -148,7 +148,7 @@ fn where_values_tell_everything_nothing_else_counts_and_slopes_are_seen() {
     };
     let orderly = |number: u64| vec![(2, 1.0 + part(number, 0.755)), (8, part(number, 0.755))];
     assert!(most_missed(&space([float("x", 0.0, 1.0)]), &orderly) < 1e-3);
-    // Those that fall steeply end better, whatever their values are.
+    // Steep curves end better, whatever their values are.
     let steep = |number: u64| {
         let (fall, value) = (part(number, 0.618), 2.0 + 0.1 * part(number, 0.755));
         vec![(1, value + fall), (2, value), (8, 1.0 - fall)]
@@ -172,10 +172,10 @@ fn accounts_count_as_they_are_likely() {
     // Twice the squared error after two rows: half as likely.
     let end = blend([(1.0, 2.0), (4.0, 1.0)], 2);
     assert!((end.loss - 3.0).abs() < 1e-12 && (end.variance - 2.5).abs() < 1e-12, "{end:?}");
-    // After many only the better one is left, and what errs beyond measure never counts.
+    // With many rows only the better model remains, and one with an infinite error never counts.
     let only = |loss| End { loss, variance: 0.5 };
     assert_eq!(blend([(1.0, 2.0), (4.0, 1.0)], 4000), only(4.0));
     assert_eq!(blend([(f64::NAN, f64::INFINITY), (4.0, 0.0)], 6), only(4.0));
-    // Of accounts that all do, the simplest.
+    // If all errors are infinite, the simplest model.
     assert_eq!(blend([(1.0, f64::INFINITY), (4.0, f64::NAN)], 6), only(1.0));
 }

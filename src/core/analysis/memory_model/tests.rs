@@ -1,4 +1,4 @@
-//! What is learned of memory, and what is not.
+//! Which memory models are learned, and which are not.
 
 use super::*;
 use crate::samplers::conformance::{int, log_float, space};
@@ -9,7 +9,7 @@ fn params(values: &[(&str, i64)]) -> Params {
     values.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()
 }
 
-/// A command whose program takes rows times width, and 300 MiB; the rate is no matter.
+/// A command that needs rows times width plus 300 MiB, whatever the learning rate.
 fn command() -> StudySpec {
     let space = space([int("rows", 1, 64), int("width", 16, 512), log_float("rate", 1e-4, 1.0)]);
     let program = Program::Command {
@@ -36,7 +36,7 @@ fn of(batch: i64, layers: i64) -> Params {
     params(&[("per_device_train_batch_size", batch), ("model.num_layers", layers)])
 }
 
-/// A number from -1 to 1 that looks drawn by chance.
+/// A pseudo-random number from -1 to 1.
 fn noise(number: u64) -> f64 {
     let mixed = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 11) as f64
@@ -48,7 +48,7 @@ fn of_rows_and_width(rows: i64, width: i64) -> f64 {
     300.0 * MIB + 40_000.0 * (rows * width) as f64
 }
 
-/// So many trials of a command, off by a share at most.
+/// Trials of a command, each off by at most this share.
 fn seen(spec: &StudySpec, trials: u64, off: f64) -> Vec<Seen> {
     let trial = |number: u64| {
         let (rows, width) = (1 + (number * 23 % 64) as i64, 16 + (number * 157 % 496) as i64);
@@ -88,7 +88,7 @@ fn what_a_command_takes_is_told_of_configurations_that_were_not_tried() {
 #[test]
 fn more_of_a_size_never_needs_less() {
     let spec = command();
-    // The wider, the less: no size can say that with a factor of at least 0.
+    // Decreasing in width: no non-negative factor fits.
     let odd: Vec<Seen> = (1..20)
         .map(|width| Seen {
             sizes: sizes(&spec, &params(&[("rows", 8), ("width", width)]), None),
@@ -111,13 +111,13 @@ fn nothing_is_learned_of_too_few_nor_of_what_does_not_follow_from_sizes() {
         .map(|(seen, number)| Seen { bytes: ((1.5 + noise(number)) * 1e9) as u64, ..seen })
         .collect();
     assert_eq!(MemoryModel::learn(&by_chance), None);
-    // All alike: as much as any of them.
+    // All alike: predicts the same for all.
     let alike: Vec<Seen> =
         seen(&spec, 6, 0.0).into_iter().map(|seen| Seen { bytes: 1 << 30, ..seen }).collect();
     let memory_model = MemoryModel::learn(&alike).unwrap();
     assert_eq!(expect(&memory_model, &spec, 64, 512).most >> 20, 1075);
     assert_eq!(memory_model.in_words(), "as 6 that ended, 5 % off at most");
-    // Numbers that are none do no harm.
+    // Non-finite and extreme values do no harm.
     let odd: Vec<Seen> = [f64::NAN, f64::INFINITY, 0.0, 1.0, 2.0, 3.0]
         .into_iter()
         .map(|size| Seen { sizes: [("a".to_owned(), size)].into(), bytes: 5 })
@@ -145,10 +145,10 @@ fn the_trainers_sizes_follow_its_arguments_and_rows_at_once() {
     assert!((small["tokens at once"] - 400.0).abs() < 1e-9);
     assert_eq!(sizes(&spec, &of(16, 2), Some(RowsAtOnce { train: 4, eval: 8 })), small);
     assert!((smallest_sizes(&spec, &of(16, 2))["tokens at once"] - 100.0).abs() < 1e-9);
-    // Where rows are not halved, all of them have to fit.
+    // Without halving, all rows have to fit.
     let whole = trainer(json!({"auto_find_batch_size": false}), 100);
     assert!((smallest_sizes(&whole, &of(16, 2))["tokens at once"] - 1600.0).abs() < 1e-9);
-    // A pretrained model's shape is its own.
+    // The shape of a pretrained model is unknown.
     let tuned = trainer(json!({"model": "/models/mini"}), 100);
     let sizes = sizes(&tuned, &params(&[("per_device_train_batch_size", 8)]), None);
     let own = ["model ", "tokens at once, ", "tokens evaluated at once, "]

@@ -1,4 +1,4 @@
-//! What keeps a data file from being used, with its place and the way out.
+//! A problem that makes a data file unusable, with its location and remedy.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub struct DataProblem {
 pub struct DataProblemBuilder(DataProblem);
 
 impl DataProblem {
-    /// A problem of a file, at a line where there is one.
+    /// A problem of a file, optionally at a line.
     #[expect(clippy::new_ret_no_self, reason = "a problem is complete only with its remedy")]
     pub fn new(file: &Path, line: Option<u64>, message: impl Into<String>) -> DataProblemBuilder {
         DataProblemBuilder(Self {
@@ -33,7 +33,7 @@ impl DataProblem {
         })
     }
 
-    /// Where it is: the file, and the line behind a colon.
+    /// The location: `file:line`.
     #[must_use]
     pub fn place(&self) -> String {
         let file = self.file.display();

@@ -1,4 +1,4 @@
-//! Ranks at a rung by the ends that are forecast there.
+//! Ranks at a rung by forecast final losses.
 
 use super::super::Case;
 use crate::analysis::learning_curve::forecast_curves;
@@ -8,16 +8,16 @@ use crate::study::trial::TrialNumber;
 /// A trial among those at its rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RankAtRung {
-    /// How many are compared.
+    /// Number of trials compared.
     pub population: usize,
-    /// One, and one more for each that is better.
+    /// One plus the number of better trials.
     pub rank: u64,
-    /// How many of them continued and tell of the others' ends, if it is by these.
+    /// Number of continued trials behind the forecasts, if ranked by these.
     pub forecast_from: Option<u64>,
 }
 
-/// The trial's place at one of the `rungs`, among those of its bracket; nothing where values tell
-/// as much as all that is known.
+/// The trial's rank at one of the `rungs`, among those of its bracket; `None` if values predict as
+/// well.
 pub(super) fn place(
     case: &Case<'_>,
     rungs: &[u64],
@@ -26,7 +26,7 @@ pub(super) fn place(
     is_of_bracket: impl Fn(TrialNumber) -> bool,
 ) -> Option<RankAtRung> {
     let trials = case.history.trials();
-    // What was known below this rung tells nothing more.
+    // Earlier steps add no information.
     let forecast_curves = forecast_curves(&case.history, case.space, rungs.get(rung..)?, middle);
     let here = forecast_curves.at.first().filter(|here| here.is_learned)?;
     let of_bracket = || {

@@ -1,5 +1,4 @@
-//! The rules of successive halving in passes over all trials, against which ranks that are kept are
-//! held.
+//! Reference implementation of successive halving without caches, to test the incremental ranks.
 
 use proptest::prelude::*;
 
@@ -142,7 +141,7 @@ proptest! {
             if turn % every != 0 {
                 continue;
             }
-            // A study that goes another way from here on must not be taken for this one.
+            // A study that diverges from here on must not be taken for this one.
             if turn % 50 == 49 {
                 view = view.clone();
             }

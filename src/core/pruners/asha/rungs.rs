@@ -1,4 +1,4 @@
-//! Who is at each rung, in order, kept from one decision to the next.
+//! The ranked trials at each rung, updated incrementally.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use crate::study::metric::{Direction, Score};
 use crate::study::state::Mark;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// A trial's place at a rung: equals rank by number.
+/// A trial's rank key at a rung: ties rank by number.
 pub(super) type Place = (Score, TrialNumber);
 
-/// The trials at every rung of every ladder by rank. A function of the history: it is made anew
-/// where it cannot follow one.
+/// The ranked trials at every rung of every ladder. A function of the history: rebuilt where it
+/// cannot be updated.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rungs {
-    /// The moment that this is of, where the history says what has changed since.
+    /// The history's mark at the last update.
     seen: Option<(Mark, Direction)>,
     /// By trial and rung of its ladder.
     standings: Vec<Vec<Standing>>,
@@ -31,7 +31,7 @@ pub(super) struct Rung {
     waiting: BTreeSet<Place>,
 }
 
-/// What a trial came to at a rung.
+/// A trial's result at a rung.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Standing {
     score: Score,
@@ -39,7 +39,7 @@ struct Standing {
 }
 
 impl Rungs {
-    /// Brings it up to `history`. `ladders` gives a trial's ladder and the steps of its rungs.
+    /// Updates it to `history`. `ladders` gives a trial's ladder and the steps of its rungs.
     pub fn follow<'a>(
         &mut self,
         history: History<'_>,
@@ -66,7 +66,7 @@ impl Rungs {
         self.seen = history.changes().map(|changes| (changes.mark(), history.direction()));
     }
 
-    /// The rung of a ladder; nothing where nobody has been.
+    /// The rung of a ladder; `None` if no trial reached it.
     pub fn rung(&self, ladder: usize, rung: usize) -> Option<&Rung> {
         self.ladders.get(ladder)?.get(rung)
     }
@@ -125,17 +125,18 @@ impl Rungs {
 }
 
 impl Rung {
-    /// How many trials came here.
+    /// Number of trials that reached it.
     pub fn population(&self) -> usize {
         self.places.len()
     }
 
-    /// How many are before `place`, and one; equals share a rank if it is of the smallest number.
+    /// One plus the number of trials before `place`; ties share a rank if its number is the
+    /// smallest.
     pub fn rank(&self, place: Place) -> u64 {
         self.places.partition_point(|other| *other < place) as u64 + 1
     }
 
-    /// The best that waits.
+    /// The best paused trial.
     pub fn best_waiting(&self) -> Option<Place> {
         self.waiting.first().copied()
     }
@@ -160,7 +161,7 @@ impl Rung {
     }
 }
 
-/// What `trial` came to at each rung of its ladder, as far as it got.
+/// The results of `trial` at the rungs that it reached.
 fn standings(history: History<'_>, trial: &Trial, steps: &[u64]) -> Vec<Standing> {
     let standing = |(index, step): (usize, &u64)| {
         let score = history.score(value_at(trial, *step)?);
@@ -172,8 +173,8 @@ fn standings(history: History<'_>, trial: &Trial, steps: &[u64]) -> Vec<Standing
     steps.iter().enumerate().map_while(standing).collect()
 }
 
-/// Whether a trial that reached a rung is paused there, neither past the next one nor on its way to
-/// it. One that was paused on its way was paused by the user, whose decision it stays.
+/// Whether a trial that reached a rung is paused there and has not moved past it. One paused
+/// between rungs was paused by the user, who alone resumes it.
 pub(super) fn waits_at(trial: &Trial, next: Option<u64>) -> bool {
     let passed_next = trial.last().is_some_and(|(last, _)| next.is_some_and(|next| last >= next));
     let on_its_way = trial.until.zip(trial.last()).is_some_and(|(until, (last, _))| until > last);

@@ -1,5 +1,5 @@
-//! Successive halving against counts by hand, the paper's numbers, and its own ranking without an
-//! index.
+//! Successive halving against counts by hand, the paper's numbers, and the reference
+//! implementation.
 
 use super::*;
 use crate::pruners::conformance::{self, judge_at, trial};
@@ -21,8 +21,8 @@ fn promote(asha: &Asha, trials: &[Trial]) -> Option<Promotion> {
     asha.promote(History::of(trials, Minimize))
 }
 
-/// Runs trials on one slot as the engine would, until `count` are begun and nothing waits for
-/// promotion. `loss(trial, step)` is what they report, at every step from 1 to `budget`.
+/// Runs trials on one slot as the engine would, until `count` have started and none can be
+/// promoted. `loss(trial, step)` is reported at every step from 1 to `budget`.
 fn run(asha: &Asha, count: u64, budget: u64, loss: impl Fn(u64, u64) -> f64) -> (Vec<Trial>, u64) {
     let mut trials: Vec<Trial> = Vec::new();
     let mut steps = 0;
@@ -118,7 +118,7 @@ fn rungs_may_lie_closer_than_the_reduction() {
     let asha = asha(ENTRY.defaults().with("min_resource", 2).with("rung_factor", 2), 30);
     assert_eq!(asha.milestones(Some(30)).at, [2, 4, 8, 16]);
     let (trials, _) = run(&asha, 81, 30, |trial, _| trial as f64);
-    // The first two continue at every rung, and nobody after them is better.
+    // The first two continue at every rung, and no later trial is better.
     assert_eq!(that_reached(&trials, 30), 2);
     let (trials, _) = run(&asha, 81, 30, |trial, _| -(trial as f64));
     assert_eq!(that_reached(&trials, 30), 81);
@@ -274,7 +274,7 @@ fn numbers_that_leave_no_rung_are_refused_if_they_are_the_users_own() {
     assert!(Asha::new(&ENTRY.defaults(), None).unwrap().milestones(None).at.len() == 41);
 }
 
-/// Values at the first rung are noise; ends follow the parameter.
+/// Values at the first rung are noise; final losses follow the parameter.
 #[test]
 fn trials_are_ranked_by_the_ends_that_others_forecast() {
     let space = space([float("x", 0.0, 1.0)]);
@@ -315,7 +315,7 @@ fn trials_are_ranked_by_the_ends_that_others_forecast() {
     let reason = word(&by_end, 0.05, 2.7).in_words();
     let forecast = "of 41 at step 1, by final values forecast from 20 that continued; 13 continue";
     assert!(reason.ends_with(forecast), "{reason}");
-    // A loss that is no number is ranked by itself.
+    // A non-finite loss is ranked by itself.
     assert_eq!(word(&by_end, 0.05, f64::INFINITY).word(), "stop");
 }
 

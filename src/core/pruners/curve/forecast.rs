@@ -1,25 +1,23 @@
-//! Where a learning curve goes from here, told by the curves of the study's other trials.
+//! Forecasts the end of a learning curve from those of the study's other trials.
 
 use crate::study::history::History;
 use crate::study::metric::Middle;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-/// Most trials that are learnt from, newest first: a forecast must not take longer with every
-/// trial.
+/// Most trials to learn from, newest first: bounds the cost of a forecast.
 const MOST: usize = 1000;
-/// Beyond so many times the way from the best to the median at a step, what is bad is not told
-/// apart: diverged trials would rule every mean and variance.
+/// Values are clipped at this multiple of the distance from the best to the median at a step:
+/// diverged trials would dominate means and variances.
 const FAR: f64 = 2.0;
-/// What a gain is of the gain before while no trial has shown it.
+/// Prior ratio of a gain to the gain before.
 const HALF: f64 = 0.5;
-/// How many trials that is worth: for the gain of all, for its dependence on the value, and on the
-/// last gain.
+/// Weights of the prior, in trials: for the mean gain, its dependence on the value, and on the last
+/// gain.
 const WORTH: [f64; 3] = [0.3, 1.0, 4.0];
-/// The deviation of gains, of the deviation of values, while no trial has shown it; worth three
-/// trials.
+/// Prior deviation of gains, relative to that of values; worth three trials.
 const DOUBT: f64 = 0.3;
 
-/// What is expected of a curve's end.
+/// The forecast end of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Expected {
     /// The loss.
@@ -30,32 +28,31 @@ pub(super) struct Expected {
 
 /// How the study's curves continue from each step of a ladder to the next.
 ///
-/// A power law, seen at steps in a constant ratio, gains at each a constant fraction of what it
-/// gained at the one before. Real curves keep to that roughly, with a fraction that is the
-/// problem's and changes on the way. So the gain from one step to the next is regressed on the gain
-/// before and on the value, over all trials that went so far, by ridge towards half of the gain
-/// before. That only promising trials go far does no harm: they were chosen by what is regressed
-/// on.
+/// A power law sampled at steps in a constant ratio gains at each a constant fraction of the gain
+/// before. Real curves follow that roughly, with a fraction that depends on the problem and on the
+/// step. So the gain from one step to the next is regressed on the gain before and on the value,
+/// over all trials that got this far, by ridge regression towards half of the gain before. The
+/// selection of promising trials does not bias it: they were selected by the regressors.
 #[derive(Clone, Debug)]
 pub(super) struct Forecast<'a> {
     ladder: &'a [u64],
     rungs: Vec<Rung>,
 }
 
-/// What is known of values at one step of the ladder, and of the way to the next.
+/// Statistics of the values at one step of the ladder, and of the gains to the next.
 #[derive(Clone, Copy, Debug)]
 struct Rung {
     worst: f64,
     centre: f64,
     spread: f64,
-    /// What adds to a gain: of all trials, by the value in spreads from the centre, by the last
-    /// gain.
+    /// Components of a gain: its mean, the effect of the value in spreads from the centre, and that
+    /// of the last gain.
     effects: [f64; 3],
     variance: f64,
 }
 
 impl<'a> Forecast<'a> {
-    /// From all trials but `except`. The last step of `ladder` is the end of a full trial.
+    /// Learns from all trials but `except`. The last step of `ladder` is the end of a full trial.
     pub fn new(
         history: History<'_>,
         except: TrialNumber,
@@ -79,8 +76,7 @@ impl<'a> Forecast<'a> {
         Forecast { ladder, rungs }
     }
 
-    /// What the trial's reports up to `step` let expect of its end; nothing before the ladder's
-    /// first step.
+    /// The forecast from the trial's reports up to `step`; `None` before the ladder's first step.
     pub fn expected(&self, history: History<'_>, trial: &Trial, step: u64) -> Option<Expected> {
         let reached = self.ladder.partition_point(|rung| *rung <= step);
         let mut curve = losses(history, trial, &self.ladder[..reached]);
@@ -127,7 +123,7 @@ impl Rung {
         Rung { worst, centre: median, spread: variance.sqrt().max(1e-9), ..nothing }
     }
 
-    /// The last gain of a curve that got here; none where it is too bad to be told.
+    /// The last gain of a curve; 0 where it is clipped.
     fn gain_to(&self, curve: &[f64]) -> f64 {
         match curve {
             [.., before, last] if *last < self.worst => last - before,
@@ -135,7 +131,7 @@ impl Rung {
         }
     }
 
-    /// Regresses gains: each is given with the curve before it.
+    /// Fits the gains, each given with the curve before it.
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
     fn learn<'b>(&mut self, gains: impl Iterator<Item = (&'b [f64], f64)>) {
         let features = |curve: &[f64], loss: f64| {
@@ -159,7 +155,7 @@ impl Rung {
             }
         }
         let [all, by_value, by_gain] = solved(left, right);
-        // A better value must never let expect a worse end.
+        // A better value must never forecast a worse end.
         self.effects =
             [all, by_value.clamp(-0.2 * self.spread, 0.5 * self.spread), by_gain.clamp(0.0, 0.8)];
         let missed = |(row, gain): &([f64; 3], f64)| {
@@ -187,7 +183,7 @@ fn solved(mut left: [[f64; 3]; 3], mut right: [f64; 3]) -> [f64; 3] {
     right
 }
 
-/// The trial's losses at the ladder's steps, as far as it got: its first reports at or after them.
+/// The trial's losses at the ladder's steps that it reached: its first reports at or after them.
 fn losses(history: History<'_>, trial: &Trial, ladder: &[u64]) -> Vec<f64> {
     let at = |step: &u64| {
         let report = trial
@@ -202,7 +198,7 @@ fn losses(history: History<'_>, trial: &Trial, ladder: &[u64]) -> Vec<f64> {
     ladder.iter().map_while(at).collect()
 }
 
-/// Takes what is worse than the worst that is told apart, NaN too, for that.
+/// Clips values worse than the clipping bound, NaN included.
 fn clip(curve: &mut [f64], rungs: &[Rung]) {
     for (loss, rung) in curve.iter_mut().zip(rungs) {
         *loss = if *loss < rung.worst { loss.max(-f64::MAX) } else { rung.worst };
@@ -225,7 +221,7 @@ mod tests {
         Trial { value: None, ..trial(number, state, &curve) }
     }
 
-    /// Ends and heights of the others cross: what ends best is not what begins best. The last runs.
+    /// The others' curves cross: what ends best does not begin best. The last one runs.
     fn study(rate: f64) -> Vec<Trial> {
         let part = |index: u64, by: f64| (index as f64 * by).fract();
         let other = |index| {
@@ -235,7 +231,7 @@ mod tests {
         (0..30).map(other).chain([power_law(30, 0.4, 1.5, rate, 16)]).collect()
     }
 
-    /// What is expected of the end of a trial by its reports up to a step.
+    /// The forecast for a trial from its reports up to a step.
     fn expected(trials: &[Trial], index: usize, step: u64) -> Option<Expected> {
         let (history, trial) = (History::of(trials, Direction::Minimize), &trials[index]);
         let forecast = Forecast::new(history, trial.number, &LADDER, Middle::Median);

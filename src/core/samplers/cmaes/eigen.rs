@@ -1,11 +1,11 @@
-//! Eigenvectors of a symmetric matrix, by Jacobi's rotations.
+//! Eigendecomposition of a symmetric matrix by Jacobi rotations.
 
 /// A symmetric matrix as `B diag(roots^2) B^T`.
 #[derive(Clone, Debug)]
 pub(super) struct Eigen {
     /// Rows of `B`: its columns are the eigenvectors.
     pub vectors: Vec<Vec<f64>>,
-    /// Roots of the eigenvalues; of values that rounding made negative, 1e-4.
+    /// Square roots of the eigenvalues; 1e-4 for those that rounding made negative.
     pub roots: Vec<f64>,
 }
 
@@ -25,8 +25,7 @@ impl Eigen {
     }
 }
 
-/// Turns planes until nothing is left beside the diagonal: about ten sweeps, each of the cube of
-/// the size.
+/// Rotates until the matrix is diagonal: about ten sweeps of O(n^3).
 pub(super) fn eigen(matrix: &[Vec<f64>]) -> Eigen {
     let size = matrix.len();
     let mut cells = matrix.to_vec();
@@ -54,7 +53,7 @@ pub(super) fn eigen(matrix: &[Vec<f64>]) -> Eigen {
     Eigen { vectors, roots }
 }
 
-/// Turns the plane of two axes so that their cell becomes 0 (Golub and Van Loan, "Matrix
+/// Rotates the plane of two axes to zero their off-diagonal element (Golub and Van Loan, "Matrix
 /// computations", algorithm 8.5.1).
 fn rotate(cells: &mut [Vec<f64>], vectors: &mut [Vec<f64>], p: usize, q: usize) {
     if cells[p][q] == 0.0 {

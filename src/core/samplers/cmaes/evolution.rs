@@ -1,15 +1,15 @@
-//! The distribution of CMA-ES and what a generation does to it (Hansen 2016, arXiv 1604.00772, with
+//! The distribution of CMA-ES and its update by a generation (Hansen 2016, arXiv 1604.00772, with
 //! its equation numbers).
 
 use super::eigen::{Eigen, eigen};
 
-/// Of injected points: how much longer than usual a step may be before it is shortened (Hansen
-/// 2011, "Injecting external solutions into CMA-ES", has 1; points of the distribution itself shall
-/// pass).
+/// Length, relative to the expected one, above which the step of an injected point is shortened
+/// (Hansen 2011, "Injecting external solutions into CMA-ES", has 1; the distribution's own points
+/// must pass).
 const LONG: f64 = 1.5;
 const TINY: f64 = 1e-8;
 
-/// A normal distribution with its paths.
+/// A multivariate normal distribution with its evolution paths.
 #[derive(Clone, Debug)]
 pub(super) struct Evolution {
     constants: Constants,
@@ -22,7 +22,7 @@ pub(super) struct Evolution {
     generation: i32,
 }
 
-/// What follows from the number of axes and the population.
+/// Constants derived from the number of axes and the population.
 #[derive(Clone, Debug)]
 struct Constants {
     population: usize,
@@ -36,10 +36,10 @@ struct Constants {
     cumulation: f64,
     sigma_cumulation: f64,
     damping: f64,
-    /// Mean length of a standard normal vector.
+    /// Expected length of a standard normal vector.
     usual_length: f64,
-    /// Chance that a discrete axis keeps of leaving the cell of the mean, as deviations to its
-    /// border.
+    /// Distance to the border, in deviations, that leaves a discrete axis its minimum probability
+    /// of leaving the cell of the mean.
     margin_deviations: f64,
 }
 
@@ -85,7 +85,7 @@ impl Constants {
             })
             .collect(); // 53
         let sigma_cumulation = (effective + 2.0) / (n + effective + 5.0); // 55
-        // The margin of Hamano et al. 2022: a chance of one in axes times population, both sides
+        // The margin of Hamano et al. 2022: a probability of 1 / (axes x population), both sides
         // together.
         let chance = (1.0 / (n * population as f64)).min(0.5);
         Constants {
@@ -106,7 +106,7 @@ impl Constants {
     }
 }
 
-/// Where the upper tail of the standard normal distribution has this mass, by bisection.
+/// The upper quantile of the standard normal distribution, by bisection.
 fn upper_quantile(mass: f64) -> f64 {
     let (mut low, mut high) = (0.0, 10.0);
     for _ in 0..60 {
@@ -118,7 +118,7 @@ fn upper_quantile(mass: f64) -> f64 {
 }
 
 impl Evolution {
-    /// A round distribution; the usual population unless one is given.
+    /// An isotropic distribution; the default population unless one is given.
     pub fn new(mean: Vec<f64>, sigma: f64, population: Option<usize>) -> Self {
         let axes = mean.len();
         let identity: Vec<Vec<f64>> = (0..axes)
@@ -141,17 +141,17 @@ impl Evolution {
         self.constants.population
     }
 
-    /// Its middle.
+    /// The mean.
     pub fn mean(&self) -> &[f64] {
         &self.mean
     }
 
-    /// Its largest deviation.
+    /// The largest standard deviation.
     pub fn widest(&self) -> f64 {
         self.sigma * self.eigen.roots.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Whether it is too flat to be computed with, or grew beyond bounds.
+    /// Whether the covariance is numerically degenerate or has diverged.
     pub fn is_degenerate(&self) -> bool {
         let (least, most) =
             self.eigen.roots.iter().fold((f64::INFINITY, 0.0f64), |(least, most), root| {
@@ -163,8 +163,8 @@ impl Evolution {
             || self.mean.iter().any(|mean| !mean.is_finite())
     }
 
-    /// The point of a standard normal draw; axes with a distance to their next cell are wide enough
-    /// to leave it now and then.
+    /// Maps a standard normal draw to a point; axes with a margin are widened so that they can
+    /// leave their cell.
     pub fn sample(&self, noise: &[f64], margins: &[Option<f64>]) -> Vec<f64> {
         let stretched: Vec<f64> =
             noise.iter().zip(&self.eigen.roots).map(|(noise, root)| noise * root).collect();
@@ -188,7 +188,7 @@ impl Evolution {
             .collect()
     }
 
-    /// Takes a generation in, the best first.
+    /// Updates the distribution with a generation, best first.
     pub fn tell(&mut self, points: &[Vec<f64>]) {
         let axes = self.mean.len();
         let constants = self.constants.clone();

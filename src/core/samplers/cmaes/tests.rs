@@ -1,4 +1,4 @@
-//! CMA-ES against the package `cmaes`, and what it must do on its own.
+//! CMA-ES against the package `cmaes`, and its own guarantees.
 
 use super::*;
 use crate::samplers::conformance::{choice, float, int, space, under};
@@ -84,7 +84,7 @@ fn it_takes_as_many_trials_as_the_package_on_a_sphere_and_on_a_bent_valley() {
 #[test]
 fn integers_do_not_freeze_before_the_best_is_found() {
     let space = space((0..4).map(|index| int(&format!("x{index}"), 0, 12)));
-    // A slope on each number that the others hide: the best is 1, 11, 4, 7.
+    // A slope on each number that the others hide: the optimum is 1, 11, 4, 7.
     let loss = |x: &[f64]| {
         let off: Vec<f64> = x.iter().zip([1.0, 11.0, 4.0, 7.0]).map(|(x, best)| x - best).collect();
         off.iter().map(|off| off * off).sum::<f64>() + off[0] * off[1] * 0.5
@@ -110,7 +110,7 @@ fn the_same_history_gives_the_same_point_with_and_without_memory_and_late_trials
             numbers(params).iter().map(|x| (x - 0.4).abs()).sum()
         });
         trials[index].finished = Some(Timestamp(index as i64));
-        // Every fifth runs on and ends much later.
+        // Every fifth runs longer and ends much later.
         if index % 5 == 2 {
             let trial = &mut trials[index];
             (trial.state, trial.value, trial.finished) = (TrialState::Running, None, None);

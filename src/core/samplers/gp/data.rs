@@ -1,5 +1,4 @@
-//! What a process learns from: finished trials with a loss each, those without one of their own
-//! included.
+//! The training data of a process: finished trials with measured or forecast losses.
 
 use super::ends::{ends, stopped_at};
 use super::limit::Limit;
@@ -9,15 +8,14 @@ use crate::samplers::cube::{Cube, Point};
 use crate::study::metric::Middle;
 use crate::study::trial::{Trial, TrialState};
 
-/// Most trials that a process is given: the cost of one suggestion grows with the square, of a fit
-/// with the cube.
+/// Most trials in a process: the cost of a suggestion grows with the square, that of a fit with the
+/// cube.
 const MOST: usize = 250;
 
-/// Most trials of earlier studies that it is given.
+/// Most trials of earlier studies in a process.
 const MOST_EARLIER: usize = 100;
 
-/// Where a share of better trials lies among normal losses (the logistic distribution's quantile,
-/// scaled).
+/// Maps a rank in (0, 1) to the scale of standard normal losses (the logistic quantile, scaled).
 fn on_normal_scale(rank: f64) -> f64 {
     let share = rank.clamp(0.01, 0.99);
     (share / (1.0 - share)).ln() / 1.702
@@ -28,30 +26,30 @@ fn on_normal_scale(rank: f64) -> f64 {
 pub(super) struct Data {
     /// Points in the unit cube.
     pub points: Vec<Point>,
-    /// How good: finite, smaller is better.
+    /// Losses: finite, smaller is better.
     pub losses: Vec<f64>,
-    /// How sure: the variance of each loss, 0 where it was measured.
+    /// The variance of each loss; 0 if measured.
     pub variances: Vec<f64>,
-    /// Which of them break no limit.
+    /// Which trials are feasible.
     pub is_feasible: Vec<bool>,
-    /// Where unfinished trials are.
+    /// Points of unfinished trials.
     pub pending: Vec<Point>,
-    /// Where trials of earlier studies were, and how good on a normal scale.
+    /// Points of earlier studies' trials.
     pub earlier: Vec<Point>,
-    /// Those.
+    /// Their losses on a standard normal scale.
     pub earlier_targets: Vec<f64>,
     /// The study's limits.
     pub limits: Vec<Limit>,
 }
 
-/// A trial and what is known of its end.
+/// A trial and its final loss, measured or forecast.
 struct Row<'a> {
     end: End,
     trial: &'a Trial,
 }
 
 impl Data {
-    /// The data of a history; of more than `MOST` trials the best and the newest.
+    /// The data of a history, reduced to `MOST` trials.
     pub fn new(cube: &Cube, ask: &Ask<'_>, middle: Middle) -> Data {
         let history = &ask.history;
         let ends = ends(history, ask.space, middle);
@@ -65,7 +63,7 @@ impl Data {
         };
         let worst = complete().map(|end| end.loss).fold(f64::NEG_INFINITY, f64::max);
         let best = complete().map(|end| end.loss).fold(f64::INFINITY, f64::min);
-        // Where nothing is complete yet, stopped trials are compared with each other.
+        // While no trial is complete, stopped trials are compared with each other.
         let worst = if worst.is_finite() {
             worst
         } else {
@@ -76,11 +74,11 @@ impl Data {
             let at_worst = End { loss: worst, variance: 0.0 };
             let end = match trial.state {
                 TrialState::Complete => end.unwrap_or(at_worst),
-                // A failed trial is as bad as the worst: the search leaves where trials fail.
+                // A failed trial takes the worst loss, so that the search avoids its region.
                 TrialState::Failed => at_worst,
-                // Of many only the newest are forecast.
+                // Only the newest are forecast.
                 _ if end.is_none() && stopped_at(history, trial).is_some() => continue,
-                // No stopped trial is taken to be better than what was measured.
+                // No stopped trial is assumed to beat the measured ones.
                 _ if trial.rests() => end.map_or(at_worst, |end| End {
                     loss: if best.is_finite() { end.loss.max(best) } else { end.loss },
                     ..end
@@ -116,7 +114,7 @@ impl Data {
     }
 }
 
-/// The best half and the newest half of the most that are taken, in order of numbers.
+/// The best half and the newest half of `MOST`, by number.
 fn selected(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
     if rows.len() <= MOST {
         return rows;

@@ -1,4 +1,4 @@
-//! Which steps tell a process where stopped trials would have ended.
+//! The steps at which the final losses of stopped trials are forecast.
 
 use crate::analysis::learning_curve::{End, forecast_curves};
 use crate::study::history::History;
@@ -6,11 +6,11 @@ use crate::study::metric::Middle;
 use crate::study::space::Space;
 use crate::study::trial::Trial;
 
-/// Steps at which trials were stopped are told apart if they are at least in this ratio (3 to 2):
-/// rules that may stop at any report leave about as many levels as a ladder has rungs.
+/// Minimum ratio between such steps (3 to 2): rules that can stop at any report are reduced to
+/// about as many levels as a ladder has rungs.
 const RATIO: (u64, u64) = (3, 2);
 
-/// The ends of a study's trials, by index; nothing where nothing is known of it.
+/// The final loss of each trial, by index; `None` if unknown.
 pub(super) fn ends(history: &History<'_>, space: &Space, middle: Middle) -> Vec<Option<End>> {
     forecast_curves(history, space, &levels(history), middle).ends
 }

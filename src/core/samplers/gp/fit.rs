@@ -1,28 +1,26 @@
-//! Lengths, variance and noise of the process: the most likely ones given the data and a prior
-//! (MAP), by Rprop.
+//! Fits length scales, variance and noise to the data: the posterior mode (MAP), by Rprop.
 
 use super::kernel::{Lengths, correlation, slope, square};
 use crate::analysis::linalg::{Matrix, dot};
 use crate::samplers::cube::Cube;
 
-/// Steps of the climb. It converges in 20 to 40.
+/// Optimisation steps. It converges in 20 to 40.
 const STEPS: usize = 40;
-/// Of so many trials on, the lower of the two modes is left after so many steps.
+/// From this many trials on, only the higher of two modes is optimised to the end.
 const MANY: usize = 40;
 const FIRST_STEPS: usize = 10;
-/// Limits of the logarithms: lengths, variance, noise.
+/// Bounds of the logarithms: length scales, variance, noise.
 const LENGTH: (f64, f64) = (-4.0, 4.0);
 const VARIANCE: (f64, f64) = (-4.0, 4.0);
 const NOISE: (f64, f64) = (-13.8, 0.7);
 
-/// The posterior's mode for warped losses `targets` at `points`, each less sure than the noise
-/// makes it by one of `doubts` (variances).
+/// The posterior mode for warped losses `targets` at `points`; `doubts` are additional noise
+/// variances.
 pub(super) fn fit(cube: &Cube, points: &[&[f64]], targets: &[f64], doubts: &[f64]) -> Lengths {
     let posterior = Posterior::new(cube, points, targets, doubts);
     let dimensions = cube.axes.len();
-    // From the prior's centre with little and with much noise: the two modes that small histories
-    // have. Of many trials a few steps tell which of the two is higher, and only that one is
-    // climbed to its top.
+    // From the prior's centre with low and with high noise: the two modes of small histories. With
+    // many trials a few steps tell which is higher, and only that one is optimised further.
     let starts = [-7.0, -1.5].map(|noise| {
         let mut start = vec![posterior.length_centre; dimensions];
         start.extend([0.0, noise]);
@@ -37,13 +35,13 @@ pub(super) fn fit(cube: &Cube, points: &[&[f64]], targets: &[f64], doubts: &[f64
     lengths(&higher.best.1)
 }
 
-/// Where a climb is.
+/// State of an ascent.
 struct Climb {
     at: Vec<f64>,
     steps: Vec<f64>,
-    /// The slopes before.
+    /// The previous gradient.
     last: Vec<f64>,
-    /// The highest so far, and where.
+    /// The best value so far, and its position.
     best: (f64, Vec<f64>),
 }
 
@@ -70,7 +68,7 @@ fn lengths(logarithms: &[f64]) -> Lengths {
 struct Posterior<'a> {
     targets: &'a [f64],
     doubts: &'a [f64],
-    /// An axis each: squared distances of the pairs (row above column), rows one after the other.
+    /// Per axis: squared distances of all pairs (row above column), row by row.
     squares: Vec<Vec<f64>>,
     length_centre: f64,
 }
@@ -88,14 +86,14 @@ impl<'a> Posterior<'a> {
                 .collect()
         };
         let squares = (0..cube.axes.len()).map(pairs).collect();
-        // Distances grow with the root of the number of axes, and so does the length that keeps
-        // them alike.
+        // Distances grow with the square root of the number of axes; the prior's centre grows with
+        // them.
         let length_centre = (0.35 * (cube.axes.len().max(1) as f64).sqrt()).ln();
         Posterior { targets, doubts, squares, length_centre }
     }
 
-    /// Rprop: every coordinate has a step of its own, which grows while its slope keeps its sign
-    /// and halves when it turns.
+    /// Rprop: each coordinate's step grows while its gradient keeps its sign, and halves when it
+    /// flips.
     fn climb(&self, climb: Climb, count: usize) -> Climb {
         let Climb { mut at, mut steps, mut last, mut best } = climb;
         for _ in 0..count {
@@ -123,7 +121,7 @@ impl<'a> Posterior<'a> {
         Climb { at, steps, last, best }
     }
 
-    /// Logarithm of the posterior (up to a constant), and its slopes.
+    /// Logarithm of the posterior (up to a constant), and its gradient.
     fn value_and_slopes(&self, at: &[f64]) -> Option<(f64, Vec<f64>)> {
         let Lengths { inverse_squares, variance, noise } = lengths(at);
         let size = self.targets.len();
@@ -184,7 +182,7 @@ impl<'a> Posterior<'a> {
         value.is_finite().then_some((value, slopes))
     }
 
-    /// Normal priors of the logarithms.
+    /// Normal priors on the logarithms.
     fn prior(&self, index: usize, count: usize) -> (f64, f64) {
         match count - index {
             1 => (0.01f64.ln(), 2.0),

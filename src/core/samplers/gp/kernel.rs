@@ -1,17 +1,17 @@
-//! The kernel: Matern 5/2 with a length for each axis, choices alike or not, inactive axes at a
-//! fixed distance.
+//! The kernel: Matern 5/2 with a length scale per axis; choices are equal or not, inactive axes at
+//! a fixed distance.
 
 use crate::samplers::cube::AxisKind;
 
-/// Squared distance on an axis between a point that is active there and one that is not.
+/// Squared distance between an active and an inactive position.
 const HALF_INACTIVE: f64 = 0.25;
 
 const ROOT_FIVE: f64 = 2.236_067_977_499_79;
 
-/// What the fit finds out.
+/// The fitted hyperparameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Lengths {
-    /// `1 / length^2`, an axis each.
+    /// `1 / length^2` per axis.
     pub inverse_squares: Vec<f64>,
     /// Variance of the process.
     pub variance: f64,

@@ -1,5 +1,5 @@
-//! A limit of the study as a process of its own: how likely a point is to keep it (constrained
-//! expected improvement).
+//! A metric's limit as a process of its own: the probability of feasibility (constrained expected
+//! improvement).
 
 use std::cell::RefCell;
 
@@ -14,16 +14,16 @@ use crate::study::metric::Middle;
 use crate::study::params::Value;
 use crate::study::trial::{Trial, TrialState};
 
-/// Most trials that a limit's process is given, the newest.
+/// Most trials of a limit's process: the newest.
 const MOST: usize = 250;
 
-/// How far complete trials were on either side of one limit.
+/// The margins of complete trials to one limit.
 #[derive(Debug)]
 pub(super) struct Limit {
     points: Vec<Point>,
-    /// On a scale with mean 0 and deviation 1; the limit is kept below [`Limit::bound`].
+    /// Standardised; feasible below [`Limit::bound`].
     margins: Vec<f64>,
-    /// What the margin must not exceed.
+    /// Largest feasible margin.
     pub bound: f64,
 }
 
@@ -60,7 +60,7 @@ impl Limit {
             known.iter().flatten().map(|margin| margin.abs()).filter(|size| *size > 0.0).collect();
         sizes.sort_by(f64::total_cmp);
         let scale = middle.of(&sizes).unwrap_or(1.0);
-        // The sign stays, and differences of orders of magnitude become steps.
+        // Keeps the sign and compresses orders of magnitude.
         let even = |margin: f64| margin.signum() * (margin.abs() / scale).ln_1p();
         let worst = known.iter().flatten().copied().fold(scale, f64::max);
         let margins: Vec<f64> =
@@ -77,7 +77,7 @@ impl Limit {
         }
     }
 
-    /// The lengths of its process.
+    /// The hyperparameters of its process.
     pub fn lengths(&self, cube: &Cube, memo: &RefCell<Option<Fitted>>) -> Lengths {
         lengths(memo, cube, selection(&self.points, &self.margins, &self.sure()))
     }

@@ -1,35 +1,35 @@
-//! A Gaussian process given its data: mean and deviation anywhere, and the promise of a point.
+//! A Gaussian process conditioned on data: mean, deviation, and acquisition functions.
 
 use super::kernel::{Lengths, correlation, slope, square};
 use crate::analysis::linalg::{Matrix, dot};
 use crate::samplers::cube::{AxisKind, Cube};
 use crate::samplers::normal::{LN_ROOT_TWO_PI, log_cdf, log_expected_improvement};
 
-/// The process after its data.
+/// The conditioned process.
 #[derive(Debug)]
 pub(super) struct Process<'a> {
     lengths: &'a Lengths,
     columns: Columns,
-    /// Inverse of the factor of the covariance.
+    /// Inverse of the Cholesky factor of the covariance.
     half: Matrix,
     /// `covariance^-1 targets`.
     weights: Vec<f64>,
-    /// What each point of the data is less sure by than the noise makes it (variances).
+    /// Additional noise variance of each data point.
     doubts: Vec<f64>,
 }
 
-/// What a point is worth by the mean and the variance there.
+/// An acquisition function of mean and variance.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Worth {
-    /// Logarithm of the expected improvement on this.
+    /// Logarithm of the expected improvement on this value.
     Improvement(f64),
-    /// Logarithm of the probability of being at most this.
+    /// Logarithm of the probability of at most this value.
     AtMost(f64),
 }
 
 impl<'a> Process<'a> {
-    /// The process of warped losses `targets` at `points`, each less sure than the noise makes it
-    /// by one of `doubts` (variances); nothing if the covariance has no factor.
+    /// Conditions on warped losses `targets` at `points`, with additional noise variances `doubts`;
+    /// `None` if the covariance is not positive definite.
     pub fn new(
         cube: &Cube,
         lengths: &'a Lengths,
@@ -71,9 +71,8 @@ impl<'a> Process<'a> {
         )
     }
 
-    /// Logarithm of an expected improvement that the one at `point` does not exceed: that of the
-    /// mean there and a variance above the process' own, with the most telling point of the data
-    /// as its only one. At a tenth of the cost of the variance itself.
+    /// An upper bound of the log expected improvement at `point`, at a tenth of the cost: from the
+    /// mean there, and the variance given only the closest data point.
     pub fn most_improvement(&self, point: &[f64], incumbent: f64) -> f64 {
         let (covariances, _) = self.covariances(point);
         let own = own_variance(self.lengths);
@@ -86,22 +85,22 @@ impl<'a> Process<'a> {
         Worth::Improvement(incumbent).of(mean, self.variance(explained)).0
     }
 
-    /// What `point` is worth.
+    /// The acquisition value at `point`.
     pub fn value(&self, point: &[f64], worth: Worth) -> f64 {
         let (covariances, _) = self.covariances(point);
         let explained = self.half.square_of_product(&covariances);
         worth.of(dot(&covariances, &self.weights), self.variance(explained)).0
     }
 
-    /// The same, and its slopes along the axes of numbers (0 along others).
+    /// The same, with its gradient along numeric axes (0 along others).
     pub fn value_and_slopes(&self, point: &[f64], worth: Worth) -> (f64, Vec<f64>) {
         let (covariances, distances) = self.covariances(point);
         let whitened = self.half.times(&covariances);
         let solved = self.half.transposed_times(&whitened);
         let (value, by_mean, by_variance) =
             worth.of(dot(&covariances, &self.weights), self.variance(dot(&whitened, &whitened)));
-        // The covariance's slope along an axis is the negative pull times the scaled difference of
-        // the positions.
+        // The covariance's derivative along an axis is the negative pull times the scaled
+        // difference of positions.
         let pulls: Vec<f64> = distances
             .iter()
             .zip(self.weights.iter().zip(&solved))
@@ -118,7 +117,7 @@ impl<'a> Process<'a> {
         (self.lengths.variance - explained).max(1e-12 * self.lengths.variance.max(1.0))
     }
 
-    /// The mean without noise at each of the data's first points, `targets` being theirs.
+    /// The noise-free mean at each of the first data points, given `targets`.
     pub fn means_of_data(&self, targets: &[f64]) -> impl Iterator<Item = f64> {
         let noise = self.lengths.noise + 1e-8 * self.lengths.variance;
         targets
@@ -129,14 +128,14 @@ impl<'a> Process<'a> {
     }
 }
 
-/// The variance of a point of the data by itself, noise included; a trace is added so that the
-/// covariance has a factor.
+/// The prior variance of a data point, noise included; a small jitter keeps the covariance positive
+/// definite.
 fn own_variance(lengths: &Lengths) -> f64 {
     lengths.variance * (1.0 + 1e-8) + lengths.noise
 }
 
 impl Worth {
-    /// The value, and its derivatives by mean and variance.
+    /// The value, and its derivatives with respect to mean and variance.
     fn of(self, mean: f64, variance: f64) -> (f64, f64, f64) {
         let deviation = variance.sqrt();
         let (Worth::Improvement(border) | Worth::AtMost(border)) = self;
@@ -156,7 +155,7 @@ impl Worth {
     }
 }
 
-/// The data's positions axis by axis, so that distances are sums over plain columns.
+/// The data's positions by axis, so that distances are sums over contiguous columns.
 #[derive(Debug)]
 struct Columns {
     columns: Vec<Column>,
@@ -165,7 +164,7 @@ struct Columns {
 #[derive(Debug)]
 struct Column {
     kind: AxisKind,
-    /// Whether a point of the data lacks the axis.
+    /// Whether the axis is inactive in some data point.
     has_gaps: bool,
     inverse_square: f64,
     positions: Vec<f64>,
@@ -186,7 +185,7 @@ impl Columns {
         Columns { columns: (0..cube.axes.len()).map(column).collect() }
     }
 
-    /// Squared scaled distances from `point` to the first `count` points of the data.
+    /// Squared scaled distances from `point` to the first `count` data points.
     fn distances(&self, point: &[f64], count: usize, distances: &mut Vec<f64>) {
         distances.clear();
         distances.resize(count, 0.0);
@@ -208,7 +207,7 @@ impl Columns {
         }
     }
 
-    /// Sums over the data of pulls times scaled differences, an axis of numbers each.
+    /// Sums over the data of pulls times scaled differences, per numeric axis.
     fn slopes(&self, point: &[f64], pulls: &[f64], inverse_squares: &[f64]) -> Vec<f64> {
         let slope = |((column, own), scale): ((&Column, &f64), &f64)| match column.kind {
             AxisKind::Choice(_) | AxisKind::Single => 0.0,

@@ -1,4 +1,4 @@
-//! Where the promise of a process is largest: many draws, and climbs from the best of them.
+//! Maximises the acquisition function: many random draws, then local ascents from the best of them.
 
 use std::collections::HashSet;
 
@@ -11,41 +11,39 @@ use crate::samplers::guess::Guess;
 use crate::samplers::normal::draw;
 use crate::study::seed::StreamRng;
 
-/// Draws anywhere, and draws around the best points of the data.
+/// Uniform draws, and draws around the best data points.
 const ANYWHERE: usize = 400;
 const AROUND: usize = 300;
-/// Draws anywhere where none of those keeps the study's constraints.
+/// Uniform draws if none of those satisfies the constraints.
 const MORE: usize = 5_000;
-/// How many of the best points the latter surround.
+/// Number of best points to draw around.
 const BEST: usize = 5;
-/// Climbs, and steps of one of them.
+/// Local ascents, and steps of each.
 const CLIMBS: usize = 5;
 const STEPS: usize = 25;
-/// Alternatives of one choice that a climb looks at.
+/// Alternatives of one choice that an ascent tries.
 const ALTERNATIVES: usize = 10;
 
-/// What the search needs to know.
+/// The inputs of the search.
 pub(super) struct Search<'a> {
-    /// The axes.
     pub cube: &'a Cube,
-    /// What is asked for.
     pub ask: &'a Ask<'a>,
-    /// The models whose worths add up: that of the losses, pending trials believed (none before a
-    /// point that keeps all limits is known), and those of the limits.
+    /// The models whose acquisition values add up: that of the losses with pending trials (absent
+    /// until a feasible point is known), and those of the limits.
     pub models: Vec<(&'a Process<'a>, Worth)>,
-    /// What the user expects.
+    /// The user's prior.
     pub guess: Option<Guess>,
-    /// Trials so far.
+    /// Number of finished trials.
     pub finished: usize,
-    /// Positions that are given.
+    /// Fixed positions.
     pub fixed: &'a [f64],
-    /// Best points of the data first.
+    /// Data points, best first.
     pub best: Vec<&'a [f64]>,
-    /// Points that were tried or are being tried.
+    /// Points of finished and pending trials.
     pub taken: HashSet<Vec<u64>>,
 }
 
-/// A point as a key of a set.
+/// A point as a hash key.
 pub(super) fn key(point: &[f64]) -> Vec<u64> {
     point
         .iter()
@@ -54,7 +52,7 @@ pub(super) fn key(point: &[f64]) -> Vec<u64> {
 }
 
 impl Search<'_> {
-    /// The most promising point that is not taken; a draw if all that are found are.
+    /// The best point that is not taken; a random one if all found are taken.
     pub fn run(&self, rng: &mut StreamRng) -> Point {
         let mut drawn: Vec<Point> = Vec::with_capacity(ANYWHERE + AROUND);
         for index in 0..ANYWHERE + AROUND {
@@ -68,7 +66,7 @@ impl Search<'_> {
             }
         }
         let mut found = self.judged(drawn);
-        // Where constraints leave little, more is drawn.
+        // Restrictive constraints need more draws.
         for _ in 0..if found.is_empty() { MORE } else { 0 } {
             let point = self.anywhere(rng);
             if self.allows(&point) {
@@ -91,8 +89,8 @@ impl Search<'_> {
         free.map_or_else(|| self.anywhere(rng), |(_, point)| point)
     }
 
-    /// The points with their promises, but for those that cannot be among the best `CLIMBS`: a
-    /// bound costs a tenth of a promise.
+    /// The points with their acquisition values, except those whose upper bound, a tenth of the
+    /// cost, rules them out of the best `CLIMBS`.
     fn judged(&self, drawn: Vec<Point>) -> Vec<(f64, Point)> {
         let ([(process, Worth::Improvement(incumbent))], None) = (&self.models[..], &self.guess)
         else {
@@ -106,7 +104,7 @@ impl Search<'_> {
         let mut judged: Vec<(f64, Point)> = Vec::new();
         let mut best: Vec<(f64, Vec<u64>)> = Vec::new();
         for (bound, point) in bounded {
-            // Room for rounding, of which the bound has more than the promise.
+            // Tolerance for rounding, which affects the bound more than the value.
             if best.len() == CLIMBS && best.last().is_some_and(|(least, _)| bound + 1e-6 < *least) {
                 break;
             }
@@ -149,7 +147,7 @@ impl Search<'_> {
         self.cube.walk(self.fixed, |index| random_position(self.cube.axes[index].kind, rng))
     }
 
-    /// A point near `base`: some axes moved, by a step whose size is drawn too.
+    /// A point near `base`: some axes moved by a random step.
     #[expect(clippy::cast_precision_loss, reason = "a number of axes")]
     fn around(&self, base: &[f64], rng: &mut StreamRng) -> Point {
         let share = (2.0 / base.len().max(1) as f64).max(0.25);
@@ -166,8 +164,8 @@ impl Search<'_> {
         })
     }
 
-    /// Uphill from `point`: numbers along their slopes, then choices and neighbouring cells one by
-    /// one, in turns.
+    /// Local ascent from `point`: alternates gradient steps on numbers with a search over choices
+    /// and neighbouring cells.
     fn climb(&self, mut promise: f64, mut point: Point, rng: &mut StreamRng) -> (f64, Point) {
         for _ in 0..2 {
             let before = promise;
@@ -193,7 +191,7 @@ impl Search<'_> {
         (promise, point)
     }
 
-    /// Rprop along the axes of numbers that are free.
+    /// Rprop along the free numeric axes.
     fn slide(&self, mut at: Point) -> Point {
         let mut steps = vec![0.05; at.len()];
         let mut last = vec![0.0; at.len()];
@@ -227,7 +225,7 @@ impl Search<'_> {
         best.1
     }
 
-    /// Other positions of an axis of choices or cells.
+    /// Other positions of a discrete axis.
     #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
     fn alternatives(&self, index: usize, position: f64, rng: &mut StreamRng) -> Vec<f64> {
         if position.is_nan() || !self.fixed[index].is_nan() {
@@ -253,7 +251,7 @@ impl Search<'_> {
         }
     }
 
-    /// `point` with another position on one axis; what becomes active by that is drawn.
+    /// `point` with another position on one axis; newly active axes are drawn.
     fn with(&self, point: &[f64], changed: usize, position: f64, rng: &mut StreamRng) -> Point {
         self.cube.walk(self.fixed, |index| match point[index] {
             _ if index == changed => position,
@@ -264,7 +262,7 @@ impl Search<'_> {
 }
 
 fn sort(found: &mut [(f64, Point)]) {
-    // Stable, so that equal promises keep the order of their draws.
+    // Stable: equal values keep the order of their draws.
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
 }
 

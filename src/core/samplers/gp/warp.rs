@@ -1,16 +1,14 @@
-//! Losses on a scale where they look normal: the Yeo-Johnson transformation, fitted to them, or a
-//! logarithm.
+//! Transforms losses to be approximately normal: Yeo-Johnson, fitted to them, or a logarithm.
 
-/// Ends of the logarithm's scale: so many times the way from the median to the best loss below the
+/// Offsets of the logarithm below the best loss, relative to the distance from the median to the
 /// best.
 const FLOORS: [f64; 2] = [0.03, 0.3];
-/// The logarithm is taken where it is more likely by so much a loss. Tails over many orders of
-/// magnitude make it 0.6 to 2, all else less than 0.4; a valley (Rosenbrock's), where it is 0.1, is
-/// searched worse on a logarithm than on a power.
+/// Minimum gain in log likelihood per loss for taking the logarithm. Tails over many orders of
+/// magnitude give 0.6 to 2, all else less than 0.4; valleys (Rosenbrock's, 0.1) are searched worse
+/// on a logarithm than on a power.
 const CLEARLY: f64 = 0.5;
 
-/// Takes a loss to where the process models it, with mean 0 and deviation 1 over the losses that it
-/// was fitted to.
+/// Maps a loss to the scale that the process models: mean 0 and deviation 1 over the fitted losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Warp {
     centre: f64,
@@ -20,18 +18,18 @@ pub(super) struct Warp {
     deviation: f64,
 }
 
-/// What becomes of a loss that was brought near 0.
+/// The transformation of a centred and scaled loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shape {
-    /// Yeo and Johnson's power.
+    /// Yeo and Johnson's, with this power.
     Power(f64),
-    /// The logarithm of what it is above this.
+    /// The logarithm of the distance to this floor.
     LogAbove(f64),
 }
 
 impl Warp {
-    /// The warp of some finite losses: median and quartiles bring them near 0, then the power is
-    /// the most likely one, unless a logarithm is clearly more likely.
+    /// Fits the transformation to finite losses: centred and scaled by median and quartiles, then
+    /// the power of maximum likelihood, unless a logarithm is clearly more likely.
     pub fn fit(losses: &[f64]) -> Warp {
         let mut sorted = losses.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -43,7 +41,7 @@ impl Warp {
         let span = if span > 0.0 { span } else { at(4) - at(0) };
         let scale = if span.is_finite() && span > 0.0 { span / 1.349 } else { 1.0 };
         let start = Warp { centre, scale, shape: Shape::Power(1.0), mean: 0.0, deviation: 1.0 };
-        // Powers beyond these ends would follow single values.
+        // Powers beyond these would follow single values.
         let powers = (0..=24).map(|step| -1.0 + 0.125 * f64::from(step));
         let best = (at(0) - centre) / scale;
         let mut logarithms =
@@ -61,7 +59,7 @@ impl Warp {
             .map_or(power, |(logarithm, _)| logarithm)
     }
 
-    /// The warp of this shape, and its log likelihood.
+    /// The transformation with this shape, and its log likelihood.
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
     fn with(self, shape: Shape, losses: &[f64]) -> (Warp, f64) {
         let raw = Warp { shape, ..self };
@@ -85,7 +83,7 @@ impl Warp {
         (Warp { mean, deviation: variance.sqrt().max(1e-10), ..raw }, likelihood)
     }
 
-    /// A loss, warped.
+    /// A loss, transformed.
     pub fn of(&self, loss: f64) -> f64 {
         let x = (loss - self.centre) / self.scale;
         let warped = match self.shape {
@@ -97,7 +95,7 @@ impl Warp {
     }
 }
 
-/// Nothing lies below the floor but what is forecast there.
+/// Only forecasts lie below the floor.
 fn above(x: f64, floor: f64) -> f64 {
     (x - floor).max(1e-12)
 }
@@ -137,7 +135,7 @@ mod tests {
 
     #[test]
     fn tails_over_many_orders_of_magnitude_are_seen_on_a_logarithm_and_others_are_not() {
-        // What matters is among the best losses, and they must not be one to the process.
+        // The best losses must remain distinguishable.
         let heavy: Vec<f64> =
             (0..40).map(|index| (f64::from(index) / 39.0 * 14.0).exp() - 0.9).collect();
         let warp = Warp::fit(&heavy);

@@ -1,4 +1,4 @@
-//! What makes a sequence quasi-random, and a sampler of it.
+//! The properties of a quasi-random sequence, and of its sampler.
 
 use std::collections::BTreeSet;
 

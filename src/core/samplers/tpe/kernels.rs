@@ -1,16 +1,15 @@
-//! Where the kernels of a mixture lie on one axis, and what is known about them from earlier
-//! suggestions.
+//! The kernels of a mixture on one axis, with norms cached from earlier suggestions.
 
 use std::cell::Cell;
 
 /// The kernels of a mixture on one axis, without the prior.
 #[derive(Debug)]
 pub(super) struct Kernels<'a> {
-    /// Position by kernel; inactive where its trial lacks the axis.
+    /// Mean of each kernel; inactive where its trial lacks the axis.
     pub middles: Vec<f64>,
-    /// The active ones: positions ascending, each with its kernel; equals by kernel.
+    /// The active ones: ascending positions, each with its kernel; ties by kernel.
     pub order: Vec<(f64, usize)>,
-    /// What their norms were when they were last asked for.
+    /// Cached norms.
     pub norms: Norms<'a>,
 }
 
@@ -24,15 +23,15 @@ impl<'a> Kernels<'a> {
     }
 }
 
-/// A kernel's norm, and the inverse width that it is of. No width is infinite: there is none for 0.
+/// A kernel's norm, and the inverse width that it belongs to. No width is infinite: 0 has no norm.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Norm {
     inverse: f64,
     norm: f64,
 }
 
-/// A memo of norms, which depend on a trial's position (that never changes) and on its width (that
-/// hardly does).
+/// A cache of norms, which depend on a trial's position (constant) and on its width (rarely
+/// changes).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Norms<'a> {
     /// By slot.
@@ -42,8 +41,7 @@ pub(super) struct Norms<'a> {
 }
 
 impl Norms<'_> {
-    /// The norm of `kernel`: what `norm` says, which is asked only if it was not of this width the
-    /// last time.
+    /// The norm of `kernel`, computed by `norm` unless the cache has it for this width.
     pub fn get(&self, kernel: usize, inverse: f64, norm: impl FnOnce() -> f64) -> f64 {
         let Some(known) = self.slots.get(kernel).map(|slot| &self.known[*slot]) else {
             return norm();

@@ -1,4 +1,4 @@
-//! Parzen estimators over a whole space: a mixture of products of one kernel for each active axis.
+//! Parzen estimators over a whole space: a mixture of products of one kernel per active axis.
 
 use std::cell::RefCell;
 
@@ -11,15 +11,15 @@ use crate::samplers::guess;
 use crate::samplers::normal::{LN_ROOT_TWO_PI, draw_in_unit, log_mass, log_sum_exp};
 use crate::study::seed::StreamRng;
 
-/// Cells of one axis whose masses are kept at a time.
+/// Cells of one axis whose masses are cached at a time.
 const MOST_CELLS: usize = 64;
 
-/// A mixture with one kernel for each trial, and the prior as the last.
+/// A mixture with one kernel per trial; the last is the prior.
 ///
-/// A kernel is the product of normal distributions cut to `[0, 1]` (masses of cells, where values
-/// are discrete) and of tables of choices, over the axes that were active in its trial. On any
-/// other axis it is uniform, so that kernels of different branches of a conditional space can be
-/// compared at one point.
+/// A kernel is the product of normal distributions truncated to `[0, 1]` (cell masses, if values
+/// are discrete) and categorical distributions, over the axes that were active in its trial. On all
+/// other axes it is uniform, so that kernels of different branches of a conditional space are
+/// comparable at one point.
 #[derive(Debug)]
 pub(super) struct Mixture<'a> {
     cube: &'a Cube,
@@ -31,31 +31,29 @@ pub(super) struct Mixture<'a> {
 /// The kernels on one axis.
 #[derive(Debug, Default)]
 struct Column {
-    /// Middle, or index of the choice; [`INACTIVE`] where the trial lacks the axis.
+    /// Mean, or index of the choice; [`INACTIVE`] where the trial lacks the axis.
     middles: Vec<f64>,
     /// Width; 0 where the trial lacks the axis.
     deviations: Vec<f64>,
     /// One over the width; 0 where the trial lacks the axis, which makes the kernel flat.
     inverses: Vec<f64>,
-    /// What is added to the exponent so that the kernel's integral is 1.
+    /// Added to the exponent so that the kernel integrates to 1.
     norms: Vec<f64>,
-    /// Cells: the different pairs of middle and inverse width, and which of them each kernel has.
-    /// On an axis of few cells hundreds of kernels share a few dozen pairs, and a mass costs as
-    /// much as 50 densities.
+    /// Cells: the distinct pairs of mean and inverse width, and the pair of each kernel. On coarse
+    /// axes hundreds of kernels share a few dozen pairs, and a mass costs as much as 50 densities.
     shapes: Vec<(f64, f64)>,
     shape_of: Vec<usize>,
-    /// Cells: positions that were asked for, and the masses of all shapes there. Candidates share
-    /// cells.
+    /// Cells: positions asked for, with the masses of all shapes there. Candidates share cells.
     masses: RefCell<Vec<(f64, Vec<f64>)>>,
-    /// Choices: logarithms of the kernel's own choice and of any other.
+    /// Choices: log probabilities of the kernel's own choice and of any other.
     own: f64,
     other: f64,
 }
 
 impl<'a> Mixture<'a> {
-    /// The mixture of kernels that lie on each axis as `kernels` says, with `weights` (any scale;
-    /// the prior's is 1). The last kernel may be the user's guess: with `0.1 n` good trials among
-    /// `n` and a weight of 1 this is piBO's decay.
+    /// The mixture of `kernels` per axis with `weights` (on any scale; the prior's is 1). The last
+    /// kernel may be the user's prior: with `0.1 n` good trials among `n` and a weight of 1 this is
+    /// piBO's decay.
     pub fn new<'b>(
         cube: &'a Cube,
         kernels: impl Fn(usize) -> Kernels<'b>,
@@ -75,8 +73,8 @@ impl<'a> Mixture<'a> {
     }
 
     /// A draw: a kernel by its weight, then its parameters from the root of the tree on. Where the
-    /// walk enters a branch that the kernel's trial did not, another kernel that knows the branch
-    /// takes over for that axis, or the prior.
+    /// walk enters a branch that the kernel's trial lacks, another kernel that has it, or the
+    /// prior, draws that axis.
     pub fn draw(&self, fixed: &[f64], rng: &mut StreamRng) -> Vec<f64> {
         let kernel = self.pick(|_| true, rng);
         self.cube.walk(fixed, |index| {
@@ -90,7 +88,7 @@ impl<'a> Mixture<'a> {
         })
     }
 
-    /// A kernel that `allowed` allows, by weight. The prior is always allowed.
+    /// A kernel accepted by `allowed`, drawn by weight. The prior is always allowed.
     fn pick(&self, allowed: impl Fn(usize) -> bool, rng: &mut StreamRng) -> usize {
         let total: f64 = self
             .weights
@@ -111,7 +109,7 @@ impl<'a> Mixture<'a> {
         self.weights.len() - 1
     }
 
-    /// Logarithm of the density at `point`, with `terms` as working space.
+    /// Log density at `point`, with `terms` as scratch space.
     pub fn log_density(&self, point: &[f64], terms: &mut Vec<f64>) -> f64 {
         terms.clear();
         terms.extend_from_slice(&self.log_weights);
@@ -132,8 +130,8 @@ impl Column {
             AxisKind::Choice(count) => {
                 let mut middles = kernels.middles;
                 let known = middles.iter().filter(|middle| !middle.is_nan()).count();
-                // Optuna's table: one for the own choice, and the prior's weight spread over the
-                // kernels.
+                // Optuna's categorical distribution: one for the own choice, and the prior's weight
+                // spread over the kernels.
                 let spread = 1.0 / (known + 1) as f64;
                 let total = 1.0 + count as f64 * spread;
                 let uniform = (1.0 / count as f64).ln();
@@ -181,7 +179,7 @@ impl Column {
         Column { middles, deviations, inverses, norms, shapes, shape_of, ..Column::default() }
     }
 
-    /// Whether the kernel was active on this axis. The prior, the last kernel, is everywhere.
+    /// Whether the kernel is active on this axis. The last kernel, the prior, always is.
     fn has(&self, kernel: usize) -> bool {
         kernel + 1 >= self.middles.len()
             || if self.deviations.is_empty() {
@@ -198,7 +196,7 @@ impl Column {
             AxisKind::Choice(count) => {
                 let own = self.middles[kernel];
                 let any = rng.random_range(0..count) as f64;
-                // The table is the own choice with what it has above the others, else any.
+                // A mixture: the own choice with its excess over the others, else any choice.
                 let excess = self.own.exp() - self.other.exp();
                 if !own.is_nan() && rng.random::<f64>() < excess { own } else { any }
             }
@@ -253,17 +251,17 @@ impl Column {
     }
 }
 
-/// What is added to the exponent of a kernel so that its integral over the axis is 1, or its masses
-/// add up to 1.
+/// Added to the exponent of a kernel so that it integrates to 1 over the axis, or its masses sum to
+/// 1.
 fn log_norm(is_density: bool, middle: f64, inverse: f64) -> f64 {
     let (low, high) = (-middle * inverse, (1.0 - middle) * inverse);
-    // That far from both ends less than 1e-10 is cut off.
+    // This far from both ends, less than 1e-10 is truncated.
     let inside = if low < -6.5 && high > 6.5 { 0.0 } else { log_mass(low, high) };
     if is_density { inverse.ln() - LN_ROOT_TWO_PI - inside } else { -inside }
 }
 
-/// The different pairs, and which of them each kernel has. `order`: the middles of active kernels,
-/// ascending; kernels that are not active have 0 twice, and the prior is the last.
+/// The distinct pairs, and the pair of each kernel. `order`: the means of active kernels,
+/// ascending; inactive kernels have 0 twice, and the prior is the last.
 fn shapes(
     order: &[(f64, usize)],
     middles: &[f64],
@@ -271,8 +269,8 @@ fn shapes(
 ) -> (Vec<(f64, f64)>, Vec<usize>) {
     let mut shapes = vec![(0.0, 0.0)];
     let mut shape_of = vec![0; middles.len()];
-    // Kernels of one middle follow each other, and only the first and the last of them may have
-    // widths of their own.
+    // Kernels with equal means are consecutive, and only the first and the last of them may have
+    // their own widths.
     let mut first = 0;
     for (middle, kernel) in order.iter().copied().chain(middles.iter().copied().zip(0..).last()) {
         let shape = (middle, inverses[kernel]);

@@ -1,5 +1,4 @@
-//! What the estimators need of past trials, followed from one suggestion to the next: their ranks,
-//! and where they lie.
+//! The estimators' view of past trials, updated incrementally: their ranks and positions.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -13,21 +12,21 @@ use crate::study::space::Space;
 use crate::study::state::Mark;
 use crate::study::trial::TrialNumber;
 
-/// The trials of a study by rank, and those that were asked for by position on each axis. A
-/// function of space and history: it is made anew where it cannot follow them.
+/// The trials of a study by rank, and the positions of those that were asked for. A function of
+/// space and history: rebuilt where it cannot be updated.
 #[derive(Debug)]
 pub(super) struct Past {
     space: Space,
     /// The axes of the space.
     pub cube: Cube,
-    /// The moment that this is of, where the history says what has changed since.
+    /// The history's mark at the last update.
     seen: Option<(Mark, Direction)>,
     /// By trial.
     places: Vec<Place>,
-    /// All trials, best first; equals by number.
+    /// All trials, best first; ties by number.
     ranked: Vec<(Place, usize)>,
     informed: usize,
-    /// By trial: where its positions are, once they were asked for.
+    /// By trial: its slot, once its positions were asked for.
     slots: Vec<Option<usize>>,
     /// By slot: its trial.
     owners: Vec<usize>,
@@ -41,14 +40,13 @@ struct Line {
     is_ordered: bool,
     /// By slot.
     positions: Vec<f64>,
-    /// Trials that have the axis, by position; equals by number. Nothing where kernels have no
-    /// widths.
+    /// Trials that have the axis, by position; ties by number. Empty on axes without kernel widths.
     order: Vec<Placed>,
     /// By slot: norms of kernels of the bad density.
     norms: Vec<Cell<Norm>>,
 }
 
-/// Where a trial is on an axis.
+/// A trial's position on an axis.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     position: f64,
@@ -62,11 +60,11 @@ impl Placed {
     }
 }
 
-/// So many new trials are put into an order one by one; of more the whole is sorted.
+/// Up to this many new trials are inserted one by one; with more, the order is sorted anew.
 const FEW: usize = 8;
 
 impl Past {
-    /// The past that `history` tells, from what was kept of an `earlier` one.
+    /// The past of `history`, updated from an `earlier` one if possible.
     pub fn after(earlier: Option<Past>, space: &Space, history: History<'_>) -> Self {
         let seen = history.changes().map(|changes| (changes.mark(), history.direction()));
         let followed =
@@ -102,7 +100,7 @@ impl Past {
         }
     }
 
-    /// The same up to `history`, if that says what has changed since.
+    /// Updates it to `history`, if that records what has changed.
     fn follow(mut self, history: History<'_>) -> Option<Self> {
         let (mark, direction) = self.seen.take()?;
         let changed =
@@ -127,7 +125,7 @@ impl Past {
             self.informed -= usize::from(before.is_informed());
             self.places[index] = place;
         } else {
-            // In the order of numbers, without gaps.
+            // In ascending order, without gaps.
             self.places.push(place);
             self.slots.push(None);
         }
@@ -146,8 +144,8 @@ impl Past {
         self.ranked.iter().map(|(_, index)| *index)
     }
 
-    /// Finds out where `trials` of the history lie, and gives their slots. A trial's parameters
-    /// never change.
+    /// Computes the positions of `trials`, and returns their slots. A trial's parameters never
+    /// change.
     pub fn locate(&mut self, trials: &[usize], history: History<'_>) -> Vec<usize> {
         let before = self.owners.len();
         for index in trials {
@@ -170,8 +168,8 @@ impl Past {
         Kernels::new(self.middles(axis, slots, others), Norms::default())
     }
 
-    /// The same for many slots, ascending by trial, in which norms are remembered. `kernel_of`: by
-    /// slot, its place in `slots`.
+    /// The same for many slots, ascending by trial, with cached norms. `kernel_of`: by slot, its
+    /// index in `slots`.
     pub fn many_kernels<'a>(
         &'a self,
         axis: usize,
@@ -202,7 +200,7 @@ impl Past {
             .collect()
     }
 
-    /// By slot, its place in `slots`.
+    /// By slot, its index in `slots`.
     pub fn kernel_of(&self, slots: &[usize]) -> Vec<Option<usize>> {
         let mut kernel_of = vec![None; self.owners.len()];
         for (kernel, slot) in slots.iter().enumerate() {
@@ -218,7 +216,7 @@ impl Line {
         self.norms.push(Cell::default());
     }
 
-    /// Puts the slots from `first` on into the order.
+    /// Inserts the slots from `first` on into the order.
     fn take_in(&mut self, first: usize, owners: &[usize]) {
         let new = (first..owners.len()).map(|slot| Placed {
             position: self.positions[slot],

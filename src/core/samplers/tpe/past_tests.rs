@@ -1,4 +1,4 @@
-//! What is kept from one suggestion to the next, against what a pass over all trials says.
+//! The incremental past against one computed from all trials.
 
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
 
 fn created(space: &Space, number: u64) -> Event {
     let trial = TrialNumber(number);
-    // Every other point is that of the trial before it: kernels with equal middles.
+    // Every other configuration repeats the one before: kernels with equal means.
     let params = crate::samplers::random::point(&ask(space, &[], 0), &mut stream(number / 2));
     Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Asked })
 }
@@ -83,7 +83,7 @@ fn stream(number: u64) -> StreamRng {
     SeedTree::new(5).stream(&format!("sampler/{number}"))
 }
 
-/// A point to the last bit, which equality of floats is not.
+/// A configuration bit for bit, which equality of floats is not.
 fn bits(point: &Params) -> Vec<(String, String)> {
     let bits = |value: &Value| match value {
         Value::Float(float) => format!("{:x}", float.to_bits()),
@@ -109,7 +109,7 @@ proptest! {
             if turn % every != 0 {
                 continue;
             }
-            // A study that goes another way from here on must not be taken for this one.
+            // A study that diverges from here on must not be taken for this one.
             if turn % 20 == 19 {
                 view = view.clone();
             }

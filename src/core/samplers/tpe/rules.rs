@@ -1,25 +1,25 @@
-//! The numbers in which kinds of tree-structured Parzen estimators differ: widths of kernels, and
-//! weights of trials.
+//! The settings in which variants of tree-structured Parzen estimators differ: kernel widths and
+//! trial weights.
 
 /// A set of rules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rules {
-    /// How narrow a kernel may be.
+    /// The minimum width of a kernel.
     pub least: LeastWidth,
     /// How good trials are weighted.
     pub good: GoodWeights,
 }
 
-/// The narrowest kernel among `n` (the "magic clip").
+/// The minimum width among `n` kernels (the "magic clip").
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum LeastWidth {
     /// Optuna's: `1 / min(100, n + 2)`.
     Inverse,
     /// Watanabe's (2023, arXiv 2304.11127): `max(floor, (n + 2)^-exponent)`.
     Power {
-        /// Never below.
+        /// Lower bound.
         floor: f64,
-        /// How fast it falls.
+        /// Rate of decay.
         exponent: f64,
     },
 }
@@ -29,25 +29,25 @@ pub(super) enum LeastWidth {
 pub(super) enum GoodWeights {
     /// All alike.
     Uniform,
-    /// By how far they are better than the best of the others (Watanabe 2023; expected
-    /// improvement), 1 in the mean.
+    /// By their improvement on the best bad trial (Watanabe 2023; expected improvement), scaled to
+    /// mean 1.
     Improvement,
 }
 
 impl Rules {
-    /// Ours: kernels may be as narrow as 3 % of an axis, and good trials weigh by how good they
-    /// are. Chosen on the 17 problems described in benches/search/README.md, which also has the
-    /// figures of both on problems that were not used for it.
+    /// Our own: kernels as narrow as 3 % of an axis, and good trials weighted by improvement.
+    /// Chosen on the 17 problems described in benches/search/README.md, which also has figures on
+    /// problems that were not used for the choice.
     pub const OWN: Rules = Rules {
         least: LeastWidth::Power { floor: 0.03, exponent: 2.0 },
         good: GoodWeights::Improvement,
     };
 
-    /// Those of Optuna 5.
+    /// Optuna 5's.
     pub const OPTUNA: Rules = Rules { least: LeastWidth::Inverse, good: GoodWeights::Uniform };
 
-    /// Ours, and every fourth time Optuna's, whose wider kernels find more where good points are
-    /// many and losses noisy: cross-validated scores of real models (benches/search/README.md).
+    /// Our own, and every fourth time Optuna's, whose wider kernels are better where good points
+    /// are many and losses noisy: cross-validated scores of real models (benches/search/README.md).
     pub const MIXED: [Rules; 4] = [Rules::OWN, Rules::OWN, Rules::OWN, Rules::OPTUNA];
 }
 
@@ -62,9 +62,9 @@ impl LeastWidth {
     }
 }
 
-/// Widths of `kernels` kernels, of which those in `order` (middles ascending, each with its kernel)
-/// are active: the distance to the farther neighbour (hyperopt's rule, the ends of the axis left
-/// out), within limits; 0 for inactive ones.
+/// Widths of `kernels` kernels, of which those in `order` (ascending means, each with its kernel)
+/// are active: the distance to the farther neighbour (hyperopt's rule, without the ends of the
+/// axis), clipped; 0 for inactive ones.
 pub(super) fn deviations(order: &[(f64, usize)], kernels: usize, rules: &Rules) -> Vec<f64> {
     let least = rules.least.of(order.len());
     let mut deviations = vec![0.0; kernels];
@@ -80,7 +80,7 @@ pub(super) fn deviations(order: &[(f64, usize)], kernels: usize, rules: &Rules) 
     deviations
 }
 
-/// Optuna's weights by age, oldest first: the newest 25 count fully, older ones down to `1 / n`.
+/// Optuna's weights by age, oldest first: full weight for the newest 25, decreasing to `1 / n`.
 #[expect(clippy::cast_precision_loss, reason = "numbers of trials")]
 pub(super) fn weights_by_age(count: usize) -> Vec<f64> {
     let Some(old) = count.checked_sub(25).filter(|old| *old > 0) else { return vec![1.0; count] };

@@ -1,4 +1,4 @@
-//! The joint estimator against Optuna's own figures, and what it must do on its own.
+//! The joint estimator against Optuna's figures, and its own guarantees.
 
 use super::*;
 use crate::samplers::conformance::{
@@ -31,7 +31,7 @@ fn plane() -> Space {
     space([float("x", -1.0, 1.0), float("y", -1.0, 1.0)])
 }
 
-/// How far `x` is from a place.
+/// Distance of `x` from its optimum.
 fn off(params: &Params) -> f64 {
     (number(params, "x") - 1.7).powi(2)
 }
@@ -92,8 +92,7 @@ fn branches() -> Space {
     ])
 }
 
-/// The better family is the worse one unless it is tuned, and its two parameters depend on each
-/// other.
+/// The better family is worse unless it is tuned, and its two parameters interact.
 fn tuned_or_not(params: &Params) -> f64 {
     if params.get("family") == Some(&"tree".into()) {
         return 0.3 + 0.01 * (number(params, "depth") - 6.0).abs();
@@ -148,7 +147,7 @@ fn regions_where_trials_fail_are_left() {
     };
     let trials = search(&defaults(), &plane(), 80, 1, loss);
     let failed = trials[50..].iter().filter(|trial| trial.state == TrialState::Failed).count();
-    // Of points drawn evenly every second one would.
+    // Uniform draws would fail every second time.
     assert!(failed <= 9, "{failed} of the last 30 failed");
 }
 

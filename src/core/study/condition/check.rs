@@ -1,5 +1,4 @@
-//! A condition against the names there are: unknown ones, texts that nothing is, and kinds that do
-//! not fit together.
+//! Checks a condition: unknown names, values that no choice has, and type mismatches.
 
 use super::expression::{Comparison, Expression, Node, Part};
 use super::names::Names;
@@ -10,12 +9,12 @@ use crate::study::space::{Dimension, Distribution, Space};
 use crate::study::suggestion::{nearest, quoted};
 use crate::study::trial::TrialState;
 
-/// What a condition may speak of.
+/// The names that a condition may use.
 #[derive(Clone, Copy, Debug)]
 pub enum Known<'a> {
     /// Parameters of a space.
     Parameters(&'a Space),
-    /// Metrics: any name, and every one a number.
+    /// Metrics: any name, all of them numbers.
     Metrics,
 }
 
@@ -24,7 +23,7 @@ enum Kind {
     Number,
     Flag,
     Text,
-    /// A choice among several kinds.
+    /// A choice of several kinds.
     Mixed,
 }
 
@@ -39,7 +38,7 @@ impl Kind {
     }
 }
 
-/// Everything that is wrong with a condition, given what it may speak of.
+/// All problems of a condition, given the names it may use.
 pub fn check(expression: &Expression, known: Known<'_>) -> Vec<ExpressionError> {
     let mut checker = Checker { known, filter: None, problems: Vec::new(), names: 0 };
     match checker.kind(&expression.root) {
@@ -57,7 +56,7 @@ pub fn check(expression: &Expression, known: Known<'_>) -> Vec<ExpressionError> 
     checker.problems
 }
 
-/// The first thing that is wrong with a comparison in a filter.
+/// The first problem of a comparison in a filter.
 pub(super) fn check_comparison(node: &Node, names: &Names<'_>) -> Result<(), ExpressionError> {
     let (known, filter) = (Known::Metrics, Some(names));
     let mut checker = Checker { known, filter, problems: Vec::new(), names: 0 };
@@ -89,7 +88,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The kind of a part; nothing where something was wrong with it.
+    /// The kind of a part; `None` after a problem.
     fn kind(&mut self, node: &Node) -> Option<Kind> {
         match &node.part {
             Part::Number(_) => Some(Kind::Number),
@@ -106,7 +105,7 @@ impl Checker<'_> {
                 let (left, right) = (self.number(left), self.number(right));
                 left.and(right)
             }
-            // All of them are looked at, whatever is wrong with the first.
+            // All are checked, even after a problem in the first.
             Part::Call(_, arguments) => arguments
                 .iter()
                 .map(|argument| self.number(argument))

@@ -1,4 +1,5 @@
-//! A condition as a tree: what it says of given values, and by how much they break it.
+//! The syntax tree of a condition, and its evaluation: whether it holds, and by how much it is
+//! violated.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,16 +21,16 @@ pub struct Expression {
     pub(super) root: Node,
 }
 
-/// Whether values keep a condition.
+/// By how much a condition is violated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Violation {
-    /// By how much they break it; 0: they keep it.
+    /// The amount; 0: it holds.
     By(f64),
-    /// A value is missing, and without it nothing is certain.
+    /// A missing value leaves it undecided.
     Unknown,
 }
 
-/// A part of the tree with its place in the text.
+/// A node with its span in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub part: Part,
@@ -44,11 +45,11 @@ pub(super) enum Part {
     Text(String),
     /// Bare, in double quotes or in backticks.
     Name(String),
-    /// What a name means in a filter.
+    /// A property of a trial, in a filter.
     Property(Property),
-    /// A property holds the text, which is in lower case.
+    /// A property contains the text, in lower case.
     Contains(Property, String),
-    /// A trial holds the text, which is in lower case, anywhere.
+    /// Any text of a trial contains this one, in lower case.
     Mentions(String),
     Negative(Box<Node>),
     Operation(Operation, Box<Node>, Box<Node>),
@@ -104,14 +105,14 @@ impl Function {
         ("sqrt", Function::Sqrt),
     ];
 
-    /// How many arguments it takes: at least, at most.
+    /// Minimum and maximum number of arguments.
     pub fn arguments(self) -> (usize, usize) {
         if matches!(self, Function::Min | Function::Max) { (2, usize::MAX) } else { (1, 1) }
     }
 
     fn of(self, numbers: &[f64]) -> f64 {
         let first = numbers.first().copied().unwrap_or(f64::NAN);
-        // NaN is no number that could be left out.
+        // NaN must propagate.
         let fold = |better: fn(f64, f64) -> f64| {
             numbers.iter().skip(1).fold(first, |best, next| {
                 if best.is_nan() || next.is_nan() { f64::NAN } else { better(best, *next) }
@@ -134,17 +135,17 @@ impl Function {
 type Values<'a, 'b> = &'b dyn Fn(&'a Part) -> Option<Term<'a>>;
 
 impl Expression {
-    /// A condition as it was written, and its tree.
+    /// A condition from its text and tree.
     pub(super) fn new(text: &str, root: Node) -> Self {
         Expression { text: text.to_owned(), root }
     }
 
-    /// As it was written.
+    /// The text as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Names of the values it speaks of, each once.
+    /// The names it uses, each once.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let mut names = Vec::new();
         self.root.visit(&mut |node| {
@@ -157,30 +158,29 @@ impl Expression {
         names.into_iter()
     }
 
-    /// Whether the values that `value` gives keep the condition. `None` is a value that is not
-    /// there: what depends on it is unknown, and `and`, `or` and `not` know what they can (Kleene's
-    /// logic). Of what is undefined, such as the logarithm of a negative number, no comparison is
-    /// kept.
+    /// By how much values violate the condition. `value` returns `None` for missing values: what
+    /// depends on them is unknown, in Kleene's three-valued logic. Comparisons with undefined
+    /// results, such as the logarithm of a negative number, do not hold.
     ///
-    /// How far a comparison of numbers is from being kept is their difference; texts that should be
-    /// equal are 1 apart. `and` adds up, `or` takes the least.
+    /// The violation of a numeric comparison is the difference of its sides; of an equality of
+    /// texts, 1. `and` adds violations, `or` takes the smallest.
     pub fn violation(&self, value: impl Fn(&str) -> Option<Value>) -> Violation {
         self.root.violation(&|part| part.named(&value), true)
     }
 
-    /// How far the values are on the wrong side of the condition, or below 0 how far on the right
-    /// one: for models of limits, where both sides count. `and` has the largest of its parts, `or`
-    /// the least. Nothing if a value is missing.
+    /// The signed distance to the boundary of the condition, positive where it is violated: for
+    /// models of limits, which use both sides. `and` takes the largest, `or` the smallest. `None`
+    /// if a value is missing.
     pub fn margin(&self, value: impl Fn(&str) -> Option<Value>) -> Option<f64> {
         self.root.margin(&|part| part.named(&value))
     }
 
-    /// Whether the condition of a filter holds for a trial.
+    /// Whether a filter's condition holds for a trial.
     pub fn holds(&self, trial: &Trial) -> bool {
         self.root.holds(trial)
     }
 
-    /// Whether it holds for trials in a state; `None` where that depends on more.
+    /// Whether it holds for all trials in a state; `None` if it depends on more.
     pub fn holds_in(&self, state: TrialState) -> Option<bool> {
         let known = |part: &Part| {
             (*part == Part::Property(Property::State))
@@ -192,7 +192,7 @@ impl Expression {
         }
     }
 
-    /// The texts that a filter looks for anywhere in a trial, each as a condition of its own.
+    /// The filter's free texts, each as its own condition.
     pub fn bare_words(&self) -> Vec<Expression> {
         let mut words = Vec::new();
         self.root.visit(&mut |node| {
@@ -203,7 +203,7 @@ impl Expression {
         words
     }
 
-    /// What has to be known of a trial to tell whether the condition holds.
+    /// Adds the fields of a trial that the condition needs.
     pub fn add_needs(&self, needs: &mut Needs) {
         self.root.visit(&mut |node| match &node.part {
             Part::Property(property) | Part::Contains(property, _) => property.add_needs(needs),
@@ -247,7 +247,7 @@ impl Node {
         }
     }
 
-    /// Calls `look` for this part and all below it.
+    /// Calls `look` for this node and all below it.
     pub fn visit<'a>(&'a self, look: &mut impl FnMut(&'a Node)) {
         look(self);
         match &self.part {
@@ -263,8 +263,8 @@ impl Node {
         }
     }
 
-    /// What is not there compares with nothing, and `not` turns that round: filters know no third
-    /// case.
+    /// A comparison with an absent value is false, and `not` makes it true: filters have two truth
+    /// values.
     fn holds(&self, trial: &Trial) -> bool {
         match &self.part {
             Part::And(parts) => parts.iter().all(|part| part.holds(trial)),
@@ -290,8 +290,7 @@ impl Node {
         }
     }
 
-    /// Whether the part, which is a condition, is kept; with `wanted` false, whether its opposite
-    /// is.
+    /// The violation of this condition, or with `wanted` false of its negation.
     fn violation<'a>(&'a self, value: Values<'a, '_>, wanted: bool) -> Violation {
         match &self.part {
             Part::And(parts) | Part::Or(parts) => {
@@ -316,7 +315,7 @@ impl Node {
         }
     }
 
-    /// The value of a part; nothing if one that it needs is missing.
+    /// The value of a node; `None` if a value it needs is missing.
     fn term<'a>(&'a self, value: Values<'a, '_>) -> Option<Term<'a>> {
         let number = |node: &'a Node| -> Option<f64> {
             Some(match node.term(value)? {
@@ -348,7 +347,7 @@ impl Node {
     }
 }
 
-/// Every one must be kept.
+/// Conjunction.
 fn all(parts: impl Iterator<Item = Violation>) -> Violation {
     let (mut total, mut unknown) = (0.0, false);
     for part in parts {
@@ -360,7 +359,7 @@ fn all(parts: impl Iterator<Item = Violation>) -> Violation {
     if total == 0.0 && unknown { Violation::Unknown } else { Violation::By(total) }
 }
 
-/// One of them must be kept.
+/// Disjunction.
 fn any(parts: impl Iterator<Item = Violation>) -> Violation {
     let (mut least, mut unknown) = (f64::MAX, false);
     for part in parts {
@@ -396,13 +395,13 @@ impl Comparison {
         ("!=", Comparison::Unequal),
     ];
 
-    /// The comparison of a symbol; of short forms, `=` and `:` are for equality, too.
+    /// The comparison of a symbol; in short forms `=` and `:` also mean equality.
     pub fn of(symbol: &str) -> Comparison {
         let known = Self::SYMBOLS.into_iter().find(|(known, _)| *known == symbol);
         known.map_or(Comparison::Equal, |(_, comparison)| comparison)
     }
 
-    /// As filters compare: exactly, and NaN with nothing but itself.
+    /// Comparison in filters: exact, and NaN equals only itself.
     fn holds(self, left: &Term<'_>, right: &Term<'_>) -> bool {
         let is_nan = |term: &Term<'_>| matches!(term, Term::Number(number) if number.is_nan());
         match (self, left, right) {
@@ -413,7 +412,7 @@ impl Comparison {
         }
     }
 
-    /// By how much two values break the comparison, or with `wanted` false its opposite.
+    /// By how much two values violate the comparison, or with `wanted` false its negation.
     fn over(self, left: &Term<'_>, right: &Term<'_>, wanted: bool) -> f64 {
         if let (Term::Number(left), Term::Number(right)) = (left, right) {
             return self.over_numbers(*left, *right, wanted);
@@ -421,18 +420,18 @@ impl Comparison {
         match self {
             Comparison::Equal => f64::from(left.equals(right) != wanted),
             Comparison::Unequal => f64::from(left.equals(right) == wanted),
-            // Texts have no order; what is checked with a space never gets here.
+            // Texts have no order; the check against a space prevents this.
             _ => f64::MAX,
         }
     }
 
     fn over_numbers(self, left: f64, right: f64, wanted: bool) -> f64 {
         let comparison = if wanted { self } else { self.opposite() };
-        // What is not a number keeps nothing, nor its opposite.
+        // NaN violates the comparison and its negation.
         if left.is_nan() || right.is_nan() {
             return f64::MAX;
         }
-        // Infinities of one sign have no difference.
+        // The difference of equal infinities is NaN.
         let distance = if left == right {
             0.0
         } else {
@@ -451,7 +450,7 @@ impl Comparison {
         }
     }
 
-    /// Whether two numbers are in this order; of equality nothing is said.
+    /// Whether two numbers are in this order; equality is ignored.
     fn orders(self, left: f64, right: f64) -> bool {
         match self {
             Comparison::Less => left < right,

@@ -1,4 +1,4 @@
-//! The names that filters and orders of a study's trials may use.
+//! The names available in filters and sort keys.
 
 use super::property::Property;
 use super::syntax::{ExpressionError, Span};
@@ -6,7 +6,7 @@ use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
 use crate::study::suggestion::nearest;
 
-/// Words that mean the same in every study.
+/// Names with the same meaning in every study.
 const FIELDS: &[(&str, Property)] = &[
     ("state", Property::State),
     ("device", Property::Device),
@@ -22,10 +22,10 @@ const FIELDS: &[(&str, Property)] = &[
     ("failures", Property::Failures),
 ];
 
-/// Other words for fields.
+/// Aliases of fields.
 const ALIASES: &[(&str, Property)] = &[("trial", Property::Number), ("last_step", Property::Step)];
 
-/// The names that mean something in a study, with the metrics that were reported.
+/// The names of a study, with its reported metrics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names<'a> {
     pub(crate) spec: &'a StudySpec,
@@ -33,7 +33,7 @@ pub(crate) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// What a name means in a filter.
+    /// The meaning of a name in a filter.
     pub fn property(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
         match FIELDS.iter().chain(ALIASES).find(|(field, _)| *field == name) {
             Some((_, property)) => Ok(property.clone()),
@@ -41,7 +41,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The parameter, the metric or the study's clock that is called so.
+    /// The parameter, metric or step unit with this name.
     pub fn variable(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
         if let Some(param) = name.strip_prefix("params.").and_then(|name| self.param(name)) {
             return Ok(Property::Param(param));
@@ -58,7 +58,7 @@ impl<'a> Names<'a> {
         if name == self.spec.step.as_str() {
             return Ok(Property::Step);
         }
-        // The names of this study first: of equals, the first is taken.
+        // This study's names first: ties go to the first.
         let known = self
             .params()
             .chain(self.known_metrics())
@@ -103,7 +103,7 @@ impl<'a> Names<'a> {
             .chain(self.metrics.iter().map(String::as_str))
     }
 
-    /// A parameter by its name, or by the last part of it where no other ends so.
+    /// A parameter by its full name, or by an unambiguous last component.
     fn param(&self, name: &str) -> Option<String> {
         if let Some(same) = self.params().find(|param| *param == name) {
             return Some(same.to_owned());

@@ -1,4 +1,4 @@
-//! The text of a condition to its tree, or what is wrong with it and where.
+//! Parses the text of a condition.
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -8,7 +8,7 @@ use super::names::Names;
 use super::short_form::short_form;
 use super::syntax::{ExpressionError, FOREIGN, Scanner, Span, Token, is_name_char};
 
-/// Longest text of a condition, in bytes; and most operations of a filter that follow each other.
+/// Longest text of a condition, in bytes; also the longest chain of operations in a filter.
 pub const LONGEST: usize = 10_000;
 /// Deepest nesting of parentheses, signs and `not`.
 const DEEPEST: usize = 100;
@@ -18,10 +18,10 @@ fn error(span: Span, message: impl Into<String>) -> ExpressionError {
 }
 
 impl Expression {
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// It is no condition: what is wrong, and where.
+    /// The syntax error and its span.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         if text.len() > LONGEST {
             return Err(error(
@@ -32,7 +32,7 @@ impl Expression {
         Ok(Expression::new(text, Parser::new(text, None).whole()?))
     }
 
-    /// Reads the condition of a filter, which may use short forms.
+    /// Parses a filter, which may use short forms.
     pub(crate) fn parse_filter(text: &str, names: &Names<'_>) -> Result<Self, ExpressionError> {
         Ok(Expression::new(text.trim(), Parser::new(text, Some(names)).whole()?))
     }
@@ -49,10 +49,10 @@ impl<'de> Deserialize<'de> for Expression {
 struct Parser<'a> {
     scanner: Scanner<'a>,
     text: &'a str,
-    /// Of a filter.
+    /// Present in a filter.
     names: Option<&'a Names<'a>>,
     depth: usize,
-    /// How many groups of conditions are open.
+    /// Number of open groups of conditions.
     groups: usize,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         Ok(self.scanner.peek()?.map_or(end..end, |(_, span)| span))
     }
 
-    /// Of a filter's text, what is no token may be the next word.
+    /// In a filter, what is not a token may be the next word.
     fn takes_symbol(&mut self, symbols: &[&str]) -> Result<Option<&'static str>, ExpressionError> {
         let symbol = match self.scanner.peek() {
             Ok(Some((Token::Symbol(symbol), _))) if symbols.contains(&symbol) => symbol,
@@ -98,8 +98,8 @@ impl<'a> Parser<'a> {
         self.length_of_word(word).is_some()
     }
 
-    /// The length of an operator that is written next: in a filter also in capitals, or as `&&` and
-    /// `||`.
+    /// The length of the operator that follows, if it does: in a filter also in capitals, or as
+    /// `&&` and `||`.
     fn length_of_word(&mut self, word: &str) -> Option<usize> {
         self.scanner.start();
         let rest = self.scanner.rest();
@@ -125,7 +125,7 @@ impl<'a> Parser<'a> {
         length.is_some()
     }
 
-    /// Whether a filter continues with a term that a space joins to what stands before it.
+    /// Whether another term of a filter follows, joined by a space.
     fn is_at_term(&mut self) -> bool {
         let is_over = self.is_at_word("or") || self.scanner.rest().is_empty();
         let closes = self.groups > 0 && self.scanner.rest().starts_with(')');
@@ -204,13 +204,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The signs of comparisons; a filter takes `=` for `==`.
+    /// The comparison operators; a filter also accepts `=`.
     fn comparisons(&self) -> Vec<&'static str> {
         let equal = self.names.map(|_| "=");
         Comparison::SYMBOLS.iter().map(|(symbol, _)| *symbol).chain(equal).collect()
     }
 
-    /// `a < b`, and `a < b <= c` for both at once.
+    /// `a < b`, or the chain `a < b <= c`.
     fn compared(&mut self, mut left: Node) -> Result<Node, ExpressionError> {
         let mut found: Vec<Node> = Vec::new();
         let symbols = self.comparisons();
@@ -232,7 +232,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// One condition of a filter: a short form, a comparison as elsewhere, or a group of them.
+    /// One condition of a filter: a short form, a comparison, or a group.
     fn term(&mut self, names: &Names<'_>) -> Result<Node, ExpressionError> {
         let start = self.scanner.start();
         if self.scanner.rest().is_empty() {
@@ -258,7 +258,7 @@ impl<'a> Parser<'a> {
         });
         if !is_short {
             let after = std::mem::replace(&mut self.scanner, before.clone());
-            // Without a space before its sign, what follows would be a word of its own.
+            // Without a space before the operator, the rest would be a separate word.
             if let Ok(left) = self.sum()
                 && self.is_at_comparison(split.is_some())
             {
@@ -336,7 +336,7 @@ impl<'a> Parser<'a> {
         Ok(left)
     }
 
-    /// In a filter, `-` in front of a word is no subtraction: `lr < 0.1 -state:failed`.
+    /// In a filter, `-` directly before a word negates a term: `lr < 0.1 -state:failed`.
     fn is_at_signed_term(&mut self) -> bool {
         self.scanner.start();
         let rest = self.scanner.rest().strip_prefix(['-', '+']);
@@ -413,12 +413,12 @@ impl<'a> Parser<'a> {
         self.scanner.rest().starts_with('(')
     }
 
-    /// What stands in parentheses; in a filter, a group of conditions is a term of its own.
+    /// The content of parentheses; in a filter, a group of conditions is a term.
     fn inner(&mut self) -> Result<Node, ExpressionError> {
         self.deeper(if self.names.is_some() { Self::sum } else { Self::either })
     }
 
-    /// The span stays that of what is inside, so that messages underline what is meant.
+    /// The span stays that of the content, so that messages underline it.
     fn grouped(&mut self, open: Span) -> Result<Node, ExpressionError> {
         let inner = self.inner()?;
         self.closes(&open)?;
@@ -470,7 +470,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Names become what they mean in the filter of a study, and its texts lower case.
+/// Resolves the names of a filter, and lowercases its texts.
 fn resolve(node: &mut Node, names: &Names<'_>, text: &str) -> Result<(), ExpressionError> {
     let parts: Vec<&mut Node> = match &mut node.part {
         Part::Name(name) => {
@@ -482,7 +482,7 @@ fn resolve(node: &mut Node, names: &Names<'_>, text: &str) -> Result<(), Express
             return Ok(());
         }
         Part::Comparison(Comparison::Equal | Comparison::Unequal, left, right) => {
-            // What stands in double quotes and is no name is a text to compare with.
+            // Double-quoted text that is not a name is a value to compare with.
             if let Part::Name(word) = &right.part
                 && text[right.span.clone()].starts_with('"')
                 && names.property(word, right.span.clone()).is_err()
@@ -520,7 +520,7 @@ fn must_be_number(node: &Node) -> Result<(), ExpressionError> {
 }
 
 impl Node {
-    /// Whether it is true or false, as far as can be told without knowing what names stand for.
+    /// Whether it is a condition, as far as can be told without resolving names.
     fn is_condition(&self) -> bool {
         !matches!(
             self.part,

@@ -1,4 +1,4 @@
-//! What a filter may ask of a trial.
+//! The properties of a trial that filters can use.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ pub(super) enum Term<'a> {
     Number(f64),
     Flag(bool),
     Text(Cow<'a, str>),
-    /// Several at once, such as tags: equal to what one of them is equal to.
+    /// Several, such as tags: equal to each of them.
     Texts(Vec<String>),
 }
 
@@ -37,7 +37,7 @@ impl Term<'_> {
     }
 }
 
-/// A value of a trial that has a name in filters.
+/// A property of a trial with a name in filters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Property {
     State,
@@ -55,13 +55,13 @@ pub(crate) enum Property {
     Attempts,
     Failures,
     Param(String),
-    /// The study's metric, as tables show it: [`objective_value`].
+    /// The study's metric as tables show it: [`objective_value`].
     Objective,
     /// Another metric of the last report.
     Metric(String),
 }
 
-/// What has to be known of a trial to filter and to sort it.
+/// The fields of a trial that a filter or sort key needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// All parameters.
@@ -72,13 +72,13 @@ pub struct Needs {
     pub metrics: bool,
     /// Its value.
     pub value: bool,
-    /// Its reason and its device.
+    /// Its reason and device.
     pub words: bool,
-    /// Its notes and its tags.
+    /// Its notes and tags.
     pub marks: bool,
 }
 
-/// The value of complete trials, the last report of others.
+/// The value of a complete trial, else the last report.
 pub fn objective_value(trial: &Trial) -> Option<f64> {
     match trial.state {
         TrialState::Complete => trial.value,
@@ -100,7 +100,7 @@ impl Property {
         }
     }
 
-    /// Its value, texts in lower case; `None` where the trial has none.
+    /// Its value, texts in lower case; `None` if the trial has none.
     #[expect(
         clippy::cast_precision_loss,
         reason = "numbers, steps and microseconds stay far below 2^53"
@@ -122,7 +122,7 @@ impl Property {
             Property::Value => trial.value?,
             Property::LastValue => trial.last()?.1,
             Property::Step => trial.last()?.0 as f64,
-            // Of attempts that have ended.
+            // Ended attempts only.
             Property::Seconds => trial.busy_micros as f64 / 1e6,
             Property::Attempts => f64::from(trial.attempts),
             Property::Failures => f64::from(trial.failures),
@@ -132,7 +132,7 @@ impl Property {
         Some(Term::Number(number))
     }
 
-    /// The texts of a trial that are searched in, in lower case.
+    /// The searchable texts of a trial, in lower case.
     pub(super) fn texts(&self, trial: &Trial) -> Vec<String> {
         match self {
             Property::Device => {
@@ -149,7 +149,7 @@ impl Property {
     }
 }
 
-/// Whether a trial holds a text in lower case anywhere.
+/// Whether any text of a trial contains this one, in lower case.
 pub(super) fn mentions(trial: &Trial, text: &str) -> bool {
     let value_holds = |value: &Value| lower(&value.to_string()).contains(text);
     trial.state.as_str().contains(text)

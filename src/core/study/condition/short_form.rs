@@ -1,5 +1,4 @@
-//! The short forms of filters, such as `-state:failed` and `layers=2,4`, to the tree of the
-//! condition that they stand for.
+//! Expands the short forms of filters, such as `-state:failed` and `layers=2,4`.
 
 use super::expression::{Comparison, Node, Part};
 use super::names::Names;
@@ -9,7 +8,7 @@ use crate::study::space::Distribution;
 use crate::study::suggestion::nearest;
 use crate::study::trial::TrialState;
 
-/// The tree of a filter's word.
+/// The syntax tree of a filter's word.
 pub(super) fn short_form(word: &Word, names: &Names<'_>) -> Result<Node, ExpressionError> {
     let (span, body) = (word.span.clone(), word.unsigned());
     let part = match body.split() {
@@ -34,7 +33,7 @@ pub(super) fn short_form(word: &Word, names: &Names<'_>) -> Result<Node, Express
     Ok(if word.is_negated() { Node { part: Part::Not(Box::new(node)), span } } else { node })
 }
 
-/// A property that holds, is or is compared with one of some values; with `!=`, none of them.
+/// A property that equals, contains or compares with one of some values; with `!=`, with none.
 fn one_of(
     name: &str,
     property: Property,
@@ -64,7 +63,7 @@ fn one_of(
         Property::Tag | Property::Device | Property::Reason | Property::Note if is_equality => {
             list.iter().map(lower).collect()
         }
-        // As a text and as whatever else it says: a parameter may have choices of several kinds.
+        // As a text and as a typed value: a parameter may have choices of several kinds.
         Property::Param(_) if is_equality => list
             .iter()
             .flat_map(|text| {

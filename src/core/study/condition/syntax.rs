@@ -1,18 +1,17 @@
-//! The text of a condition as tokens, or as the words of a filter's short forms; and errors that
-//! point into it.
+//! Tokenises conditions and the words of filters; errors with spans.
 
 use std::ops::Range;
 
-/// A stretch of the text, in bytes.
+/// A byte range of the text.
 pub(super) type Span = Range<usize>;
 
-/// Why a text is no condition.
+/// Why a text is not a valid condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExpressionError {
-    /// What is wrong, one sentence.
+    /// One sentence.
     pub message: String,
-    /// Where in the text, in bytes; empty at its end.
+    /// The byte range concerned; empty at the end of the text.
     pub span: Range<usize>,
     /// What to do.
     pub help: Option<String>,
@@ -57,10 +56,10 @@ const SYMBOLS: [&str; 19] = [
     "=", "!",
 ];
 
-/// How `&&`, `||`, `!` and `^` are written.
+/// Operators of other languages, and ours.
 pub(super) const FOREIGN: [(&str, &str); 3] = [("&&", "and"), ("||", "or"), ("!", "not")];
 
-/// What a name is made of, and a number.
+/// Whether the character can be part of a name or a number.
 pub(super) fn is_name_char(char: char) -> bool {
     char.is_alphanumeric() || char == '_' || char == '.'
 }
@@ -69,7 +68,7 @@ fn name_length(text: &str) -> usize {
     text.find(|char| !is_name_char(char)).unwrap_or(text.len())
 }
 
-/// A place in the text from which tokens and words are read.
+/// A position in the text from which tokens and words are read.
 #[derive(Clone, Debug)]
 pub(super) struct Scanner<'a> {
     text: &'a str,
@@ -81,13 +80,13 @@ impl<'a> Scanner<'a> {
         Scanner { text, at: 0 }
     }
 
-    /// Skips white space; where the next thing begins.
+    /// Skips white space; returns the position of the next character.
     pub fn start(&mut self) -> usize {
         self.at = self.text.len() - self.rest().trim_start().len();
         self.at
     }
 
-    /// What is not read yet.
+    /// The unread text.
     pub fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -100,7 +99,7 @@ impl<'a> Scanner<'a> {
         self.at += bytes;
     }
 
-    /// The next token and where it stands, without reading it.
+    /// The next token and its span, without consuming it.
     pub fn peek(&mut self) -> Result<Option<(Token, Span)>, ExpressionError> {
         let at = self.start();
         let rest = self.rest();
@@ -152,7 +151,7 @@ impl<'a> Scanner<'a> {
         while let Some((offset, char)) = rest.next() {
             let at = start + offset;
             match char {
-                // In single quotes is what stands directly behind an operator.
+                // Only text directly after an operator can be in single quotes.
                 '\'' if self.text[at + 1..].contains('\'')
                     && matches!(chars.last(), Some((_, '=' | ':' | '<' | '>' | ',', false))) =>
                 {
@@ -198,7 +197,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Digits with a point and an exponent; underlines between digits as in TOML.
+/// Digits with a point and an exponent; underscores between digits as in TOML.
 fn number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
     let bytes = rest.as_bytes();
     let digits = |mut from: usize| {
@@ -231,10 +230,10 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
     }
 }
 
-/// A word of a filter; what stood in double quotes is text and nothing else.
+/// A word of a filter; quoted characters are literal.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
-    /// Each with where it stands, and whether in quotes.
+    /// Each with its position, and whether it was quoted.
     chars: Vec<(usize, char, bool)>,
     pub span: Span,
 }
@@ -244,12 +243,12 @@ impl Word {
         self.chars.iter().map(|(_, char, _)| char).collect()
     }
 
-    /// The character at an index, unless it stood in quotes.
+    /// The character at an index, unless it was quoted.
     fn sign(&self, index: usize) -> Option<char> {
         self.chars.get(index).filter(|(.., quoted)| !quoted).map(|(_, char, _)| *char)
     }
 
-    /// Whether it begins with `-` or `!`, which turns what follows round.
+    /// Whether it begins with `-` or `!`, which negates it.
     pub fn is_negated(&self) -> bool {
         matches!(self.sign(0), Some('-' | '!')) && self.chars.len() > 1 && self.sign(1) != Some('=')
     }
@@ -260,12 +259,12 @@ impl Word {
         Word { chars: self.chars[sign..].to_vec(), span: self.span.start + sign..self.span.end }
     }
 
-    /// Whether it can be nothing but a name, or the lack of one.
+    /// Whether it can only be a name.
     pub fn is_name(&self) -> bool {
         self.chars.iter().all(|(_, char, quoted)| *quoted || *char == '-' || is_name_char(*char))
     }
 
-    /// The parts before and behind its first operator.
+    /// The parts before and after its first operator.
     pub fn split(&self) -> Option<(Word, &'static str, Word)> {
         const OPERATORS: [&str; 8] = ["!=", "<=", ">=", "==", "<", ">", "=", ":"];
         (0..self.chars.len()).find_map(|index| {

@@ -1,4 +1,4 @@
-//! Conditions: what they mean, what is wrong with some, and that no text brings their parser down.
+//! Conditions: their meaning, their errors, and a parser that no input crashes.
 
 use proptest::prelude::*;
 
@@ -57,7 +57,7 @@ fn a_broken_condition_says_by_how_much() {
     assert_eq!(violation_of("a < 2", &[("a", 2.0)]), Violation::By(f64::MIN_POSITIVE));
     assert_eq!(violation_of("a != 2", &[("a", 2.0)]), Violation::By(1.0));
     assert_eq!(violation_of("0.1 * a == 0.3", &[("a", 3.0)]), Violation::By(0.0));
-    // An undefined number keeps nothing, and its opposite neither.
+    // An undefined number violates the comparison and its negation.
     assert_eq!(violation_of("log(a) < 0", &[("a", -1.0)]), Violation::By(f64::MAX));
     assert_eq!(violation_of("not log(a) < 0", &[("a", -1.0)]), Violation::By(f64::MAX));
     assert_eq!(violation_of("1 / a > 5 and 1 / a > 6", &[("a", 0.0)]), Violation::By(0.0));
@@ -205,12 +205,12 @@ fn a_remainder_says_what_divides_and_by_nothing_it_is_none() {
             == Violation::By(0.0)
     };
     assert!(of("x % y == 0", 128.0, 4.0) && !of("x % y == 0", 144.0, 5.0));
-    // As tightly as a product, and never negative.
+    // With the precedence of a product, and never negative.
     assert!(of("1 + x % y * 2 == 3", 9.0, 8.0) && of("x % y == 2", -1.0, 3.0));
     assert!(!of("x % y == 0", 3.0, 0.0) && !of("x % y != 0", 3.0, 0.0));
 }
 
-/// Trees as text, fully in parentheses.
+/// A tree as fully parenthesised text.
 fn written(node: &Node) -> String {
     let list = |parts: &[Node], separator: &str| {
         parts.iter().map(written).collect::<Vec<_>>().join(separator)
@@ -299,7 +299,7 @@ fn conditions() -> BoxedStrategy<Node> {
     .boxed()
 }
 
-/// The plain meaning of a tree whose names all have values; `None` where a number is undefined.
+/// The truth value of a tree whose names all have values; `None` if undefined.
 fn is_true(node: &Node, value: &dyn Fn(&str) -> f64) -> Option<bool> {
     fn number(node: &Node, value: &dyn Fn(&str) -> f64) -> f64 {
         match &node.part {

@@ -1,26 +1,25 @@
-//! A filter of trials: a condition, or none.
+//! A filter of trials: an optional condition.
 
 use crate::study::condition::{Expression, ExpressionError, Names, Needs};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialState};
 
-/// Which trials are meant: those for which the condition holds. Made by [`Filter::parse`].
+/// Selects the trials for which a condition holds. Made by [`Filter::parse`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     condition: Option<Expression>,
-    /// Whether hidden trials are left out.
+    /// Whether hidden trials are excluded.
     is_visible: bool,
 }
 
 impl Filter {
-    /// Reads a filter, as [`condition`](crate::study::condition) has it; the empty one lets every
-    /// trial through.
+    /// Parses a filter in the language of [`condition`](crate::study::condition); the empty one
+    /// accepts every trial.
     pub fn parse(text: &str, spec: &StudySpec) -> Result<Filter, ExpressionError> {
         Self::parse_with(text, spec, &[])
     }
 
-    /// The same where these metrics were reported, too
-    /// (`StorageReader::metrics`).
+    /// The same with these reported metrics (`StorageReader::metrics`).
     pub fn parse_with(
         text: &str,
         spec: &StudySpec,
@@ -33,62 +32,62 @@ impl Filter {
         Ok(Filter { condition, is_visible: false })
     }
 
-    /// A filter for each of its texts that may stand anywhere in a trial.
+    /// The free texts, each as its own filter.
     pub fn bare_words(&self) -> impl Iterator<Item = Filter> {
         let words = self.condition.iter().flat_map(Expression::bare_words);
         words.map(|word| Filter { condition: Some(word), is_visible: false })
     }
 
-    /// Every trial.
+    /// Accepts every trial.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// The same without hidden trials.
+    /// Excludes hidden trials.
     #[must_use]
     pub fn visible(self) -> Self {
         Filter { is_visible: true, ..self }
     }
 
-    /// Whether every trial passes.
+    /// Whether it accepts every trial.
     pub fn is_all(&self) -> bool {
         self.condition.is_none() && !self.is_visible
     }
 
-    /// Whether every trial passes that is not hidden, or every one.
+    /// Whether it accepts every trial except perhaps hidden ones.
     pub fn is_unconditional(&self) -> bool {
         self.condition.is_none()
     }
 
-    /// The filter as it was written.
+    /// The text as written.
     pub fn text(&self) -> &str {
         self.condition.as_ref().map_or("", Expression::text)
     }
 
-    /// Whether the trial passes.
+    /// Whether it accepts the trial.
     pub fn matches(&self, trial: &Trial) -> bool {
         !(self.is_visible && trial.hidden)
             && self.condition.as_ref().is_none_or(|condition| condition.holds(trial))
     }
 
-    /// Whether trials in a state pass; `None` where that depends on more.
+    /// Whether it accepts all trials in a state; `None` if it depends on more.
     fn passes_in(&self, state: TrialState) -> Option<bool> {
         self.condition.as_ref().map_or(Some(true), |condition| condition.holds_in(state))
     }
 
-    /// The states that a trial may be in to pass, if not all of them: a store looks there only.
+    /// The states of accepted trials, if restricted, so that a store reads only those.
     pub fn states(&self) -> Option<Vec<TrialState>> {
         let mut states = TrialState::ALL.to_vec();
         states.retain(|state| self.passes_in(*state) != Some(false));
         (states.len() < TrialState::ALL.len()).then_some(states)
     }
 
-    /// Whether the filter asks for nothing but states.
+    /// Whether it depends on the state only.
     pub fn is_about_states_only(&self) -> bool {
         !self.is_visible && TrialState::ALL.into_iter().all(|state| self.passes_in(state).is_some())
     }
 
-    /// What has to be known of a trial to tell whether it passes.
+    /// Adds the fields of a trial that the filter needs.
     pub fn add_needs(&self, needs: &mut Needs) {
         if let Some(condition) = &self.condition {
             condition.add_needs(needs);

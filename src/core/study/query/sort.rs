@@ -1,4 +1,4 @@
-//! Orders of trials: the keys, and what a trial's place in an order depends on.
+//! Sort keys of trials.
 
 use std::cmp::Ordering;
 
@@ -8,22 +8,22 @@ use crate::study::params::Value;
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-/// What trials are ordered by. Ties are in the order of numbers.
+/// A sort key. Ties are ordered by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SortKey {
-    /// Best value first (complete trials, then the others by their last report; NaN is worst, those
-    /// without a report last).
+    /// Best value first (complete trials, then the others by their last report; NaN is worst,
+    /// trials without a report last).
     #[default]
     Value,
     /// By number.
     Number,
     /// By the step of the last report.
     Step,
-    /// By the time spent in attempts that have ended.
+    /// By the time spent in ended attempts.
     Seconds,
     /// By state, in the order of a trial's life.
     State,
-    /// By the moment when the last attempt began.
+    /// By the start of the last attempt.
     Started,
     /// By a parameter: numbers, then texts.
     Param(String),
@@ -31,10 +31,10 @@ pub enum SortKey {
     Metric(String),
 }
 
-/// Where a trial comes in an order.
+/// A trial's position in an order.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Never turned round: what a trial lacks comes last in either direction.
+    /// Never reversed: absent values come last in either direction.
     group: u8,
     amount: Amount,
     number: TrialNumber,
@@ -50,13 +50,13 @@ enum Amount {
 }
 
 impl SortKey {
-    /// The key of a word, and whether it is turned round: `value`, `number`, `step`, `seconds`,
-    /// `state`, `started`, a parameter, a metric, each with `-` before it to turn it round.
+    /// Parses a sort key and its direction: `value`, `number`, `step`, `seconds`, `state`,
+    /// `started`, a parameter or a metric, with a leading `-` to reverse it.
     pub fn parse(text: &str, spec: &StudySpec) -> Result<(SortKey, bool), ExpressionError> {
         Self::parse_with(text, spec, &[])
     }
 
-    /// The same where these metrics were reported, too.
+    /// The same with these reported metrics.
     pub fn parse_with(
         text: &str,
         spec: &StudySpec,
@@ -83,7 +83,7 @@ impl SortKey {
         Ok((key, name != word))
     }
 
-    /// Where the trial comes.
+    /// The trial's position.
     pub fn place(&self, direction: Direction, trial: &Trial) -> Place {
         let (group, amount) = self.key(direction, trial);
         Place { group, amount, number: trial.number }
@@ -128,7 +128,7 @@ impl SortKey {
         }
     }
 
-    /// What has to be known of a trial to place it.
+    /// Adds the fields of a trial that the key needs.
     pub fn add_needs(&self, needs: &mut Needs) {
         match self {
             SortKey::Value => needs.value = true,
@@ -153,7 +153,7 @@ impl Place {
         self.group.cmp(&other.group).then(by_amount).then(self.number.cmp(&other.number))
     }
 
-    /// Whose place it is.
+    /// The trial's number.
     pub fn number(&self) -> TrialNumber {
         self.number
     }
@@ -166,7 +166,7 @@ impl Amount {
             (Amount::Real(mine), Amount::Real(theirs)) => (mine + 0.0).total_cmp(&(theirs + 0.0)),
             (Amount::Score(mine), Amount::Score(theirs)) => mine.cmp(theirs),
             (Amount::Text(mine), Amount::Text(theirs)) => mine.cmp(theirs),
-            // Amounts of different kinds are in different groups.
+            // Values of different types are in different groups.
             _ => Ordering::Equal,
         }
     }

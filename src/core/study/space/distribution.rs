@@ -1,4 +1,4 @@
-//! The set of values one parameter can take, and its maps to numbers and to the unit interval.
+//! The set of values of a parameter, and its maps to numbers and to the unit interval.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,7 +19,7 @@ pub enum Scale {
     Log,
 }
 
-/// What values a parameter can take. Bounds are inclusive.
+/// The set of values of a parameter. Bounds are inclusive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Distribution {
@@ -31,7 +31,7 @@ pub enum Distribution {
         high: f64,
         /// Axis.
         scale: Scale,
-        /// Distance between neighbouring values.
+        /// Distance between adjacent values.
         step: Option<f64>,
     },
     /// An integer `low + k * step`.
@@ -42,17 +42,17 @@ pub enum Distribution {
         high: i64,
         /// Axis.
         scale: Scale,
-        /// Distance between neighbouring values, at least 1.
+        /// Distance between adjacent values, at least 1.
         step: i64,
     },
     /// One of a list.
     Choice {
-        /// The list; no two mean the same.
+        /// The list; no two are equal.
         choices: Vec<Value>,
     },
 }
 
-/// Why a distribution cannot be.
+/// Why a distribution is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DistributionError {
     /// A bound is NaN or infinite.
@@ -81,7 +81,7 @@ pub enum DistributionError {
         /// Step as given.
         step: f64,
     },
-    /// A step so small that its values cannot be told apart, or not be counted exactly.
+    /// A step too small to distinguish its values or to count them exactly.
     #[error(
         "`step` is `{step:e}`: in this range a step is at least `{least:e}`, or its values could \
          not be told apart"
@@ -89,7 +89,7 @@ pub enum DistributionError {
     TooFine {
         /// Step as given.
         step: f64,
-        /// The smallest one that is taken.
+        /// The smallest valid step.
         least: f64,
     },
     /// A range too wide for its type.
@@ -111,16 +111,15 @@ pub enum DistributionError {
     },
 }
 
-/// The smallest step between values from `low` to `high`: some times what neighbouring
-/// floating-point numbers at the larger bound are apart, so that values differ by whole steps after
-/// rounding, and there are fewer than 2^48 of them.
+/// The smallest step for values from `low` to `high`: a multiple of the distance between adjacent
+/// floating-point numbers at the larger bound, so that values remain distinct after rounding, and
+/// there are fewer than 2^48 of them.
 fn least_step(low: f64, high: f64) -> f64 {
     let largest = low.abs().max(high.abs());
     64.0 * (largest - largest.next_down())
 }
 
-/// How many steps fit between the bounds, rounding forgiven as far as [`Distribution::normalize`]
-/// forgives it.
+/// Number of steps between the bounds, with the rounding tolerance of [`Distribution::normalize`].
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -136,7 +135,7 @@ fn whole_steps(low: f64, high: f64, step: f64) -> u64 {
     steps as u64
 }
 
-/// By what share of a step a value may lie beside one.
+/// Tolerance for values beside a step, as a share of the step.
 const FORGIVEN: f64 = 1e-6;
 
 impl Distribution {
@@ -205,12 +204,12 @@ impl Distribution {
         Ok(Distribution::Choice { choices })
     }
 
-    /// Whether `value` is one of the values (numbers on a step count within rounding).
+    /// Whether `value` is valid (numbers on a step within rounding).
     pub fn contains(&self, value: &Value) -> bool {
         self.normalize(value).is_some()
     }
 
-    /// `value` in this distribution's own kind (`3` becomes `3.0` in a float range); `None` if it
+    /// `value` in this distribution's own type (`3` becomes `3.0` in a float range); `None` if it
     /// is outside.
     pub fn normalize(&self, value: &Value) -> Option<Value> {
         match self {
@@ -244,7 +243,7 @@ impl Distribution {
         }
     }
 
-    /// How many values there are; `None` for a continuum.
+    /// Number of values; `None` for a continuum.
     pub fn cardinality(&self) -> Option<u64> {
         match self {
             Distribution::Float { low, high, .. } if low == high => Some(1),
@@ -288,7 +287,7 @@ impl Distribution {
     }
 
     /// The value at `unit` of `[0, 1)`: the inverse distribution function, uniform on the (log or
-    /// linear) axis; every value of a finite set has an interval of its own (equal on a linear
+    /// linear) axis; each value of a finite set has its own interval (of equal width on a linear
     /// axis).
     #[expect(
         clippy::cast_possible_truncation,
@@ -319,8 +318,8 @@ impl Distribution {
         }
     }
 
-    /// Where `value` lies in `[0, 1]`: the middle of its interval for finite sets; `None` if it is
-    /// not a value.
+    /// The position of `value` in `[0, 1]`: the middle of its interval for finite sets; `None` if
+    /// it is invalid.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -357,7 +356,7 @@ impl Distribution {
 }
 
 impl fmt::Display for Distribution {
-    /// The values in a few words: "a number from 0 to 1".
+    /// A short description: "a number from 0 to 1".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Distribution::Float { low, high, step, .. } => {
@@ -377,7 +376,7 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// What a value means, ordered: equal for values that are the [same](Value::same).
+/// A value by its meaning, ordered: equal for values that are the [same](Value::same).
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Meaning<'a> {
     Flag(bool),

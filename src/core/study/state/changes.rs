@@ -1,4 +1,4 @@
-//! Which trials changed lately, for memos that follow a study without looking at all of it again.
+//! The log of recently changed trials, for caches that follow a study incrementally.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,22 +6,21 @@ use std::sync::Arc;
 
 use crate::study::trial::TrialNumber;
 
-/// Changes that are remembered. A memo that is further behind looks at all trials once, which is
-/// cheap that rarely.
+/// Length of the log. A cache further behind reads all trials once, which is cheap that rarely.
 const REMEMBERED: usize = 4096;
 
-/// The trials of one view that changed, in the order of changes. It says nothing about the study
-/// itself: any two are equal, and a clone begins anew, since it may go another way.
+/// The trials of one state that changed, in order. Not part of the state: any two are equal, and a
+/// clone starts anew, since it may diverge.
 #[derive(Default)]
 pub struct Changes {
-    /// Tells this view from all others: there is one address for each.
+    /// Identifies this state: addresses are unique.
     identity: Arc<()>,
     /// Changes so far.
     count: u64,
     latest: VecDeque<TrialNumber>,
 }
 
-/// A moment of one view.
+/// A position in one state's log.
 #[derive(Clone, Debug)]
 pub struct Mark {
     identity: Arc<()>,
@@ -37,13 +36,13 @@ impl Changes {
         self.count += 1;
     }
 
-    /// Now.
+    /// The current position.
     pub fn mark(&self) -> Mark {
         Mark { identity: Arc::clone(&self.identity), count: self.count }
     }
 
-    /// The trials that changed since `mark`, some of them several times; `None` if that is another
-    /// view's, or too long ago.
+    /// The trials changed since `mark`, possibly repeated; `None` if it belongs to another state or
+    /// is too old.
     pub fn since(&self, mark: &Mark) -> Option<impl Iterator<Item = TrialNumber> + '_> {
         let missed =
             self.count.checked_sub(mark.count).and_then(|missed| usize::try_from(missed).ok())?;
@@ -63,7 +62,7 @@ impl Clone for Changes {
 }
 
 impl fmt::Debug for Changes {
-    /// As little as it says about the study: views are compared as text too.
+    /// Empty: states are also compared as text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Changes")
     }

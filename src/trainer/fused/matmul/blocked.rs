@@ -88,7 +88,7 @@ unsafe fn multiply<const WIDTH: usize, const HEIGHT: usize>(kernels: &Kernels, g
     let prefetches_left = left.1.end(rows, inner) - left.1.offset > CACHE_RESIDENT;
     // Not within `with`: a closure would not be compiled for the caller's instruction set.
     let own = WORKSPACE.with(std::ptr::from_ref);
-    // SAFETY: the workspace is this thread's and outlives its products; nobody else uses it, as is
+    // SAFETY: the workspace is this thread's and outlives its products; it is not in use, as is
     // checked before its lines are touched.
     let (_release, [strip_buffer, block_buffer]) = unsafe {
         assert!(!(*own).in_use.replace(true), "an epilogue computes no product");
@@ -197,8 +197,7 @@ fn aligned_buffer(lines: &mut Vec<Line>, count: usize) -> *mut f32 {
 }
 
 /// Packs rows of the right operand in panels of `WIDTH` columns, one after another; of a row-major
-/// operand only one incomplete panel. What lies behind the last column is multiplied and thrown
-/// away.
+/// operand only one incomplete panel. Values after the last column are multiplied and discarded.
 #[inline(always)]
 unsafe fn pack_right<const WIDTH: usize>(
     (right, strides): (*const f32, Strides),
@@ -268,7 +267,7 @@ fn prefetch_left<const HEIGHT: usize>(
             }
             return;
         }
-        // The last of the rows: the cache lines of the others are there already, except at first.
+        // The last of the rows: the cache lines of the others are already there, except at first.
         let last = row
             + if strides.column.is_multiple_of(ALIASING_STRIDE) { STRIPS * HEIGHT } else { HEIGHT }
             + HEIGHT

@@ -2,8 +2,8 @@
 //! across rows, and of sites, steps and seeds; in short rows, in rows as wide as those of models,
 //! and in one long row.
 //!
-//! Each statistic is counted in standard deviations of what independent draws give. With the
-//! thousand statistics here, all of them fixed by fixed keys, 4.5 is hardly ever reached by chance.
+//! Each statistic is measured in standard deviations of independent draws. With the thousand
+//! statistics here, all fixed by their keys, 4.5 is very unlikely by chance.
 
 use super::super::super::rng::key;
 use super::*;
