@@ -1,4 +1,4 @@
-//! What is done to studies, without a console: verbs, screens and the library call it.
+//! Use cases on studies, independent of a console: called by verbs, screens and the library.
 
 #![expect(
     clippy::disallowed_methods,

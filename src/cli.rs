@@ -1,4 +1,4 @@
-//! The command line: what can be typed, and which verb does it; one file a verb.
+//! The command line: options, and the dispatch to verbs; one file per verb.
 
 #![expect(
     clippy::disallowed_methods,
@@ -92,21 +92,20 @@ use plot::{Kind, PlotArguments};
 
 use crate::worker::{self, ExecOf};
 
-/// Where the store is unless the command line or the environment says otherwise.
+/// The default store.
 const DEFAULT_STORE: &str = "runs/hpsearch.db";
 
-const EXAMPLES: &str = "\
-Examples:
+const EXAMPLES: &str = "Examples:
   hpsearch init data.csv           write a first study.toml
-  hpsearch check study.toml        is the study file right?
+  hpsearch check study.toml        validate the study file
   hpsearch run study.toml          search; run again after an interruption
   hpsearch watch                   the live leaderboard, from another terminal
   hpsearch best > best.toml        the best parameters found so far
   hpsearch export -o model         the best trial's checkpoint, ready for use
   hpsearch track -- python train.py  a run without a search
 
-A study is named by its name, by its file (study.toml), or not at all if the
-store holds only one.
+A study is identified by its name or its file (study.toml), and needs neither
+if it is the only one of the store.
 
 Exit codes:
   0  done                            4    too many trials failed
@@ -115,8 +114,8 @@ Exit codes:
   3  no completed trial              7    verify found a difference
                                      130, 143  interrupted; run it again";
 
-/// Hyperparameter search from one binary: describe a study in a TOML file, run it, watch it, take
-/// the best checkpoint.
+/// Hyperparameter search and experiment tracking in one binary: describe a study in a TOML file,
+/// run it, watch it, export the best checkpoint.
 #[derive(Debug, Parser)]
 #[command(name = "hpsearch", bin_name = "hpsearch", version, after_help = EXAMPLES, max_term_width = 100, disable_help_subcommand = true)]
 pub struct CommandLine {
@@ -151,17 +150,17 @@ pub struct Common {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Write a first study file, from a look at the data or the command
+    /// Write a first study file, from the data or a command
     Init(init::InitArguments),
     /// Check a study file without running it
     Check(check::CheckArguments),
-    /// Run a study, or continue with it
+    /// Run or resume a study
     Run(run::RunArguments),
     /// Watch a study live, from any terminal
     Watch(watch::WatchArguments),
     /// List the studies of the store
     Ls(ls::LsArguments),
-    /// Show what a study searches, its rules and how far it is
+    /// Show a study: search space, rules, progress
     Show(show::ShowArguments),
     /// List the trials of a study, or of several
     Trials(trials::TrialsArguments),
@@ -177,15 +176,15 @@ pub enum Verb {
     Explain(explain::ExplainArguments),
     /// Compare two trials, or a changed study file with its study
     Diff(diff::DiffArguments),
-    /// Replay the decisions of a study, and show the first that comes out differently
+    /// Replay the decisions of a study, and show the first difference
     Verify(verify::VerifyArguments),
-    /// Print what happened to a study, from its journal (event log)
+    /// Print the journal (event log) of a study
     Events(events::EventsArguments),
-    /// Print what a trial's program printed
+    /// Print the output of a trial's program
     Logs(logs::LogsArguments),
     /// Write the best trial's checkpoint into a directory, ready for use
     Export(export::ExportArguments),
-    /// Write the trials or their reports as CSV or JSON lines
+    /// Write the trials or their reports as CSV, JSON or Parquet
     ExportData(export_data::ExportDataArguments),
     /// Show the disk usage of the store and the trials' files
     Du(du::DuArguments),
@@ -209,13 +208,13 @@ pub enum Verb {
     Pause(pause::PauseArguments),
     /// Resume a paused study or paused trials
     Resume(resume::ResumeArguments),
-    /// Run a configuration of your own next
+    /// Enqueue a configuration of your own
     Enqueue(enqueue::EnqueueArguments),
     /// Start failed trials again
     Retry(retry::RetryArguments),
     /// Raise a study's budget
     Extend(extend::ExtendArguments),
-    /// Train a finished trial further, from its checkpoint
+    /// Continue a finished trial past its end, from its checkpoint
     #[command(name = "continue")]
     ContinueTrial(continue_trial::ContinueArguments),
     /// Write a note on a study or a trial, or show its notes
@@ -224,11 +223,11 @@ pub enum Verb {
     Tag(tag::TagArguments),
     /// Run a program and record it, without a search
     Track(track::TrackArguments),
-    /// Write studies as runs of TensorBoard, Weights & Biases or MLflow
+    /// Export studies as runs of TensorBoard, Weights & Biases or MLflow
     Sync(sync::SyncArguments),
-    /// Take in runs of W&B and TensorBoard, CSV tables and studies of Optuna
+    /// Import runs of W&B and TensorBoard, CSV tables and studies of Optuna
     Import(import::ImportArguments),
-    /// List the files, images, texts and tables that trials kept, or get them
+    /// List the files, images, texts and tables of trials, or get them
     Artifacts(artifacts::ArtifactsArguments),
     /// Ask-and-tell interface for a program that runs the trials itself, in JSON lines
     AskTell(ask_tell::AskTellArguments),
@@ -250,7 +249,7 @@ pub enum Verb {
     Man(man::ManArguments),
 }
 
-/// Runs what this process's arguments say.
+/// Runs the command line of this process.
 pub fn main() -> ExitCode {
     crate::runner::signals::outlive_file_size_limits();
     if let Some(code) = as_worker() {
@@ -266,8 +265,8 @@ pub fn main() -> ExitCode {
         Err(error) => return usage::refuse(&error),
     };
     if command_line.common.store.as_os_str().is_empty() {
-        // An empty variable is none; an empty option is a mistake, as of a script whose own
-        // variable is empty.
+        // An empty variable counts as unset; an empty option is an error, such as an unset variable
+        // in a script.
         if std::env::args_os().any(|word| word == "--store" || word == "--store=") {
             return failed(
                 &Failure::usage("`--store` names no file")
@@ -297,13 +296,12 @@ pub fn main() -> ExitCode {
         console.page();
     }
     let done = dispatch(&command_line.verb, &mut console);
-    // What was printed before an error stays printed.
+    // Output before an error stays printed.
     let exit = match (done, console.finish()) {
-        // Of a run whose terminal was closed nobody reads the end.
+        // After a closed terminal, errors of the last output are ignored.
         (Ok(exit), Ok(())) | (Ok(exit @ Exit::HungUp), Err(_)) => exit,
         (Err(failure), _) | (_, Err(failure)) => {
-            // Errors from below know the commands to type next, and not which store the command
-            // line meant.
+            // Lower layers suggest commands without knowing the store that the command line named.
             let store = console.store_option();
             let failure = failure.in_store(&store);
             let code = failed(&failure);
@@ -317,14 +315,14 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Prints why nothing was done; whoever closed standard error does not want to hear it.
+/// Prints an error; a closed standard error is ignored.
 fn failed(failure: &Failure) -> ExitCode {
     let _ = write!(io::stderr(), "{failure}");
     ExitCode::from(failure.exit().code())
 }
 
-/// Workers are started by the hundred and hand on other programs' arguments as they are: clap has
-/// no part in them.
+/// Workers are started by the hundred and pass on other programs' arguments unchanged: they bypass
+/// clap.
 fn as_worker() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     if words.next()? != "worker" {
@@ -401,7 +399,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
     }
 }
 
-/// Whether a verb's result is text to read, perhaps longer than the screen.
+/// Whether a verb's output may be longer than the screen.
 fn prints_long(verb: &Verb) -> bool {
     match verb {
         Verb::Logs(arguments) => !arguments.follow,

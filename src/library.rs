@@ -105,7 +105,7 @@ pub enum StudyError {
     #[error(transparent)]
     Tell(#[from] TellError),
     /// An earlier call could not write to the store.
-    #[error("the store failed before: open the study again to continue from what it holds")]
+    #[error("the store failed earlier: open the study again to continue from its last state")]
     Broken,
 }
 

@@ -1,4 +1,4 @@
-//! Artifacts of trials: found by name, read, checked by their digests, and written to a directory.
+//! Artifacts of trials: looked up by name, verified by digest, and written to a directory.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -12,16 +12,16 @@ use crate::study::artifact::{
     Artifact, ArtifactKind, ListedFile, StoredArtifact, name_and_version,
 };
 
-/// Why an artifact cannot be written out.
+/// Why an artifact cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
     /// The store failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// Something has the place already.
+    /// The target path exists already.
     #[error("`{}` is there already", .0.display())]
     Exists(PathBuf),
-    /// The content is not there any more.
+    /// The content is missing.
     #[error("the content of `{label}` is not there: {why}")]
     Missing {
         /// Its name and version.
@@ -29,7 +29,7 @@ pub enum ArtifactError {
         /// What is wrong.
         why: String,
     },
-    /// It has another digest than when it was logged.
+    /// The digest has changed since it was logged.
     #[error("`{}` of `{label}` has changed since it was logged", path.display())]
     Changed {
         /// Its name and version.
@@ -40,15 +40,14 @@ pub enum ArtifactError {
     /// It cannot be written.
     #[error("`{}` cannot be written", path.display())]
     Write {
-        /// The place.
+        /// The target.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
 }
 
-/// The artifact that is called `named` (`model`, `model:v2`): the newest version unless one is
-/// named.
+/// The artifact `named` (`model`, `model:v2`): the newest version unless one is given.
 pub fn find<'a>(artifacts: &'a [StoredArtifact], named: &str) -> Option<&'a StoredArtifact> {
     let (name, version) = name_and_version(named);
     let of_name = artifacts.iter().filter(|stored| stored.artifact.name == name);
@@ -57,10 +56,10 @@ pub fn find<'a>(artifacts: &'a [StoredArtifact], named: &str) -> Option<&'a Stor
         .max_by_key(|stored| stored.version)
 }
 
-/// The text of an artifact that is in the store: a text, a table, or the listing of a directory.
+/// The text of an artifact in the store: a text, a table, or the listing of a directory.
 ///
 /// # Errors
-/// The store failed, or has not got it.
+/// The store failed, or does not have it.
 pub fn document(
     reader: &dyn StorageReader,
     stored: &StoredArtifact,
@@ -69,10 +68,10 @@ pub fn document(
     text.ok_or_else(|| missing(stored, "the store has not got its text".to_owned()))
 }
 
-/// The files of an artifact: where each is, its name below the artifact's own, and its digest.
+/// The files of an artifact: the path of each, its name below the artifact's own, and its digest.
 ///
 /// # Errors
-/// The store failed, or has not got the listing of a directory.
+/// The store failed, or does not have the listing of a directory.
 pub fn files_of(
     reader: &dyn StorageReader,
     files: &StudyFiles,
@@ -97,7 +96,7 @@ pub fn files_of(
     Ok(listed.into_iter().map(|file| (place(&file), file)).collect())
 }
 
-/// The first of an artifact's contents that is not what was logged, in one sentence.
+/// The first of an artifact's contents that differs from what was logged, in one sentence.
 ///
 /// # Errors
 /// The store failed.
@@ -114,7 +113,7 @@ pub fn fault(
             Err(error) => return Ok(Some(error.to_string())),
         }
     }
-    // What was referenced is its owner's to change.
+    // Referenced files may be changed by their owner.
     if !stored.artifact.copied {
         return Ok(None);
     }
@@ -134,11 +133,11 @@ pub fn fault(
     Ok(None)
 }
 
-/// Writes an artifact into `directory`, which is made; gives the path of what was written. What is
-/// there already stays.
+/// Writes an artifact into `directory`, which is created; returns the path written. Existing files
+/// are kept.
 ///
 /// # Errors
-/// Something has that name, the content is gone or has changed, or it cannot be written.
+/// The target exists, the content is missing or has changed, or it cannot be written.
 pub fn fetch(
     reader: &dyn StorageReader,
     files: &StudyFiles,
@@ -152,7 +151,7 @@ pub fn fetch(
     let parent = to.parent().unwrap_or(directory);
     let failed = |source| ArtifactError::Write { path: to.clone(), source };
     fs::create_dir_all(parent).map_err(failed)?;
-    // Beside its place, so that nothing there is half of it.
+    // A temporary sibling, so that the target is never incomplete.
     let draft = parent.join(format!(".artifact.{}-0.tmp", std::process::id()));
     let written =
         write(reader, files, stored, &draft).and_then(|()| fs::rename(&draft, &to).map_err(failed));
@@ -184,7 +183,7 @@ fn write(
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent).map_err(failed)?;
         }
-        // Checked as it was copied: what is written is what was logged.
+        // Verified after the copy.
         let copied = fs::copy(&from, &to).and_then(|_| digest_of_file(&to));
         match copied {
             Ok(digest) if digest == file.digest => {}
@@ -201,7 +200,7 @@ fn missing(stored: &StoredArtifact, why: String) -> ArtifactError {
     ArtifactError::Missing { label: one_line(&stored.label()), why }
 }
 
-/// What an artifact is called as a file: its name, with the ending that its kind or original has.
+/// The file name of an artifact: its name, with the extension of its kind or original.
 fn file_name(artifact: &Artifact) -> String {
     let name = &artifact.name;
     let ending = match artifact.kind {
@@ -210,7 +209,7 @@ fn file_name(artifact: &Artifact) -> String {
         ArtifactKind::Directory => None,
         ArtifactKind::Image | ArtifactKind::File => match &artifact.path {
             Some(path) => path.extension().map(|ending| ending.to_string_lossy().into_owned()),
-            // Drawn by a program, which writes PNG.
+            // An image drawn by a program, which writes PNG.
             None => Some("png".to_owned()),
         },
     };

@@ -1,5 +1,5 @@
-//! The best trial of a study: its value and metrics, and the runs of its configuration where there
-//! are several.
+//! The best trial of a study: its value, metrics, and the runs of its configuration if there are
+//! several.
 
 use super::AppError;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
@@ -18,9 +18,9 @@ pub struct Best {
     pub value: Option<f64>,
     /// The step of its value.
     pub step: Option<u64>,
-    /// What was measured there.
+    /// Metrics at that step.
     pub metrics: Metrics,
-    /// The runs of its configuration, where they are more than one.
+    /// The runs of its configuration, if there are several.
     pub runs: Option<Runs>,
 }
 
@@ -31,14 +31,14 @@ pub struct Runs {
     pub sample: Sample,
     /// Why it won, if it is the winner of a race.
     pub reason: Option<String>,
-    /// What was measured on the test split, if it is.
+    /// Metrics on the test split, if measured.
     pub test: Option<Metrics>,
 }
 
 /// The best trial of a study.
 ///
 /// # Errors
-/// No trial is complete, has a value and keeps the limits.
+/// No trial is complete, has a value and is feasible.
 pub fn best(reader: &dyn StorageReader, study: &StudySummary) -> Result<Best, AppError> {
     let number = number(reader, study)?;
     let Some(trial) = reader.trial(study.id, number)? else {
@@ -77,12 +77,12 @@ fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
     AppError::NoBestTrial { study: name, complete, nearest }
 }
 
-/// The step of the report that is the trial's value.
+/// The step of the report that determines the trial's value.
 pub fn value_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
     state::value_step(spec.value, spec.direction(), trial)
 }
 
-/// What a trial reported at `step`.
+/// The metrics that a trial reported at `step`.
 ///
 /// # Errors
 /// The store failed.
@@ -99,7 +99,7 @@ pub fn metrics_at(
         .collect())
 }
 
-/// The state of a study that compares configurations by several runs; of others it is not needed.
+/// The state of a study that compares configurations by several runs; other studies do not need it.
 ///
 /// # Errors
 /// The store failed.
@@ -112,7 +112,7 @@ pub fn view_of_runs(
     has_several.then(|| reader.view(study.id)).transpose()
 }
 
-/// The runs behind the best value, where they are more than one.
+/// The runs behind the best value, if there are several.
 pub fn runs(view: &StudyState) -> Option<Runs> {
     if let Some(winner) = view.race.as_ref().and_then(|race| race.winner()) {
         return Some(Runs {

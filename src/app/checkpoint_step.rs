@@ -1,4 +1,4 @@
-//! Of which step a checkpoint is that is shown or exported, as far as the store and the file tell.
+//! Determines the step that a checkpoint holds, from the store and the file.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -13,14 +13,14 @@ use crate::study::spec::{Program, StudySpec};
 use crate::study::time::Timestamp;
 use crate::study::trial::Trial;
 
-/// So much later than its registration a file may have been written to: the store's clock and the
-/// file system's are two.
+/// Tolerance for writes after the registration, since the store and the file system have different
+/// clocks.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// Events that are read at once, from the newest on.
+/// Events read per page, from the newest on.
 const PAGE: u64 = 10_000;
 
-/// Of which step `checkpoint` is, where the trial's value is that of `step`.
+/// The step that `checkpoint` holds, for a trial whose value is that of `step`.
 ///
 /// # Errors
 /// The store failed.
@@ -43,8 +43,8 @@ pub fn holds(
 }
 
 /// Whether a command wrote to its checkpoint after it had registered it. The built-in trainer's
-/// have digests, and copies are nobody's but hpsearch's. What is written once the trial is over is
-/// its user's doing (a copied project has new times, too).
+/// have digests, and copies belong to hpsearch alone. Changes after the end of the trial are the
+/// user's (copying a project also changes times).
 fn was_written_to(
     reader: &dyn StorageReader,
     study: StudyId,
@@ -65,22 +65,22 @@ fn was_written_to(
     }))
 }
 
-/// When a checkpoint was registered, by the study's clock and by the system's, which somebody may
-/// have set in between.
+/// The registration time of a checkpoint by the study's clock and by the system's, which may have
+/// been set in between.
 struct Registered {
     at: Timestamp,
     system: Timestamp,
 }
 
 impl Registered {
-    /// What the system's clock said at a moment of the study.
+    /// The system's time at a time of the study's clock.
     fn by_the_system(&self, moment: Timestamp) -> SystemTime {
         let micros = self.system.0.saturating_add(moment.0.saturating_sub(self.at.0));
         SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or(0))
     }
 }
 
-/// When a checkpoint was registered last.
+/// The last registration time of a checkpoint.
 fn registered_at(
     reader: &dyn StorageReader,
     study: StudyId,
@@ -115,7 +115,8 @@ mod tests {
     #[test]
     fn times_of_files_are_compared_by_the_clock_that_wrote_them() {
         let seconds = |seconds: i64| Timestamp(seconds * 1_000_000);
-        // The system's clock was set back by seven hours before this run; the study's continued.
+        // The system clock was set back by seven hours before this run; the study's clock
+        // continued.
         let registered = Registered { at: seconds(30_000), system: seconds(30_000 - 25_200) };
         let after = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         assert_eq!(registered.by_the_system(seconds(30_010)), after(4_810));

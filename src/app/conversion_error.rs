@@ -1,6 +1,6 @@
-//! Why a study of another tool cannot be one of hpsearch.
+//! Why a study of another tool cannot be converted.
 
-/// Why a study of Optuna is not one of hpsearch.
+/// Why a study of Optuna cannot be converted.
 #[derive(Debug, thiserror::Error)]
 pub enum ConversionError {
     /// It has several objectives.
@@ -11,7 +11,7 @@ pub enum ConversionError {
         /// How many.
         count: usize,
     },
-    /// A parameter cannot be one here.
+    /// A parameter cannot be converted.
     #[error("parameter `{name}` of study `{study}` of Optuna: {why}")]
     Parameter {
         /// The study.
@@ -21,7 +21,7 @@ pub enum ConversionError {
         /// Why.
         why: String,
     },
-    /// The store has a study of this name that did not come from there.
+    /// The store has a study with this name from another source.
     #[error("the store has another study `{study}`, with nothing of Optuna's in it")]
     OtherStudy {
         /// Its name.
@@ -30,7 +30,7 @@ pub enum ConversionError {
 }
 
 impl ConversionError {
-    /// What to do about it.
+    /// The remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
             ConversionError::SeveralObjectives { .. } => {

@@ -8,33 +8,33 @@ use serde::Serialize;
 use crate::runner::monitor::{Gpu, Memory, NoGpus, Processor, glance};
 use crate::runner::slots::wgpu_devices;
 
-/// A device of this machine; what it does not tell is left out.
+/// A device of this machine; unknown values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Found {
     /// Its name in the study file; a GPU that CUDA hides has none.
     pub name: Option<String>,
-    /// Its name and memory, for people.
+    /// A description: model and memory.
     pub description: String,
     /// Whether the built-in trainer of this binary can use it.
     pub usable: bool,
-    /// One sentence about that.
+    /// One sentence on whether it can be used.
     pub note: String,
-    /// Of its own.
+    /// Its memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_total_bytes: Option<u64>,
-    /// By everybody.
+    /// Memory in use by all processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_used_bytes: Option<u64>,
-    /// How busy it is, from 0 to 1.
+    /// Utilisation, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilisation: Option<f64>,
-    /// Of its chip.
+    /// Temperature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<u32>,
-    /// What it takes now.
+    /// Power draw.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_watts: Option<f64>,
-    /// What it may take.
+    /// Power limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_limit_watts: Option<f64>,
     /// The driver's name for it.
@@ -43,12 +43,12 @@ pub struct Found {
     /// The version of its driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// What CUDA says it can do.
+    /// The compute capability according to CUDA.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute_capability: Option<String>,
 }
 
-/// Everything that is there, and why no GPU is listed, where there is something to say about that.
+/// All devices, and why no GPU is listed, if that is notable.
 pub fn found() -> (Vec<Found>, Option<String>) {
     let machine = glance(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
     let mut devices = vec![processor(&machine.processor)];
@@ -91,14 +91,14 @@ fn processor(processor: &Processor) -> Found {
 fn ndarray() -> Option<Found> {
     cfg!(feature = "ndarray").then(|| Found {
         name: Some("ndarray".to_owned()),
-        description: "the processor, through a second backend".to_owned(),
+        description: "the CPU, through a second backend".to_owned(),
         usable: true,
         note: "can use it; `cpu` is faster".to_owned(),
         ..Found::default()
     })
 }
 
-/// GPUs that this binary uses through Vulkan or Metal.
+/// GPUs available through Vulkan or Metal.
 fn further() -> Vec<Found> {
     if !cfg!(feature = "wgpu") {
         return Vec::new();
@@ -112,7 +112,7 @@ fn further() -> Vec<Found> {
     };
     match wgpu_devices() {
         Ok(devices) => devices.into_iter().map(found).collect(),
-        // The drivers' fault, and no reason to show nothing.
+        // The drivers failed; the other devices are still listed.
         Err(error) => vec![Found {
             description: "GPUs through Vulkan or Metal".to_owned(),
             note: error.to_string(),
@@ -121,7 +121,7 @@ fn further() -> Vec<Found> {
     }
 }
 
-/// What there is to say about a GPU that works.
+/// The note on a GPU that works.
 const CUDA_NOTE: &str = if cfg!(feature = "cuda") {
     "can use it"
 } else {
@@ -151,8 +151,8 @@ fn nvidia(gpu: &Gpu) -> Found {
     }
 }
 
-/// NVIDIA GPUs where the driver's library is not to be had: by its list in `/proc`, else (in
-/// containers that may be hidden) by their device files.
+/// NVIDIA GPUs without the driver's library: from `/proc`, or else (containers may hide that) from
+/// their device files.
 fn without_library(gpus: &Path, dev: &Path) -> Vec<Found> {
     let mut names: Vec<(u32, String)> = entries(gpus)
         .into_iter()
@@ -166,7 +166,7 @@ fn without_library(gpus: &Path, dev: &Path) -> Vec<Found> {
         names = minors.map(|minor: u32| (minor, "NVIDIA GPU".to_owned())).collect();
     }
     names.sort();
-    // CUDA numbers the visible devices from 0, whatever their device files are called.
+    // CUDA numbers visible devices from 0, regardless of their device files.
     (0..)
         .zip(names)
         .map(|(index, (_, description))| Found {

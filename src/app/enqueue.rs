@@ -1,4 +1,4 @@
-//! A configuration of one's own: whether it is one of the study's, and not tried yet.
+//! Validation of a user's configuration: it must be in the space, and not tried yet.
 
 use super::AppError;
 use crate::storage::{StorageError, StorageReader, StudySummary};
@@ -8,19 +8,19 @@ use crate::study::space::{Condition, PointError, Space};
 use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
 
-/// Whether a configuration may be run again.
+/// Whether a configuration may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// It may not.
+    /// No.
     Refused,
-    /// It was said to be.
+    /// Yes, explicitly.
     Wanted,
 }
 
-/// Looks whether a configuration may be enqueued.
+/// Checks whether a configuration may be enqueued.
 ///
 /// # Errors
-/// It is not in the space, breaks a constraint, or was tried.
+/// It is not in the space, violates a constraint, or was tried.
 pub fn check(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -44,8 +44,8 @@ pub fn check(
     }
 }
 
-/// Takes out of `params`, which began with another configuration, what the values that are `given`
-/// switch off.
+/// Removes from `params`, which started as another configuration, the parameters that the `given`
+/// values make inactive.
 pub fn drop_inactive(space: &Space, params: &mut Params, given: &Params) {
     let inactive: Vec<String> = space
         .problems(params)
@@ -91,7 +91,7 @@ fn conditions(when: &Condition) -> String {
     when.0.iter().map(one).collect::<Vec<_>>().join(" and ")
 }
 
-/// A trial with exactly these values, if all are given.
+/// A trial with exactly these values, if all of them are given.
 fn tried(
     reader: &dyn StorageReader,
     study: &StudySummary,

@@ -1,4 +1,4 @@
-//! Why a use case could not be done, and what to do about it.
+//! Errors of use cases, with remedies.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,28 +17,28 @@ use crate::study::trial::TrialNumber;
 use crate::tracking::import::ImportError;
 use crate::tracking::{SyncError, TrackingError};
 
-/// Why a use case could not be done.
+/// Why a use case failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     /// The store failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The study file gives no study.
+    /// The study file is invalid.
     #[error(transparent)]
     StudyFile(#[from] ConfigError),
     /// The study cannot be run.
     #[error(transparent)]
     Runner(#[from] RunnerError),
-    /// Nobody runs the study, and its requests cannot be served here.
+    /// The study is not running, and its requests cannot be served here.
     #[error(transparent)]
     NotServed(RunnerError),
     /// The export cannot be written.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// The export at the end of a run cannot be written where the study file says.
+    /// The export at the end of a run cannot be written to the configured directory.
     #[error(transparent)]
     ExportAtTheEnd(ExportError),
-    /// A worker did not do its job.
+    /// A worker's job failed.
     #[error(transparent)]
     Job(#[from] JobError),
     /// A run cannot be tracked.
@@ -53,10 +53,10 @@ pub enum AppError {
     /// A database of Optuna cannot be read.
     #[error(transparent)]
     OptunaDatabase(#[from] OptunaError),
-    /// A study of Optuna cannot be one of hpsearch.
+    /// A study of Optuna cannot be converted.
     #[error(transparent)]
     Conversion(#[from] ConversionError),
-    /// A database has another number of studies than is needed.
+    /// A database does not have exactly one matching study.
     #[error("one study is meant, and {} has {count} of that name", path.display())]
     OptunaStudies {
         /// The database.
@@ -67,18 +67,18 @@ pub enum AppError {
     /// There is no device to use.
     #[error(transparent)]
     Slots(#[from] SlotsError),
-    /// The system refused something.
+    /// The system refused an operation.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A worker's answer is not understood.
+    /// A worker's answer cannot be parsed.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// No study has this name.
+    /// There is no study with this name.
     #[error("there is no study `{}`", one_line(name))]
     UnknownStudy {
-        /// As it was written.
+        /// As written.
         name: String,
-        /// The study that may be meant.
+        /// The most similar name.
         near: Option<String>,
         /// All studies.
         names: Vec<String>,
@@ -93,11 +93,11 @@ pub enum AppError {
         /// All studies.
         names: Vec<String>,
     },
-    /// There is no study.
+    /// The store has no study.
     #[error("the store holds no study yet")]
     EmptyStore,
-    /// There is more than one study, and none was named.
-    #[error("the store holds several studies: say which")]
+    /// The store has several studies, and none was named.
+    #[error("the store holds several studies: name one")]
     SeveralStudies {
         /// All studies.
         names: Vec<String>,
@@ -105,7 +105,7 @@ pub enum AppError {
     /// The store was named instead of a study file.
     #[error("`{path}` is the store, and no study file")]
     StoreAsFile {
-        /// As it was written.
+        /// As written.
         path: String,
     },
     /// The study has no such trial.
@@ -123,17 +123,17 @@ pub enum AppError {
     NoTrialWord {
         /// The study's name.
         study: String,
-        /// As it was written.
+        /// As written.
         word: String,
-        /// The name that may be meant.
+        /// The most similar name.
         near: Option<String>,
         /// Whether runs of the study have names.
         has_names: bool,
     },
-    /// More trials are named than any list holds.
+    /// Too many trials are named.
     #[error("more than {most} trials are named")]
     TooManyTrials {
-        /// The most that any list holds.
+        /// The limit.
         most: usize,
     },
     /// No process runs the study.
@@ -151,16 +151,19 @@ pub enum AppError {
         study: String,
         /// How many trials are complete.
         complete: u64,
-        /// The one that breaks the limits least, and how it does.
+        /// The one that violates the limits least, and how.
         nearest: Option<(TrialNumber, String)>,
     },
     /// The trial's checkpoint was removed.
-    #[error("trial {trial} has no checkpoint any more (`[checkpoints] keep` says which stay)")]
+    #[error(
+        "trial {trial} has no checkpoint any more (`[checkpoints] keep` decides which are \
+        kept)"
+    )]
     NoCheckpoint {
         /// The trial.
         trial: TrialNumber,
     },
-    /// Weights that are not the built-in trainer's cannot be quantised.
+    /// Only the built-in trainer's weights can be quantised.
     #[error(
         "study `{study}` runs a command, and only the built-in trainer's weights can be quantised"
     )]
@@ -174,7 +177,7 @@ pub enum AppError {
     /// A training never evaluated.
     #[error("the training reported no value")]
     NoReport,
-    /// Parameters that are no configuration of the study.
+    /// Parameters that are not a configuration of the study.
     #[error("this is no configuration of `{}`:\n  {}", one_line(study), problems.join("\n  "))]
     NoConfiguration {
         /// The study's name.
@@ -191,31 +194,31 @@ pub enum AppError {
     /// The store of an earlier study cannot be read.
     #[error("`warm_start` \"{}\" cannot be read", one_line(entry))]
     WarmStartUnreadable {
-        /// As it was written.
+        /// As written.
         entry: String,
-        /// What went wrong with it.
+        /// The error.
         #[source]
         source: Box<StorageError>,
     },
-    /// A store does not hold an earlier study.
+    /// A store does not have an earlier study.
     #[error(
         "`warm_start` \"{}\" names no study of its store, which {}",
         one_line(entry),
         held(names)
     )]
     WarmStartUnknown {
-        /// As it was written.
+        /// As written.
         entry: String,
         /// The studies of that store.
         names: Vec<String>,
     },
-    /// What cannot be a study's name.
+    /// An invalid name of a study.
     #[error("`{}` cannot be a study's name", one_line(name))]
     NoStudyName {
-        /// As it was written.
+        /// As written.
         name: String,
     },
-    /// The study has this name.
+    /// The study already has this name.
     #[error("the study is called `{}` already", one_line(name))]
     SameName {
         /// Its name.
@@ -232,12 +235,12 @@ pub enum AppError {
     /// No trial of an earlier study has a parameter of the new one.
     #[error("`warm_start` \"{}\" holds no trial that fits the space", one_line(entry))]
     WarmStartEmpty {
-        /// As it was written.
+        /// As written.
         entry: String,
     },
 }
 
-/// What to do about an error.
+/// The remedy for an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// A sentence.
@@ -252,7 +255,7 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// With the option by which the store is named, ` --store PATH`, or nothing.
+    /// The text, with the option that names the store, ` --store PATH`, or nothing.
     pub fn in_words(&self, store: &str) -> String {
         match self {
             Remedy::Text(text) => text.clone(),
@@ -270,7 +273,7 @@ fn no_trial_word(study: &str, word: &str, has_names: bool) -> String {
 }
 
 impl AppError {
-    /// What to do about it, where its sentence or its cause does not say.
+    /// The remedy, unless the message or its cause includes it.
     pub fn remedy(&self) -> Option<Remedy> {
         let text = |text: &str| Some(Remedy::Text(text.to_owned()));
         let said = |text: String| Some(Remedy::Text(text));
@@ -291,7 +294,7 @@ impl AppError {
             }
             AppError::EmptyStore => text("`hpsearch run study.toml` starts one"),
             AppError::SeveralStudies { names } => {
-                said(format!("there are {}: name one behind the verb", listed(names)))
+                said(format!("there are {}: name one after the verb", listed(names)))
             }
             AppError::StoreAsFile { .. } => text("name a study, or the file it is run from"),
             AppError::NoTrialWord { near: Some(near), .. } => {
@@ -324,36 +327,30 @@ impl AppError {
             AppError::NotQuantizable { .. } => text("export it without `quantize`"),
             AppError::NotOfTheTrainer => text("`hpsearch run` runs it"),
             AppError::NoReport => text(
-                "its `[trainer]` arguments must let it evaluate once: look at num_train_epochs, \
-                 max_steps and eval_strategy",
+                "its `[trainer]` arguments must allow at least one evaluation: check \
+                 num_train_epochs, max_steps and eval_strategy",
             ),
             AppError::NoConfiguration { .. } => {
                 text("`hpsearch show` lists the parameters with their ranges; nothing was enqueued")
             }
             AppError::Tried { .. } => text("`--again` runs them once more"),
-            AppError::ExportAtTheEnd(_) => text(
-                "`[export] dir` in the study file says where the best trial is exported to at the \
-                 end",
-            ),
+            AppError::ExportAtTheEnd(_) => {
+                text("`[export] dir` in the study file sets the directory of the export at the end")
+            }
             AppError::NotServed(RunnerError::Storage(error)) => said(format!(
-                "what was asked is kept, and done when the study is run; {}",
+                "the request is kept, and served when the study runs; {}",
                 error.remedy()
             )),
-            AppError::NotServed(_) => {
-                text("what was asked is kept, and done when the study is run")
-            }
+            AppError::NotServed(_) => text("the request is kept, and served when the study runs"),
             AppError::Storage(error) | AppError::Runner(RunnerError::Storage(error)) => {
                 said(error.remedy())
             }
-            AppError::WarmStartUnreadable { .. } => {
-                text("name a store of hpsearch, or take it out")
-            }
+            AppError::WarmStartUnreadable { .. } => text("name a store of hpsearch, or remove it"),
             AppError::WarmStartUnknown { .. } => {
                 text("write the name of a study, `store.db`, or `store.db:study`")
             }
             AppError::WarmStartEmpty { .. } => text(
-                "take it out, or name a study with complete trials and parameters of the same \
-                 names",
+                "remove it, or name a study with complete trials and parameters of the same names",
             ),
             AppError::Tracking(error) => said(error.remedy()),
             AppError::Sync(error) => said(error.remedy().to_owned()),
@@ -386,7 +383,7 @@ impl AppError {
         }
     }
 
-    /// What happened and what to do, in one sentence.
+    /// The message with its remedy.
     pub fn with_remedy(&self) -> String {
         let remedy = self.remedy().map(|remedy| remedy.in_words(""));
         remedy.map_or_else(|| self.to_string(), |remedy| format!("{self}: {remedy}"))

@@ -1,5 +1,4 @@
-//! The best trial, or another one, as a directory that is ready for use; its model measured on the
-//! test split.
+//! Exports a trial as a directory that is ready for use, and evaluates its model on the test split.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,11 +25,11 @@ use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::{Milestones, Program, Quantize, StudySpec};
 use crate::study::trial::{Trial, TrialNumber};
 
-/// The directory that an export of a study may go to; `file` is the study's, `known` the study in
-/// the store, if it is there, `store` the store's absolute path.
+/// The directory to which a study may be exported; `file` is the study's, `known` the stored study,
+/// if there is one, `store` the store's absolute path.
 ///
 /// # Errors
-/// It holds something that is needed, or lies in something that is removed one day.
+/// It contains something that is needed, or is inside something that will be removed.
 pub fn target(
     directory: &Path,
     spec: &StudySpec,
@@ -61,8 +60,7 @@ pub fn target(
     Ok(Target::new(directory, needed)?)
 }
 
-/// Directories of studies, also of other stores': what lies there may be taken for files of a
-/// trial.
+/// Directories of studies, including other stores': files in them may be taken for a trial's.
 fn with_trials(files: &Path) -> impl Iterator<Item = PathBuf> {
     let inside = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
     let is_trial = |entry: fs::DirEntry| {
@@ -72,9 +70,9 @@ fn with_trials(files: &Path) -> impl Iterator<Item = PathBuf> {
     inside(files).map(|entry| entry.path()).filter(move |path| inside(path).any(is_trial))
 }
 
-/// Looks whether a study may be exported where its file says, before a trial runs. An export that
-/// was edited stands in no run's way once the study was run: what is exported at the end goes
-/// beside it, for the reason that is given here.
+/// Checks before the first trial whether a study can be exported to its configured directory. An
+/// edited export does not prevent a run: the export at the end is then written beside it, for the
+/// returned reason.
 ///
 /// # Errors
 /// The export could not be written.
@@ -101,16 +99,16 @@ pub fn check_target(
     }
 }
 
-/// What is exported, and how.
+/// What to export, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// The trial; `None`: the best one.
     pub trial: Option<TrialNumber>,
-    /// The format of smaller weights.
+    /// The quantization.
     pub quantize: Option<Quantize>,
-    /// Where it goes.
+    /// The directory.
     pub target: &'a Target,
-    /// What is done if something is there.
+    /// What to do if it exists.
     pub otherwise: Otherwise,
 }
 
@@ -121,26 +119,26 @@ pub struct Written {
     pub trial: Trial,
     /// The step of the trial's value.
     pub step: Option<u64>,
-    /// Of which step the checkpoint is.
+    /// The step that the checkpoint holds.
     pub holds: Holds,
-    /// What was measured for what the checkpoint holds.
+    /// The value at the checkpoint's step.
     pub value: Option<f64>,
-    /// Whether there is a model, besides the configuration.
+    /// Whether it includes a model, besides the configuration.
     pub has_model: bool,
-    /// What was measured.
+    /// The metrics.
     pub metrics: Metrics,
-    /// What smaller weights cost.
+    /// The loss due to quantization.
     pub quantized: Option<Quantized>,
-    /// The command that uses the model.
+    /// The verb that uses the model.
     pub verb: &'static str,
-    /// Where it lies.
+    /// The directory, and what happened to existing files.
     pub placed: Placed,
 }
 
 /// Exports a trial.
 ///
 /// # Errors
-/// There is no such trial, or no checkpoint of it; it cannot be measured or written.
+/// There is no such trial, or it has no checkpoint; it cannot be evaluated or written.
 pub fn export_trial(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -208,7 +206,7 @@ pub fn export_trial(
     })
 }
 
-/// Writes it, and tells how far that is.
+/// Writes the export, reporting progress.
 ///
 /// # Errors
 /// It cannot be written.
@@ -225,18 +223,18 @@ pub fn write(
     })
 }
 
-/// A checkpoint's model in fewer bits, in a directory of its own until it is exported.
+/// A quantized model, in a temporary directory until it is exported.
 struct Small {
     _directory: Draft,
     model: PathBuf,
     told: Quantized,
-    /// What was measured with the smaller weights.
+    /// Metrics after quantization.
     after: Metrics,
 }
 
 impl Small {
-    /// Writes it beside `target`, and measures both on the test split, or where there is none on
-    /// the validation split.
+    /// Quantizes the model beside `target`, and evaluates both on the test split, or on the
+    /// validation split if there is none.
     fn new(
         spec: &StudySpec,
         trial: &Trial,
@@ -262,7 +260,7 @@ impl Small {
     }
 }
 
-/// The test split is measured once: of the winner of a race it was when that was over.
+/// The test split is evaluated once: for the winner of a race, that was at its end.
 fn test_metrics(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -283,11 +281,11 @@ fn test_metrics(
     }
 }
 
-/// Measures the winner of the study's race on the test split, if that was not done, and writes it
-/// down.
+/// Evaluates the winner of the study's race on the test split, unless that was done, and records
+/// the result.
 ///
 /// # Errors
-/// It cannot be measured, or the store failed.
+/// It cannot be evaluated, or the store failed.
 pub fn test_winner(
     store: &mut dyn Storage,
     study: &StoredStudy,
@@ -322,7 +320,7 @@ pub fn test_winner(
     Ok(())
 }
 
-/// The study's best trials, for the model's card.
+/// The study's best trials, for the model card.
 fn leaders(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<Trial>, StorageError> {
     const SHOWN: u64 = 10;
     let visible = study.visible(Filter::all());
@@ -330,14 +328,14 @@ fn leaders(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<Trial
     Ok(reader.trials(study.id, &best)?.into_iter().filter(|trial| trial.value.is_some()).collect())
 }
 
-/// Whether to look at the validation split where there is no test split.
+/// Whether the validation split replaces a missing test split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OrValidation {
     Yes,
     No,
 }
 
-/// The test split is looked at here only: for the trial that was chosen.
+/// The only evaluation on the test split: for the selected trial.
 fn measure_on_test(
     spec: &StudySpec,
     trial: &Trial,
@@ -349,7 +347,7 @@ fn measure_on_test(
     Ok(measured.iter().map(|(name, value)| (test_name(name), value)).collect())
 }
 
-/// What a checkpoint comes to on the test split.
+/// The metrics of a checkpoint on the test split.
 fn measure(
     spec: &StudySpec,
     trial: &Trial,
@@ -386,7 +384,7 @@ fn test_name(name: &str) -> String {
     format!("test_{bare}")
 }
 
-/// Where the trainer of a study has to evaluate.
+/// When the trainer of a study has to evaluate.
 pub fn milestones(spec: &StudySpec) -> Milestones {
     let budget = full_trial(spec);
     let pruner = pruners::find(&spec.pruner.name)

@@ -1,5 +1,5 @@
-//! Which studies and which trial are meant: a name, a study file, the only study there is, or
-//! patterns of names.
+//! Resolves studies and trials: a name, a study file, the only study of the store, or patterns of
+//! names.
 
 use std::path::Path;
 
@@ -13,15 +13,15 @@ use crate::study::spec::StudySpec;
 use crate::study::suggestion::nearest;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// The study that `named` means in the store behind `reader`; `None`: the only one.
+/// The study `named` in the store behind `reader`; `None`: the only one.
 ///
 /// # Errors
-/// There is no such study, or several; the study file is wrong.
+/// There is no such study, or several; the study file is invalid.
 pub fn study(reader: &dyn StorageReader, named: Option<&str>) -> Result<StudySummary, AppError> {
     let Some(named) = named else { return only(reader) };
     let file = Path::new(named);
     let is_file = file.extension().is_some_and(|extension| extension == "toml");
-    // A study may be called like a file that is not there.
+    // A study may have the name of a file that does not exist.
     if is_file && (file.exists() || reader.study(named)?.is_none()) {
         if sqlite::is_open_here(file) {
             return Err(AppError::StoreAsFile { path: named.to_owned() });
@@ -62,16 +62,16 @@ pub fn of_file(
 pub struct Found {
     /// By name.
     pub studies: Vec<StudySummary>,
-    /// The names of the others, with what is wrong with each: they hold up nobody.
+    /// The names of the others, with the error of each.
     pub skipped: Vec<(String, StorageError)>,
 }
 
-/// Whether studies that were put away are among all of a store.
+/// Whether archived studies are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Archived {
-    /// They are not.
+    /// Excluded.
     LeftOut,
-    /// They are.
+    /// Included.
     Listed,
 }
 
@@ -87,7 +87,7 @@ pub fn all(reader: &dyn StorageReader, archived: Archived) -> Result<Found, Stor
     Ok(found)
 }
 
-/// The studies whose names match some of these patterns, archived ones among them: `*` stands for
+/// The studies whose names match some of these patterns, including archived ones: `*` stands for
 /// any characters, `?` for one.
 ///
 /// # Errors
@@ -118,17 +118,17 @@ fn read(reader: &dyn StorageReader, named: Vec<(StudyId, String)>) -> Result<Fou
     Ok(found)
 }
 
-/// Whether a study was put away.
+/// Whether a study is archived.
 pub fn is_archived(study: &StudySummary) -> bool {
     study.tags.iter().any(|tag| tag == ARCHIVED)
 }
 
-/// Whether all of `name` is what `pattern` says.
+/// Whether `pattern` matches all of `name`.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut in_name) = (0, 0);
-    // Where the last `*` was, and up to where of the name it reaches.
+    // The position of the last `*`, and the end of its match in the name.
     let mut star: Option<(usize, usize)> = None;
     while in_name < name.len() {
         match pattern.get(at) {
@@ -165,14 +165,14 @@ pub fn trial(
     reader.trial(study.id, number)?.ok_or_else(unknown)
 }
 
-/// No list of trials is longer.
+/// Longest list of trials.
 pub const MOST_TRIALS: usize = 1_000;
 
 /// The trials that words name, each once, in the order given: names of tracked runs, and numbers
-/// (`7`, `3,5`, `0-4`), which no run's name is as a whole.
+/// (`7`, `3,5`, `0-4`), which are not valid names of runs.
 ///
 /// # Errors
-/// A word names none, or too many are named; whether trials have these numbers is not looked at.
+/// A word names none, or too many are named; the existence of the trials is not checked.
 pub fn trials_named(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -232,7 +232,7 @@ fn run_names(
     Ok(trials.into_iter().filter_map(name).collect())
 }
 
-/// The numbers that a word has: `7`, `3,5` or `0-4`.
+/// Parses numbers of trials: `7`, `3,5` or `0-4`.
 pub fn numbers(word: &str) -> Option<Vec<TrialNumber>> {
     let mut found = Vec::new();
     for part in word.split(',') {

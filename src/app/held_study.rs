@@ -1,5 +1,5 @@
-//! A study whose trials a program runs itself: it asks for them and tells how they ended, and every
-//! call is in the store before it returns.
+//! A study whose trials a program runs itself by ask and tell; every call is durable before it
+//! returns.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,47 +23,47 @@ use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
-/// How often the store is asked for requests from other terminals, at most.
+/// Shortest interval between reads of requests from other terminals.
 pub const LOOK: Duration = Duration::from_millis(100);
 
-/// Why a study cannot be held, or a call was not carried out.
+/// Why a study cannot be held, or a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HeldError {
     /// The store failed.
     #[error("{}", .0.with_remedy())]
     Storage(#[from] StorageError),
-    /// The study cannot be run, or somebody else runs it.
+    /// The study cannot be run, or another process runs it.
     #[error("{}", in_words(.0))]
     Runner(#[from] RunnerError),
-    /// An earlier study cannot be learnt from.
+    /// The warm start failed.
     #[error("{}", .0.with_remedy())]
     App(#[from] AppError),
-    /// The store has a study of this name with another specification.
+    /// The store has a study with this name and another specification.
     #[error("the store holds a study called `{name}` that differs: {difference}; {}",
         way_out(*class))]
     Changed {
         /// The name.
         name: String,
-        /// The first difference that counts most.
+        /// The most important difference.
         difference: String,
-        /// What it asks for.
+        /// The consent it requires.
         class: ChangeClass,
     },
-    /// The sampler cannot propose a point.
+    /// The sampler cannot propose a configuration.
     #[error("{0}")]
     Sampler(String),
-    /// The trial has ended before.
+    /// The trial has ended already.
     #[error(transparent)]
     Tell(#[from] TellError),
     /// A parameter cannot be added to the trial.
     #[error(transparent)]
     Define(#[from] DefineError),
     /// An earlier call could not write to the store.
-    #[error("the store failed before: open the study again to continue from what it holds")]
+    #[error("the store failed earlier: open the study again to continue from its last state")]
     Broken,
 }
 
-/// What happened in a run and, where the store failed, what to do.
+/// The error with, if the store failed, what to do.
 fn in_words(error: &RunnerError) -> String {
     match error {
         RunnerError::Storage(error) => error.with_remedy(),
@@ -78,10 +78,10 @@ fn way_out(class: ChangeClass) -> &'static str {
     }
 }
 
-/// The study of `spec` in its store, made or continued; a changed one as far as there is consent.
+/// The stored study of `spec`, created or continued, with changes as far as there is consent.
 ///
 /// # Errors
-/// The store failed, or holds another study of this name.
+/// The store failed, or contains another study with this name.
 pub fn settle(
     store: &mut dyn Storage,
     spec: &mut StudySpec,
@@ -89,9 +89,9 @@ pub fn settle(
 ) -> Result<StoredStudy, HeldError> {
     let known = store.study(&spec.name)?;
     if let Some(known) = &known {
-        // The program does not know of `hpsearch extend`.
+        // The program does not know about `hpsearch extend`.
         spec.budget.extend(known.extension);
-        // It has no command, and so no variables that a salt hides.
+        // It has no command, and so no variables with salted digests.
         let changes = reconcile::changes(store, (known.id, &known.spec), spec, "")?;
         if let Some(class) = reconcile::refusal(&changes, consent)
             && let Some(change) = changes.iter().find(|change| change.class == class)
@@ -104,23 +104,24 @@ pub fn settle(
     Ok(reconcile::settle(store, known, spec)?)
 }
 
-/// Engine, store and lease of a study: nobody else runs it until this is dropped.
+/// Engine, store and lease of a study, which is held exclusively until this is dropped.
 pub struct HeldStudy {
     store: Box<dyn Storage>,
     study: StoredStudy,
     lease: OwnLease,
     engine: Engine,
     clock: Clock,
-    /// Attempts that are to leave: killed, out of time, or the study stops.
+    /// Attempts that must stop: killed, timed out, or the study stops.
     leaving: BTreeSet<(TrialNumber, AttemptNumber)>,
     outcome: Option<Outcome>,
     looked: Timestamp,
-    /// A write failed: the state is ahead of the store, and nothing more may be built on it.
+    /// A write failed: the state is ahead of the store, and must not be used any more.
     is_broken: bool,
 }
 
 impl HeldStudy {
-    /// Takes the study; trials that were out when its last holder died wait to be given again.
+    /// Takes the study; trials that were outstanding when its last holder died are handed out
+    /// again.
     ///
     /// # Errors
     /// The store failed, or another process runs the study.
@@ -140,7 +141,7 @@ impl HeldStudy {
         Ok(held)
     }
 
-    /// The study as it is.
+    /// The present state.
     pub fn view(&self) -> &StudyState {
         self.engine.view()
     }
@@ -155,15 +156,16 @@ impl HeldStudy {
         self.outcome.as_ref()
     }
 
-    /// Whether an attempt is to leave.
+    /// Whether an attempt must stop.
     pub fn is_leaving(&self, trial: TrialNumber, attempt: AttemptNumber) -> bool {
         self.leaving.contains(&(trial, attempt))
     }
 
-    /// A trial to run: a new point, or one that continues. `None`: there is nothing to run now.
+    /// A trial to run: a new configuration, or a paused trial that continues. `None`: there is
+    /// nothing to run now.
     ///
     /// # Errors
-    /// The store failed, or the sampler cannot propose a point.
+    /// The store failed, or the sampler cannot propose a configuration.
     pub fn ask(&mut self) -> Result<Option<Assignment>, HeldError> {
         self.look()?;
         self.check()?;
@@ -172,7 +174,7 @@ impl HeldStudy {
         Ok(self.carry_out(effects)?.0)
     }
 
-    /// Whether its user paused it: there is something to run once it is resumed or stopped.
+    /// Whether its user paused it: there may be trials once it is resumed or stopped.
     pub fn is_paused(&self) -> bool {
         self.outcome.is_none() && self.view().paused.is_some()
     }
@@ -189,11 +191,12 @@ impl HeldStudy {
         self.carry_out(effects).map(drop)
     }
 
-    /// Adds a parameter to a trial that is out, and to the space if it is new there; the trial's
-    /// value of it. `given` is that value, where the program chooses it.
+    /// Defines a parameter of an outstanding trial, in the space too if it is new; returns the
+    /// trial's value. `given` is that value, if the program chooses it.
     ///
     /// # Errors
-    /// The store failed, the trial is not out, or the space has another parameter of this name.
+    /// The store failed, the trial is not outstanding, or the space has an incompatible parameter
+    /// with this name.
     pub fn define(
         &mut self,
         trial: TrialNumber,
@@ -219,8 +222,7 @@ impl HeldStudy {
         Ok(defined.value)
     }
 
-    /// Takes from a trial that is out the parameters that its program did not ask for: all but
-    /// `asked`.
+    /// Removes from an outstanding trial all parameters but `asked`, those that its program used.
     ///
     /// # Errors
     /// The store failed.
@@ -240,7 +242,7 @@ impl HeldStudy {
         self.carry_out(effects).map(drop)
     }
 
-    /// Takes an input; a launch and a verdict, if there are.
+    /// Handles an input; returns a launch and a decision, if there are any.
     ///
     /// # Errors
     /// The store failed.
@@ -256,15 +258,15 @@ impl HeldStudy {
         self.carry_out(effects)
     }
 
-    /// Whether it may be used: after a write that failed it may not.
+    /// Whether it is still usable.
     ///
     /// # Errors
-    /// A write failed.
+    /// A write failed earlier.
     pub fn check(&self) -> Result<(), HeldError> {
         if self.is_broken { Err(HeldError::Broken) } else { Ok(()) }
     }
 
-    /// Writes the events, and only then does the rest.
+    /// Writes the events, then carries out the other effects.
     fn carry_out(
         &mut self,
         effects: Vec<Effect>,
@@ -281,7 +283,7 @@ impl HeldStudy {
                     self.leaving.insert((trial, attempt));
                 }
                 Effect::Finish(outcome) => self.outcome = Some(outcome),
-                // What a program saves is its own: it registers no checkpoints here.
+                // The program's checkpoints are its own: none are registered here.
                 Effect::Append(_)
                 | Effect::Examine { .. }
                 | Effect::Remove { .. }
@@ -291,7 +293,7 @@ impl HeldStudy {
         Ok((launched, answered))
     }
 
-    /// Takes what others ask for (`hpsearch stop`, `kill`), and what is due by the clock.
+    /// Handles requests by others (`hpsearch stop`, `kill`), and deadlines.
     ///
     /// # Errors
     /// The store failed.
@@ -312,7 +314,7 @@ impl HeldStudy {
         Ok(())
     }
 
-    /// Ends the run: the study is over if it can be, and interrupted otherwise.
+    /// Ends the run: the study is finished if possible, and interrupted otherwise.
     ///
     /// # Errors
     /// The store failed.
@@ -328,8 +330,8 @@ impl HeldStudy {
 
 impl Drop for HeldStudy {
     fn drop(&mut self) {
-        // Whoever opens the study next closes what could not be written here, and takes the lease
-        // of a dead holder.
+        // The next process to open the study records what could not be written here, and takes over
+        // the lease of a dead holder.
         let _closed_next_time = self.leave();
         let _taken_over_later = self.store.release(&self.lease);
     }

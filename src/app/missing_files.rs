@@ -1,4 +1,4 @@
-//! Files that a study's command needs and that are not where it looks for them.
+//! Warnings about files that a study's command needs and that are missing.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,26 +10,26 @@ use crate::config::shown::one_line;
 use crate::study::spec::{Program, StudySpec};
 use crate::study::suggestion::nearest;
 
-/// Ends of the names of scripts.
+/// Suffixes of scripts.
 const SCRIPTS: [&str; 11] =
     [".py", ".sh", ".bash", ".R", ".r", ".jl", ".js", ".mjs", ".pl", ".rb", ".lua"];
-/// Ends of the names of files that programs read.
+/// Suffixes of input files.
 const INPUTS: [&str; 14] = [
     ".csv", ".tsv", ".json", ".jsonl", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".txt",
     ".parquet", ".npz", ".npy", ".h5",
 ];
-/// Programs whose first word is a script, whatever its name.
+/// Programs whose first argument is a script, whatever its name.
 const INTERPRETERS: [&str; 10] =
     ["python", "pypy", "sh", "bash", "dash", "zsh", "Rscript", "julia", "node", "perl"];
-/// Options before a word that is no file but a program's text, or a module's name.
+/// Options before an argument that is program text or a module's name rather than a file.
 const TEXTS: [&str; 4] = ["-c", "-e", "-m", "--eval"];
-/// Parts of the names of options whose files the program writes.
+/// Parts of the names of options for output files.
 const OUTPUTS: [&str; 8] = ["out", "save", "log", "result", "write", "dump", "export", "to"];
 
-/// The warning that a file of a command is not where it is looked for.
+/// A warning about a missing file of a command.
 #[derive(Clone, Debug)]
 pub struct MissingFile {
-    /// Which, and where.
+    /// Which file, and the directory.
     pub message: String,
     /// What to do.
     pub help: String,
@@ -41,12 +41,12 @@ impl fmt::Display for MissingFile {
     }
 }
 
-/// Warnings about files of a command that are not where they are looked for: its program, its
-/// script, and what is named like a file that is there.
+/// Warnings about missing files of a command: its program, its script, and arguments similar to an
+/// existing file's name.
 pub fn missing_files(spec: &StudySpec) -> Vec<MissingFile> {
     let Program::Command { run, cwd, .. } = &spec.program else { return Vec::new() };
     let knows = |name: &str| spec.space.dimension(name).is_some();
-    // What a parameter decides is not known yet.
+    // Values of parameters are not known yet.
     let fixed = |word: &String| {
         let is_fixed = pieces(word, knows).iter().all(|piece| matches!(piece, Piece::Text(_)));
         is_fixed.then(|| fill_in(word, knows, str::to_owned))
@@ -90,7 +90,7 @@ pub fn missing_files(spec: &StudySpec) -> Vec<MissingFile> {
         {
             continue;
         }
-        // Programs write files too: only what looks like a slip is one.
+        // Programs write files too: only probable typos are reported.
         if let Some(near) = neighbour(cwd, file) {
             let (file, near) = (one_line(file), one_line(&near));
             let message = format!("there is no `{file}` in {}", cwd.display());
@@ -100,7 +100,7 @@ pub fn missing_files(spec: &StudySpec) -> Vec<MissingFile> {
     warnings
 }
 
-/// Which word is the script: the first that is named like one, or the first of an interpreter.
+/// The script argument: the first one named like a script, or the first of an interpreter.
 fn script(words: &[Option<String>]) -> Option<usize> {
     let word = |index: usize| words.get(index).and_then(|word| word.as_deref());
     let program = word(0).and_then(|program| Path::new(program).file_name()?.to_str());
@@ -123,8 +123,7 @@ fn script(words: &[Option<String>]) -> Option<usize> {
         })
 }
 
-/// The file in the directory of a missing one whose name is almost the same; numbers of a series
-/// are no slips.
+/// An existing file whose name is almost that of a missing one; different numbers are not typos.
 fn neighbour(cwd: &Path, missing: &str) -> Option<String> {
     const MOST_FILES: usize = 10_000;
     let path = Path::new(missing);
@@ -142,7 +141,7 @@ fn neighbour(cwd: &Path, missing: &str) -> Option<String> {
     Some(path.with_file_name(near).display().to_string())
 }
 
-/// The warning that a command's program is not where it is looked for: every trial would fail.
+/// The warning about a missing program, with which every trial would fail.
 fn missing_program(spec: &StudySpec, program: Option<&str>) -> Option<MissingFile> {
     let Program::Command { cwd, env, .. } = &spec.program else { return None };
     let program = program?;
@@ -232,8 +231,7 @@ mod tests {
         let fine = [
             r#""sh", "train.py", "--config", "conf.yaml""#,
             r#""sh", "search""#,
-            // What a program writes, what a parameter decides, what is a program's text, and the
-            // next one of a series.
+            // Output files, parameters, program text, and the next file of a series.
             r#""sh", "train.py", "--save-config", "cnof.yaml""#,
             r#""sh", "train{x}.py""#,
             r#""sh", "-c", "python trian.py""#,

@@ -1,4 +1,4 @@
-//! Data is read, checked and tokenised once, before any trial needs it.
+//! Prepares data once, before any trial needs it: reads, checks and tokenises it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,23 +15,22 @@ use crate::study::params::{Params, Value};
 use crate::study::space::{Dimension, Distribution};
 use crate::study::spec::{Program, StudySpec};
 
-/// Data that is ready for trials.
+/// Prepared data.
 #[derive(Clone, Debug, Default)]
 pub struct PreparedData {
-    /// What was found in it.
+    /// Findings about it.
     pub findings: Vec<String>,
-    /// Where it lies, with its tokenizer.
+    /// Its directory, which includes its tokenizer.
     pub directory: Option<PathBuf>,
 }
 
-/// A preparation whose worker is killed is begun again, so many times in all: whatever died, the
-/// study continues.
+/// Attempts at a preparation whose worker is killed.
 const PREPARATIONS: u32 = 3;
 
 /// Prepares the data of a study; `store` is its store's absolute path.
 ///
 /// # Errors
-/// The data is wrong, or the worker cannot do its job.
+/// The data is invalid, or the worker failed.
 pub fn prepare_data(
     spec: &StudySpec,
     store: &Path,
@@ -40,7 +39,7 @@ pub fn prepare_data(
     let Program::Trainer { arguments, data } = &spec.program else {
         return Ok(PreparedData::default());
     };
-    // The tokenizer's arguments may be among what is searched.
+    // The tokenizer's arguments may be searched.
     let point =
         trainable(spec, &Params::new()).unwrap_or_else(|| spec.space.spread(&Params::new(), 0));
     let job = Job::Prepare {
@@ -65,12 +64,12 @@ pub fn prepare_data(
     })
 }
 
-/// Arguments that may not fit a model or the data, which shows only once both are read.
+/// Arguments that may not fit a model or the data, which is only known once both are read.
 const MAY_NOT_FIT: [&str; 5] =
     ["model.pretrained", "freeze", "freeze_layers", "lora_target_modules", "class_weights"];
 
-/// Points whose models are not that of the middle: each end and each choice of what may not fit
-/// one, as far as it can be trained.
+/// Further configurations whose models are checked: each end and each choice of such an argument,
+/// as far as it can be trained.
 fn other_models(spec: &StudySpec) -> Vec<Params> {
     let argument = |name: &str| {
         ARGUMENTS.iter().find(|argument| argument.name == name || argument.aliases.contains(&name))
@@ -88,8 +87,8 @@ fn other_models(spec: &StudySpec) -> Vec<Params> {
     points.collect()
 }
 
-/// The first of points spread over the space that can be trained with this value, and with those of
-/// others that it needs to mean something; nothing where none can.
+/// The first of points spread over the space that has this value, with its parents active, and can
+/// be trained; `None` if there is none.
 fn with_value(spec: &StudySpec, dimension: &Dimension, value: Value) -> Option<Params> {
     let mut fixed = Params::new();
     fixed.insert(dimension.name.clone(), value);
@@ -99,11 +98,11 @@ fn with_value(spec: &StudySpec, dimension: &Dimension, value: Value) -> Option<P
     trainable(spec, &fixed)
 }
 
-/// How many points are looked at for one that can be trained.
+/// Points tried to find one that can be trained.
 const POINTS: u32 = 4_096;
 
-/// The first of points spread over the space, from its middle on, that keeps the constraints and
-/// whose arguments go together.
+/// The first of points spread over the space, from its middle on, that satisfies the constraints
+/// and whose arguments are consistent.
 fn trainable(spec: &StudySpec, fixed: &Params) -> Option<Params> {
     let Program::Trainer { arguments, .. } = &spec.program else { return None };
     let is_sound = |point: &Params| {
@@ -151,7 +150,7 @@ mod tests {
         );
         let point = trainable(&spec, &Params::new()).unwrap();
         assert!(TrainerArguments::resolve(&with(arguments, &point)).is_ok(), "{point}");
-        // So are the models that are tried beside it.
+        // So are the models checked in addition.
         let spec = study(&format!("{FEW}\nfreeze_layers = [0, 1]"), "");
         for other in other_models(&spec) {
             assert!(TrainerArguments::resolve(&with(arguments, &other)).is_ok(), "{other}");

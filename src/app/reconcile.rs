@@ -1,4 +1,4 @@
-//! A study is run again: what changed since it was stored is shown, and taken if it may be.
+//! Running a study again: compares it with the stored one, and accepts the changes if permitted.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::storage::paths::StudyFiles;
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
 use crate::study::spec::{Extension, StudySpec};
 
-/// Whether the person agrees to a changed search.
+/// The user's consent to a changed search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
     /// Not yet.
@@ -19,14 +19,14 @@ pub enum Consent {
     Given,
 }
 
-/// What the most telling of `changes` asks for, if the study may not continue like that.
+/// The consent that the most important of `changes` requires, if it is missing.
 pub fn refusal(changes: &[Change], consent: Consent) -> Option<ChangeClass> {
     let class = changes.iter().map(|change| change.class).max()?;
     let is_accepted = class == ChangeClass::NeedsAccept && consent == Consent::Given;
     (class != ChangeClass::Free && !is_accepted).then_some(class)
 }
 
-/// What changed in a study of the store. `salt`: the store's, for the variables of a command.
+/// The changes of a stored study. `salt`: the store's, for the variables of a command.
 ///
 /// # Errors
 /// The store failed.
@@ -42,9 +42,8 @@ pub fn changes(
     Ok(changes)
 }
 
-/// The variables of `[command] env` that had another value in the last run, as changes that are
-/// taken without a word: their values are stored nowhere. Those that came or went are changes of
-/// the specification.
+/// The variables of `[command] env` whose values changed since the last run, which need no consent:
+/// values are not stored. Added and removed ones are changes of the specification.
 fn changed_variables(
     reader: &dyn StorageReader,
     study: StudyId,
@@ -68,12 +67,12 @@ fn changed_variables(
     Ok(changed.map(|variable| Change::of_value(&variable.name)).collect())
 }
 
-/// A stored study as it reads where its project is now, if that was moved or copied with its store
-/// at `path`.
+/// The stored study with relocated paths, if its project was moved or copied with its store at
+/// `path`.
 pub fn moved(known: &StoredStudy, spec: &StudySpec, path: &Path) -> Option<(Moved, StudySpec)> {
     let marked =
         ownership::owner(&StudyFiles::of(spec, known.directory.as_deref(), path).directory());
-    // A project that was copied as a whole has its store at the same place in it as its original.
+    // In a project copied as a whole, the store has the same relative path as in the original.
     let is_copied = |moved: &Moved| match &marked {
         Owner::Store { path: before, .. } => {
             before.strip_prefix(&moved.from).is_ok_and(|below| path == moved.to.join(below))
@@ -104,8 +103,7 @@ pub fn settle(
                 created: now,
                 directory: None,
             }),
-            // Another runner of the same file was faster, a moment ago: who runs the study is
-            // decided by the lease.
+            // Another process created it a moment ago: the lease decides which one runs the study.
             Err(error @ StorageError::Exists { .. }) => store
                 .study(&spec.name)?
                 .filter(|known| known.spec == *spec)
@@ -119,6 +117,6 @@ pub fn settle(
         store.release(&lease)?;
         updated?;
     }
-    // The values of `[command] env` are in the file's specification only.
+    // Only the file's specification has the values of `[command] env`.
     Ok(StoredStudy { spec: spec.clone(), ..known })
 }

@@ -1,4 +1,4 @@
-//! Asks something of a study: of whoever runs it, or, where nobody does, done here and now.
+//! Sends requests to a study's runner, or serves them here if it is not running.
 
 use std::path::{Path, absolute};
 use std::thread::sleep;
@@ -12,13 +12,13 @@ use crate::storage::{Storage, StorageError, StorageReader as _, StudyId, StudySu
 use crate::study::event::{Answer, Request};
 use crate::tracking::life_of;
 
-/// A runner looks for requests ten times a second; a busy machine gets more.
+/// A runner reads requests ten times a second; allows for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the answer is looked for.
+/// Polling interval for the answer.
 const TURN: Duration = Duration::from_millis(10);
 
-/// Asks, for a screen, which looks for the answer itself; the request's key.
+/// Posts a request for a screen, which polls the answer itself; returns the request's key.
 ///
 /// # Errors
 /// The store failed.
@@ -32,16 +32,16 @@ pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, Stora
     let path = absolute(path).unwrap_or_else(|_| path.to_owned());
     match serve_at_rest(&mut store, study, &path) {
         Err(RunnerError::Storage(error)) => Err(error),
-        // Kept until the study can be run.
+        // Pending until the study can be run.
         _ => Ok(id),
     }
 }
 
-/// Asks whoever runs the study, and waits for no answer. The next run would be surprised by it:
-/// somebody has to run it now.
+/// Posts a request to the present runner, without waiting for the answer. It requires a runner,
+/// since the next run must not be affected.
 ///
 /// # Errors
-/// Nobody runs it, or the store failed.
+/// The study is not running, or the store failed.
 pub fn ask_runner(
     store: &mut SqliteStore,
     study: &StudySummary,
@@ -55,10 +55,11 @@ pub fn ask_runner(
     Ok(())
 }
 
-/// Asks each, and tells `hear` what came of it: `None`, if a runner has it and does not answer.
+/// Posts each request, and passes the answers to `hear`: `None` if a runner has it and does not
+/// answer.
 ///
 /// # Errors
-/// The store failed, or what was asked is to be done here and cannot be.
+/// The store failed, or a request must be served here and cannot be.
 pub fn ask(
     store: &mut SqliteStore,
     path: &Path,
@@ -100,17 +101,17 @@ pub fn ask(
     Ok(())
 }
 
-/// Who is asked.
+/// The recipient of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
-    /// The runner of a search, or whoever asks.
+    /// The runner of a search, or this process.
     Runners,
     /// The process that tracks the run.
     Trackers,
 }
 
-/// Whose requests these are. Tracked runs are nobody's to resume or to extend: notes and tags are
-/// written about them, and they may be asked to leave.
+/// The recipient of these requests. Tracked runs cannot be resumed or extended: only notes, tags and
+/// requests to stop apply to them.
 fn whose(store: &SqliteStore, study: StudyId, requests: &[Request]) -> Result<Whose, StorageError> {
     if requests.iter().all(|request| request.entry().is_some()) {
         return Ok(Whose::Runners);
@@ -125,7 +126,7 @@ fn whose(store: &SqliteStore, study: StudyId, requests: &[Request]) -> Result<Wh
     }
 }
 
-/// Why a run cannot be asked to leave, if its process does not live.
+/// Why a run cannot be asked to stop, if its process is dead.
 fn why_not_running(
     store: &SqliteStore,
     study: StudyId,
@@ -141,12 +142,12 @@ fn why_not_running(
     })
 }
 
-/// Who serves what is asked.
+/// How requests were served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     /// It was done.
     Here,
-    /// Whoever runs the study.
+    /// By the study's runner.
     Elsewhere,
 }
 
@@ -161,7 +162,7 @@ fn serve_at_rest(
     }
     match offline_requests::serve_at_rest(store, &now.stored(), path) {
         Ok(()) => Ok(Served::Here),
-        // Someone runs it meanwhile: it is theirs.
+        // It is running in the meantime: its runner serves them.
         Err(RunnerError::Storage(
             StorageError::Busy { .. }
             | StorageError::HeldElsewhere { .. }

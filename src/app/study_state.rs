@@ -1,4 +1,4 @@
-//! How a study stands: whether its runner lives, its state, and the time that was spent on it.
+//! The state of a study: liveness of its runner, status, and elapsed time.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use crate::study::state::Counts;
 use crate::study::trial::TrialNumber;
 use crate::tracking::life_of;
 
-/// Whether a study's runner lives; on another machine nobody can tell, and it is taken to.
+/// Whether a study's runner is alive; on another machine, where that is unknown, it counts as
+/// alive.
 pub fn life(held: &HeldLease) -> HolderLife {
     match liveness(held) {
         Liveness::Alive | Liveness::Unknown => HolderLife::Alive,
@@ -21,7 +22,7 @@ pub fn life(held: &HeldLease) -> HolderLife {
     }
 }
 
-/// Whether a living process runs a study, or waits for it to be resumed.
+/// Whether a live process runs a study, or waits for it to be resumed.
 pub fn has_runner(study: &StudySummary) -> bool {
     study.held.as_ref().is_some_and(|held| life(held) == HolderLife::Alive)
 }
@@ -31,8 +32,8 @@ pub fn state(study: &StudySummary) -> StudyStatus {
     StudyStatus::new(study, study.held.as_ref().map_or(HolderLife::Dead, life))
 }
 
-/// A study's state, with a look at the processes of its tracked runs: it is interrupted where all
-/// that ran are dead.
+/// A study's state, including the processes of its tracked runs: it is interrupted if all of them
+/// are dead.
 ///
 /// # Errors
 /// The store failed.
@@ -54,7 +55,7 @@ pub fn state_in(
     Ok(StudyStatus::Interrupted)
 }
 
-/// Whether the process of a running tracked run has died; its end is not written yet.
+/// Whether the process of a running tracked run has died without its end being recorded.
 ///
 /// # Errors
 /// The store failed.
@@ -67,8 +68,8 @@ pub fn is_dead(
     Ok(tracked.is_some_and(|tracked| tracked.liveness == Liveness::Dead))
 }
 
-/// What a study's sampler decides by when it proposes trial `number`, where `counts` trials are
-/// known.
+/// The situation in which a study's sampler proposes trial `number`, with trials by state in
+/// `counts`.
 pub fn situation(spec: &StudySpec, counts: Counts, number: TrialNumber) -> Situation<'_> {
     Situation {
         space: &spec.space,
@@ -80,18 +81,18 @@ pub fn situation(spec: &StudySpec, counts: Counts, number: TrialNumber) -> Situa
     }
 }
 
-/// The time that runners spent on a study up to now.
+/// Running time of a study's runners up to now.
 ///
 /// # Errors
 /// The store failed.
 pub fn elapsed(reader: &dyn StorageReader, study: &StudySummary) -> Result<Duration, StorageError> {
     let (ran, since) = reader.running_since(study.id)?;
     if study.spec.is_tracked() {
-        // Runs that end at different times: what is written of them together.
+        // Parallel runs: the total recorded so far.
         return Ok(micros(ran));
     }
     let Some(since) = since else { return Ok(micros(ran)) };
-    // A runner that died left its beginning behind; the clock stopped with what it wrote last.
+    // A dead runner left an open interval; it ends with its last write.
     let until = match state(study) {
         StudyStatus::Running => runner::now(),
         _ => reader.events_before(study.id, Seq(i64::MAX), 1)?.last().map_or(since, |last| last.1),

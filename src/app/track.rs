@@ -1,4 +1,4 @@
-//! Begins a tracked run, or goes on with one: which study, which run, and what it starts from.
+//! Begins or resumes a tracked run: resolves the study, the run, and its checkpoint.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::tracking::{
     study_named_for,
 };
 
-/// What is asked of a run.
+/// The options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// The study; `None`: that of the repository, or the default one.
+    /// The study; `None`: named after the repository, or the default one.
     pub study: Option<String>,
-    /// What its runs are compared by.
+    /// The metric that compares its runs.
     pub goal: Goal,
     /// The run's name.
     pub name: Option<String>,
-    /// Parameters besides those of the command; they count before those.
+    /// Parameters besides those of the command, which they override.
     pub params: Vec<(String, Value)>,
     /// Tags.
     pub tags: Vec<String>,
@@ -37,13 +37,13 @@ pub struct Wanted {
     pub group: Option<String>,
     /// The name or number of the run that this one is part of.
     pub parent: Option<String>,
-    /// The name or number of the run to go on with.
+    /// The name or number of the run to resume.
     pub resume: Option<String>,
-    /// The command, word by word.
+    /// The command line.
     pub command: Vec<String>,
-    /// Where it runs; absolute.
+    /// Its working directory, absolute.
     pub directory: PathBuf,
-    /// The batch job that this is part of.
+    /// The batch job of this process.
     pub job: Option<Job>,
 }
 
@@ -72,18 +72,18 @@ pub struct Begun {
     pub run: Run,
     /// Its parameters.
     pub params: Params,
-    /// Whether it goes on with an earlier attempt.
+    /// Whether it resumes an earlier attempt.
     pub is_resumed: bool,
-    /// Earlier runs of the study whose process died, and that were closed.
+    /// Earlier runs of the study whose process died, which were closed.
     pub settled: Vec<TrialNumber>,
 }
 
-/// Begins a run in the store at `path`, or goes on with one. `words` is the command line of this
+/// Begins a run in the store at `path`, or resumes one. `words` is the command line of this
 /// process.
 ///
 /// # Errors
-/// A name that cannot be one, a study with another metric, a run that another process tracks, or
-/// the store failed.
+/// An invalid name, a study with another metric, a run that another process tracks, or the store
+/// failed.
 pub fn begin(
     store: &mut SqliteStore,
     path: &Path,
@@ -152,7 +152,7 @@ pub fn begin(
     Ok(Begun { run, params, is_resumed: false, settled })
 }
 
-/// The study's specification with the run's own command, whose files are looked at.
+/// The study's specification with the run's own command, for the provenance.
 fn spec_of(study: &StoredStudy, wanted: &Wanted) -> StudySpec {
     StudySpec {
         program: Program::Command {

@@ -1,4 +1,4 @@
-//! One model is trained without a study: that of a `best.toml`, or one configuration of a study
+//! Trains a single model outside a study: of a `best.toml`, or of one configuration of a study
 //! file.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState}
 pub struct Trained {
     /// Its value.
     pub value: f64,
-    /// Where it lies.
+    /// The directory.
     pub placed: Placed,
 }
 
@@ -41,8 +41,8 @@ struct Report {
     checkpoint: Option<PathBuf>,
 }
 
-/// One configuration of a study, on the first of its devices that works: its first `[[enqueue]]`,
-/// or the middle of its space; with what is wrong with other devices.
+/// The recipe of one configuration of a study: its first `[[enqueue]]`, or the middle of its space,
+/// on the first working device; also problems with other devices.
 ///
 /// # Errors
 /// The study runs a command, or no device works.
@@ -142,7 +142,7 @@ fn reports(recipe: &Recipe, scratch: &Path, hear: &mut Hear<'_>) -> Result<Vec<R
     Ok(reports)
 }
 
-/// Has a worker look at the training of `recipe` instead of doing it whole; its answer.
+/// Runs a diagnostic of the training of `recipe` in a worker; returns its answer.
 ///
 /// # Errors
 /// The training failed.
@@ -160,7 +160,7 @@ pub fn look(
     answer.map(Option::unwrap_or_default)
 }
 
-/// The training, in a process that sees its device alone, and the environment that says so.
+/// The training job for a process that sees only its device, and its environment.
 fn job(recipe: &Recipe, scratch: &Path) -> (TrainJob, BTreeMap<String, String>) {
     let trial = TrialJob {
         study: recipe.study.clone(),

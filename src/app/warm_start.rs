@@ -1,5 +1,4 @@
-//! What a new study takes from earlier ones: their trials, read where they are kept and written
-//! into its specification.
+//! Warm start: copies the trials of earlier studies into a new study's specification.
 
 use std::path::Path;
 
@@ -10,20 +9,20 @@ use crate::storage::{StorageReader, StudySummary};
 use crate::study::history::History;
 use crate::study::spec::StudySpec;
 
-/// One earlier study, and what it gave.
+/// An earlier study, and what it contributes.
 #[derive(Debug)]
 pub struct Found {
-    /// The study that is learned from.
+    /// The earlier study.
     pub study: StudySummary,
-    /// What was taken, and what was left out.
+    /// Trials taken, and what was dropped.
     pub taken: Taken,
 }
 
-/// Fills in the trials of the studies that `spec` names: those that were kept with `known`, the
-/// study as it is stored, if the names are the same; else those of the stores as they are now.
+/// Fills in the trials of the studies that `spec` names: those stored with `known`, the stored
+/// study, if the names are unchanged; else the present ones.
 ///
 /// # Errors
-/// A store cannot be read, a study is not there, or none of its trials fits.
+/// A store cannot be read, a study is missing, or none of its trials fits.
 pub fn take(
     spec: &mut StudySpec,
     known: Option<&StudySpec>,
@@ -72,7 +71,7 @@ pub fn take(
     Ok(every)
 }
 
-/// Whether an entry names a study of the same store; a store as a whole is another's.
+/// Whether an entry names a study of the same store.
 pub fn names_study(entry: &str, study: &str) -> bool {
     parts(entry) == (None, Some(study))
 }

@@ -1,5 +1,5 @@
-//! Jobs for a worker of their own: whoever waits hears how far they are, and rows that do not fit
-//! into memory are halved.
+//! Runs jobs in separate workers, with progress, and with smaller batches after running out of
+//! memory.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -10,30 +10,30 @@ use crate::arguments::RowsAtOnce;
 use crate::runner::protocol::{Job, MessageToRunner};
 use crate::runner::worker_job::{self, JobError};
 
-/// What is heard of something long.
+/// Progress of a long operation.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
-    /// Something is begun.
+    /// A stage begins.
     Began(&'a str),
-    /// So much of so much is done.
+    /// Progress of the stage.
     At {
-        /// What is being done.
+        /// The stage.
         what: &'a str,
-        /// How much of it is done.
+        /// Units done.
         done: u64,
-        /// Of how much.
+        /// Total.
         of: u64,
     },
-    /// Rows that are computed together did not fit into memory.
+    /// The batch size was reduced after running out of memory.
     FewerRows {
-        /// How many they were.
+        /// The size before.
         before: usize,
-        /// How many they are next.
+        /// The next size.
         now: usize,
     },
     /// A training evaluated its model.
     Report {
-        /// The word for a step.
+        /// The unit of steps.
         clock: &'a str,
         /// The step.
         step: u64,
@@ -44,28 +44,28 @@ pub enum Progress<'a> {
     },
 }
 
-/// Whoever hears of it.
+/// Receives progress.
 pub type Hear<'a> = dyn FnMut(Progress<'_>) + 'a;
 
-/// Has a fresh worker do `job`, which is called `what`; its answer.
+/// Runs `job` in a new worker, with `what` as its first stage; returns its answer.
 ///
 /// # Errors
-/// It was not done.
+/// It failed.
 pub fn run(what: &str, job: Job, hear: &mut Hear<'_>) -> Result<Json, JobError> {
     hear(Progress::Began(what));
     again(job, hear)
 }
 
-/// The same for a job that was begun before.
+/// The same without announcing a stage.
 ///
 /// # Errors
-/// It was not done.
+/// It failed.
 pub fn again(job: Job, hear: &mut Hear<'_>) -> Result<Json, JobError> {
     let answer = worker_job::run(job, &BTreeMap::new(), &mut |said| at(&said, hear));
     answer.map(Option::unwrap_or_default)
 }
 
-/// Passes on how far a worker is.
+/// Forwards a worker's progress.
 pub fn at(said: &MessageToRunner, hear: &mut Hear<'_>) -> ControlFlow<()> {
     if let MessageToRunner::At { what, done, of } = said {
         hear(Progress::At { what, done: *done, of: *of });
@@ -73,11 +73,11 @@ pub fn at(said: &MessageToRunner, hear: &mut Hear<'_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Does a job with the rows at once that it usually has, and with half of them while they do not
-/// fit into memory, down to one row. `usual`: `None` where rows are not to be halved.
+/// Runs a job with its usual batch sizes, halved while it runs out of memory, down to one row.
+/// `usual`: `None` if they must not be halved.
 ///
 /// # Errors
-/// One row does not fit, or the job failed for another reason.
+/// One row does not fit, or the job failed otherwise.
 pub fn halving<T>(
     usual: Option<RowsAtOnce>,
     hear: &mut Hear<'_>,
@@ -94,7 +94,7 @@ pub fn halving<T>(
     done
 }
 
-/// The rows that become fewer.
+/// The batch size that is reduced.
 fn fewer(before: RowsAtOnce, now: RowsAtOnce) -> (usize, usize) {
     if before.train == now.train { (before.eval, now.eval) } else { (before.train, now.train) }
 }
@@ -105,7 +105,7 @@ mod tests {
 
     const USUAL: RowsAtOnce = RowsAtOnce { train: 4, eval: 16 };
 
-    /// How many rows of evaluation a job is tried with that fits with so many.
+    /// The evaluation batch sizes tried by a job for which `fitting` rows fit.
     fn tried(usual: Option<RowsAtOnce>, fitting: usize) -> (Vec<Option<usize>>, bool) {
         let mut tried = Vec::new();
         let done = halving(usual, &mut |_| {}, |rows, _| {

@@ -11,7 +11,7 @@ use crate::storage::{StorageReader, StudySummary};
 use crate::study::artifact::{Artifact, ArtifactKind, StoredArtifact};
 use crate::study::trial::TrialNumber;
 
-/// An artifact for programs.
+/// An artifact as JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArtifactJson {
     trial: TrialNumber,
@@ -22,15 +22,15 @@ pub struct ArtifactJson {
     bytes: u64,
     sha256: String,
     at: String,
-    /// Where its program had it.
+    /// The path at its program.
     path: Option<PathBuf>,
-    /// Where its copy is; null of a directory, whose files are in `content`.
+    /// The path of its copy; null for a directory, whose files are in `content`.
     copy: Option<PathBuf>,
     /// A text, a table, or the files of a directory.
     content: Option<Json>,
 }
 
-/// Artifacts for programs, with what of them is in the store.
+/// Artifacts as JSON, with their content in the store.
 pub fn artifacts_json(
     reader: &dyn StorageReader,
     study: &StudySummary,

@@ -26,9 +26,9 @@ Examples:
   hpsearch artifacts digits 7 --get model:v2 --get confusion
   hpsearch artifacts digits 7 --json | jq '.artifacts[].name'
 
-A name has versions; without `:v2` the newest one is meant. A file is written
+A name has versions; without `:v2` the newest one is used. A file is written
 under its name, a directory with its files, a text as .txt, a table as .json.
-Digests (SHA-256) are checked; what is there already is not overwritten.";
+Digests (SHA-256) are checked; existing files are not overwritten.";
 
 /// Arguments of `hpsearch artifacts`.
 #[derive(Clone, Debug, Args)]
@@ -40,7 +40,7 @@ pub struct ArtifactsArguments {
     /// Write this artifact of the trial to a directory, as often as needed
     #[arg(long, value_name = "NAME")]
     pub get: Vec<String>,
-    /// Where to
+    /// The directory to write to
     #[arg(short, long, value_name = "DIR", default_value = ".", requires = "get")]
     pub output: PathBuf,
     /// Print JSON, texts and tables included

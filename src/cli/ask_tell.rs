@@ -49,7 +49,7 @@ pub struct AskTellArguments {
     pub study: Option<String>,
 }
 
-/// Answers until the input ends or `quit` is said.
+/// Answers until the input ends or `quit`.
 pub fn ask_tell(arguments: &AskTellArguments, console: &mut Console) -> Result<Exit, Failure> {
     let session = match &arguments.study {
         Some(name) => Session::stored(console.store.clone(), name.clone()),

@@ -1,4 +1,4 @@
-//! `hpsearch best`: the best trial of a study, its parameters ready for a TOML file.
+//! `hpsearch best`: the best trial of a study, with its parameters as TOML.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -46,7 +46,7 @@ struct BestTrialJson {
     trial: TrialJson,
     metrics: Metrics,
     checkpoint: Option<String>,
-    /// Where there is no checkpoint of the value's step: which one it holds.
+    /// The step that the checkpoint holds, if it is not the value's.
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_step: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,8 +73,8 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// The command line of a trial as a shell takes it, where its study runs a command. A parameter
-/// that the command does not name is in the environment.
+/// The shell command line of a trial, if its study runs a command. Parameters that it does not name
+/// are environment variables.
 fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
     if let Some(run) = trial.origin.tracked() {
         return (!run.command.is_empty()).then(|| command_line::quoted(&run.command));
@@ -90,7 +90,7 @@ fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
     if std::env::current_dir().is_ok_and(|here| here != *cwd) {
         words.insert(0, format!("cd {} &&", quoted(cwd.display().to_string())));
     }
-    // `{trial_dir}` stays as it is written: a second run must not write over what the trial saved.
+    // `{trial_dir}` stays literal: a second run must not overwrite the trial's files.
     let filled = command_line::words(run, *args, &spec.space, &trial.params, None);
     words.push(command_line::quoted(&filled));
     Some(words.join(" "))
@@ -148,7 +148,7 @@ fn print(spec: &StudySpec, best: &Best, console: &mut Console) -> Result<(), Fai
         comments.push(recipe::not_the_same(spec.step, first));
         comments.push(format!("its length: {unit} {until}, whatever stands below"));
     }
-    // One of several lines is not whole behind the mark of a comment.
+    // A multi-line command cannot be a comment.
     let command = command(spec, trial).filter(|command| !command.contains('\n'));
     comments.extend(command.map(|command| format!("command: {command}")));
     for comment in comments {

@@ -1,5 +1,4 @@
-//! The best configuration where it was run several times: the mean of its runs, and how sure that
-//! is.
+//! The statistics of the best configuration if it was run several times.
 
 use serde::Serialize;
 
@@ -10,7 +9,7 @@ use crate::study::metric::{Metrics, Number};
 use crate::study::state::StudyState;
 use crate::study::statistics::Sample;
 
-/// The same as `--json` has it.
+/// The form for `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunsJson {
     from: &'static str,
@@ -56,7 +55,7 @@ pub fn in_words(behind: &Runs) -> String {
     )
 }
 
-/// How the race stands, in one sentence.
+/// The state of the race in one sentence.
 pub fn race(view: &StudyState) -> Option<String> {
     let race = view.race.as_ref()?;
     let finalists: Vec<String> =

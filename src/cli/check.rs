@@ -1,4 +1,4 @@
-//! `hpsearch check`: whether a study file and its data are right, without running a trial.
+//! `hpsearch check`: validates a study file and its data without running a trial.
 
 mod answer;
 mod tried;
@@ -57,7 +57,7 @@ pub struct CheckArguments {
     pub json: bool,
 }
 
-/// What was found.
+/// The result of a check.
 struct Found {
     spec: StudySpec,
     warnings: Diagnostics,
@@ -68,11 +68,11 @@ struct Found {
     ahead: Ahead,
 }
 
-/// What is ahead of the study.
+/// The forecast of the study.
 enum Ahead {
-    /// From its own trials, so many, which the store has.
+    /// From this number of its own trials in the store.
     OfTrials(Forecast, u64),
-    /// What its file tells.
+    /// From its file.
     OfFile(String),
 }
 
@@ -172,8 +172,7 @@ fn print(
     Ok(Exit::Done)
 }
 
-/// What is ahead of the study: from its own trials, if the store has some, else what its file
-/// tells.
+/// The forecast: from the study's own trials, if the store has some, else from its file.
 fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, Failure> {
     let known = match SqliteReader::open(&console.store) {
         Ok(reader) => reader.study(&spec.name)?.map(|known| (reader, known)),
@@ -184,7 +183,7 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
     let summary = reader.summary(known.id)?;
     let mut spec = spec.clone();
     spec.budget.extend(known.extension);
-    // It may be run on other slots than before.
+    // It may run on other slots than before.
     let used = Used { slots: slots.len(), devices: devices_of(slots), ..reader.used(known.id)? };
     let running = if state(&summary) == StudyStatus::Running { Running::Yes } else { Running::No };
     let forecast = look_ahead(
@@ -207,11 +206,11 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
     })
 }
 
-/// How many configurations are looked at for two whose command lines differ.
+/// Configurations tried to find two whose command lines differ.
 const CONFIGURATIONS: u32 = 256;
 
-/// The command lines of two configurations, with other parameters active in the second if there are
-/// such; one where all are the same.
+/// The command lines of two configurations, with different active parameters if possible; one if
+/// all are the same.
 fn examples(spec: &StudySpec) -> Vec<String> {
     let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
     let points = (0..CONFIGURATIONS)
@@ -235,7 +234,7 @@ fn examples(spec: &StudySpec) -> Vec<String> {
     lines.into_iter().map(|(_, line)| one_line(&line)).collect()
 }
 
-/// The same configuration with numbers of four digits where the space has them: `0.01` for
+/// The configuration with numbers rounded to four digits where the space allows it: `0.01` for
 /// `0.010000000000000004`.
 fn short(params: Params, space: &Space) -> Params {
     let shortened = params.iter().map(|(name, value)| {

@@ -1,5 +1,4 @@
-//! `hpsearch completions`: what a shell needs to complete command lines, the studies of the store
-//! included.
+//! `hpsearch completions`: shell completion, including the studies of the store.
 
 use std::env;
 use std::ffi::OsStr;
@@ -23,8 +22,8 @@ Examples:
   hpsearch completions zsh > ~/.zfunc/_hpsearch      # with ~/.zfunc in $fpath
   hpsearch completions fish > ~/.config/fish/completions/hpsearch.fish
 
-The script asks `hpsearch` at every TAB, so it knows the studies of the store.
-Write it again after an update.";
+The script calls `hpsearch` at every TAB, so it knows the studies of the store.
+Generate it again after an update.";
 
 /// Arguments of `hpsearch completions`.
 #[derive(Clone, Debug, Args)]
@@ -35,7 +34,7 @@ pub struct CompletionsArguments {
     pub shell: String,
 }
 
-/// The variable by which the shell's script asks this program.
+/// The variable by which the shell's script calls this program.
 const VARIABLE: &str = "HPSEARCH_COMPLETE";
 
 /// Prints the shell's script.
@@ -49,14 +48,14 @@ pub fn completions(
     Ok(Exit::Done)
 }
 
-/// Answers the shell's script, if it is asking.
+/// Answers the shell's script, if it is the caller.
 pub fn answer(command: fn() -> Command) {
     if env::var_os(VARIABLE).is_some() {
         CompleteEnv::with_factory(move || with_studies(command())).var(VARIABLE).complete();
     }
 }
 
-/// The command line with studies completed wherever one is named.
+/// The command line with completion of studies.
 fn with_studies(command: Command) -> Command {
     command.mut_subcommands(|verb| {
         let is_study = |id: &str| id == "study" || id == "words";
@@ -106,7 +105,7 @@ fn study_files(current: &OsStr) -> Vec<CompletionCandidate> {
         .complete(current)
 }
 
-/// The store that the unfinished command line means.
+/// The store of the unfinished command line.
 fn store() -> PathBuf {
     let words: Vec<_> = env::args_os().collect();
     let given =

@@ -1,4 +1,4 @@
-//! What every verb works with: where the store is, and what it may print where.
+//! The console of a verb: the store, the output streams, and their formatting.
 
 use std::cell::Cell;
 use std::env;
@@ -24,41 +24,41 @@ use crate::storage::StudySummary;
 use crate::storage::sqlite::{Migrated, SqliteReader, SqliteStore};
 use crate::tui::{Palette, Theme};
 
-/// How much is said on standard error.
+/// Verbosity on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Talk {
     /// Errors only (`-q`).
     Quiet,
-    /// What a person wants to know.
+    /// Normal messages.
     Normal,
     /// More (`-v`).
     Verbose,
 }
 
-/// The store's path, the streams and the room on them.
+/// The store's path, the output streams, and the terminal's properties.
 pub struct Console {
-    /// Where the store is.
+    /// The store's path.
     pub store: PathBuf,
-    /// Whether the command line or the environment says so.
+    /// Whether the command line or the environment names it.
     pub is_store_named: bool,
-    /// How much is said.
+    /// Verbosity.
     pub talk: Talk,
     /// Results go here; finished by [`Console::finish`].
     pub out: Output,
     /// The width of tables.
     pub room: Room,
-    /// The characters and colours of what is printed.
+    /// Characters and colours of the output.
     pub look: Theme,
-    /// The process that waits at the terminal, where this one is its run.
+    /// The process that waits at the terminal, if this one is its run.
     pub foreground: Option<Foreground>,
     paging: Option<Paging>,
-    /// Whether standard error is written to only while somebody reads it.
+    /// Whether standard error is skipped while its reader stalls.
     minds_readers: bool,
-    /// Whether nobody reads standard error any more.
+    /// Whether the reader of standard error has stalled.
     is_unread: Cell<bool>,
 }
 
-/// An answer as `--json` prints it.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Versioned<'a, T> {
     version: u32,
@@ -68,14 +68,14 @@ struct Versioned<'a, T> {
     answer: &'a T,
 }
 
-/// How long it is waited for somebody who reads standard output or standard error, with what a run
+/// Time to wait for a stalled reader of standard output or standard error, for output that a run
 /// does not depend on.
 const READERS_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Columns of the titles of facts.
+/// Width of the titles of facts.
 const FACT: usize = 12;
 
-/// The width of what is drawn where no terminal says one.
+/// Width of drawings without a terminal.
 const PIPE_COLUMNS: usize = 80;
 
 impl Console {
@@ -114,7 +114,7 @@ impl Console {
         }
     }
 
-    /// From now on nothing waits for a reader: what nobody reads is left out.
+    /// Stops waiting for readers: output to stalled ones is dropped.
     pub fn leave_those_who_do_not_read(&mut self) {
         self.minds_readers = true;
         if !has_room(io::stdout()) {
@@ -122,26 +122,26 @@ impl Console {
         }
     }
 
-    /// From now on, what is longer than the terminal goes through the person's pager.
+    /// Sends output that is longer than the terminal through the pager.
     pub fn page(&mut self) {
         if let Some(paging) = self.paging.take() {
             self.out.page(paging);
         }
     }
 
-    /// The width of what is drawn to fit: the terminal's, 80 columns in a pipe.
+    /// Width for drawings: the terminal's, 80 columns in a pipe.
     pub fn columns(&self) -> u16 {
         let columns = if io::stdout().is_terminal() { terminal_size().0 } else { PIPE_COLUMNS };
         u16::try_from(columns).unwrap_or(u16::MAX)
     }
 
-    /// A command to type next, in backticks, with the store where it is another than the default:
-    /// `hpsearch best digits`.
+    /// A suggested command in backticks, with the store if it is not the default: `hpsearch best
+    /// digits`.
     pub fn next(&self, words: &str) -> String {
         format!("`hpsearch {words}{}`", self.store_option())
     }
 
-    /// ` --store PATH`, where the store is not the default one.
+    /// ` --store PATH`, if the store is not the default.
     pub fn store_option(&self) -> String {
         if self.store == Path::new(DEFAULT_STORE) {
             String::new()
@@ -157,21 +157,20 @@ impl Console {
         Ok(reader)
     }
 
-    /// The store for reading, and the study in it that a command line means; see [`find::study`].
+    /// Opens the store for reading, and finds the study of a command line; see [`find::study`].
     pub fn study(&self, named: Option<&str>) -> Result<(SqliteReader, StudySummary), Failure> {
         let reader = self.reader()?;
         let study = find::study(&reader, named)?;
         Ok((reader, study))
     }
 
-    /// The store for writing. It must exist: only `run` makes one.
+    /// Opens the store for writing. It must exist: only `run` creates one.
     pub fn writer(&self) -> Result<SqliteStore, Failure> {
         self.reader()?;
         Ok(SqliteStore::open(&self.store)?)
     }
 
-    /// Says that an older store was brought up to date, where its copy is, and what that still
-    /// holds.
+    /// Reports a migration of the store, the path of its copy, and what that still contains.
     pub fn tell_migration(&self, reader: &SqliteReader) {
         let Some(Migrated { from, copy, held_values }) = reader.migrated() else { return };
         let copy = copy.display();
@@ -188,26 +187,24 @@ impl Console {
         }
     }
 
-    /// Says why something is not done, with `-q`, too.
+    /// Reports why something is not done, also with `-q`.
     pub fn complain(&self, text: &str) {
         self.print_lines(&lines(text));
     }
 
-    /// Says something to the person, on standard error, where a terminal's lines are not broken in
-    /// words; nothing with `-q`.
+    /// Prints a message on standard error, wrapped at words on a terminal; nothing with `-q`.
     pub fn say(&self, text: &str) {
         self.say_styled(&lines(text));
     }
 
-    /// Says something that is not worth waiting for somebody who does not read standard error: the
-    /// run begins without it.
+    /// Prints a message that must not block a run on a stalled reader.
     pub fn mention(&self, text: &str) {
         if has_room(io::stderr()) {
             self.say(text);
         }
     }
 
-    /// Says what a study file's user should know about it; nothing with `-q`.
+    /// Prints the warnings of a study file; nothing with `-q`.
     pub fn warn(&self, warnings: &Diagnostics) {
         if !warnings.is_empty() {
             self.say_styled(warnings.render(config::Look::of_stderr()).trim_end());
@@ -225,29 +222,29 @@ impl Console {
             return;
         }
         if self.minds_readers && !has_room(io::stderr()) {
-            // Nor is what comes next.
+            // Further output is dropped as well.
             self.is_unread.set(true);
             return;
         }
         let columns = if io::stderr().is_terminal() { terminal_size().0 } else { usize::MAX };
         for line in text.lines() {
-            // What is laid out already stays as it is.
+            // Text with its own layout is not wrapped.
             let lines =
                 if line.starts_with(' ') { vec![line.to_owned()] } else { wrapped(line, columns) };
             for line in lines {
-                // Whoever closed standard error does not want to hear it.
+                // A closed standard error is ignored.
                 let _ = writeln!(io::stderr(), "{line}");
             }
         }
     }
 
-    /// Prints an answer as the one line of the result: a JSON object with the version of its shape
-    /// and, where it is about a study, the study's name first.
+    /// Prints the JSON result: one object on one line, with its version and, if it is about a
+    /// study, the study's name first.
     pub fn json(&mut self, study: Option<&str>, answer: &impl Serialize) -> Result<Exit, Failure> {
         self.json_of_version(1, study, answer)
     }
 
-    /// The same in a later version of a verb's form.
+    /// The same with a later version of the format.
     pub fn json_of_version(
         &mut self,
         version: u32,
@@ -259,12 +256,12 @@ impl Console {
         Ok(Exit::Done)
     }
 
-    /// Prints a line of the form `title  text`; on a terminal a long text continues below itself.
+    /// Prints a line `title  text`; on a terminal long texts are wrapped and indented.
     pub fn fact(&mut self, title: &str, text: &str) -> Result<(), Failure> {
         self.hanging(&format!("{title:<FACT$}"), FACT, text)
     }
 
-    /// Prints `begin` and the text; on a terminal a long text continues below, indented.
+    /// Prints `begin` and the text; on a terminal long texts are wrapped and indented.
     pub fn hanging(&mut self, begin: &str, indent: usize, text: &str) -> Result<(), Failure> {
         let text = one_line(text);
         let lines = match self.room {
@@ -280,7 +277,7 @@ impl Console {
         Ok(())
     }
 
-    /// Prints a table; columns that do not fit the terminal are said to be left out.
+    /// Prints a table; reports columns dropped for lack of space.
     pub fn table(&mut self, columns: &[Column]) -> Result<(), Failure> {
         let left_out = write_table(&mut self.out, columns, self.room, self.look.charset.cut())?;
         if left_out > 0 {
@@ -289,13 +286,13 @@ impl Console {
         Ok(())
     }
 
-    /// Prints the last bytes, and waits for the pager.
+    /// Flushes the output, and waits for the pager.
     pub fn finish(&mut self) -> Result<(), Failure> {
         Ok(self.out.finish()?)
     }
 }
 
-/// Whether a store was named, by an option or by the environment.
+/// Whether an option or the environment names a store.
 fn names_store() -> bool {
     let is_option = |word: OsString| {
         word.to_str().is_some_and(|word| word == "--store" || word.starts_with("--store="))
@@ -304,20 +301,20 @@ fn names_store() -> bool {
         || env::var_os("HPSEARCH_STORE").is_some_and(|store| !store.is_empty())
 }
 
-/// A path as it is typed into a shell.
+/// A path quoted for a shell.
 pub fn typed(path: &Path) -> String {
     one_line(&command_line::quoted(&[path.display().to_string()]))
 }
 
-/// Whether something can be written to a stream without waiting for its reader for long.
+/// Whether a stream accepts output within a short time.
 fn has_room(stream: impl AsFd) -> bool {
     let mut ready = [PollFd::new(&stream, PollFlags::OUT)];
     let patience = Timespec::try_from(READERS_PATIENCE).ok();
-    // What cannot be asked is written to.
+    // If polling fails, it is assumed to.
     rustix::event::poll(&mut ready, patience.as_ref()).map_or(true, |ready| ready > 0)
 }
 
-/// Columns and rows; what the system does not say is 80 by 24.
+/// Columns and rows of the terminal; 80 by 24 if unknown.
 pub(super) fn terminal_size() -> (usize, usize) {
     let asked = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let (columns, rows) = crossterm::terminal::size()
@@ -326,8 +323,8 @@ pub(super) fn terminal_size() -> (usize, usize) {
     (known(asked.unwrap_or(columns), PIPE_COLUMNS), known(rows, 24))
 }
 
-/// Whether what is printed has colours: never with `NO_COLOR`, always with `CLICOLOR_FORCE`, else
-/// on terminals that have any.
+/// Whether output is coloured: never with `NO_COLOR`, always with `CLICOLOR_FORCE`, else on
+/// terminals that support it.
 fn palette(variable: impl Fn(&str) -> Option<String>, is_terminal: bool) -> Palette {
     let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let is_forced =
@@ -341,7 +338,7 @@ fn palette(variable: impl Fn(&str) -> Option<String>, is_terminal: bool) -> Pale
     }
 }
 
-/// The text in lines of at most so many columns, broken at spaces where there are any.
+/// The text wrapped to this many columns, at spaces if possible.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -354,13 +351,12 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Whether there is a person to ask: a terminal for the question and one for the answer.
+/// Whether the user can be asked: terminals for both question and answer.
 pub fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks a question; the line that is typed, without the spaces around it, `None` at the end of the
-/// input.
+/// Asks a question; returns the trimmed answer, `None` at the end of the input.
 pub fn ask(question: &str) -> io::Result<Option<String>> {
     io::stderr().write_all(question.as_bytes())?;
     let mut answer = String::new();
@@ -368,19 +364,19 @@ pub fn ask(question: &str) -> io::Result<Option<String>> {
     Ok(is_answered.then(|| answer.trim().to_owned()))
 }
 
-/// Whether there is a terminal for screens: one that can move its cursor, and that keys come from.
+/// Whether screens are possible: a terminal with cursor movement and keyboard input.
 pub(super) fn can_draw() -> bool {
     io::stdout().is_terminal()
         && io::stdin().is_terminal()
         && !is_dumb(&env::var("TERM").unwrap_or_default())
 }
 
-/// Whether a terminal of this kind takes lines only.
+/// Whether this type of terminal supports lines only.
 pub(super) fn is_dumb(term: &str) -> bool {
     term == "dumb"
 }
 
-/// The path as it is shown: relative to the current directory where it lies below it.
+/// A path for display: relative if it is below the current directory.
 pub fn shown(path: &Path) -> String {
     let below = env::current_dir()
         .ok()

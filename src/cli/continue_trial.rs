@@ -11,12 +11,12 @@ const EXAMPLES: &str = "\
 Examples:
   hpsearch continue digits 7 --until 20
 
-The trial continues from the checkpoint it kept to step 20 of the study's clock
-(epochs, steps or samples), where it ends; its pruner has no say in that. If it
-comes to nothing there, it is what it was. A built-in trial's learning rate
-follows the schedule of the longer trial; a command finds the step in
-HPSEARCH_UNTIL, and is told to pause when it reports it.
-Which trials keep a checkpoint is said by `[checkpoints] keep`.";
+The trial continues from its checkpoint to step 20 in the study's unit (epochs,
+steps or samples), where it ends; its pruner does not judge it. If it fails
+there, it keeps its earlier state. A built-in trial's learning rate follows the
+schedule of the longer trial; a command finds the step in HPSEARCH_UNTIL, and is
+asked to pause when it reports it.
+`[checkpoints] keep` decides which trials keep a checkpoint.";
 
 /// Arguments of `hpsearch continue`.
 #[derive(Clone, Debug, Args)]
@@ -42,7 +42,7 @@ pub fn continue_trial(
 ) -> Result<Exit, Failure> {
     let (study, trials) = named(&arguments.words, console)?;
     if trials.is_empty() {
-        return Err(Failure::usage("say which trial continues")
+        return Err(Failure::usage("name the trial to continue")
             .help("for example `hpsearch continue 7 --until 20`"));
     }
     let until = arguments.until;

@@ -168,7 +168,7 @@ fn trials(
     Ok(Exit::Done)
 }
 
-/// Packages that two trials do not have in common: the version of each.
+/// Packages that differ between two trials: the version of each.
 type Packages = BTreeMap<String, [Option<String>; 2]>;
 
 impl Side {
@@ -214,8 +214,7 @@ fn different(sides: &[Side; 2], packages: &Packages) -> Vec<DifferenceJson> {
         .collect()
 }
 
-/// What the last attempts of two trials depend on and do not have in common, besides their seeds,
-/// which always differ.
+/// Differences in the provenance of two trials' last attempts, except seeds, which always differ.
 fn lineage_differences(sides: &[Side; 2]) -> Vec<(String, [Option<String>; 2])> {
     let of = |side: &Side, name: &str| -> Option<String> {
         let named = side.facts.iter().filter(|(title, _)| title == name);
@@ -233,7 +232,7 @@ fn lineage_differences(sides: &[Side; 2]) -> Vec<(String, [Option<String>; 2])> 
     found
 }
 
-/// The names that either side has, in order.
+/// The names of both sides, sorted.
 fn names<'a, I: Iterator<Item = &'a str>>(
     sides: &'a [Side; 2],
     of: impl Fn(&'a Side) -> I,
@@ -333,7 +332,7 @@ fn print(
     Ok(())
 }
 
-/// What the trials do not have in common of code, machine, program and data.
+/// Prints the differences in code, machine, program and data.
 fn print_lineage(
     sides: &[Side; 2],
     titles: &[String; 2],
@@ -409,7 +408,7 @@ fn file_against_study(
         Some(named) => find::study(&reader, Some(named))?,
         None => find::of_file(&reader, file, &spec)?,
     };
-    // The file does not know of `hpsearch extend`.
+    // The file does not know about `hpsearch extend`.
     spec.budget.extend(study.extension);
     let changes = changes(&reader, (study.id, &study.spec), &spec, &reader.salt()?)?;
     let needed = changes.iter().map(|change| change.class).max();

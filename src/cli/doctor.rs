@@ -1,5 +1,4 @@
-//! `hpsearch doctor`: whether everything that studies need is in order, and what to do about what
-//! is not.
+//! `hpsearch doctor`: checks everything that studies need, with remedies for problems.
 
 mod machine;
 mod studies;
@@ -20,7 +19,7 @@ Examples:
   hpsearch doctor --store /data/hpsearch.db
   hpsearch doctor --json | jq '.findings[] | select(.state != \"ok\")'
 
-Exit code 1 says that something is broken; warnings alone are exit code 0.
+Exit code 1 means that something is broken; warnings alone give exit code 0.
 A large store takes a while: every page of it is read.";
 
 /// Arguments of `hpsearch doctor`.
@@ -32,20 +31,20 @@ pub struct DoctorArguments {
     pub json: bool,
 }
 
-/// How something was found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// In order.
+    /// No problem.
     Ok,
-    /// It works, and should be looked at.
+    /// It works, but needs attention.
     Warning,
-    /// Studies cannot run like this, or have lost something.
+    /// Studies cannot run, or have lost something.
     Broken,
 }
 
 impl State {
-    /// Its word, and the code of that word's colour: green, yellow, red.
+    /// Its name, and the colour code: green, yellow, red.
     fn word(self) -> (&'static str, u8) {
         match self {
             State::Ok => ("ok", 32),
@@ -55,15 +54,15 @@ impl State {
     }
 }
 
-/// One thing that was looked at.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
-    /// What was looked at.
+    /// The check.
     check: &'static str,
     state: State,
     /// One sentence.
     message: String,
-    /// What to do, unless all is well.
+    /// The remedy, if there is a problem.
     next: Option<String>,
 }
 
@@ -81,7 +80,7 @@ impl Finding {
     }
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub fn doctor(arguments: &DoctorArguments, console: &mut Console) -> Result<Exit, Failure> {
     let mut findings = machine::findings(console);
     findings.extend(studies::findings(console)?);

@@ -1,4 +1,4 @@
-//! Charts printed once: a screen's cells as text, with colours where the terminal shows them.
+//! Prints charts: a screen's cells as text, with colours if the terminal supports them.
 
 use std::io::{self, Write};
 
@@ -41,7 +41,7 @@ fn line(buffer: &Buffer, row: u16, palette: Palette) -> String {
             Palette::Monochrome => String::new(),
         };
         if codes != before {
-            // Colours are taken back before others are set: terminals add them up.
+            // Colours are reset before others are set: terminals combine them.
             text.push_str("\x1b[0m");
             if !codes.is_empty() {
                 text.push_str(&format!("\x1b[{codes}m"));

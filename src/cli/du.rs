@@ -1,5 +1,4 @@
-//! `hpsearch du`: what the store and the files of its trials take on the disk, and what could be
-//! freed.
+//! `hpsearch du`: disk usage of the store and of trials' files, and what could be freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,7 +29,7 @@ Examples:
   hpsearch du digits               by state of the trials
   hpsearch du --json | jq '.studies[] | [.name, .total]'
 
-Sizes are those of the disk's blocks, as `du` counts them.")]
+Sizes are disk usage in blocks, as `du` counts it.")]
 pub struct DuArguments {
     /// The study's name or file; all studies by default
     pub study: Option<String>,
@@ -51,11 +50,11 @@ struct Usage {
 #[derive(Serialize)]
 struct StoreUsage {
     path: PathBuf,
-    /// The file itself.
+    /// The database file.
     file: u64,
-    /// SQLite's log and index of it, beside the file.
+    /// SQLite's log and its index, beside the file.
     log: u64,
-    /// Copies that were kept before the file was brought to a new version.
+    /// Copies from before migrations.
     copies: u64,
 }
 
@@ -64,19 +63,19 @@ struct StudyUsage {
     name: String,
     directory: PathBuf,
     states: Vec<StateUsage>,
-    /// Of the study itself: the mark that names its store, what a detached run printed.
+    /// The study's own files: the mark of its store, and the log of a detached run.
     own: u64,
-    /// Of trials that the store does not know: `hpsearch gc` removes them.
+    /// Trials unknown to the store: `hpsearch gc` removes them.
     unknown: u64,
-    /// Checkpoints that `[checkpoints]` would not keep.
+    /// Checkpoints that `[checkpoints]` does not keep.
     freeable: u64,
-    /// What its checkpoints may take.
+    /// Limit of its checkpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_disk: Option<u64>,
     total: u64,
 }
 
-/// What the trials in one state take.
+/// Usage of the trials in one state.
 #[derive(Serialize)]
 struct StateUsage {
     state: TrialState,
@@ -92,7 +91,7 @@ impl StateUsage {
     }
 }
 
-/// Tells what is used.
+/// Prints the usage.
 pub fn du(arguments: &DuArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let studies = match &arguments.study {
@@ -125,7 +124,7 @@ fn store_usage(store: &Path) -> StoreUsage {
         name.push(ending);
         size(Path::new(&name))
     };
-    // Versions are counted from 1, and none is left out.
+    // Versions are numbered from 1 without gaps.
     let copies = (1..=64).map(|version| beside(&format!(".v{version}"))).sum();
     StoreUsage {
         path: store.to_owned(),
@@ -193,9 +192,8 @@ fn study_usage(
     })
 }
 
-/// The path by which different ways of writing it are told to be one: the store may be given
-/// relative to where one is, a checkpoint is stored with its whole path. A link itself lies where
-/// it is, not where it leads.
+/// A canonical path: the store may be given as a relative one, checkpoints are stored as absolute
+/// ones. A link at the end is not resolved.
 fn real(path: &Path) -> PathBuf {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return path.to_owned();

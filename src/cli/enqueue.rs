@@ -1,4 +1,4 @@
-//! `hpsearch enqueue`: runs a configuration of one's own next.
+//! `hpsearch enqueue`: runs a user's configuration next.
 
 use std::path::{Path, PathBuf};
 
@@ -22,8 +22,8 @@ Examples:
   hpsearch enqueue digits --from 7 learning_rate=1e-3   as trial 7 but that
   hpsearch enqueue digits --file best.toml                 what `best` printed
 
-It runs as soon as a slot is free, and takes one of the budget's places as long
-as there are any. A configuration that was tried is refused without --again.";
+It runs as soon as a slot is free, and counts towards the budget while that is
+not exhausted. A configuration that was tried is refused without --again.";
 
 /// Arguments of `hpsearch enqueue`.
 #[derive(Clone, Debug, Args)]
@@ -33,10 +33,10 @@ pub struct EnqueueArguments {
     /// The study's name or file, and values of parameters
     #[arg(value_name = "STUDY, KEY=VALUE")]
     pub words: Vec<String>,
-    /// Take the values of this trial where none is given
+    /// Take values that are not given from this trial
     #[arg(long, value_name = "TRIAL", conflicts_with = "file")]
     pub from: Option<u64>,
-    /// Take the values of this TOML file where none is given
+    /// Take values that are not given from this TOML file
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Run the configuration even if it was tried before
@@ -80,7 +80,7 @@ pub fn enqueue(arguments: &EnqueueArguments, console: &mut Console) -> Result<Ex
     ask_all(&study, &[Request::Enqueue { params }], console)
 }
 
-/// `KEY=VALUE` as a value: TOML, or a bare word.
+/// Parses `KEY=VALUE`: TOML, or a bare word.
 fn value(space: &Space, name: &str, text: &str) -> (String, Value) {
     let (name, text) = (name.trim(), text.trim());
     let as_text = Value::Text(text.to_owned());
@@ -93,7 +93,7 @@ fn value(space: &Space, name: &str, text: &str) -> (String, Value) {
     let is_null = text == "null" && !fits(&as_text) && fits(&Value::Null);
     let value = match parsed {
         _ if is_null => Value::Null,
-        // One of several words may look like a number.
+        // A string choice may look like a number.
         Some(parsed) if !fits(&parsed) && fits(&as_text) => as_text,
         Some(parsed) => parsed,
         None => as_text,
@@ -101,8 +101,8 @@ fn value(space: &Space, name: &str, text: &str) -> (String, Value) {
     (name.to_owned(), value)
 }
 
-/// The parameters of a TOML file: those of its table `params`, as exports have it, or all of it, as
-/// `hpsearch best` prints it.
+/// The parameters of a TOML file: its table `params`, as in exports, or all of it, as printed by
+/// `hpsearch best`.
 fn in_file(file: &Path) -> Result<Params, Failure> {
     let unusable = |why: String| {
         Failure::usage(format!("`{}` cannot be used: {why}", shown(file)))
@@ -139,12 +139,12 @@ fn flatten(table: &toml::Table, prefix: &str, params: &mut Params) -> Result<(),
     Ok(())
 }
 
-/// Whether a table stands for null: `{ none = true }`.
+/// Whether a table represents null: `{ none = true }`.
 fn is_none(table: &toml::Table) -> bool {
     table.len() == 1 && table.get("none").and_then(toml::Value::as_bool) == Some(true)
 }
 
-/// A value of a parameter, where TOML's is a number, a string, a boolean, a list of these, or `{
+/// The value of a parameter, if TOML's is a number, a string, a boolean, a list of these, or `{
 /// none = true }`.
 fn of_toml(value: &toml::Value) -> Option<Value> {
     if value.as_table().is_some_and(is_none) {

@@ -1,4 +1,4 @@
-//! `hpsearch events`: the journal of a study, as lines for people or for programs, so far or as it
+//! `hpsearch events`: the journal of a study, as text or JSON lines, optionally followed as it
 //! grows.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -33,10 +33,10 @@ Examples:
 pub struct EventsArguments {
     /// The study's name or file
     pub study: Option<String>,
-    /// Only what happened to this trial
+    /// Only events of this trial
     #[arg(long, value_name = "N", conflicts_with = "filter")]
     pub trial: Option<u64>,
-    /// Only what happened to trials that match the filter now (see below)
+    /// Only events of trials that match the filter now (see below)
     #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
     /// Only the last N events
@@ -50,13 +50,13 @@ pub struct EventsArguments {
     pub json: bool,
 }
 
-/// How often a growing journal is looked at.
+/// Polling interval of a growing journal.
 const TURN: Duration = Duration::from_millis(200);
 
-/// How many events are read at a time.
+/// Events read per page.
 const PAGE: u64 = 10_000;
 
-/// Whose events are wanted.
+/// The events to print.
 enum Wanted {
     All,
     Trial(TrialNumber),
@@ -80,7 +80,7 @@ impl Wanted {
         })
     }
 
-    /// Looks who passes the filter now.
+    /// Updates the set of trials that match the filter.
     fn refresh(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<(), Failure> {
         if let Wanted::Passing(filter, passing) = self {
             *passing = reader
@@ -102,7 +102,7 @@ impl Wanted {
     }
 }
 
-/// Reads the journal on, folding it: the lines speak of what was known at the moment.
+/// Reads the journal and folds it: lines describe events with the state at the time.
 struct Teller {
     view: StudyState,
     journal: Journal,
@@ -112,8 +112,9 @@ struct Teller {
 }
 
 impl Teller {
-    /// Steps over what the last `limit` lines do not speak of. Folding 100,000 trials takes
-    /// seconds, and a line speaks of its own trial and of the best before it only.
+    /// Skips the part of the fold that the last `limit` lines do not depend on. Folding 100,000
+    /// trials takes seconds, and a line depends only on its own trial and on the best one before
+    /// it.
     fn begin_late(
         &mut self,
         reader: &dyn StorageReader,
@@ -130,12 +131,12 @@ impl Teller {
             self.seq = Seq(begin.0 - 1);
             return Ok(());
         }
-        // What is added later may speak of any trial.
+        // Later events may be about any trial.
         if follow {
             return Ok(());
         }
-        // The fold begins where the oldest trial of these lines was created: by place, as clocks
-        // may go back.
+        // The fold begins with the creation of the oldest trial of these lines: by position, as
+        // clocks may go back.
         let mut unborn: BTreeSet<TrialNumber> =
             page.iter().filter_map(|(_, _, event)| event.trial()).collect();
         let (mut created, mut ended) = (BTreeSet::new(), BTreeSet::new());
@@ -160,8 +161,8 @@ impl Teller {
         if let Some(first) = created.first() {
             self.view.stand_in_before(*first, Timestamp(0));
         }
-        // A trial whose value was taken back by `hpsearch continue` before all these lines no
-        // longer counts as a best one.
+        // A trial whose value was withdrawn by `hpsearch continue` before all these lines no longer
+        // counts as best.
         let (outcomes, _) = reader.outcomes(study, OutcomeCursor::default())?;
         let before = outcomes.iter().filter(|outcome| {
             outcome.state == TrialState::Complete && !ended.contains(&outcome.number)
@@ -172,7 +173,7 @@ impl Teller {
         Ok(())
     }
 
-    /// Hands out the lines about what was not read yet.
+    /// Passes on the lines for unread events.
     fn read(
         &mut self,
         reader: &dyn StorageReader,
@@ -185,7 +186,7 @@ impl Teller {
             let Some((last, ..)) = page.last() else { return Ok(()) };
             self.seq = *last;
             for (seq, at, event) in &page {
-                // Programs get the event as it is: nothing has to be known of what was before.
+                // JSON lines contain the event only: no state is needed.
                 if !self.json {
                     self.view.apply(*at, event);
                 }
@@ -247,7 +248,7 @@ pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Prints what is added to the journal until the study is over and nobody runs it.
+/// Prints new events until the study is over and not running.
 fn follow(
     teller: &mut Teller,
     reader: &mut dyn StorageReader,
@@ -256,7 +257,7 @@ fn follow(
 ) -> Result<(), Failure> {
     loop {
         console.out.flush()?;
-        // Asked before reading: what is written between the last read and the end is not missed.
+        // Queried before reading, so that events before the end are not missed.
         let summary = reader.summary(study)?;
         let is_run = has_runner(&summary);
         let is_over = summary.finished.is_some() && !is_run;

@@ -1,4 +1,4 @@
-//! Exit codes and the errors that lead to them: what is printed when a verb cannot do its work.
+//! Exit codes, and the errors of verbs.
 
 use std::error::Error;
 use std::fmt;
@@ -18,28 +18,28 @@ use crate::tracking::import::ImportError;
 use crate::tracking::{SyncError, TrackingError};
 use crate::tui::TuiError;
 
-/// The exit codes of the contract.
+/// The exit codes, which are part of the public interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Done.
     Done,
-    /// A mistake of hpsearch's own.
+    /// A bug in hpsearch.
     Internal,
-    /// Something that `doctor` looked at is broken.
+    /// `doctor` found something broken.
     Broken,
     /// The command line or the study file is wrong.
     Usage,
-    /// No trial is complete: the budget ended without one (`run`), or what was asked for is of the
-    /// best trial and there is none (`best`, `export`, `importance`). Verbs that show what there is
-    /// show an empty table or picture instead, which is success.
+    /// There is no complete trial: the budget is exhausted without one (`run`), or the best one was
+    /// asked for (`best`, `export`, `importance`). Verbs that list or draw show an empty result
+    /// instead, which is success.
     NoCompletedTrial,
     /// The failure limit was reached.
     FailureLimit,
     /// The store is busy or cannot be reached, or the machine refuses what trials need.
     Store,
-    /// The study file changed in a way that must be agreed to.
+    /// The study file changed in a way that requires consent.
     StudyChanged,
-    /// What is stored is not what is decided now.
+    /// A replay differs from what is stored.
     Differs,
     /// SIGHUP; can be resumed.
     HungUp,
@@ -47,7 +47,7 @@ pub enum Exit {
     Interrupted,
     /// SIGTERM; can be resumed.
     Terminated,
-    /// What a tracked program ended with.
+    /// The exit code of a tracked program.
     Program(u8),
 }
 
@@ -71,22 +71,22 @@ impl Exit {
     }
 }
 
-/// After a mistake that is not the user's.
+/// The remedy after an internal error.
 pub const AGAIN: &str = "what was written is safe: the same command continues; `hpsearch doctor` \
-    looks at the machine and the store if it fails again";
+    checks the machine and the store if it fails again";
 
-/// Why a verb could not do its work.
+/// Why a verb failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// Whoever read the output has gone (`| head`): that is success.
+    /// The reader of the output has closed it (`| head`): that is success.
     ReaderGone,
-    /// An error of one sentence, its causes, and what to do.
+    /// An error with its causes and a remedy.
     Error {
         /// The exit code.
         exit: Exit,
         /// What went wrong.
         error: Box<dyn Error + Send + Sync>,
-        /// What to do next, if that is not in the sentence.
+        /// The remedy, if the message does not include it.
         help: Option<Remedy>,
     },
     /// A study file's problems, with their snippets.
@@ -94,23 +94,23 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Something is wrong with what was asked for.
+    /// An invalid request.
     pub fn usage(message: impl Into<String>) -> Self {
         Failure::new(Exit::Usage, message.into())
     }
 
-    /// An error that ends with `exit`.
+    /// An error with the exit code `exit`.
     pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Failure::Error { exit, error: error.into(), help: None }
     }
 
-    /// With what to do next.
+    /// Adds a remedy.
     #[must_use]
     pub fn help(self, text: impl Into<String>) -> Self {
         self.remedy(Some(Remedy::Text(text.into())))
     }
 
-    /// With the names that there are, and the one that `word` may mean. `there`: `they report`.
+    /// Adds the available names, and the one similar to `word`. `there`: `they report`.
     #[must_use]
     pub fn known<'a>(
         self,
@@ -133,7 +133,7 @@ impl Failure {
         }
     }
 
-    /// The same where commands have to name the store by this option.
+    /// Adds the store's option to suggested commands.
     #[must_use]
     pub fn in_store(self, option: &str) -> Self {
         match &self {
@@ -156,7 +156,7 @@ impl Failure {
 }
 
 impl fmt::Display for Failure {
-    /// What goes to standard error, line ends included.
+    /// The text for standard error, including line ends.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::ReaderGone => Ok(()),
@@ -181,7 +181,7 @@ impl From<io::Error> for Failure {
             return Failure::ReaderGone;
         }
         Failure::new(Exit::Internal, error).help(
-            "see that the disk has space and that the files named may be read and written, \
+            "make sure that the disk has space and that the files named are readable and writable, \
                 then run the command again",
         )
     }
@@ -228,7 +228,7 @@ impl From<RunnerError> for Failure {
         match error {
             RunnerError::Storage(error) => Failure::from(error),
             RunnerError::Engine(error) => Failure::new(Exit::Usage, error)
-                .help("`hpsearch check FILE` looks at the study file without running it"),
+                .help("`hpsearch check FILE` validates the study file without running it"),
             RunnerError::Unreachable { .. } | RunnerError::Files { .. } => {
                 Failure::new(Exit::Store, error)
             }
@@ -279,9 +279,9 @@ impl From<JobError> for Failure {
                 "free some memory, use a smaller model (`model.*`), shorter texts (`[data] \
                  max_length`) or less data, and run the command again",
             ),
-            // The worker's sentence says what to change where it knows.
+            // The worker's message includes the remedy, if it has one.
             JobError::Failed(_) => Failure::new(Exit::Usage, error)
-                .help("change what it names and run the command again"),
+                .help("correct what it names and run the command again"),
         }
     }
 }
@@ -365,7 +365,7 @@ mod tests {
         errors.iter().map(name).collect()
     }
 
-    /// The names of the variants of an enumeration, as its source has them.
+    /// The names of the variants of an enumeration, from its source.
     fn kinds_in(source: &str, name: &str) -> std::collections::BTreeSet<String> {
         let (_, body) = source.split_once(&format!("pub enum {name} {{\n")).unwrap();
         let (body, _) = body.split_once("\n}\n").unwrap();
@@ -454,7 +454,7 @@ mod tests {
             TuiError::Storage(StorageError::Missing { path: path() }),
             TuiError::Loader,
         ];
-        // Of each there is one: a kind that is added is not forgotten.
+        // One of each: a new variant cannot be forgotten.
         assert_eq!(
             kinds_of(&stored),
             kinds_in(include_str!("../storage/error.rs"), "StorageError")

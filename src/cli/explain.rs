@@ -1,5 +1,5 @@
-//! `hpsearch explain`: why a trial was proposed, why it was stopped, how its attempts ended, and
-//! how it compares.
+//! `hpsearch explain`: why a trial was proposed and stopped, how its attempts ended, and how it
+//! compares.
 
 mod story;
 
@@ -88,10 +88,10 @@ struct AttemptJson {
     reason: Option<String>,
 }
 
-/// How many journal events are read at a time.
+/// Events read per page.
 const BATCH: u64 = 10_000;
 
-/// Prints why.
+/// Prints the explanation.
 pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let trial = find::trial_named(&reader, &study, &arguments.trial)?;
@@ -128,7 +128,7 @@ fn story(
     Ok(teller.finish())
 }
 
-/// Where the trial's value stands among those of all complete trials.
+/// The rank of the trial's value among those of all complete trials.
 #[derive(Serialize)]
 struct Comparison {
     value: Number,
@@ -303,7 +303,7 @@ fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
         Origin::Enqueued(entry) => format!("by the study file: its `[[enqueue]]` entry {entry}"),
         Origin::Asked => "by hand, with `hpsearch enqueue`".to_owned(),
         Origin::Imported(source) => format!("elsewhere: imported from {}", one_line(source)),
-        Origin::Tracked(_) => "by nobody: a tracked run, about which nothing is decided".to_owned(),
+        Origin::Tracked(_) => "by no sampler: a tracked run".to_owned(),
         Origin::Replicate(of) => {
             format!("as another run of trial {of}, on another seed (study.replicates)")
         }
@@ -323,7 +323,7 @@ fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     one_line(&format!("{by}{at}"))
 }
 
-/// Why the study's sampler left the trial to another one.
+/// Why the study's sampler delegated the trial to another one.
 fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     let Some(others) = story.proposal.as_ref().map(|proposal| proposal.others) else {
         return String::new();

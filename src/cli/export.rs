@@ -1,4 +1,4 @@
-//! `hpsearch export`: the best trial as a directory that is ready for use.
+//! `hpsearch export`: writes the best trial as a directory that is ready for use.
 
 use std::path::{Path, PathBuf, absolute};
 
@@ -24,10 +24,10 @@ pub struct ExportArguments {
     /// The directory to write
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
-    /// Another trial than the best one
+    /// Export this trial instead of the best one
     #[arg(long, value_name = "N")]
     pub trial: Option<u64>,
-    /// Smaller weights, for hpsearch only: int8, with a scale for each channel
+    /// Quantise the weights, for use by hpsearch only: int8, with a scale for each channel
     #[arg(long, value_name = "FORMAT", value_parser = quantize)]
     pub quantize: Option<Quantize>,
 }
@@ -43,7 +43,7 @@ pub fn export(arguments: &ExportArguments, console: &mut Console) -> Result<Exit
     let store = absolute(&console.store)?;
     let file = arguments.study.as_deref().map(Path::new).filter(|file| file.is_file());
     let target = target(&arguments.output, &study.spec, file, Some((&reader, study.id)), &store)?;
-    // What cannot be written in the end is not measured first.
+    // Checked before the evaluation, which is slow.
     target.check()?;
     let wanted = Wanted {
         trial: arguments.trial.map(TrialNumber),

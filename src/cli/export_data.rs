@@ -44,8 +44,8 @@ Examples:
   hpsearch export-data --all -o trials.csv     every study, named in a column
   hpsearch export-data digits --series -o points.parquet
 
-In CSV and TSV, a cell is empty where a trial has nothing, and NaN where it has
-NaN; cells with separators or line breaks are quoted."))]
+In CSV and TSV, absent values are empty cells, and NaN is NaN; cells with
+separators or line breaks are quoted."))]
 pub struct ExportDataArguments {
     /// The study's name or file
     pub study: Option<String>,
@@ -55,13 +55,13 @@ pub struct ExportDataArguments {
     /// The file to write; standard output by default, and for `-`
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Replace the file if it is there already
+    /// Replace the file if it exists
     #[arg(long, requires = "output")]
     pub overwrite: bool,
-    /// The format; by default that of the file's name, csv where it has no ending
+    /// The format; by default that of the file's extension, csv without one
     #[arg(long)]
     pub format: Option<Format>,
-    /// One row for each reported number instead of one for each trial
+    /// One row for each reported number instead of each trial
     #[arg(long)]
     pub reports: bool,
     /// One row for each point of each series, reported or logged, with its clock and seconds since
@@ -76,7 +76,7 @@ pub struct ExportDataArguments {
     pub filter: Option<String>,
 }
 
-/// A form of tables.
+/// A format of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Comma-separated values, with a line of names first
@@ -85,20 +85,20 @@ pub enum Format {
     Tsv,
     /// One JSON array of objects: exact values with their types
     Json,
-    /// One JSON object a line: exact values with their types
+    /// One JSON object per line: exact values with their types
     Jsonl,
     /// Columns with types; in builds with `--features parquet`
     Parquet,
 }
 
-/// The columns of a table of trials, before those of parameters and metrics.
+/// The columns of trials, before parameters and metrics.
 const CELLS: &str = "number state value last_value last_step seconds attempts failures device \
     origin created started finished tags notes reason";
 
-/// How many trials are in memory at a time.
+/// Trials held in memory at a time.
 const PAGE: u64 = 1_000;
 
-/// One trial, with everything that the store knows of it besides its curves.
+/// A trial with all its data except curves.
 #[derive(Serialize)]
 struct TrialLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,7 +173,7 @@ struct PointLine<'a> {
     seconds: f64,
 }
 
-/// What a row is of.
+/// The kind of rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RowOf {
     Trial,
@@ -239,7 +239,7 @@ pub fn export_data(
     Ok(Exit::Done)
 }
 
-/// The format that a file's name says; CSV where it has no ending.
+/// The format of a file's extension; CSV without one.
 fn form_of(path: &Path) -> Result<Format, Failure> {
     let Some(ending) = path.extension() else { return Ok(Format::Csv) };
     match ending.to_string_lossy().to_ascii_lowercase().as_str() {
@@ -263,7 +263,7 @@ fn form_of(path: &Path) -> Result<Format, Failure> {
     }
 }
 
-/// Parquet is written by builds that can, and not to a terminal.
+/// Checks that this build supports Parquet, and that the output is not a terminal.
 fn check_parquet(form: Format, to_output: bool) -> Result<(), Failure> {
     if form != Format::Parquet {
         return Ok(());
@@ -282,10 +282,10 @@ fn check_parquet(form: Format, to_output: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where cells go.
+/// The CSV writer.
 type Csv<'a> = csv::Writer<&'a mut dyn Write>;
 
-/// What is written.
+/// The table to write.
 struct Table<'a> {
     reader: &'a SqliteReader,
     studies: Vec<(StudySummary, Filter)>,
@@ -295,7 +295,7 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Writes all rows; how many there are.
+    /// Writes all rows; returns their number.
     fn write(&self, of: RowOf, out: &mut dyn Write) -> Result<u64, Failure> {
         let separator = match self.form {
             Format::Csv => b',',
@@ -324,7 +324,7 @@ impl Table<'_> {
         check_parquet(Format::Parquet, false).map(|()| 0)
     }
 
-    /// The rows as columns with types.
+    /// Writes the rows with typed columns.
     #[cfg(feature = "parquet")]
     fn parquet(&self, of: RowOf, out: &mut dyn Write) -> Result<u64, Failure> {
         match of {
@@ -334,8 +334,8 @@ impl Table<'_> {
         }
     }
 
-    /// Each row as a JSON object, with what stands before the first one, before the others, and
-    /// behind each.
+    /// Writes each row as a JSON object, with separators before the first and the other ones, and a
+    /// terminator after each.
     fn objects(
         &self,
         of: RowOf,
@@ -361,8 +361,8 @@ impl Table<'_> {
         })
     }
 
-    /// The trials by number, a page in memory at a time; adds up what `take` gives of each, with
-    /// the name of its study where rows have one.
+    /// Calls `take` for each trial by number, a page in memory at a time, with the name of its
+    /// study if rows have one; returns the sum of its results.
     fn each_trial(
         &self,
         mut take: impl FnMut(Option<&str>, &Trial) -> Result<u64, Failure>,
@@ -421,7 +421,7 @@ impl Table<'_> {
         Ok(rows)
     }
 
-    /// The points of a series are in memory, one series at a time.
+    /// Calls `take` for each point, one series in memory at a time.
     fn each_point(
         &self,
         mut take: impl FnMut(&PointLine<'_>) -> Result<(), Failure>,
@@ -467,7 +467,7 @@ impl Table<'_> {
         })
     }
 
-    /// The titles of columns, with one for the study in front where rows name it.
+    /// The titles of columns, preceded by one for the study if rows name it.
     fn titles(&self, names: impl IntoIterator<Item = String>) -> Vec<String> {
         self.is_named.then(|| "study".to_owned()).into_iter().chain(names).collect()
     }
@@ -615,7 +615,7 @@ impl Table<'_> {
         ];
         let params = self.params()?;
         let metrics = self.metrics()?;
-        // A first look at all of them: what kind of values each parameter has.
+        // A first pass determines the type of each parameter.
         let mut kinds = vec![None; params.len()];
         self.each_trial(|_, trial| {
             for (name, kind) in params.iter().zip(&mut kinds) {
@@ -663,7 +663,7 @@ impl Table<'_> {
         table.finish().map(|()| rows)
     }
 
-    /// The parameters of each space, then those of its earlier versions.
+    /// The parameters of each space, followed by those of its earlier versions.
     fn params(&self) -> Result<Vec<String>, StorageError> {
         let mut names: Vec<String> = Vec::new();
         for (study, _) in &self.studies {
@@ -687,8 +687,7 @@ impl Table<'_> {
     }
 }
 
-/// A number that may be NaN or infinite, shortest form that reads back; nothing where there is
-/// none.
+/// A number in its shortest exact form, NaN and infinities included; empty if absent.
 fn cell(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:?}"))
 }

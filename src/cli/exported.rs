@@ -1,4 +1,4 @@
-//! Exported models: what is said of one that was written, and where one lies that is used.
+//! Messages about an export, and arguments of verbs that use one.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::report::wording::{bytes, number, one_line};
 use crate::study::device::Device;
 use crate::study::spec::{Program, StudySpec};
 
-/// The whole path of an exported model.
+/// The absolute path of an exported model.
 pub fn model(directory: &Path) -> Result<PathBuf, Failure> {
     let path = std::path::absolute(directory)?;
     if holds_weights(&path) {
@@ -27,7 +27,7 @@ pub fn device(name: &str) -> Result<Device, Failure> {
     })
 }
 
-/// Says what was exported where, and what is lost with it.
+/// Reports an export, and its losses.
 pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
     let (trial, directory) = (exported.trial.number, shown(&exported.placed.directory));
     let value = exported
@@ -61,8 +61,7 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
     }
 }
 
-/// Says where an export lies if that is not where it was to go, and what became of what is not of
-/// it.
+/// Reports an export's directory if it is not the requested one, and what happened to other files.
 pub fn tell_placed(placed: &Placed, console: &mut Console) {
     if let Some(refused) = &placed.refused {
         console.say(&format!("warning: {refused}"));
@@ -95,7 +94,7 @@ fn tell_left_out(placed: &Placed, console: &mut Console) {
     }
 }
 
-/// What is to be said where the checkpoint is not of the step of the trial's value.
+/// The warning if the checkpoint does not hold the step of the trial's value.
 fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
     let (clock, metric, number_of) =
         (spec.step.as_str(), &spec.objective().metric, exported.trial.number);
@@ -120,16 +119,16 @@ fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
         }
         Holds::Unknown { registered } => Some(format!(
             "warning: the checkpoint was written to after it was registered at {clock} \
-             {registered}, so that nobody can tell which {clock} this \
-             export holds; the value of trial {number_of} is {value}. Register a checkpoint once \
-             it is complete, and write each to a path of its own"
+             {registered}, so that it is unknown which {clock} this export holds; the value of \
+             trial {number_of} is {value}. Register a checkpoint once it is complete, and write \
+             each to a path of its own"
         )),
     }
 }
 
-/// Says that the export at the end of a run goes beside one that was edited.
+/// Reports that the export at the end of a run is written beside an edited one.
 pub fn tell_edited(edited: &ExportError, console: &Console) {
     console.say(&format!(
-        "warning: {edited}; as it is, it stays, and the export at the end goes beside it"
+        "warning: {edited}; it is kept, and the export at the end is written beside it"
     ));
 }

@@ -1,4 +1,4 @@
-//! What to do after failures: which log says why, what is to be changed, and what continues then.
+//! Advice after failures: the log to read, what to correct, and the command to continue.
 
 use std::path::absolute;
 
@@ -12,7 +12,7 @@ use crate::study::space::Distribution;
 use crate::study::spec::Program;
 use crate::study::trial::TrialState;
 
-/// Warns of choices with which every trial failed, where trials with others did not.
+/// Warns about choices with which every trial failed, while trials with others did not.
 pub fn say_failing_choices(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -39,7 +39,7 @@ pub fn say_failing_choices(
     Ok(())
 }
 
-/// Says it of a run that has ended. `go_on`: the command that runs the study again.
+/// Prints the advice after a run. `go_on`: the command that runs the study again.
 pub fn say_what_next(
     reader: &dyn StorageReader,
     study: &StudySummary,

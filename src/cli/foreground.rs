@@ -1,11 +1,11 @@
-//! The process that a run leaves at its terminal: the run is its child, so that it can be detached
-//! and the shell gets its prompt back.
+//! The foreground process of a run: it waits at the terminal while its child runs the study, so
+//! that the run can be detached.
 //!
-//! A shell gives its prompt back when the process that it started stops or ends, and no process can
-//! leave its shell while it continues. So `hpsearch run` on a terminal starts itself once more, and
-//! only waits; the child, in the same process group, runs the study and has the screen. Detached,
-//! the child goes into a session of its own, and the waiting process ends. Nothing of the run is
-//! interrupted or moved by that: its process, its lease and its trials stay what they are.
+//! A shell prompts again when the process that it started stops or ends, and a process cannot leave
+//! its shell and continue. So `hpsearch run` on a terminal starts itself once more, and only waits;
+//! the child, in the same process group, runs the study and has the screen. To detach, the child
+//! starts its own session, and the waiting process ends. The run's process, its lease and its
+//! trials are not affected.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -32,28 +32,28 @@ use crate::runner::processes;
 use crate::study::provenance::masked_override;
 use crate::tui::Before;
 
-/// The word behind `worker` by which the child is started; the command line of the run follows.
+/// The argument after `worker` that starts the child; the command line of the run follows.
 pub const WORD: &str = "--in-foreground";
 
-/// The terminal of whoever has one, under whatever name.
+/// The controlling terminal.
 const TERMINAL: &str = "/dev/tty";
 
-/// How long a run may take to give the terminal back when it is suspended.
+/// Time for a run to release the terminal when it is suspended.
 const SUSPENDING: Duration = Duration::from_secs(5);
 
-/// How long a worker may take from its fork to a group of its own.
+/// Time for a worker from its fork to its own process group.
 const STARTING: Duration = Duration::from_secs(2);
 
-/// The child: signals are passed on to it from now on, and not sent.
+/// From the child: it receives signals over the connection from now on.
 const LISTENS: u8 = b'l';
-/// The child: it continues without the terminal.
+/// From the child: it continues without the terminal.
 const DETACHED: u8 = b'd';
 
-/// Runs this command line in a child, and waits for it here; the exit code. `None` where that
-/// cannot be: the run then has the terminal itself, and stays on it.
+/// Runs this command line in a child, and waits for it; returns the exit code. `None` if that is
+/// impossible: the run then has the terminal itself, and cannot be detached.
 pub fn wait_for_run() -> Option<ExitCode> {
-    // The child's stdin is its line to here: it opens the terminal anew, which must be the one that
-    // keys come from.
+    // The child's stdin is its connection to this process: it reopens the terminal, which must be
+    // the one with the keyboard.
     tcgetpgrp(io::stdin()).ok()?;
     terminal().ok()?;
     let (line, far) = UnixStream::pair().ok()?;
@@ -70,7 +70,7 @@ pub fn wait_for_run() -> Option<ExitCode> {
         .args(std::env::args_os().skip(1))
         .stdin(Stdio::from(OwnedFd::from(far)));
     let run = command.spawn().ok()?;
-    // Its own end of the line closes with it.
+    // Closes this process's copy of the child's end.
     drop(command);
     Some(wait(run, line, signals, &before))
 }
@@ -80,7 +80,7 @@ fn wait(mut run: Child, mut line: UnixStream, signals: Signals, before: &Before)
     if let Ok(line) = line.try_clone() {
         let (listens, run) = (Arc::clone(&listens), run.id());
         let passing = std::thread::Builder::new().name("signals".to_owned());
-        // Without the thread, signals to this process have no effect, and those to the group still
+        // Without the thread, signals to this process have no effect, but those to the group still
         // reach the run.
         let _without = passing.spawn(move || pass_on(signals, &line, &listens, run));
     }
@@ -93,7 +93,7 @@ fn wait(mut run: Child, mut line: UnixStream, signals: Signals, before: &Before)
     }
     let Ok(status) = run.wait() else { return ExitCode::FAILURE };
     if let Some(signal) = status.signal() {
-        // A run that ends in order gives the terminal back itself.
+        // A run that ends in order restores the terminal itself.
         if before.put_back() || ![SIGINT, SIGTERM, SIGHUP].contains(&signal) {
             let words: Vec<String> =
                 std::env::args().skip(1).map(|word| masked_override(&word).to_string()).collect();
@@ -103,14 +103,13 @@ fn wait(mut run: Child, mut line: UnixStream, signals: Signals, before: &Before)
                 command_line::quoted(&words)
             );
         }
-        // As if this process had been it: shells tell their users.
+        // Dies by the same signal, which shells report.
         let _ends_here = signal_hook::low_level::emulate_default_handler(signal);
     }
     ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// Passes on what this process is sent. A signal of the terminal reaches both, and is counted once
-/// there.
+/// Forwards signals to the run. A terminal's signal reaches both processes, and counts once there.
 fn pass_on(mut signals: Signals, mut line: &UnixStream, listens: &AtomicBool, run: u32) {
     for signal in signals.forever() {
         match (
@@ -119,9 +118,9 @@ fn pass_on(mut signals: Signals, mut line: &UnixStream, listens: &AtomicBool, ru
             Signal::from_named_raw(signal),
         ) {
             _ if signal == SIGTSTP => stop_behind(run),
-            // When this process continues, so does the run; and a worker that was stopped between
-            // its fork and a group of its own, where `fg` does not reach it and the run waits for
-            // it.
+            // When this process continues, so does the run; and also a worker that was stopped
+            // between its fork and its own process group, which `fg` does not reach and the run
+            // waits for.
             _ if signal == SIGCONT => processes::children(run)
                 .into_iter()
                 .chain([run])
@@ -135,8 +134,8 @@ fn pass_on(mut signals: Signals, mut line: &UnixStream, listens: &AtomicBool, ru
     }
 }
 
-/// Stops this process once the run has stopped, which gives the terminal back first: the shell
-/// takes it as soon as this process stops.
+/// Stops this process after the run has stopped, which releases the terminal first: the shell takes
+/// it as soon as this process stops.
 fn stop_behind(run: u32) {
     let until = Instant::now() + SUSPENDING;
     while !processes::is_stopped(run) {
@@ -152,7 +151,7 @@ fn terminal() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(TERMINAL)
 }
 
-/// The run's line to the process that waits at its terminal.
+/// The run's connection to the process that waits at its terminal.
 pub struct Foreground {
     line: UnixStream,
     is_detached: Arc<AtomicBool>,
@@ -160,7 +159,7 @@ pub struct Foreground {
 }
 
 impl Foreground {
-    /// The line of this process, if it is such a child; its stdin is the terminal from now on.
+    /// The connection of this process, if it is such a child; its stdin becomes the terminal.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -176,15 +175,15 @@ impl Foreground {
         Ok(Foreground { line, is_detached, signals })
     }
 
-    /// Signals that the waiting process was sent. From now on they come this way.
+    /// Signals to the waiting process, which arrive this way from now on.
     pub fn signals(&self) -> Receiver<i32> {
         let _gone_is_heard = (&self.line).write_all(&[LISTENS]);
         self.signals.clone()
     }
 
-    /// Gives the terminal up, and lets the waiting process end: from now on nothing that happens to
-    /// the terminal, its shell or its session reaches this process. `say` says so there; what is
-    /// printed after it goes to `log`.
+    /// Releases the terminal, and lets the waiting process end: from now on the terminal, its shell
+    /// and its session do not affect this process. `say` prints the last message there; later
+    /// output goes to `log`.
     ///
     /// # Errors
     /// The log cannot be written, or the system refuses a session; then nothing has changed.
@@ -199,14 +198,14 @@ impl Foreground {
         dup2_stdin(nothing)?;
         dup2_stdout(&log)?;
         dup2_stderr(&log)?;
-        // One that is gone waits no more.
+        // It may have ended already.
         let _gone_already = (&self.line).write_all(&[DETACHED]);
         Ok(())
     }
 }
 
-/// Waits for children that were being started: until they have become workers, in groups of their
-/// own, they are in the terminal's `group`, and the end of the waiting process may hang that up.
+/// Waits for children that are being started: until they have their own process groups they are in
+/// the terminal's `group`, which the end of the waiting process may hang up.
 fn outwait_starts(group: Pid) {
     let is_in_group = |pid: u32| {
         i32::try_from(pid)
@@ -222,14 +221,14 @@ fn outwait_starts(group: Pid) {
     }
 }
 
-/// Hears the waiting process. Its end is the end of the terminal, unless it was let go: nobody
-/// could see or stop the run any more.
+/// Reads messages of the waiting process. Its end means that the terminal is gone, unless it was
+/// released: the run could not be seen or stopped any more.
 fn hear(mut line: UnixStream, signals: &Sender<i32>, is_detached: &AtomicBool) {
     let hang_up = || processes::signal(std::process::id(), Signal::HUP);
     let mut signal = [0];
     while line.read_exact(&mut signal).is_ok() {
         match i32::from(signal[0]) {
-            // The screen hears that one itself.
+            // The screen handles that one itself.
             SIGHUP => hang_up(),
             signal => {
                 let _process_ends = signals.send(signal);
@@ -241,7 +240,7 @@ fn hear(mut line: UnixStream, signals: &Sender<i32>, is_detached: &AtomicBool) {
     }
 }
 
-/// The command line of the run, where these are the words of such a child.
+/// The command line of the run, if this process is such a child.
 pub fn command_line(mut words: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
     let program = words.next()?;
     let is_child = words.next()? == "worker" && words.next()? == WORD;

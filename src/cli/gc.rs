@@ -22,10 +22,10 @@ Examples:
   hpsearch gc                      the same, then asks
   hpsearch gc --yes                without asking
 
-Removed is what a crash left half-written, checkpoints of trials that are over
-and that the store does not list, files of trials and studies that it does not
-have, and tokenised data that none of its studies has used. What runs, waits or
-is paused stays, and so do logs and a command's own files. A study may run
+It removes files that a crash left half-written, checkpoints of finished trials
+that the store does not list, files of trials and studies that it does not have,
+and tokenised data that no study has used. Files of running, queued and paused
+trials are kept, and so are logs and a command's own files. Studies may run
 meanwhile.";
 
 /// Arguments of `hpsearch gc`.
@@ -35,7 +35,7 @@ pub struct GcArguments {
     /// Only list what would be removed
     #[arg(long)]
     pub dry_run: bool,
-    /// Remove it without asking
+    /// Remove without asking
     #[arg(long, conflicts_with = "dry_run")]
     pub yes: bool,
     /// Print JSON; removes only with --yes
@@ -51,7 +51,7 @@ struct Answer<'a> {
     bytes: u64,
 }
 
-/// Removes them, once the person agrees.
+/// Removes them, once the user confirms.
 pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failure> {
     let store = std::path::absolute(&console.store)?;
     let reader = console.reader()?;
@@ -70,8 +70,8 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     }
     if reader.identity()?.is_some_and(|id| stores.others.ids.contains(&id)) {
         console.say(
-            "a copy of this store lies beside it: files that only one of the two knows \
-            are left alone",
+            "there is a copy of this store beside it: files that only one of the two knows are \
+            left alone",
         );
     }
     for UnclaimedDirectory { directory, store } in homeless(&stores) {
@@ -148,7 +148,7 @@ fn what(kind: Kind) -> &'static str {
 
 fn agrees(found: &[OrphanedFile]) -> Result<bool, Failure> {
     if !can_ask() {
-        let refusal = Failure::usage("nobody can be asked whether to remove this");
+        let refusal = Failure::usage("removal cannot be confirmed without a terminal");
         return Err(refusal.help(
             "`hpsearch gc --yes` removes it without asking, `hpsearch gc --dry-run` lists it",
         ));

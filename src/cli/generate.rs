@@ -1,4 +1,4 @@
-//! `hpsearch generate`: an exported language model continues with a text, token by token.
+//! `hpsearch generate`: generates text with an exported language model, token by token.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Read, Write};
@@ -25,10 +25,10 @@ pub struct GenerateArguments {
     /// The directory that `export` wrote
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The prompt; without one, standard input, less its last line break
+    /// The prompt; by default standard input, without its last line break
     #[arg(value_name = "PROMPT")]
     pub prompt: Option<String>,
-    /// Generate at most N tokens; the text may end before
+    /// Generate at most N tokens
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub max_new_tokens: usize,
     /// The sampling temperature; 0 always takes the most likely token
@@ -37,10 +37,10 @@ pub struct GenerateArguments {
     /// Sample from the K most likely tokens only
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_k: Option<u32>,
-    /// Sample from the most likely tokens only whose probabilities add up to P
+    /// Sample only from the most likely tokens whose probabilities add up to P
     #[arg(long, value_name = "P", value_parser = share)]
     pub top_p: Option<f64>,
-    /// The same seed gives the same text
+    /// Seed of the samples
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
     /// The device to use
@@ -58,7 +58,7 @@ fn share(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a probability is a number above 0 and at most 1".to_owned())
 }
 
-/// Prints the prompt and, as it comes, what the model adds.
+/// Prints the prompt and the generated text as it arrives.
 pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<Exit, Failure> {
     let device = exported::device(&arguments.device)?;
     let directory = exported::model(&arguments.directory)?;
@@ -81,14 +81,14 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
     let mut written = Ok(());
     let answer = worker_job::run(job, &BTreeMap::new(), &mut |said| {
         if let MessageToRunner::Text { text: piece } = said {
-            // The prompt comes with the first piece: what cannot continue prints nothing.
+            // The prompt is printed with the first piece: a failed start prints nothing.
             let piece = shown(text.take().unwrap_or_default() + &piece);
             written = write!(console.out, "{piece}").and_then(|()| console.out.flush());
         }
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     written?;
-    // Also after an error in the middle, so that its message begins a line of its own.
+    // Also after an error, so that its message begins a line.
     match (&text, &answer) {
         (Some(_), Err(_)) => {}
         (prompt, _) => writeln!(console.out, "{}", shown(prompt.clone().unwrap_or_default()))?,
@@ -113,12 +113,12 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
     Ok(Exit::Done)
 }
 
-/// What a model writes: as it is for a program, and without what drives a terminal on one.
+/// Generated text: unchanged for a program, sanitised for a terminal.
 fn shown(text: String) -> String {
     if io::stdout().is_terminal() { lines(&text) } else { text }
 }
 
-/// The text on standard input without its last line break, which whoever typed it hardly means.
+/// The text on standard input without its last line break.
 fn piped() -> Result<String, Failure> {
     let mut text = String::new();
     io::stdin().lock().read_to_string(&mut text)?;

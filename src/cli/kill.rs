@@ -31,11 +31,11 @@ pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Fa
     }
     let kill = Request::Kill { trial: number };
     match request::ask_runner(&mut console.writer()?, &study, &kill) {
-        // Nobody has a process of it: it is done here.
+        // It has no process: the request is served here.
         Err(AppError::NotRunning { .. }) => ask_all(&study, &[kill], console),
         Err(error) => Err(error.into()),
         Ok(()) => {
-            console.say(&format!("asked for trial {number} to be killed: it will count as failed"));
+            console.say(&format!("requested to kill trial {number}: it will count as failed"));
             Ok(Exit::Done)
         }
     }

@@ -1,4 +1,4 @@
-//! Where results come from, in words: the runner of each attempt and what it found around it.
+//! Provenance in words: the runner of each attempt and its environment.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,16 +15,16 @@ use crate::study::provenance::{Packages, Provenance};
 use crate::study::seed::SeedTree;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// An attempt of a trial and who ran it.
+/// An attempt of a trial and its runner.
 #[derive(Clone, Debug)]
 pub struct Made {
     /// The attempt.
     pub attempt: Attempt,
-    /// Its runner; `None` of a store that did not keep it.
+    /// Its runner; `None` in stores that did not record it.
     pub runner: Option<StoredRunner>,
 }
 
-/// One attempt as `--json` has it.
+/// One attempt in `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct MadeJson {
     attempt: u32,
@@ -33,13 +33,13 @@ pub struct MadeJson {
     end: Option<&'static str>,
     reason: Option<String>,
     lineage: Option<Provenance>,
-    /// The packages of `lineage`, where they were asked for.
+    /// The packages of `lineage`, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     packages: Option<BTreeMap<String, String>>,
 }
 
 impl MadeJson {
-    /// An attempt with the packages that it had, by name.
+    /// An attempt with its packages by name.
     pub fn with_packages(made: &Made, reader: &dyn StorageReader) -> Result<Self, Failure> {
         let packages = made.lineage().and_then(|lineage| lineage.packages.as_ref());
         let list = packages.map(|packages| reader.document(&packages.digest)).transpose()?;
@@ -66,7 +66,7 @@ impl From<&Made> for MadeJson {
 }
 
 impl Made {
-    /// What its results depend on, if that was kept.
+    /// The provenance, if recorded.
     pub fn lineage(&self) -> Option<&Provenance> {
         self.runner.as_ref()?.lineage.as_ref()
     }
@@ -89,8 +89,7 @@ pub fn of_trial(
         .collect())
 }
 
-/// What the last attempt of a trial depends on, whole, with its seed and device: what is compared
-/// of two trials.
+/// The full provenance of a trial's last attempt, with its seed and device, to compare two trials.
 pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String, String)> {
     let mut facts =
         vec![("seed".to_owned(), seed_of(SeedTree::new(study.spec.seed), trial).to_string())];
@@ -106,7 +105,7 @@ pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String,
     facts
 }
 
-/// The packages that two runners do not have in common, where both are known, by name.
+/// The packages that differ between two runners, if both are known, by name.
 pub fn package_differences(
     reader: &dyn StorageReader,
     one: &Provenance,
@@ -133,7 +132,7 @@ pub fn version_change(name: &str, versions: &[Option<String>; 2]) -> String {
     }
 }
 
-/// The words that run a study again: with the file of its last run, where that is known.
+/// The arguments that run a study again: with the file of its last run, if known.
 pub fn run(runners: &[StoredRunner]) -> String {
     let lineage = runners.iter().rev().find_map(|runner| runner.lineage.as_ref());
     let named = lineage.and_then(|lineage| {
@@ -144,7 +143,7 @@ pub fn run(runners: &[StoredRunner]) -> String {
     format!("run {}", named.as_deref().unwrap_or("STUDY.toml"))
 }
 
-/// Prints what a runner found around it.
+/// Prints the provenance of a runner.
 pub fn print(lineage: Option<&Provenance>, console: &mut Console) -> Result<(), Failure> {
     let Some(lineage) = lineage else {
         return console.fact("provenance", "not recorded");
@@ -155,7 +154,7 @@ pub fn print(lineage: Option<&Provenance>, console: &mut Console) -> Result<(), 
     Ok(())
 }
 
-/// Prints where the results of each attempt come from; attempts of one runner together.
+/// Prints the provenance of each attempt, grouped by runner.
 pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failure> {
     for (index, of_attempt) in made.iter().enumerate() {
         let Attempt { attempt, slot, started, ended, end, reason, .. } = &of_attempt.attempt;
@@ -176,8 +175,7 @@ pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failur
     Ok(())
 }
 
-/// Says which files of the command are not what they were in the last run: its trials are of
-/// another program than those to come.
+/// Reports files of the command that changed since the last run: its trials used another program.
 pub fn say_changed_programs(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -209,7 +207,7 @@ pub fn say_changed_programs(
     Ok(())
 }
 
-/// What was found around the last runner of a study, and how many others ran it.
+/// Prints the provenance of a study's last runner, and the number of others.
 pub fn print_study(runners: &[StoredRunner], console: &mut Console) -> Result<(), Failure> {
     let Some(last) = runners.last() else { return Ok(()) };
     let others = runners.iter().filter(|runner| runner.lineage != last.lineage).count() as u64;

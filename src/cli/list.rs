@@ -1,4 +1,4 @@
-//! `hpsearch list`: the samplers, pruners or tasks there are, from the tables that drive them.
+//! `hpsearch list`: the available samplers, pruners or tasks, from their tables.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,14 +13,14 @@ use crate::samplers::{self, SAMPLERS};
 use crate::study::field::Field;
 use crate::study::registry::Entry;
 
-/// What `list` lists.
+/// The listed table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Listed {
-    /// Who proposes the next trial
+    /// Algorithms that propose configurations
     Samplers,
-    /// Who stops hopeless trials
+    /// Algorithms that stop trials early
     Pruners,
-    /// What the built-in trainer can train
+    /// Tasks of the built-in trainer
     Tasks,
 }
 

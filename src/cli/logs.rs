@@ -1,4 +1,4 @@
-//! `hpsearch logs`: what the program of a trial printed, so far or as it comes.
+//! `hpsearch logs`: the output of a trial's program, optionally followed as it grows.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -53,18 +53,18 @@ pub struct LogsArguments {
 struct Line<'a> {
     trial: TrialNumber,
     attempt: AttemptNumber,
-    /// In the log, from 1.
+    /// Its number in the log, from 1.
     line: u64,
     text: &'a str,
 }
 
-/// Lets all bytes through, or only lines that hold a text, or lines as JSON.
+/// Filters a log: all bytes, matching lines, or lines as JSON.
 struct Sieve {
     text: Option<String>,
-    /// Whose lines are JSON.
+    /// The trial and attempt for JSON.
     json: Option<(TrialNumber, AttemptNumber)>,
     lines: u64,
-    /// The beginning of a line whose end has not come yet.
+    /// An unterminated line.
     begun: Vec<u8>,
 }
 
@@ -73,7 +73,7 @@ impl Sieve {
         Sieve { text: text.cloned(), json, lines: 0, begun: Vec::new() }
     }
 
-    /// Whether it lets everything through as it is.
+    /// Whether it passes everything unchanged.
     fn is_open(&self) -> bool {
         self.text.is_none() && self.json.is_none()
     }
@@ -107,14 +107,14 @@ impl Sieve {
         writeln!(out, "{}", json(&serde_json::to_string(&line)?))
     }
 
-    /// The last line, if nothing ended it.
+    /// The last line, if it is unterminated.
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let line = std::mem::take(&mut self.begun);
         if line.is_empty() { Ok(()) } else { self.pass_line(&line, out) }
     }
 }
 
-/// Whether a line holds a text; a text without capital letters is found in any case.
+/// Whether a line contains a text; case is ignored for texts without capital letters.
 fn holds(line: &[u8], text: &str) -> bool {
     let line = String::from_utf8_lossy(line);
     if text.chars().any(char::is_uppercase) {
@@ -124,7 +124,7 @@ fn holds(line: &[u8], text: &str) -> bool {
     }
 }
 
-/// How often a growing log is looked at.
+/// Polling interval of a growing log.
 const TURN: Duration = Duration::from_millis(200);
 
 /// Prints the log of an attempt.
@@ -149,7 +149,7 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
     })?;
     let mut sieve =
         Sieve::new(arguments.grep.as_ref(), arguments.json.then_some((number, attempt)));
-    // JSON has no character that drives a terminal.
+    // JSON has no characters that control a terminal.
     let is_raw = arguments.raw || arguments.json || !io::stdout().is_terminal();
     let mut screen = Screen { is_raw, begun: Vec::new(), within: Within::Text };
     if sieve.is_open() {
@@ -168,23 +168,23 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// What is before a terminal: escape sequences are left out, a line that is written over and over
-/// is several, and other control characters are spaces.
+/// Sanitises a log for a terminal: drops escape sequences, splits overwritten lines, and replaces
+/// other control characters by spaces.
 struct Screen {
-    /// Whether bytes go out as they are.
+    /// Whether bytes pass unchanged.
     is_raw: bool,
-    /// The beginning of a character whose end has not come yet.
+    /// An incomplete character.
     begun: Vec<u8>,
     within: Within,
 }
 
-/// Where in an escape sequence a text is.
+/// The position within an escape sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Within {
     Text,
-    /// Behind a carriage return, which a line feed may follow.
+    /// After a carriage return, which a line feed may follow.
     Return,
-    /// Behind an ESC.
+    /// After an ESC.
     Escape,
     /// `ESC [ .. letter`: colours, moves.
     Control,
@@ -193,7 +193,7 @@ enum Within {
 }
 
 impl Screen {
-    /// What is written there goes through the screen to `out`.
+    /// A writer to `out` through this filter.
     fn on<'a>(&'a mut self, out: &'a mut dyn Write) -> Screened<'a> {
         Screened { screen: self, out }
     }
@@ -209,7 +209,7 @@ impl Screen {
         out.write_all(shown.as_bytes())
     }
 
-    /// What stands for the next character.
+    /// The replacement of the next character.
     fn take(&mut self, char: char) -> Option<char> {
         let before = std::mem::replace(&mut self.within, Within::Text);
         let (within, shown) = match (before, char) {
@@ -234,13 +234,13 @@ impl Screen {
         shown
     }
 
-    /// A character whose end never came.
+    /// An incomplete character at the end.
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(String::from_utf8_lossy(&std::mem::take(&mut self.begun)).as_bytes())
     }
 }
 
-/// How many bytes at the end are the beginning of a character.
+/// Number of bytes at the end that begin an incomplete character.
 fn incomplete(bytes: &[u8]) -> usize {
     let last = bytes.len().saturating_sub(3)..bytes.len();
     let begin = last.rev().find(|at| bytes[*at] & 0xc0 != 0x80).unwrap_or(bytes.len());
@@ -252,7 +252,7 @@ fn incomplete(bytes: &[u8]) -> usize {
     }
 }
 
-/// A stream with a screen before it.
+/// A stream with such a filter.
 struct Screened<'a> {
     screen: &'a mut Screen,
     out: &'a mut dyn Write,
@@ -292,7 +292,7 @@ fn attempt(
     }
 }
 
-/// Prints what is added to the log until the attempt is over.
+/// Prints new output until the attempt is over.
 fn follow(
     reader: &dyn StorageReader,
     (study, number, attempt): (StudyId, TrialNumber, AttemptNumber),
@@ -301,7 +301,7 @@ fn follow(
     console: &mut Console,
 ) -> Result<(), Failure> {
     loop {
-        // Asked before reading: what is written between the last read and the end is not missed.
+        // Queried before reading, so that output before the end is not missed.
         let running = reader.trial(study, number)?.is_some_and(|trial| {
             trial.state == TrialState::Running && trial.last_attempt() == Some(attempt)
         });
@@ -328,7 +328,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// What a terminal gets of these parts of a log.
+    /// The terminal's view of these parts of a log.
     fn on_a_terminal(parts: &[&[u8]]) -> String {
         let mut screen = Screen { is_raw: false, begun: Vec::new(), within: Within::Text };
         let mut out = Vec::new();

@@ -41,7 +41,7 @@ pub struct LsArguments {
 struct Line<'a> {
     name: &'a str,
     state: &'static str,
-    /// Why it is over, or paused.
+    /// Why it is finished or paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     trials: Counts,

@@ -1,4 +1,4 @@
-//! `hpsearch man`: the manual pages, made from the same definitions as the help.
+//! `hpsearch man`: the manual pages, generated from the definitions of the help.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -82,18 +82,18 @@ fn rendered(command: Command) -> io::Result<Vec<u8>> {
         .manual("hpsearch")
         .source(concat!("hpsearch ", env!("CARGO_PKG_VERSION")))
         .render(&mut page)?;
-    // What comes after the options begins with the examples.
+    // The text after the options begins with the examples.
     let text =
         String::from_utf8_lossy(&page).replacen(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n", 1);
     Ok(text.into_bytes())
 }
 
-/// Has man(1) show the page; whether it could.
+/// Shows the page with man(1); returns whether that worked.
 fn formatted(page: &[u8]) -> bool {
     let Ok(mut reader) = Process::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn() else {
         return false;
     };
-    // Who leaves early has read enough.
+    // The reader may quit early.
     let _left_early = reader.stdin.take().map(|mut stdin| stdin.write_all(page));
     reader.wait().is_ok_and(|status| status.success())
 }

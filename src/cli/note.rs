@@ -1,4 +1,4 @@
-//! `hpsearch note`: writes something down about a study or a trial, or shows what was written.
+//! `hpsearch note`: adds notes to a study or a trial, or shows them.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -40,7 +40,7 @@ pub struct NoteArguments {
     /// The text
     #[arg(short, long, value_name = "TEXT")]
     pub message: Option<String>,
-    /// Print JSON: the notes, with those that were just written
+    /// Print JSON: all notes, including new ones
     #[arg(long)]
     pub json: bool,
 }

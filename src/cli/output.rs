@@ -1,4 +1,4 @@
-//! Where results go: straight to standard output, or through a pager once they are longer than the
+//! Output of results: directly to standard output, or through a pager if they are longer than the
 //! screen.
 
 use std::io::{self, BufWriter, Stdout, Write};
@@ -10,7 +10,7 @@ use signal_hook::consts::SIGINT;
 
 use crate::report::wording::width;
 
-/// A pager and the screen that decides whether it is needed.
+/// A pager, and the size of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paging {
     /// A shell command, as `PAGER` holds it.
@@ -22,8 +22,8 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// The pager that the environment asks for, `less -FRX` by default; `None` for an empty `PAGER`
-    /// and for `cat`.
+    /// The pager of the environment, `less -FRX` by default; `None` for an empty `PAGER` and for
+    /// `cat`.
     pub fn from_environment(
         variable: impl Fn(&str) -> Option<String>,
         (columns, rows): (usize, usize),
@@ -40,21 +40,21 @@ impl Paging {
 
 /// The stream of results.
 pub struct Output {
-    // Not locked: whichever thread panics must be able to give the terminal back, and would wait
-    // for this one for ever.
+    // Not locked: a thread that panics must be able to restore the terminal without waiting for
+    // this one.
     stdout: BufWriter<Stdout>,
     paged: Paged,
 }
 
-/// How far paging is.
+/// The state of paging.
 enum Paged {
-    /// Not asked for, or not needed any more.
+    /// Not requested, or no longer needed.
     No,
-    /// What was written fits the screen so far.
+    /// The output fits the screen so far.
     Fits { paging: Paging, held: Vec<u8>, rows: usize },
-    /// The pager runs.
+    /// The pager is running.
     Runs(Child),
-    /// Nobody reads.
+    /// The reader is gone.
     Nobody,
 }
 
@@ -64,17 +64,17 @@ impl Output {
         Output { stdout: BufWriter::new(io::stdout()), paged: Paged::No }
     }
 
-    /// From now on, what is longer than the screen goes through a pager.
+    /// Sends output longer than the screen through a pager.
     pub fn page(&mut self, paging: Paging) {
         self.paged = Paged::Fits { paging, held: Vec::new(), rows: 0 };
     }
 
-    /// Forgets what is not written, and what comes: nobody reads it.
+    /// Drops pending and further output: the reader is gone.
     pub fn give_up(&mut self) {
         self.paged = Paged::Nobody;
     }
 
-    /// Writes the last bytes and waits until the pager is left.
+    /// Flushes the output and waits for the pager.
     pub fn finish(&mut self) -> io::Result<()> {
         if let Paged::Fits { held, .. } = &self.paged {
             self.stdout.write_all(held)?;
@@ -83,13 +83,13 @@ impl Output {
         let written = self.flush();
         if let Paged::Runs(mut pager) = std::mem::replace(&mut self.paged, Paged::No) {
             drop(pager.stdin.take());
-            // Whatever it says of itself, it has shown what it could.
+            // Its exit status does not matter.
             let _its_own_business = pager.wait();
         }
         written
     }
 
-    /// Starts the pager on what is held; without one, everything goes to standard output.
+    /// Starts the pager on the pending output; without one, everything goes to standard output.
     fn overflow(&mut self) -> io::Result<()> {
         let Paged::Fits { paging, held, .. } = std::mem::replace(&mut self.paged, Paged::No) else {
             return Ok(());
@@ -116,7 +116,7 @@ impl Write for Output {
             Paged::Fits { paging, held, rows } => {
                 *rows += rows_of(bytes, paging.columns);
                 held.extend_from_slice(bytes);
-                // One row is the prompt's.
+                // One row is for the prompt.
                 *rows >= paging.rows
             }
         };
@@ -136,7 +136,7 @@ impl Write for Output {
     }
 }
 
-/// Rows that the finished lines in `bytes` take on a screen; colours count as text, which at worst
+/// Rows of the complete lines in `bytes` on a screen; colour codes count as text, which at worst
 /// pages a little early.
 fn rows_of(bytes: &[u8], columns: usize) -> usize {
     let text = String::from_utf8_lossy(bytes);
@@ -152,7 +152,7 @@ fn start(paging: &Paging) -> Option<Child> {
         command.arg("-c").arg(script);
         command
     };
-    // A shell that finds no such program would take the text with it.
+    // A shell that does not find the program would discard the text.
     let program = paging.pager.split_whitespace().next()?;
     let known = shell("command -v \"$0\"")
         .arg(program)
@@ -168,7 +168,7 @@ fn start(paging: &Paging) -> Option<Child> {
         command.env("LESS", "FRX");
     }
     let pager = command.stdin(Stdio::piped()).spawn().ok()?;
-    // Ctrl-C is the pager's: leaving before it would leave the terminal to two readers.
+    // Ctrl-C belongs to the pager: exiting first would leave two readers on the terminal.
     let _refused_only_without_memory =
         signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)));
     Some(pager)

@@ -1,4 +1,4 @@
-//! The file that `-o` names: never one that the verb reads, and written whole or not at all.
+//! The file of `-o`: never an input of the verb, and written atomically.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::exit::Failure;
 use crate::storage::sqlite::is_open_here;
 
-/// Refuses an output that is one of the files read, by whatever path or link.
+/// Rejects an output that is an input, by whatever path or link.
 pub fn refuse_inputs(
     output: &Path,
     inputs: impl IntoIterator<Item = PathBuf>,
@@ -28,20 +28,20 @@ pub fn refuse_inputs(
     .help("give another file to `-o`"))
 }
 
-/// Refuses an output that is there already: it may be anybody's. What is no file is written to, and
-/// the files of these names were opened by the shell.
+/// Rejects an existing output file. Other kinds of files are written to, and files with standard
+/// stream names were opened by the shell.
 pub fn refuse_existing(output: &Path) -> Result<(), Failure> {
     let opened = ["-", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
     if opened.iter().any(|name| output.starts_with(name)) || !output.is_file() {
         return Ok(());
     }
-    let message = format!("`{}` is there already, and nothing is overwritten", output.display());
-    Err(Failure::usage(message).help("give another file to `-o`, or say `--overwrite`"))
+    let message = format!("`{}` exists already, and is not overwritten", output.display());
+    Err(Failure::usage(message).help("give another file to `-o`, or pass `--overwrite`"))
 }
 
-/// Writes a file beside its place and renames it there when it is complete: nobody sees half of it,
-/// and a failure leaves what was there. What is no file, such as `/dev/stdout` or a FIFO, is
-/// written to, and `-` is standard output.
+/// Writes a file atomically: a temporary sibling is renamed when complete, and a failure keeps the
+/// old content. Other kinds of files, such as `/dev/stdout` or a FIFO, are written to directly, and
+/// `-` is standard output.
 pub fn whole_file<T>(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
@@ -58,9 +58,7 @@ pub fn whole_file<T>(
     };
     let unwritten = |error: io::Error| {
         let failure = Failure::usage(format!("`{}` cannot be written: {error}", path.display()));
-        failure.help(
-            "name a file in a directory that is there and that you may write to, with `-o FILE`",
-        )
+        failure.help("name a file in an existing, writable directory, with `-o FILE`")
     };
     if is_open_here(path) {
         return Err(refused("belongs to the store, which is not written over"));
@@ -81,7 +79,7 @@ pub fn whole_file<T>(
     if existing.is_none() && path.is_symlink() {
         return Err(refused("is a link to nothing"));
     }
-    // The file that a link leads to is replaced, and the link stays.
+    // Replaces the target of a link, not the link.
     let place = if existing.is_some() {
         fs::canonicalize(path).map_err(unwritten)?
     } else {
@@ -90,7 +88,7 @@ pub fn whole_file<T>(
     let name = place.file_name().ok_or_else(|| refused("is no name of a file"))?;
     let mut number = 0;
     let (beside, file) = loop {
-        // Another name where one is left of a killed process: in containers process ids come again.
+        // Avoids a leftover of a killed process: in containers process ids repeat.
         let mut beside = OsString::from(".");
         beside.push(name);
         beside.push(if number == 0 {

@@ -1,9 +1,9 @@
-//! Overrides of a study file (`--set`) as they are typed again.
+//! Overrides of a study file (`--set`), quoted to be typed again.
 
 use crate::config::command_line;
 use crate::study::provenance::masked_override;
 
-/// The overrides as they are typed again.
+/// The overrides as options.
 pub fn sets(set: &[String]) -> String {
     set.iter()
         .map(|set| format!(" --set {}", command_line::quoted(&[masked_override(set).to_string()])))

@@ -1,4 +1,4 @@
-//! `hpsearch pause`: lets a study or some of its trials save and leave, until they are resumed.
+//! `hpsearch pause`: pauses a study, trials or devices until they are resumed.
 
 use clap::Args;
 
@@ -9,21 +9,21 @@ use crate::study::event::Request;
 
 const EXAMPLES: &str = "\
 Examples:
-  hpsearch pause digits          the whole study: what runs saves, and leaves
+  hpsearch pause digits          the whole study: its trials save and exit
   hpsearch pause digits 7        one trial; its slot goes to another one
   hpsearch pause 3-5             some trials of the only study
   hpsearch pause --device cuda:0 its trials save and continue elsewhere, and its
                                  worker ends: the memory is free
 
-A trial saves and leaves: a built-in one at its next step, a command when it has
-reported next (it reads \"pause\", and gets SIGTERM 3 s later; after 30 s without
-a report, SIGTERM at once). It keeps its place in the budget, and nobody but
-`hpsearch resume` takes it up.
+A trial saves and exits: a built-in one at its next step, a command at its next
+report (it reads \"pause\", and gets SIGTERM 3 s later; after 30 s without a
+report, SIGTERM at once). It still counts towards the budget, and only
+`hpsearch resume` continues it.
 
-A paused study stays paused whatever happens, also when it is run again: its
-runner waits, holding nothing, until `hpsearch resume`, or `hpsearch run
---resume`. `hpsearch stop` ends a runner that waits. While nothing runs, the
-time budget stands still.";
+A paused study stays paused, also when it is run again: its runner waits,
+holding no memory, until `hpsearch resume`, or `hpsearch run --resume`.
+`hpsearch stop` ends a waiting runner. While nothing runs, the time budget does
+not advance.";
 
 /// Arguments of `hpsearch pause`.
 #[derive(Clone, Debug, Args)]

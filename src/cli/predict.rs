@@ -28,10 +28,11 @@ pub struct PredictArguments {
     /// The directory that `export` wrote
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The texts; from standard input, one a line, if there are none here or `-`
+    /// The texts; from standard input, one per line, if there are none or `-`
     #[arg(value_name = "TEXT")]
     pub texts: Vec<String>,
-    /// A file of texts instead: .csv, .tsv, .jsonl, or .txt with one a line; `-` for standard input
+    /// A file of texts instead: .csv, .tsv, .jsonl, or .txt with one per line; `-` for standard
+    /// input
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub file: Option<PathBuf>,
     /// The column of texts in that file
@@ -44,7 +45,7 @@ pub struct PredictArguments {
     /// Write a .csv with each text, its labels and their scores
     #[arg(short, long, value_name = "OUT.csv")]
     pub output: Option<PathBuf>,
-    /// Replace that file if it is there already
+    /// Replace that file if it exists
     #[arg(long, requires = "output")]
     pub overwrite: bool,
     /// The K most likely labels of each text; by default those with a score of at least 0.05, with
@@ -59,13 +60,13 @@ pub struct PredictArguments {
     pub device: String,
 }
 
-/// Labels are shown down to this probability, besides the first.
+/// Minimum probability of displayed labels besides the first.
 const SHOWN: f64 = 0.05;
 
-/// Texts that the worker labels together where memory suffices.
+/// Batch size, if memory suffices.
 const TEXTS_AT_ONCE: usize = 64;
 
-/// A text's labels with their scores, the best first.
+/// A text's labels with their scores, best first.
 type Labels = Vec<(String, f64)>;
 
 /// Predicts them.
@@ -135,7 +136,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     unlabelled(&predictions).map_or(Ok(Exit::Done), Err)
 }
 
-/// That the model's scores of some texts are no numbers.
+/// The error about texts with non-finite scores.
 fn unlabelled(predictions: &[Option<Labels>]) -> Option<Failure> {
     let first = predictions.iter().position(Option::is_none)? + 1;
     let (count, all) =
@@ -146,7 +147,8 @@ fn unlabelled(predictions: &[Option<Labels>]) -> Option<Failure> {
         format!("{count} of {all} texts (the first is text {first})")
     };
     let failure = Failure::usage(format!(
-        "the model gives {which} scores that are no numbers (NaN or infinite), so there is no label"
+        "the model gives {which} scores that are not numbers (NaN or infinite), so there is no \
+        label"
     ));
     Some(failure.help(
         "its weights or their products overflow: export another trial (`hpsearch \
@@ -154,13 +156,12 @@ fn unlabelled(predictions: &[Option<Labels>]) -> Option<Failure> {
     ))
 }
 
-/// The files that lie in a directory.
+/// The files in a directory.
 fn files_of(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// Those of a text's labels that are asked for; `None` where a score is no number, which JSON has
-/// as null.
+/// The requested labels of a text; `None` if a score is not finite, which JSON represents as null.
 fn labels(prediction: &Value, arguments: &PredictArguments) -> Option<Labels> {
     let all = prediction.get("labels").and_then(Value::as_array).into_iter().flatten();
     let each = all.map(|label| {
@@ -183,7 +184,7 @@ fn labels(prediction: &Value, arguments: &PredictArguments) -> Option<Labels> {
     )
 }
 
-/// The texts of the command line, of a file, or of standard input.
+/// The texts from the command line, a file, or standard input.
 fn texts(arguments: &PredictArguments, console: &Console) -> Result<Vec<String>, Failure> {
     let is_stdin = |name: &Path| name == Path::new("-");
     match (&arguments.file, &arguments.texts[..]) {
@@ -194,7 +195,7 @@ fn texts(arguments: &PredictArguments, console: &Console) -> Result<Vec<String>,
     }
 }
 
-/// The texts of the command line, none of which may mean something else.
+/// The texts of the command line, checked for probable mistakes.
 fn given(texts: &[String], arguments: &PredictArguments) -> Result<Vec<String>, Failure> {
     let directory = arguments.directory.display();
     if texts.iter().any(|text| text == "-") {
@@ -234,7 +235,7 @@ fn texts_of_stdin(console: &Console) -> Result<Vec<String>, Failure> {
     Ok(content.lines().map(str::to_owned).collect())
 }
 
-/// The texts in a file, by its ending.
+/// The texts in a file, by its extension.
 fn texts_of_file(file: &Path, arguments: &PredictArguments) -> Result<Vec<String>, Failure> {
     let bytes = config::file::read(file).map_err(|error| {
         Failure::usage(format!("`{}` cannot be read: {error}", file.display()))
@@ -252,7 +253,7 @@ fn texts_of_file(file: &Path, arguments: &PredictArguments) -> Result<Vec<String
     if file.extension().is_some_and(|extension| extension == "txt") && !content.trim().is_empty() {
         return Ok(content.lines().map(str::to_owned).collect());
     }
-    // A tsv has its name for it.
+    // A tsv has its own name for it.
     let found =
         data_file::find_separator(content.as_bytes(), false).filter(|_| data_file::is_quoted(file));
     let header = if arguments.no_header { Header::Numbered } else { Header::FirstLine };
@@ -267,8 +268,8 @@ fn texts_of_file(file: &Path, arguments: &PredictArguments) -> Result<Vec<String
     Ok(rows.into_iter().map(|row| row.text).collect())
 }
 
-/// `text,label,score`, and `label_2,score_2` and so on where several are asked for; no label and
-/// the score NaN where there is none.
+/// Writes `text,label,score`, and `label_2,score_2` and so on for several; an empty label and the
+/// score NaN if there is none.
 fn write_csv(
     output: &Path,
     texts: &[String],

@@ -1,5 +1,4 @@
-//! What is asked of a study by several verbs: the trials that are named, and what is said of the
-//! answers.
+//! Shared by verbs that make requests: the named trials, and the printing of answers.
 
 use super::trial_words::{self, Named};
 use super::{Console, Exit, Failure};
@@ -20,12 +19,12 @@ pub fn named(words: &[String], console: &Console) -> Result<(StudySummary, Vec<T
     Ok((study, trials))
 }
 
-/// Whether the trials of the study that words name have names.
+/// Whether the runs of the named study have names.
 pub fn has_names(words: &[String], console: &Console) -> Result<bool, Failure> {
     Ok(console.study(trial_words::read(words).study.as_deref())?.1.spec.is_tracked())
 }
 
-/// What a note or a tag is about: these trials, or the study where none is named.
+/// The subjects of a note or tag: these trials, or the study if none is named.
 pub fn subjects(trials: &[Trial]) -> Vec<Option<TrialNumber>> {
     match trials {
         [] => vec![None],
@@ -33,7 +32,7 @@ pub fn subjects(trials: &[Trial]) -> Vec<Option<TrialNumber>> {
     }
 }
 
-/// Asks each, and says what came of it; an error if one was refused, once all were asked.
+/// Makes each request, and prints the answers; an error if one was refused, after all were made.
 pub fn ask_all(
     study: &StudySummary,
     requests: &[Request],
@@ -49,8 +48,10 @@ pub fn ask_all(
                 console.say(before.to_string().trim_end());
             }
         }
-        None => console
-            .say("asked; the study's runner has not answered yet, and does it as soon as it can"),
+        None => console.say(
+            "requested; the study's runner has not answered yet, and will serve it as soon as \
+                it can",
+        ),
     };
     request::ask(&mut store, &console.store, study.id, requests, &mut hear)?;
     refused.map_or(Ok(Exit::Done), Err)

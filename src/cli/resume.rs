@@ -1,4 +1,4 @@
-//! `hpsearch resume`: lets a paused study or paused trials continue.
+//! `hpsearch resume`: resumes a paused study, trials or devices.
 
 use clap::Args;
 
@@ -17,8 +17,8 @@ Examples:
   hpsearch resume --device cpu --slots 3  three trials at a time there, until
                                           the present run ends
 
-A trial that waits at a rung of its pruner runs to the next one, whatever the
-pruner thinks of it. A study that nobody runs continues with `hpsearch run`.";
+A trial that is paused at a rung runs to the next one, whatever its pruner would
+decide. A study that is not running continues with `hpsearch run`.";
 
 /// Arguments of `hpsearch resume`.
 #[derive(Clone, Debug, Args)]
@@ -30,7 +30,7 @@ pub struct ResumeArguments {
     /// Resume a device of the study instead: cuda:0, cpu
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<Device>,
-    /// Run so many trials at a time on that device, also on one that the study did not use
+    /// Run N trials at a time on that device, even if the study did not use it
     #[arg(long, value_name = "N", requires = "device", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub slots: Option<u32>,
 }
@@ -45,7 +45,7 @@ pub fn resume(arguments: &ResumeArguments, console: &mut Console) -> Result<Exit
             .help("leave out the trials, or --device"));
     }
     if arguments.slots.is_some() {
-        // Whoever runs the study runs it here: what is not on this machine is no place for trials.
+        // The runner is on this machine: only its devices are valid.
         let select: Vec<String> = arguments.device.iter().map(ToString::to_string).collect();
         let machine = Machine::detect(&select);
         slots(

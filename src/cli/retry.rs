@@ -11,8 +11,8 @@ Examples:
   hpsearch retry digits 7        one trial
   hpsearch retry digits --failed all that failed, also those that were killed
 
-They start from the beginning, unless `[checkpoints] keep = \"all\"` kept what
-they saved. On a study that nobody runs they start when it is run.";
+They start from scratch, unless `[checkpoints] keep = \"all\"` has kept their
+checkpoints. If the study is not running, they start when it is run.";
 
 /// Arguments of `hpsearch retry`.
 #[derive(Clone, Debug, Args)]
@@ -41,7 +41,7 @@ pub fn retry(arguments: &RetryArguments, console: &mut Console) -> Result<Exit, 
                 .help("--failed means all that failed: leave the trials out"));
         }
         (false, []) => {
-            return Err(Failure::usage("say which trials are to be tried again")
+            return Err(Failure::usage("name the trials to retry")
                 .help("a trial's number, or --failed for all that failed"));
         }
     };

@@ -1,4 +1,4 @@
-//! `hpsearch run`: starts a study, or continues with it.
+//! `hpsearch run`: runs or resumes a study.
 
 use std::fs::File;
 use std::io;
@@ -75,20 +75,20 @@ pub struct RunArguments {
     /// Override a key of the study file, as often as needed
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub set: Vec<String>,
-    /// Continue although the space, the sampler, the pruner or [[enqueue]] changed
+    /// Accept changes of the space, the sampler, the pruner or [[enqueue]]
     #[arg(long)]
     pub accept: bool,
-    /// Start a new study of this name from the file
+    /// Start a new study with this name from the file
     #[arg(long, value_name = "NAME", conflicts_with = "accept")]
     pub fork: Option<String>,
-    /// Let a study continue that was paused with `hpsearch pause`
+    /// Resume a study that was paused with `hpsearch pause`
     #[arg(long)]
     pub resume: bool,
     /// Take the study from a runner on another host that is gone: a container
     /// that was restarted under another name
     #[arg(long)]
     pub take_over: bool,
-    /// Continue without checkpoints that cannot be found: they are gone for good
+    /// Continue without missing checkpoints, which are gone for good
     #[arg(long)]
     pub forget_checkpoints: bool,
     /// Print plain lines instead of the live leaderboard
@@ -154,7 +154,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         return Err(StorageError::Tracked { study: known.spec.name.clone() }.into());
     }
     if let Some(known) = &known {
-        // The file does not know of `hpsearch extend`, nor of the rules the study began with.
+        // The file does not know about `hpsearch extend`, nor the rules with which the study began.
         spec.budget.extend(known.extension);
         command_line::keep_rules(&known.spec, &mut spec);
         tell_extension(known, &arguments.set, console);
@@ -210,7 +210,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         &found.lineage,
         console,
     )?;
-    // Where another process runs the study, that is told, and its trials are not disturbed.
+    // If another process runs the study, that is reported, without disturbing its trials.
     let places = if store.summary(study.id)?.held.is_none() {
         working(places, &spec, console)?
     } else {
@@ -245,7 +245,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         study.files(&path),
         protected,
     );
-    // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
+    // Adopts orphans of killed supervisors, so that they can be killed.
     let _refused_by_old_kernels =
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let destinations = Follower::start(&path, study.id, &spec.track.to);
@@ -261,8 +261,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
             runner.report_to(notices(&spec), Box::new(mailbox))?;
         }
         if let Some(reporter) = lines(arguments, console) {
-            // A file of its own: the lock of `stdout` would be held for as long as a reader does
-            // not read.
+            // A separate file handle: the lock of `stdout` would be held while a reader stalls.
             runner.report_to(
                 reporter,
                 Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
@@ -282,7 +281,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
             Ok(runner)
         })? {
             Left::Over(outcome, signal) => (outcome, signal),
-            // What it was told once holds no more.
+            // Earlier results no longer apply.
             Left::ToRunAgain => {
                 return run(&RunArguments { take_over: false, ..arguments.clone() }, console);
             }
@@ -298,7 +297,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     conclude(&outcome, signal, form, (&study, &file), arguments, console)
 }
 
-/// Who is notified, and where notices go; what cannot be done is said, and does not hold up the run.
+/// Starts the delivery of notices; problems are reported, and do not prevent the run.
 fn notifier(
     spec: &StudySpec,
     file: &Path,
@@ -331,24 +330,24 @@ fn notifier(
     Ok(Some(started))
 }
 
-/// How a run is shown while it continues.
+/// How a run is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Live screens.
     Screens,
-    /// Lines, or nothing.
+    /// Lines, or no output.
     Lines,
 }
 
-/// How a run with screens was left.
+/// How a run with screens ended.
 enum Left {
-    /// It is over: how it ended, and the signal that ended it.
+    /// It is over: its outcome, and the signal that ended it.
     Over(Outcome, Option<i32>),
-    /// It was over, and more was asked of the study on its screens.
+    /// It was over, and a request on its screens continues the study.
     ToRunAgain,
 }
 
-/// The places on devices that work.
+/// The slots on working devices.
 fn working(
     places: Vec<Slot>,
     spec: &StudySpec,
@@ -377,7 +376,7 @@ fn tell_extension(known: &StoredStudy, set: &[String], console: &mut Console) {
     }
 }
 
-/// The error about a study's name where its file is wanted.
+/// The error about a study's name in place of its file.
 fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
     let name = file.to_str().filter(|_| !file.exists())?;
     let reader = SqliteReader::open(&console.store).ok()?;
@@ -390,8 +389,8 @@ fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
     )))
 }
 
-/// The error about a study that the store beside its file has, and the one of this directory has
-/// not: nobody chose to begin it again.
+/// The error about a study that is in the store beside its file but not in this directory's store:
+/// starting it anew was hardly intended.
 fn stored_beside_its_file(
     spec: &StudySpec,
     file: &Path,
@@ -433,7 +432,7 @@ fn lines(arguments: &RunArguments, console: &Console) -> Option<Box<dyn Reporter
     if console.talk == Talk::Quiet { None } else { Some(plain(console.store_option())) }
 }
 
-/// Shows what changed since the study was stored; the exit code if it may not continue like that.
+/// Prints the changes since the study was stored; returns the exit code if they need consent.
 fn refuse_change(
     changes: &[Change],
     spec: &StudySpec,
@@ -446,7 +445,7 @@ fn refuse_change(
     }
     let consent = if arguments.accept { Consent::Given } else { Consent::Missing };
     let refusal = reconcile::refusal(changes, consent);
-    // Why nothing runs is an error, which `-q` prints, too.
+    // The reason why nothing runs is an error, printed also with `-q`.
     let say: &dyn Fn(&str) =
         if refusal.is_some() { &|text| console.complain(text) } else { &|text| console.say(text) };
     say(&format!("study `{}` changed since it was last run:", spec.name));
@@ -465,12 +464,11 @@ fn refuse_change(
     Some(Exit::StudyChanged)
 }
 
-/// What the screen's thread and the runner's share: written once by the runner's, read by the
-/// screen's.
+/// Shared by the screen's and the runner's thread: written once by the runner's.
 type Ended = Arc<Mutex<Option<RunnerEnd>>>;
 
-/// Has the runner leave if the screen panics (as a message to a terminal that was closed does): the
-/// scope waits for it, and without a screen nobody could stop it any more.
+/// Stops the runner if the screen panics: the scope waits for it, and without a screen it could not
+/// be stopped.
 struct InOrder(Sender<Input>);
 
 impl Drop for InOrder {
@@ -481,8 +479,8 @@ impl Drop for InOrder {
     }
 }
 
-/// Runs with the live leaderboard: the runner on a thread of its own, the screen here, with nothing
-/// but the store between them.
+/// Runs with the live leaderboard: the runner on its own thread, the screen here, connected by the
+/// store only.
 fn on_screen(
     mut store: SqliteStore,
     study: &StoredStudy,
@@ -512,8 +510,7 @@ fn on_screen(
                 Err(error) => RunnerEnd::Finished(error.to_string()),
             };
             *ended_there.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
-            // What is left to be saved of its log is saved when the screen has closed its own
-            // connection.
+            // The log's remains are saved once the screen has closed its own connection.
             Some((outcome, store))
         });
         let inputs = match inputs_rx.recv() {
@@ -542,7 +539,7 @@ fn on_screen(
             },
             theme: console.look,
             store: console.store.clone(),
-            // What is asked after the end is done here and now.
+            // Requests after the end are served here.
             request: &mut |request| post(&store, study.id, &request),
             ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             life,
@@ -552,7 +549,7 @@ fn on_screen(
             Ok(TuiExit::Left | TuiExit::RunAgain) => {}
             Ok(TuiExit::Detached) => detach(study, log, console),
             Ok(TuiExit::KillNow) => drop(inputs.send(Input::KillAll)),
-            // Without a screen nobody could stop it any more: it is left in order.
+            // Without a screen the run could not be stopped: it is ended in order.
             Ok(TuiExit::Gone) | Err(_) => drop(inputs.send(Input::Interrupt)),
         }
         let outcome = running
@@ -569,8 +566,7 @@ fn on_screen(
     })
 }
 
-/// Lets the run continue without its terminal. Where that cannot be, it stays on it, without its
-/// screen.
+/// Detaches the run from its terminal. If that fails, it stays there, without its screen.
 fn detach(study: &StoredStudy, log: &Path, console: &Console) {
     let (name, pid) = (&study.spec.name, std::process::id());
     let says = || {
@@ -592,7 +588,7 @@ fn detach(study: &StoredStudy, log: &Path, console: &Console) {
     }
 }
 
-/// Says how it ended, exports if the study says so, and gives the exit code.
+/// Prints the outcome, exports if configured, and returns the exit code.
 fn conclude(
     outcome: &Outcome,
     signal: Option<i32>,
@@ -601,13 +597,13 @@ fn conclude(
     arguments: &RunArguments,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    // The run is over: nothing that is said now is worth waiting for somebody who does not read.
+    // The run is over: the remaining output does not wait for stalled readers.
     console.leave_those_who_do_not_read();
     let reader = SqliteReader::open(&console.store)?;
     let summary = reader.summary(study.id)?;
     let name = &study.spec.name;
     let again = command_to_go_on(arguments, &shown(file), console);
-    // The plain reporter has said this already.
+    // The plain reporter has printed this already.
     let is_told = form == Form::Lines && !arguments.events && console.talk != Talk::Quiet;
     if !is_told {
         console.say(&format!("study `{name}`: {}", outcome.reason()));

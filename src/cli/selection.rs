@@ -1,5 +1,5 @@
-//! `--all`, `--study`, `--where` and `--sort`: which studies and trials are meant, in what order,
-//! and how that is explained.
+//! `--all`, `--study`, `--where` and `--sort`: selection and order of studies and trials, with
+//! their help.
 
 use clap::Args;
 
@@ -11,7 +11,7 @@ use crate::storage::{StorageReader, StudySummary};
 use crate::study::condition::ExpressionError;
 use crate::study::query::{Filter, SortKey};
 
-/// How filters are written, for the end of a verb's help.
+/// The help on filters, at the end of a verb's help.
 const FILTERS: &str = "\
 A FILTER is a list of terms that must all hold:
   adamw, \"out of memory\"        parameters, state, device, tags, notes, reason
@@ -25,7 +25,7 @@ A FILTER is a list of terms that must all hold:
   -term  -(a or b)              the term, or the group, does not hold
   layers * width < 64 and not (optim == 'sgd' or state:failed)
                                 arithmetic between spaces, and, or, not
-What a trial lacks, and NaN, is never larger, smaller, equal or unequal.";
+Comparisons with NaN, or with what a trial does not have, never hold.";
 
 /// Several studies at once.
 #[derive(Clone, Debug, Default, Args)]
@@ -39,12 +39,12 @@ pub struct SeveralArguments {
 }
 
 impl SeveralArguments {
-    /// Whether several studies are meant, and not the one that is named.
+    /// Whether several studies are selected.
     pub fn is_given(&self) -> bool {
         self.all || !self.patterns.is_empty()
     }
 
-    /// The studies; says of which it cannot read. `named`: what is named besides.
+    /// The selected studies; reports those that cannot be read. `named`: an additional name.
     pub fn studies(
         &self,
         reader: &dyn StorageReader,
@@ -65,7 +65,7 @@ impl SeveralArguments {
     }
 }
 
-/// Studies that were found; says of the others why they are left out.
+/// The readable studies; reports why the others are left out.
 pub fn readable(found: Found, console: &Console) -> Vec<StudySummary> {
     for (name, error) in &found.skipped {
         console.complain(&format!("`{}` is left out: {error}", one_line(name)));
@@ -73,12 +73,12 @@ pub fn readable(found: Found, console: &Console) -> Vec<StudySummary> {
     found.studies
 }
 
-/// A verb's examples, and how filters are written.
+/// A verb's examples, with the help on filters.
 pub fn with_filters(examples: &str) -> String {
     format!("{examples}\n\n{FILTERS}")
 }
 
-/// The filter that was written; all trials if none was. Warns of a bare word that no trial holds.
+/// The given filter; all trials without one. Warns about a bare word that no trial contains.
 pub fn filter(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -99,7 +99,7 @@ pub fn filter(
     Ok(filter)
 }
 
-/// The filter that was written.
+/// The given filter.
 pub fn filter_of(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -109,8 +109,8 @@ pub fn filter_of(
         .map_err(|error| refused(error, text))
 }
 
-/// What a verb reads of each of several studies. One in which a filter or an order names what it
-/// does not have is left out, with a line about it, unless none is left.
+/// Reads something of each of several studies. One that lacks a name in the filter or order is left
+/// out with a message, unless none is left.
 pub fn of_each<T>(
     studies: Vec<StudySummary>,
     console: &Console,
@@ -138,7 +138,7 @@ pub fn of_each<T>(
     Ok(taken)
 }
 
-/// The order that was written, and whether it is turned round.
+/// The given order, and whether it is reversed.
 pub fn sort_key(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -148,7 +148,7 @@ pub fn sort_key(
         .map_err(|error| refused(error, text))
 }
 
-/// The error with what was written, and marks under what is wrong there.
+/// The error with the given text, and marks under its location.
 fn refused(error: ExpressionError, text: &str) -> Failure {
     let before = width(&text[..error.span.start]);
     let marks = "^".repeat(width(&text[error.span]).max(1));

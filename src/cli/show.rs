@@ -1,5 +1,4 @@
-//! `hpsearch show`: a study in words: what is searched, by whom, until when, how far it is, and
-//! where its results come from.
+//! `hpsearch show`: describes a study: search space, algorithms, budget, progress, and provenance.
 
 mod kept;
 mod trial;
@@ -42,13 +41,13 @@ use trial::Form;
 const EXAMPLES: &str = "\
 Examples:
   hpsearch show digits
-  hpsearch show digits 7             one trial, and where its results come from
+  hpsearch show digits 7             one trial, with its provenance
   hpsearch show digits 7 --changes   the code's changes since its commit
 
-Of a run are kept: commit and changes (256 KiB), command line, host, system,
-processor, GPUs, version and digest of hpsearch, digests of the data and of
-the command's files. The environment is not kept: secrets belong there, not
-on the command line.";
+The provenance of a run has commit and changes (256 KiB), command line, host,
+system, CPU, GPUs, version and digest of hpsearch, digests of the data and of
+the command's files. The environment is not stored: pass secrets there, not on
+the command line.";
 
 /// Arguments of `hpsearch show`.
 #[derive(Clone, Debug, Args)]
@@ -57,7 +56,7 @@ pub struct ShowArguments {
     /// The study's name or file, and a trial of it
     #[arg(value_name = "STUDY, TRIAL", num_args = 0..=2)]
     pub words: Vec<String>,
-    /// Print what was changed in the code since the trial's commit, as a patch
+    /// Print the uncommitted code changes of the trial as a patch
     #[arg(long)]
     pub changes: bool,
     /// Print JSON
@@ -85,7 +84,7 @@ struct Answer<'a> {
     lineage: Option<&'a Provenance>,
 }
 
-/// What the study used, and what is ahead of it, unless it is over.
+/// Resource usage of the study, and its forecast unless it is over.
 struct Effort {
     elapsed: Duration,
     device_time: Duration,
@@ -156,7 +155,7 @@ fn effort(
     Ok(Effort { elapsed, device_time, forecast })
 }
 
-/// What the figures of a study rest on.
+/// The inputs of the description.
 struct Behind<'a> {
     view: Option<&'a StudyState>,
     runners: &'a [StoredRunner],
@@ -202,7 +201,7 @@ fn print(
     console.table(&space_columns(spec.space.dimensions()))
 }
 
-/// The runs behind the best value, and the race.
+/// Prints the runs behind the best value, and the race.
 fn several_runs(view: &StudyState, console: &mut Console) -> Result<(), Failure> {
     let runs = best::runs(view);
     if let Some(runs) = &runs {
@@ -350,7 +349,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
     .collect()
 }
 
-/// How configurations are compared, where it is not by one run each.
+/// How configurations are compared, if not by one run each.
 fn comparison(spec: &StudySpec) -> Option<String> {
     let parts: Vec<String> = [
         (spec.replicates > 1)
@@ -395,7 +394,7 @@ fn budget(spec: &StudySpec) -> String {
     if parts.is_empty() { "no limit".to_owned() } else { parts.join(", ") }
 }
 
-/// The sampler, and whom it would choose for the next trial.
+/// The sampler, and the one it would choose for the next trial.
 fn sampler(study: &StudySummary) -> String {
     let (spec, counts) = (&study.spec, study.search_counts());
     let number = TrialNumber(counts.total());

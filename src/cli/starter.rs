@@ -1,5 +1,4 @@
-//! What a command line without its study file is answered: the file that may be meant, or the
-//! quickstart, written where the person stands.
+//! Handles a missing study file: suggests a similar file, or offers the quickstart.
 
 use std::fs;
 use std::io::Write;
@@ -18,7 +17,7 @@ const FILES: [(&str, &str); 4] = [
     ("data/test.csv", include_str!("../../studies/data/test.csv")),
 ];
 
-/// The error about a study file that is not there, where another one may be meant.
+/// The error about a missing study file, if a similar one exists.
 pub fn another_file(file: &Path) -> Option<Failure> {
     let name = file.file_name().filter(|_| !file.exists())?.to_str()?;
     let names = fs::read_dir(directory_of(file)).ok()?.flatten();
@@ -35,7 +34,7 @@ pub fn another_file(file: &Path) -> Option<Failure> {
     Some(failure.help(format!("did you mean `{}`?", shown(&file.with_file_name(near)))))
 }
 
-/// Offers to write the quickstart; its study file if the person wants it.
+/// Offers to write the quickstart; returns its study file if the user accepts.
 pub fn offer() -> Result<PathBuf, Failure> {
     let refusal = || {
         Failure::usage("no study file is given, and there is no `study.toml` here").help(

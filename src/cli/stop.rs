@@ -1,4 +1,4 @@
-//! `hpsearch stop`: asks the runner of a study to stop it, or tracked runs to save and leave.
+//! `hpsearch stop`: asks a study's runner, or tracked runs, to save and exit.
 
 use clap::Args;
 
@@ -13,13 +13,13 @@ use crate::study::trial::TrialNumber;
 
 const EXAMPLES: &str = "\
 Examples:
-  hpsearch stop digits           the search: its trials save a checkpoint, leave
+  hpsearch stop digits           the search: its trials save a checkpoint, exit
   hpsearch stop runs 3           run 3 of `hpsearch track`, or of Python, saves
-                                 and leaves
+                                 and exits
   hpsearch stop runs             all runs of the study that are tracked now
 
-A run of `hpsearch track` gets SIGTERM, as a trial does that is paused; it is
-interrupted, and `track --resume` continues it. In Python, `run.should_stop` is
+A run of `hpsearch track` gets SIGTERM, like a paused trial; it is interrupted,
+and `track --resume` continues it. In Python, `run.should_stop` is
 true within two seconds. A single trial of a search is paused or killed.";
 
 /// Arguments of `hpsearch stop`.
@@ -62,7 +62,7 @@ pub fn stop(arguments: &StopArguments, console: &mut Console) -> Result<Exit, Fa
     }
     request::ask_runner(&mut console.writer()?, &study, &Request::Stop)?;
     console.say(&format!(
-        "asked `{}` to stop: running trials save a checkpoint and leave",
+        "asked `{}` to stop: running trials save a checkpoint and exit",
         one_line(&study.spec.name)
     ));
     Ok(Exit::Done)

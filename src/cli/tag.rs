@@ -1,4 +1,4 @@
-//! `hpsearch tag`: gives and takes words by which trials and studies are found again.
+//! `hpsearch tag`: adds or removes tags of trials and studies.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -29,10 +29,10 @@ digits and any of `._/-`, up to 64.";
 #[command(after_help = EXAMPLES, override_usage = "hpsearch tag [OPTIONS] [STUDY] [TRIALS] [+TAG \
     | -TAG]..")]
 pub struct TagArguments {
-    /// The study's name or file, trials of it, and tags to give (+) or take (-)
+    /// The study's name or file, trials of it, and tags to add (+) or remove (-)
     #[arg(value_name = "STUDY, TRIALS, TAGS", allow_hyphen_values = true)]
     pub words: Vec<String>,
-    /// Print JSON: the tags, as they are now
+    /// Print JSON: the resulting tags
     #[arg(long)]
     pub json: bool,
 }
@@ -44,9 +44,9 @@ struct Line<'a> {
     tag: &'a str,
 }
 
-/// Gives, takes or shows.
+/// Adds, removes or shows tags.
 pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Failure> {
-    // Behind a first word that may begin with a sign, clap leaves options to us.
+    // After a first word that may begin with a sign, clap passes options through.
     let is_json = arguments.json || arguments.words.iter().any(|word| word == "--json");
     let signed = |word: &&String| word.starts_with(['+', '-']);
     let given = arguments.words.iter().filter(|word| *word != "--json");
@@ -91,7 +91,7 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
     Ok(exit)
 }
 
-/// The tags of these trials; of the study, where none is named.
+/// Prints the tags of these trials; of the study, if none is named.
 fn print_json(
     study: &StudySummary,
     trials: &[Trial],
@@ -105,7 +105,7 @@ fn print_json(
     console.json(Some(&study.spec.name), &BTreeMap::from([("tags", tags)]))
 }
 
-/// `+x` or `-x`: the tag, and whether it is given.
+/// Parses `+x` or `-x`: the tag, and whether it is added.
 fn read(word: &str) -> Result<(String, bool), Failure> {
     let tag = &word[1..];
     if !is_tag(tag) {

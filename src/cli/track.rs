@@ -28,14 +28,14 @@ Examples:
   hpsearch track --study speech --metric wer -- ./train.sh
   hpsearch track --resume baseline -- python train.py --lr 0.1
   hpsearch trials runs             the runs, the best first
-  hpsearch stop runs 3             run 3 saves and leaves, wherever it runs
+  hpsearch stop runs 3             run 3 saves and exits, wherever it runs
 
-The study is, without --study, called as the directory of the git repository
-here, or `runs`. Its metric is, without --metric, `loss`, smaller is better; it
-is set by the first run. Parameters are the program's options: --lr 0.1,
---lr=0.1, lr=0.1; those called like a password or token are not stored.
+Without --study, the study has the name of the git repository's directory, or
+`runs`. Without --metric, its metric is `loss`, to be minimised; the first run
+sets it. Parameters are the program's options: --lr 0.1, --lr=0.1, lr=0.1; those
+with the name of a password or token are not stored.
 
-The program reports as a trial does, with lines on standard output such as
+The program reports like a trial, with lines on standard output such as
   @hpsearch {\"step\":1,\"loss\":0.5}
 All other output is shown here and kept as its log. Its exit code is that of
 this command. Ctrl-C is passed on; --resume continues the run, with
@@ -45,10 +45,10 @@ HPSEARCH_RESUME set to its last checkpoint.";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch track [OPTIONS] -- COMMAND [ARGS]...")]
 pub struct TrackArguments {
-    /// The study that the run goes to; it is made where there is none
+    /// The study of the run; created if it does not exist
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
-    /// The run's name; NAME-2 where another run has it
+    /// The run's name; NAME-2 if another run has it
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     pub name: Option<String>,
     /// A parameter, as often as needed
@@ -66,7 +66,7 @@ pub struct TrackArguments {
     /// The run of the study that this one is part of, by its name or number
     #[arg(long, value_name = "RUN", conflicts_with = "resume")]
     pub parent: Option<String>,
-    /// Go on with this run, by its name or number
+    /// Resume this run, by its name or number
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
     /// The metric that runs are compared by
@@ -83,7 +83,7 @@ pub struct TrackArguments {
     pub command: Vec<String>,
 }
 
-/// How often the processes of a run are measured; `None`: never.
+/// The interval of measurements; `None`: never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period(pub Option<Duration>);
 
@@ -111,7 +111,7 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
         directory: directory.clone(),
         job: Job::of_slurm(|name| std::env::var(name).ok()),
     };
-    // From here on a signal is the program's: what is written before it starts is brief.
+    // From here on signals belong to the program: writes before its start are brief.
     let signals = PassedOn::start()?;
     let path = std::path::absolute(&console.store)?;
     let mut store = SqliteStore::open(&path)?;
@@ -129,7 +129,7 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
     if let Some(checkpoint) = run.checkpoint() {
         console.say(&format!("it continues from the checkpoint of step {}", checkpoint.step));
     }
-    // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
+    // Adopts orphans of killed supervisors, so that they can be killed.
     let _refused_by_old_kernels =
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let command = ForegroundCommand {

@@ -1,5 +1,5 @@
 //! `hpsearch train`: trains the model of a `best.toml` again, or one configuration of a study file,
-//! or only looks whether it would learn.
+//! or runs a diagnostic.
 
 mod probe;
 mod profile;
@@ -77,7 +77,7 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     let is_written =
         !arguments.overfit_one_batch && !arguments.find_lr && arguments.profile.is_none();
     if is_written {
-        // What cannot be written in the end is not trained first.
+        // Checked before the training, which is slow.
         target.check()?;
     }
     fs::create_dir_all(directory_of(target.path()))?;
@@ -119,7 +119,7 @@ fn tell(recipe: &Recipe, trained: &Trained, console: &mut Console) {
     exported::tell_placed(&trained.placed, console);
 }
 
-/// Where the model goes.
+/// The directory of the model.
 fn target(arguments: &TrainArguments, console: &Console) -> Result<Target, Failure> {
     let directory = arguments
         .output
@@ -141,7 +141,7 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
                 into DIR",
         )
     })?;
-    // A best.toml names its study; a study file has a table of that name, or says nothing at all.
+    // A best.toml has the study's name as a key; a study file has a table of that name, or neither.
     let names_study = text
         .parse::<toml::Table>()
         .is_ok_and(|table| table.get("study").is_some_and(toml::Value::is_str));

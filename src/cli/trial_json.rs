@@ -1,4 +1,4 @@
-//! The JSON shapes that several verbs share; the contract fixes them.
+//! JSON formats shared by several verbs; part of the public interface.
 
 use serde::{Serialize, Serializer};
 
@@ -11,7 +11,7 @@ use crate::study::params::Params;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// The best trial of a study, in short.
+/// The best trial of a study, abbreviated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct BestJson {
     /// Its number.
@@ -34,43 +34,43 @@ pub fn as_instant<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok,
 /// One trial.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrialJson {
-    /// Its study, where trials of several are listed.
+    /// Its study, if trials of several are listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub study: Option<String>,
     /// Its number.
     pub number: u64,
-    /// The name of a tracked run that has one.
+    /// The name of a tracked run, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The group of a tracked run that has one.
+    /// The group of a tracked run, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Its state.
     pub state: TrialState,
     /// Its value; null unless complete.
     pub value: Option<Number>,
-    /// By how much it breaks the study's limits; null if it breaks none.
+    /// By how much it violates the study's limits; null if feasible.
     pub violation: Option<Number>,
-    /// Whether it is hidden; left out where it is not.
+    /// Whether it is hidden; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
     /// Its last report.
     pub last_value: Option<Number>,
-    /// The step of that.
+    /// Its step.
     pub last_step: Option<u64>,
     /// Its active parameters.
     pub params: Params,
     /// Device of its last attempt.
     pub device: Option<Device>,
-    /// Seconds spent in attempts that have ended.
+    /// Seconds spent in ended attempts.
     pub seconds: f64,
-    /// Attempts begun.
+    /// Number of attempts.
     pub attempts: u32,
-    /// Why it is in its state.
+    /// The reason for its state.
     pub reason: Option<String>,
-    /// Its user's words for it.
+    /// Its user's tags.
     pub tags: Vec<String>,
-    /// What its user wrote about it, oldest first.
+    /// Its user's notes, oldest first.
     pub notes: Vec<NoteJson>,
 }
 
@@ -118,7 +118,7 @@ impl TrialJson {
     }
 }
 
-/// What is ahead of the study: each the likely value, and a range around it.
+/// The forecast of the study: likely values with ranges.
 #[derive(Serialize)]
 pub struct ForecastJson {
     seconds_left: Option<[f64; 3]>,

@@ -1,4 +1,4 @@
-//! `[STUDY] [TRIALS..]`: words of which the first may name a study and the others are its trials.
+//! Parses `[STUDY] [TRIALS..]`: the first word may name a study, the others its trials.
 
 use crate::app::find::{self, numbers};
 use crate::storage::StorageReader;
@@ -13,7 +13,7 @@ pub struct Named {
     pub trials: Vec<String>,
 }
 
-/// Reads the words. A first word that is no trial number is a study.
+/// Parses the words. A first word that is not a trial number is a study.
 pub fn read(words: &[String]) -> Named {
     match words.split_first() {
         Some((first, others)) if numbers(first).is_none() => {
@@ -23,8 +23,8 @@ pub fn read(words: &[String]) -> Named {
     }
 }
 
-/// Trials of several studies, `sms/3 digits/7 runs/baseline`; `None` if a word is none. A study
-/// whose name has a slash is named by what is before the last one.
+/// Trials of several studies, `sms/3 digits/7 runs/baseline`; `None` if a word is invalid. The
+/// study's name is what precedes the last slash.
 pub fn of_studies(
     reader: &dyn StorageReader,
     words: &[String],
@@ -34,7 +34,7 @@ pub fn of_studies(
         let (study, trials) = word.rsplit_once('/').filter(|(study, _)| !study.is_empty())?;
         let trials = match numbers(trials) {
             Some(trials) => trials,
-            // A word that is the name of a study, or of a file, is no run.
+            // The name of a study or of a file is not a run.
             None if reader.study(word).ok()?.is_some() => return None,
             None => {
                 let id = reader.study(study).ok()??.id;

@@ -1,4 +1,4 @@
-//! What is said of a command line that clap cannot read: its own help, or what was meant.
+//! Help, and errors of the command line: clap's, or better ones.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -12,14 +12,13 @@ use crate::config::shown::{drives_a_terminal, lines};
 use crate::config::{TABLES, TableSchema};
 use crate::study::suggestion::nearest;
 
-/// What is shown to whoever types the program's name alone; it fits a terminal of 24 rows.
-const START: &str = "\
-hpsearch: hyperparameter search and experiment tracking in one binary
+/// Printed for the program's name alone; fits a terminal of 24 rows.
+const START: &str = "hpsearch: hyperparameter search and experiment tracking in one binary
 
 A first study, from data or from a training script of your own:
   hpsearch init reviews.csv                    write study.toml for your data
   hpsearch init --command \"python train.py\"    write study.toml for a program
-  hpsearch check                               is study.toml right?
+  hpsearch check                               validate it
   hpsearch run                                 search, with a live leaderboard
   hpsearch best                                the best parameters so far
 
@@ -34,10 +33,10 @@ All commands:
 `hpsearch --help` describes them, `hpsearch run --help` one of them.
 ";
 
-/// Verbs of later steps. The command line does not know them; asked for one, it says so.
+/// Reserved verbs, which are reported as not implemented.
 const LATER: [&str; 1] = ["report"];
 
-/// Help, the version, or what is wrong with the command line.
+/// Prints help, the version, or the error of the command line.
 pub fn refuse(error: &clap::Error) -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && words.len() == 1 {
@@ -54,8 +53,8 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
         let _ = write!(io::stderr(), "{failure}{usage}");
         return ExitCode::from(Exit::Usage.code());
     }
-    // A reader that has gone is no reason to fail. The words it quotes may drive a terminal, and
-    // its colours do.
+    // A closed stream is ignored. Quoted arguments may contain control sequences, and clap's
+    // colours do.
     let quotes_control =
         words.iter().any(|word| word.to_string_lossy().chars().any(drives_a_terminal));
     let _ = if quotes_control {
@@ -66,7 +65,7 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() })
 }
 
-/// What is wrong with these words and what was meant, where clap's own words would lead nowhere.
+/// A better error than clap's, where clap's advice would mislead.
 fn answer(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<Failure> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -104,7 +103,7 @@ fn answer(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<
     }
 }
 
-/// That there is no such verb, with the one that may be meant.
+/// The error about an unknown verb, with a similar one.
 pub fn unknown_verb(command: &Command, verb: &str) -> Failure {
     if LATER.contains(&verb) {
         return Failure::usage(format!("`hpsearch {verb}` is not built yet"))
@@ -117,12 +116,12 @@ pub fn unknown_verb(command: &Command, verb: &str) -> Failure {
     })
 }
 
-/// What is said where `plot` has a study and no kind.
+/// The error about `plot` with a study and without a kind.
 fn nothing_to_draw(study: &str, error: &clap::Error) -> Option<Failure> {
     let Some(ContextValue::Strings(kinds)) = error.get(ContextKind::ValidValue) else {
         return None;
     };
-    // clap names a kind that is spelt almost like this.
+    // clap suggests a similarly spelt kind.
     if error.get(ContextKind::SuggestedValue).is_some() {
         return None;
     }
@@ -141,8 +140,7 @@ fn of_texts(verb: &Command) -> Option<String> {
     texts.and_then(|texts| Some(texts.get_value_names()?.first()?.to_string()))
 }
 
-/// What is said of a text that begins with a dash: clap takes its first letters for options, and
-/// its advice is about those.
+/// The error about a text that begins with a dash, which clap parses as options.
 fn dashed(verb: &Command, words: &[&str]) -> Option<Failure> {
     let positional = of_texts(verb)?;
     let text = words
@@ -156,8 +154,7 @@ fn dashed(verb: &Command, words: &[&str]) -> Option<Failure> {
     )))
 }
 
-/// What is said of a negative number: clap takes it for an option, and its advice would lead
-/// nowhere.
+/// The error about a negative number, which clap parses as an option.
 fn negative(verb: &Command, word: &str) -> Option<Failure> {
     word.strip_prefix('-')?.parse::<f64>().ok()?;
     let text = of_texts(verb).map_or("", |_| "; a text that begins with `-` comes after `--`");
@@ -167,7 +164,7 @@ fn negative(verb: &Command, word: &str) -> Option<Failure> {
     )
 }
 
-/// What is said of an option whose name is a key of the study file.
+/// The error about an option whose name is a key of the study file.
 fn of_the_study_file(verb: &Command, word: &str) -> Option<Failure> {
     let takes_set = verb.get_arguments().any(|argument| argument.get_id() == "set");
     let name = word.strip_prefix("--").filter(|_| takes_set)?.replace('-', "_");
@@ -184,7 +181,7 @@ fn of_the_study_file(verb: &Command, word: &str) -> Option<Failure> {
     )
 }
 
-/// What is said of `extend +20`.
+/// The error about `extend +20`.
 fn amount(verb: &Command, word: &str) -> Option<Failure> {
     let amount = word.strip_prefix('+').filter(|_| verb.get_name() == "extend")?;
     let option = if amount.parse::<u64>().is_ok() { "--trials" } else { "--time" };
@@ -206,7 +203,7 @@ mod tests {
         for verb in CommandLine::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
             assert!(listed.contains(&verb.get_name()), "{}", verb.get_name());
         }
-        // One row is the prompt's.
+        // One row is for the prompt.
         assert!(
             START.lines().count() <= 23 && START.lines().all(|line| line.chars().count() <= 80)
         );

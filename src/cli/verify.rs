@@ -1,4 +1,4 @@
-//! `hpsearch verify`: decides a stored study again, and says where it first differs.
+//! `hpsearch verify`: replays a stored study, and reports the first difference.
 
 use std::io::Write;
 use std::path::Path;
@@ -23,10 +23,10 @@ Examples:
   hpsearch verify digits
   hpsearch verify digits --json | jq .difference
 
-Every configuration is proposed again from the study's seed and what was known
-then, every pruning decision is made again, and so are promotions, races and
-values; then the tables are compared with the journal, and artifacts with their
-digests. No trial is run, and nothing is written.
+It replays every proposal from the study's seed and the results known at the
+time, every pruning decision, promotion, race and value; then it compares the
+tables with the journal, and artifacts with their digests. No trial is run, and
+nothing is written.
 
 Exit codes:
   0  everything repeats exactly      7  something differs; the first is shown";
@@ -66,7 +66,7 @@ struct DifferenceJson {
     now: String,
 }
 
-/// Decides it again.
+/// Replays it.
 pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let Moment { revisions, journal, tables, difference } = moment_of(&reader, study.id)?;
@@ -75,11 +75,11 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
         Failure::new(Exit::Internal, error)
             .help("verify with the hpsearch that ran the study: `hpsearch show` names it")
     })?;
-    // What was decided otherwise comes first; then what other tables are read by.
+    // Differences of decisions come first, then those of tables.
     if verified.difference.as_ref().is_none_or(|difference| difference.table.is_some()) {
         verified.difference = difference.or(verified.difference);
     }
-    // Nothing was decided by what trials kept.
+    // No decision depends on artifacts.
     verified.difference = verified.difference.or(fault);
     let exit = if verified.difference.is_some() { Exit::Differs } else { Exit::Done };
     let name = &study.spec.name;
@@ -92,7 +92,8 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
     Ok(exit)
 }
 
-/// The first artifact whose content in the store or in the trial's files is not what was logged.
+/// The first artifact whose content in the store or in the trial's files differs from what was
+/// logged.
 fn artifact_fault(
     reader: &SqliteReader,
     study: &StudySummary,
@@ -121,16 +122,16 @@ fn artifact_fault(
     Ok(None)
 }
 
-/// A study as it is at one moment.
+/// A consistent snapshot of a study.
 struct Moment {
     revisions: Vec<(Seq, StudySpec)>,
     journal: Vec<Entry>,
     tables: StudyState,
-    /// Where tables that the view does not show differ from the journal.
+    /// The difference between the journal and tables that the state does not include.
     difference: Option<Difference>,
 }
 
-/// The journal and the tables of one moment, although somebody may be writing.
+/// Reads a consistent snapshot while other processes may be writing.
 fn moment_of(reader: &SqliteReader, study: StudyId) -> Result<Moment, Failure> {
     loop {
         let revisions = reader.revisions(study)?;
@@ -188,12 +189,12 @@ fn what_was_decided(verified: &Verified) -> String {
     format!("{} and {last}", parts.join(", "))
 }
 
-/// What there is to decide in a study.
+/// The kinds of decisions in a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decided {
-    /// What a search decides.
+    /// A search.
     All,
-    /// It holds tracked runs.
+    /// Tracked runs: none.
     Nothing,
 }
 

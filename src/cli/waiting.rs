@@ -1,5 +1,5 @@
-//! A line on standard error while something long is done: drawn again and again on a terminal, now
-//! and then a line elsewhere.
+//! Progress on standard error during a long operation: a line redrawn on a terminal, occasional
+//! lines elsewhere.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,26 +13,26 @@ use crate::report::bar::{self, Estimator};
 use crate::report::sparkline::Charset;
 use crate::report::wording::number;
 
-/// What is quicker than this needs no line.
+/// Shorter operations show no progress.
 const PATIENCE: Duration = Duration::from_millis(600);
 
-/// How often the line is drawn again on a terminal.
+/// Interval of redrawing on a terminal.
 const TURN: Duration = Duration::from_millis(200);
 
-/// How often a line is written where there is no terminal, and when the first.
+/// Interval of lines without a terminal.
 const NOW_AND_THEN: Duration = Duration::from_secs(30);
 
-/// The line, from its beginning to its drop.
+/// A progress line, removed on drop.
 pub struct Waiting {
     parts: Option<(Sender<Word>, JoinHandle<()>)>,
 }
 
-/// Shows how far a use case is, until it is dropped.
+/// Shows the progress of use cases, until it is dropped.
 pub fn listener(console: &Console) -> impl FnMut(Progress<'_>) {
     let mut waiting = None::<Waiting>;
     move |progress| match (progress, &waiting) {
         (Progress::Began(what), _) => {
-            // The line of what is done is taken away first.
+            // Removes the line of the finished stage first.
             drop(waiting.take());
             waiting = Some(Waiting::start(what, console));
         }
@@ -47,25 +47,25 @@ pub fn listener(console: &Console) -> impl FnMut(Progress<'_>) {
     }
 }
 
-/// What the line is told.
+/// A message to the drawing thread.
 enum Word {
-    /// Of what is being done, so much of so much is done.
+    /// Progress of a stage.
     At(String, u64, u64),
-    /// To be printed above it.
+    /// A line to print above it.
     Say(String),
 }
 
-/// How the line is shown.
+/// The form of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// In place, over what was there.
+    /// Redrawn in place.
     Redrawn,
-    /// Line below line.
+    /// One line below another.
     NowAndThen,
 }
 
 impl Waiting {
-    /// Begins to wait for what is called `what`; nothing is shown with `-q`.
+    /// Starts the progress of `what`; nothing is shown with `-q`.
     pub fn start(what: &str, console: &Console) -> Self {
         if console.talk == Talk::Quiet {
             return Waiting { parts: None };
@@ -78,24 +78,24 @@ impl Waiting {
             };
         let (tx, rx) = channel::<Word>();
         let (what, charset) = (what.to_owned(), console.look.charset);
-        // Where the machine has no thread left, it is waited without a word.
+        // Without a thread, no progress is shown.
         let drawing =
             Builder::new().name("waiting".to_owned()).spawn(move || draw(what, form, charset, &rx));
         Waiting { parts: drawing.ok().map(|drawing| (tx, drawing)) }
     }
 
-    /// Of what is being done, so much of so much is done.
+    /// Updates the progress.
     pub fn at(&self, what: &str, done: u64, of: u64) {
         if let Some((tx, _)) = &self.parts {
-            // It draws until it is told to end.
+            // The thread runs until this is dropped.
             let _ = tx.send(Word::At(one_line(what), done, of));
         }
     }
 
-    /// Says something to the person, above the line; nothing with `-q`.
+    /// Prints a message above the line; nothing with `-q`.
     pub fn say(&self, text: &str) {
         if let Some((tx, _)) = &self.parts {
-            // It draws until it is told to end.
+            // The thread runs until this is dropped.
             let _ = tx.send(Word::Say(lines(text)));
         }
     }
@@ -105,13 +105,13 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some((tx, drawing)) = self.parts.take() {
             drop(tx);
-            // A line that is not taken away is no reason to fail.
+            // A line that cannot be removed is not an error.
             let _ = drawing.join();
         }
     }
 }
 
-/// Shows the line until nobody tells it anything any more.
+/// Draws the line until the channel is closed.
 fn draw(mut what: String, form: Form, charset: Charset, words: &Receiver<Word>) {
     let (turn, patience) =
         if form == Form::Redrawn { (TURN, PATIENCE) } else { (NOW_AND_THEN, NOW_AND_THEN) };
@@ -135,7 +135,7 @@ fn draw(mut what: String, form: Form, charset: Charset, words: &Receiver<Word>) 
             shown = Some(Instant::now());
             let elapsed = started.elapsed();
             match form {
-                // The last column is left free: some terminals begin a new line once it is written.
+                // Leaves the last column free: some terminals wrap once it is written.
                 Form::Redrawn => write(&format!(
                     "\r{}\x1b[K",
                     bar::line(
@@ -157,6 +157,6 @@ fn draw(mut what: String, form: Form, charset: Charset, words: &Receiver<Word>) 
 
 fn write(text: &str) {
     let mut stderr = io::stderr().lock();
-    // Whoever closed standard error does not want to see it.
+    // A closed standard error is ignored.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }

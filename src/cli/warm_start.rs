@@ -1,10 +1,10 @@
-//! `warm_start`: says what a new study takes from earlier ones.
+//! `warm_start`: reports what a new study takes from earlier ones.
 
 use crate::app::warm_start::Found;
 use crate::report::wording::{count, one_line};
 use crate::study::spec::StudySpec;
 
-/// What `spec` takes from an earlier study.
+/// A sentence on what `spec` takes from an earlier study.
 pub fn told(found: &Found, spec: &StudySpec) -> String {
     let Found { study, taken } = found;
     let mut said = format!(

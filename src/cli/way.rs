@@ -1,4 +1,4 @@
-//! Which values of a metric are better, as the command line has it.
+//! The direction of a metric on the command line.
 
 use clap::ValueEnum;
 

@@ -1,5 +1,5 @@
-//! `hpsearch writer`: the background process of a program that logs; it follows the program's spool
-//! and says what it does as JSON lines.
+//! `hpsearch writer`: the background process of a program that logs; it reads the program's spool
+//! and reports as JSON lines.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ const EXAMPLES: &str = "\
 Examples:
   hpsearch writer --spool runs/spool/20261123-120000-1f3a5c.9d0e1b2c.jsonl
 
-The Python client starts it. By hand it writes a spool that was left behind,
-and ends its run.";
+The Python client starts it. By hand it writes an orphaned spool, and ends its
+run.";
 
-/// How long nothing is looked at unless the program says that there is more.
+/// Polling interval, unless the program announces more.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of `hpsearch writer`.
@@ -34,7 +34,7 @@ pub struct WriterArguments {
     pub spool: PathBuf,
 }
 
-/// Writes the spool until its program has ended, and spools beside it that were left behind.
+/// Processes the spool until its program has ended, and then orphaned spools beside it.
 pub fn writer(arguments: &WriterArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (store, spool) = (console.store.clone(), arguments.spool.clone());
     let adopting = {
@@ -70,18 +70,18 @@ fn write(store: &Path, spool: &Path, growth: &Receiver<()>) -> Result<(), Tracki
     write_spool(spool, SpoolWriter { storage, store, wait, say: &mut notice })
 }
 
-/// What programs left behind whose writers were killed with them.
+/// Processes the spools of programs that were killed with their writers.
 fn adopt(store: &Path, spool: &Path) {
     let adopted = SqliteStore::open(store).map_err(TrackingError::from).and_then(|mut storage| {
         let directory = spool.parent().unwrap_or(Path::new("."));
-        // Of another run the program is not to hear.
+        // Events of other runs are not reported to the program.
         adopt_spools(directory, spool, &mut storage, store, &mut |_| {})
     });
     // The next writer tries again.
     let _tried_again = adopted;
 }
 
-/// Learns from standard input that the spool has grown, and at its end that the program has ended.
+/// Signals on standard input: the spool has grown, or, at its end, the program has ended.
 fn watch_program() -> io::Result<Receiver<()>> {
     let (grown, growth) = channel();
     threads::spawn("program", move || {
@@ -105,13 +105,13 @@ fn notice(notice: Notice) {
     });
 }
 
-/// Says something to the program; one that has ended does not hear it.
+/// Sends a message to the program, which may have ended.
 fn say(message: &serde_json::Value) {
     let mut out = io::stdout().lock();
     let _ended = writeln!(out, "{message}").and_then(|()| out.flush());
 }
 
-/// `Usage`: trying again is of no use.
+/// `Usage` for errors that a retry cannot fix.
 fn exit_of(error: &TrackingError) -> Exit {
     match error {
         TrackingError::Storage(StorageError::RunFenced { .. } | StorageError::Searched { .. })

@@ -89,10 +89,10 @@ fn check_positional(
             searched.get(name).is_some_and(|parameter| parameter.dimension.is_nullable());
         let absent = if is_nullable { "null" } else { "inactive" };
         let message = format!(
-            "`{{{name}}}` is {absent} in some configurations, and the words behind it would take \
-             its place"
+            "`{{{name}}}` is {absent} in some configurations, and the arguments after it would \
+             take its place"
         );
-        let problem = Diagnostic::error(word.place, message).label("known by its place");
+        let problem = Diagnostic::error(word.place, message).label("positional");
         let why =
             if is_nullable { "null is one of its values" } else { "active under a condition" };
         let problem = problem
@@ -130,7 +130,7 @@ fn check_args(words: &[Node], searched: &Searched, problems: &mut Vec<Diagnostic
             return;
         }
         let problem = if text != "{args}" {
-            Diagnostic::error(word.place, "`{args}` must be an argument of its own")
+            Diagnostic::error(word.place, "`{args}` must be a separate argument")
                 .label("part of a longer one")
                 .help("write `run = [\"python3\", \"train.py\", \"{args}\"]`")
                 .help(
@@ -138,10 +138,10 @@ fn check_args(words: &[Node], searched: &Searched, problems: &mut Vec<Diagnostic
                     train.py \\\"$@\\\"\", \"sh\", \"{args}\"]`",
                 )
         } else if index == 0 {
-            Diagnostic::error(word.place, "`{args}` stands where the program's name belongs")
+            Diagnostic::error(word.place, "`{args}` is in the place of the program's name")
                 .help("write `run = [\"python3\", \"train.py\", \"{args}\"]`")
         } else if let Some(first) = first {
-            Diagnostic::error(word.place, "`{args}` is there twice")
+            Diagnostic::error(word.place, "`{args}` appears twice")
                 .label("second time")
                 .related(Some(first), "first time")
                 .help("keep one of them")

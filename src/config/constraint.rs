@@ -54,7 +54,7 @@ fn one(
             problems.push(
                 problem
                     .related(require.place, "first")
-                    .help("write each under a [[constraint]] of its own"),
+                    .help("write each under a separate [[constraint]]"),
             );
             None
         }

@@ -48,14 +48,15 @@ fn selected(node: &Node, problems: &mut Vec<Diagnostic>) -> Vec<String> {
         let wrong = |message: String| Diagnostic::error(element.place, message);
         problems.push(match element.text() {
             Some(name) if selected.iter().any(|earlier| earlier == name) => {
-                wrong(format!("the device `{name}` is there twice"))
+                wrong(format!("the device `{name}` appears twice"))
                     .help("for several trials on one device write `trials_per_device = 2`")
             }
             Some(name) if is_device(name) => {
                 selected.push(name.to_owned());
                 continue;
             }
-            Some("auto") => wrong("`auto` stands alone".to_owned()).help("write use = \"auto\""),
+            Some("auto") => wrong("`auto` cannot be combined with others".to_owned())
+                .help("write use = \"auto\""),
             Some(name) => {
                 let is_any_of =
                     |words: &[&str]| words.iter().any(|word| name.to_lowercase().starts_with(word));

@@ -53,7 +53,7 @@ fn configuration(table: &Table, searched: &Searched, problems: &mut Vec<Diagnost
         };
         if params.get(&leaf.name).is_some() {
             problems.push(
-                Diagnostic::error(leaf.place, format!("`{}` is there twice", leaf.name))
+                Diagnostic::error(leaf.place, format!("`{}` appears twice", leaf.name))
                     .label("second time")
                     .help("keep one of them"),
             );

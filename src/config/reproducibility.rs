@@ -45,8 +45,8 @@ pub(super) fn check(
              then",
         );
         problems.push(problem.help(
-            "as long as it is not reached, decisions do not depend on who is faster; \
-                `budget.trials` ends a study in the same place",
+            "as long as it is not reached, decisions do not depend on timing; `budget.trials` ends \
+                a study at the same trial",
         ));
     }
 }

@@ -338,7 +338,7 @@ fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
     if let Some(cost) = budget.entry("cost").filter(|_| budget.lacks("price_per_hour")) {
         let problem = Diagnostic::error(
             cost.place,
-            "`budget.cost` needs `price_per_hour`: what an hour of one device costs",
+            "`budget.cost` needs `price_per_hour`: price of a device-hour",
         );
         problems.push(problem.help(
             "write for example `price_per_hour = 2.5` under [budget], or \

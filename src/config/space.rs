@@ -423,7 +423,7 @@ fn choices(
         Err(DistributionError::Twice { choice }) => {
             let mut places = list.iter().zip(&values).filter(|(_, value)| value.same(&choice));
             let (first, second) = (places.next(), places.next());
-            let message = format!("the choice `{choice}` of `space.{name}` is there twice");
+            let message = format!("the choice `{choice}` of `space.{name}` appears twice");
             problems.push(
                 Diagnostic::error(second.map(|(node, _)| node.place), message)
                     .label("second time")

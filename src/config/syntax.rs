@@ -221,7 +221,7 @@ pub(super) fn parse(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -
 fn syntax_problem(message: &str, place: Place, text: &str) -> Diagnostic {
     if message == "duplicate key" {
         let key = text.get(place.start..place.end).unwrap_or_default();
-        return Diagnostic::error(place, format!("`{key}` is there twice"))
+        return Diagnostic::error(place, format!("`{key}` appears twice"))
             .label("second time")
             .help("keep one of the two");
     }

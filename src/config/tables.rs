@@ -58,7 +58,7 @@ pub(super) const CAUSES: &[&str] = &["oom", "device_lost", "worker_lost", "timeo
 const STUDY: &[Field] = &[
     key("name", FieldKind::Text, Derived("the file's name"))
         .doc("the study's name, its key in the store"),
-    key("description", FieldKind::Text, Absent).doc("a sentence for people"),
+    key("description", FieldKind::Text, Absent).doc("one sentence about the study"),
     key("tags", FieldKind::Texts, Of(|| json!([]))).doc("words to find the study by"),
     OBJECTIVE[0],
     OBJECTIVE[1],
@@ -69,26 +69,26 @@ const STUDY: &[Field] = &[
         FieldKind::Choice(&["epoch", "step", "samples"]),
         Of(|| json!(StepUnit::default())),
     )
-    .doc("the clock of reports and rungs"),
+    .doc("the unit of steps in reports and rungs"),
     key("seed", NATURAL, Int(0)).doc("root of all random streams"),
     key(
         "duplicates",
         FieldKind::Choice(&["skip", "replicate", "allow"]),
         Of(|| json!(Duplicates::default())),
     )
-    .doc("what to do with a proposal that was tried"),
+    .doc("what to do with a repeated proposal"),
     key("deterministic", FieldKind::Flag, Flag(false))
         .doc("whether several slots give the same study every time"),
     key("replicates", FieldKind::Integer { min: 1, max: 1_000 }, Int(1))
-        .doc("runs of each configuration that completes, each on a seed of its own"),
+        .doc("runs of each configuration that completes, each with another seed"),
     key("race", FieldKind::Integer { min: 0, max: 1_000 }, Int(0))
-        .doc("how many of the best are run again on fresh seeds at the end, on top of the budget"),
+        .doc("how many of the best run again on fresh seeds at the end, in addition to the budget"),
     key("objective", FieldKind::Objectives, Absent)
         .doc("objectives, instead of `metric` and `direction`"),
 ];
 
 const BUDGET: &[Field] = &[
-    key("trials", COUNT, Absent).doc("the study ends after so many trials"),
+    key("trials", COUNT, Absent).doc("the study ends after this many trials"),
     key(
         "count",
         FieldKind::Choice(&["finished", "completed", "all"]),
@@ -99,29 +99,29 @@ const BUDGET: &[Field] = &[
         .doc("the study ends after this time, all runs of the runner together"),
     key("target", NUMBER, Absent).doc("the study ends when a trial reaches this value"),
     key("failures", COUNT, Absent)
-        .doc("the study ends, with exit code 4, after so many failed trials"),
+        .doc("the study ends, with exit code 4, after this many failed trials"),
     key("trial_time", FieldKind::Duration, Absent)
         .doc("longest running time of one attempt at a trial"),
     key("stall_time", FieldKind::Duration, Absent)
         .doc("longest time without a metric or a checkpoint; then the attempt is killed"),
     key("patience", COUNT, Absent)
-        .doc("the study ends after so many complete and pruned trials without a better one"),
+        .doc("the study ends after this many complete and pruned trials without a better one"),
     key("device_hours", POSITIVE, Absent).doc(
-        "the study ends after so many hours of devices in use; several trials on one count once",
+        "the study ends after this many device-hours; a device counts once, however many trials \
+        share it",
     ),
     key("cost", POSITIVE, Absent)
         .doc("the study ends when device-hours times `price_per_hour` reach this"),
-    key("price_per_hour", POSITIVE, Absent).doc("what an hour of one device costs"),
+    key("price_per_hour", POSITIVE, Absent).doc("price of a device-hour"),
 ];
 
 const DEVICES: &[Field] = &[
     key("use", FieldKind::Devices, Of(|| json!("auto")))
         .doc("where trials run: cpu, cuda:0, cuda:*, wgpu:0, ndarray"),
     key("trials_per_device", FieldKind::IntegerOrAuto { min: 1, max: 1_024 }, Absent)
-        .doc("trials at a time on each device; \"auto\" measures how many are good"),
-    key("memory", FieldKind::Size, Absent).doc(
-        "most bytes that trials take together on each device, with trials_per_device = \"auto\"",
-    ),
+        .doc("trials at a time on each device; \"auto\" measures how many raise the throughput"),
+    key("memory", FieldKind::Size, Absent)
+        .doc("memory limit of all trials on each device, with trials_per_device = \"auto\""),
     key(
         "cpu_threads",
         FieldKind::Integer { min: 1, max: 1_024 },
@@ -132,26 +132,26 @@ const DEVICES: &[Field] = &[
 
 const RETRY: &[Field] = &[
     key("max", FieldKind::Integer { min: 0, max: 1_000 }, Of(|| json!(RetrySpec::default().max)))
-        .doc("how many times a trial may be started again"),
+        .doc("most retries of a trial"),
     key("on", FieldKind::Words(CAUSES), Of(|| json!(RetrySpec::default().on))).doc(
-        "for which causes; a built-in trial out of memory has its rows at once halved first, \
-             which is no retry",
+        "causes that are retried; a built-in trial that runs out of memory first continues with a \
+             smaller batch size, which is not a retry",
     ),
 ];
 
 const CHECKPOINTS: &[Field] = &[
     key("keep", FieldKind::Keep, Of(|| json!(keep_word(CheckpointsSpec::default().keep_best))))
-        .doc("whose checkpoints stay on disk"),
+        .doc("how many of the best trials keep their checkpoints"),
     key("dir", FieldKind::Path, Derived("beside the store")).doc("directory of the trials' files"),
     key("max_disk", FieldKind::Size, Absent)
         .doc("most bytes that the study's checkpoints may take"),
 ];
 
 const EXPORT: &[Field] = &[
-    key("dir", FieldKind::Path, Absent).doc("where the best checkpoint is exported to"),
+    key("dir", FieldKind::Path, Absent).doc("directory of the export"),
     key("on_finish", FieldKind::Flag, Flag(false)).doc("whether to export when the study ends"),
     key("quantize", FieldKind::Choice(Quantize::WORDS), Absent)
-        .doc("number format of the exported weights; single floats when not given"),
+        .doc("number format of the exported weights; f32 by default"),
 ];
 
 const TRACK: &[Field] = &[
@@ -159,10 +159,8 @@ const TRACK: &[Field] = &[
         "how often CPU, memory and GPUs of each trial are measured and kept as series; \"off\": \
          never",
     ),
-    key("to", FieldKind::Texts, Of(|| json!([]))).doc(
-        "where trials are written besides the store while the study runs: `\"tensorboard:DIR\"`, \
-         `\"wandb:DIR\"`",
-    ),
+    key("to", FieldKind::Texts, Of(|| json!([])))
+        .doc("export destinations while the study runs: `\"tensorboard:DIR\"`, `\"wandb:DIR\"`"),
 ];
 
 const NOTIFY: &[Field] = &[
@@ -175,7 +173,7 @@ const NOTIFY: &[Field] = &[
          Discord, ntfy, or JSON); needs a build with `--features webhook`",
     ),
     key("on", FieldKind::Words(Occasion::WORDS), Of(|| json!(Occasion::ALL)))
-        .doc("what is worth a message"),
+        .doc("the occasions for a message"),
 ];
 
 const COMMAND: &[Field] = &[
@@ -199,10 +197,10 @@ const SAMPLER: &[Field] = &[
 
 const CONSTRAINT: &[Field] = &[
     key("require", FieldKind::Text, Absent)
-        .doc("a condition over parameters: configurations that break it are never proposed"),
+        .doc("a condition over parameters: configurations that violate it are never proposed"),
     key("limit", FieldKind::Text, Absent).doc(
-        "a condition over the metrics of a trial's last report: trials that break it rank \
-             below all others",
+        "a condition over the metrics of a trial's last report: trials that violate it rank below \
+             all others",
     ),
 ];
 
@@ -241,10 +239,10 @@ pub static TABLES: &[TableSchema] = &[
     table("command", COMMAND, Contents::Keys, "a program in any language, instead of [trainer]"),
     table("data", &[], Contents::Data, "the rows the built-in trainer learns from"),
     table("devices", DEVICES, Contents::Keys, "where trials run"),
-    table("retry", RETRY, Contents::Keys, "which failed attempts are started again"),
+    table("retry", RETRY, Contents::Keys, "which failed attempts are retried"),
     table("checkpoints", CHECKPOINTS, Contents::Keys, "which checkpoints stay on disk"),
     table("export", EXPORT, Contents::Keys, "what is exported at the end"),
-    table("track", TRACK, Contents::Keys, "what is kept of trials besides their reports"),
+    table("track", TRACK, Contents::Keys, "what is recorded of trials besides their reports"),
     table("notify", NOTIFY, Contents::Keys, "who is notified of what"),
 ];
 

@@ -367,7 +367,7 @@ fn once_each<'a>(
         match leaves.iter().find(|earlier| canonical(arguments, &earlier.name) == name) {
             Some(earlier) => {
                 let message = if earlier.name == leaf.name {
-                    format!("`{}` is there twice", leaf.name)
+                    format!("`{}` appears twice", leaf.name)
                 } else {
                     format!("`{}` and `{}` are the same argument", leaf.name, earlier.name)
                 };

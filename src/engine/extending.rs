@@ -117,7 +117,7 @@ impl Engine {
                 }
                 _ => "it saved none, or it is not among those that `[checkpoints] keep` keeps",
             };
-            let anew = format!("`hpsearch enqueue --from {number} --again` runs it anew");
+            let anew = format!("`hpsearch enqueue --from {number} --again` starts it from scratch");
             problems.push(refused(
                 format!("trial {number} has no checkpoint to continue from ({why})"),
                 anew,

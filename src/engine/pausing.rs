@@ -152,7 +152,7 @@ impl Engine {
             }
             Some(_) if self.phase == Phase::Waiting => {
                 return Err(refused(
-                    "nobody runs the study",
+                    "the study is not running",
                     "`[devices]` of its file says how many slots the next run has",
                 ));
             }

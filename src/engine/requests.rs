@@ -91,7 +91,7 @@ impl Engine {
     fn stop_run(&mut self) -> Served {
         match self.phase {
             Phase::Waiting => Err(refused(
-                "nobody runs the study",
+                "the study is not running",
                 "there is nothing to stop; `hpsearch run STUDY.toml` starts it",
             )),
             _ => {
@@ -190,7 +190,7 @@ impl Engine {
         if trial.state != TrialState::Failed {
             let instead = match trial.state {
                 TrialState::Complete | TrialState::Pruned => {
-                    format!("`hpsearch enqueue --from {number} --again` runs it anew")
+                    format!("`hpsearch enqueue --from {number} --again` starts it from scratch")
                 }
                 _ => format!("`hpsearch kill {number}` ends it first"),
             };

@@ -196,7 +196,7 @@ fn said_of_trial(
             format!("paused{at}: {reason}")
         }
         TrialEvent::Held { hold: Some(_), .. } => "is to pause: it saves and leaves".to_owned(),
-        TrialEvent::Held { hold: None, .. } => "need not pause any more".to_owned(),
+        TrialEvent::Held { hold: None, .. } => "no longer has to pause".to_owned(),
         TrialEvent::Continued { until, from, .. } => {
             format!("continues past its end, to {} (was {})", clock.at(*until), from.as_str())
         }

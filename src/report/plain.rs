@@ -180,7 +180,7 @@ impl Reporter for Plain {
     fn left_out(&mut self, out: &mut dyn Write, left_out: &LeftOut) -> io::Result<()> {
         writeln!(
             out,
-            "... {} left out, for nobody read them in time: `hpsearch events` has all",
+            "... {} dropped, since nothing read them in time: `hpsearch events` has all",
             count(left_out.lines, "line")
         )?;
         out.flush()

@@ -66,7 +66,7 @@ pub fn take(places: &Places, new: NewArtifact) -> Result<Kept, String> {
     let spawned = threads::spawn("artifact", move || {
         let _nobody_waits_any_more = tx.send(of_path(&places, name, step, &path, want));
     });
-    spawned.map_err(|error| format!("`{shown}` could not be looked at: {error}"))?;
+    spawned.map_err(|error| format!("`{shown}` could not be examined: {error}"))?;
     let seconds = PATIENCE.as_secs();
     rx.recv_timeout(PATIENCE)
         .unwrap_or_else(|_| Err(format!("`{shown}` could not be read within {seconds} s")))
@@ -282,7 +282,7 @@ fn files_below(root: &Path) -> Result<Vec<(String, PathBuf)>, String> {
 /// A link must lead to a file within the directory.
 fn check_link(path: &Path, root: &Path) -> Result<(), String> {
     let place = path.display();
-    let real = fs::canonicalize(path).map_err(|_| format!("the link `{place}` leads nowhere"))?;
+    let real = fs::canonicalize(path).map_err(|_| format!("the link `{place}` is broken"))?;
     if !real.starts_with(root) {
         let real = real.display();
         return Err(format!("the link `{place}` leads out of its directory, to `{real}`"));

@@ -150,7 +150,7 @@ mod tests {
     fn lines_that_nobody_reads_are_left_out_and_counted_where_they_are_missing() {
         let plain = |_, left_out| {
             format!(
-                "... {left_out} lines left out, for nobody read them in time: `hpsearch events` \
+                "... {left_out} lines dropped, since nothing read them in time: `hpsearch events` \
                  has all"
             )
         };

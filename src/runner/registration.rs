@@ -124,10 +124,9 @@ impl Registrar {
             }
             let _nobody_waits_any_more = bytes_tx.send(counted.map(|path| measure(&path)));
         });
-        spawned
-            .map_err(|error| format!("`{}` could not be looked at: {error}", whole.display()))?;
+        spawned.map_err(|error| format!("`{}` could not be examined: {error}", whole.display()))?;
         let (place, seconds) = (whole.display(), self.patience.as_secs());
-        let late = |_| format!("`{place}` could not be looked at within {seconds} s");
+        let late = |_| format!("`{place}` could not be examined within {seconds} s");
         let (Found { path, .. }, wanted) = found_rx.recv_timeout(self.patience).map_err(late)??;
         let (path, uncopied) = match (wanted, &self.copies) {
             (Some(_), Some(copies)) => match copied_rx

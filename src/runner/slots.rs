@@ -136,7 +136,7 @@ fn without(
         }
         let on_cpu = DevicesSpec { select: vec!["cpu".to_owned()], ..spec.clone() };
         left = slots(&on_cpu, &Program::Inline, &Machine::detect(&[]))?;
-        said.push("no GPU works: trials run on the processor".to_owned());
+        said.push("no GPU works: trials run on the CPU".to_owned());
     }
     Ok((left, said))
 }
@@ -344,7 +344,7 @@ mod tests {
         );
         let (places, said) = of("auto", &both).unwrap();
         assert!(places.split(' ').all(|place| place == "cpu"), "{places}");
-        assert_eq!(said[2], "no GPU works: trials run on the processor");
+        assert_eq!(said[2], "no GPU works: trials run on the CPU");
     }
 
     #[test]

@@ -22,8 +22,8 @@ use crate::study::spec::FailureCause;
 pub enum JobError {
     /// The worker could not be started.
     #[error(
-        "cannot start the worker `{program}`: run the command again, and install hpsearch anew if \
-         the file is gone"
+        "cannot start the worker `{program}`: run the command again, and reinstall hpsearch if the \
+         file is gone"
     )]
     Start {
         /// The hpsearch program.
@@ -84,8 +84,8 @@ pub fn run(
     let message = serde_json::to_string(&MessageToTrial::Job(Box::new(job))).map_err(|error| {
         // Nothing else in a job can fail to serialise.
         JobError::Failed(format!(
-            "a path of this job is not UTF-8, and workers are told paths as \
-            text: rename the directory ({error})"
+            "a path of this job is not UTF-8, and paths are passed to workers as text: rename the \
+            directory ({error})"
         ))
     })?;
     writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(started)?;

@@ -263,9 +263,7 @@ fn examine() {
     let descendants = processes::descendants(std::process::id()).into_iter();
     let found: Vec<Doing> = descendants.filter_map(processes::doing).collect();
     let Some(first) = found.first() else { return };
-    eprintln!(
-        "[hpsearch] it takes too long, or says nothing, and is asked to leave; its processes now:"
-    );
+    eprintln!("[hpsearch] the attempt timed out and is asked to exit; its processes:");
     for Doing { pid, name, state, waits_in, stack } in &found {
         let waits_in =
             waits_in.as_ref().map_or_else(String::new, |function| format!(", in {function}"));
@@ -273,8 +271,8 @@ fn examine() {
         stack.iter().for_each(|frame| eprintln!("[hpsearch]     {frame}"));
     }
     eprintln!(
-        "[hpsearch] next time, look while it hangs: `py-spy dump --pid {}` (or `gdb -p`) prints \
-         the stack of a program",
+        "[hpsearch] next time, inspect it while it hangs: `py-spy dump --pid {}` (or `gdb -p`) \
+         prints the stack of a program",
         first.pid
     );
 }

@@ -296,7 +296,7 @@ fn a_study_whose_export_was_edited_can_be_run_again() {
     assert_done(&site.run(&["check", "study.toml"]));
     let ended = site.run_study();
     assert_done(&ended);
-    assert_names(&ended.err, &["`README.md` changed since the export", "it stays", "model-2"]);
+    assert_names(&ended.err, &["`README.md` changed since the export", "it is kept", "model-2"]);
     assert_eq!(
         (site.read("model/README.md"), site.read("model-2/last.pt")),
         ("my own model card".into(), "1\n".into())

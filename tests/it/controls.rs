@@ -275,7 +275,7 @@ fn a_complete_trial_goes_on_from_its_checkpoint_to_where_it_is_told() {
     let site = Site::new(&study("trials = 1", &format!("{ONE_SLOT}{KEEP_ALL}")), RESUMABLE);
     assert_done(&site.run_study());
     assert_refused(&site.run(&["continue", "s", "0", "--until", "6"]), &["has reached step 6"]);
-    assert_refused(&site.run(&["continue", "s", "--until", "6"]), &["say which trial"]);
+    assert_refused(&site.run(&["continue", "s", "--until", "6"]), &["name the trial to continue"]);
     let asked = site.run(&["continue", "s", "0", "--until", "9"]);
     assert_done(&asked);
     assert_names(&asked.err, &["trial 0 continues from step 6 to step 9"]);

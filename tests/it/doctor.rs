@@ -103,6 +103,9 @@ fn without_a_store_the_doctor_says_what_makes_one() {
     let site = Site::empty();
     let ran = site.run(&["doctor"]);
     assert_eq!(ran.code, 0, "{}", ran.out);
-    assert_names(&ran.out, &["there is none at `runs/hpsearch.db` yet: `hpsearch run` makes one"]);
+    assert_names(
+        &ran.out,
+        &["there is none at `runs/hpsearch.db` yet: `hpsearch run` creates one"],
+    );
     assert!(fs::read_dir(site.path("")).unwrap().next().is_none());
 }

@@ -266,7 +266,7 @@ fn what_is_there_is_written_over_where_that_is_said_only() {
     let site = finished();
     site.write("notes.csv", "mine");
     let refused = site.run(&["export-data", "s", "-o", "notes.csv"]);
-    assert_refused(&refused, &["is there already, and nothing is overwritten", "`--overwrite`"]);
+    assert_refused(&refused, &["exists already, and is not overwritten", "`--overwrite`"]);
     assert_eq!(site.read("notes.csv"), "mine");
     assert_done(&site.run(&["export-data", "s", "-o", "notes.csv", "--overwrite"]));
     assert!(site.read("notes.csv").starts_with("number,"), "{}", site.read("notes.csv"));
@@ -275,7 +275,10 @@ fn what_is_there_is_written_over_where_that_is_said_only() {
     site.write("a.csv", "text\none\n");
     site.write("labels.csv", "mine");
     let refused = site.run(&["predict", "model", "--file", "a.csv", "-o", "labels.csv"]);
-    assert_refused(&refused, &["`labels.csv` is there already", "`--overwrite`"]);
+    assert_refused(
+        &refused,
+        &["`labels.csv` exists already, and is not overwritten", "`--overwrite`"],
+    );
     assert_eq!(site.read("labels.csv"), "mine");
 }
 
@@ -285,7 +288,7 @@ fn a_memory_file_is_not_written_over_and_standard_output_is() {
     let memory = tempfile::Builder::new().suffix(".csv").tempfile_in("/dev/shm").unwrap();
     fs::write(memory.path(), "mine").unwrap();
     let refused = site.run(&["export-data", "s", "-o", memory.path().to_str().unwrap()]);
-    assert_refused(&refused, &["is there already, and nothing is overwritten"]);
+    assert_refused(&refused, &["exists already, and is not overwritten"]);
     assert_eq!(fs::read_to_string(memory.path()).unwrap(), "mine");
     for stdout in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
         let written = site.run(&["export-data", "s", "--format", "csv", "-o", stdout]);

@@ -502,8 +502,7 @@ fn a_backup_that_was_put_back_leaves_the_files_of_the_newer_store_alone() {
     // What only the newer one knows is not the older one's to remove.
     let gc = site.run(&["gc", "--yes"]);
     assert!(
-        gc.out.contains("nothing to remove")
-            && gc.err.contains("a copy of this store lies beside it"),
+        gc.out.contains("nothing to remove") && gc.err.contains("a copy of this store beside it"),
         "{}{}",
         gc.out,
         gc.err

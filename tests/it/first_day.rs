@@ -278,7 +278,7 @@ fn a_command_out_of_time_may_save_before_it_is_killed_and_its_log_says_what_it_d
             "{reason}"
         );
         let log = site.log(0, 0);
-        assert_names(&log, &["its processes now:", " sh: ", "py-spy dump --pid"]);
+        assert_names(&log, &["its processes:", " sh: ", "py-spy dump --pid"]);
     }
 }
 

@@ -136,14 +136,14 @@ fn null_and_lists_are_values_in_every_verb() {
 fn args_that_cannot_be_passed_are_refused() {
     let lr = "lr = { float = [0.1, 0.9] }\n";
     for (run, space, code, said) in [
-        ("\"x {args}\"", lr, 2, "`{args}` must be an argument of its own"),
-        ("\"{args}\", \"{args}\"", lr, 2, "`{args}` is there twice"),
+        ("\"x {args}\"", lr, 2, "`{args}` must be a separate argument"),
+        ("\"{args}\", \"{args}\"", lr, 2, "`{args}` appears twice"),
         ("\"{arg}\"", lr, 2, "did you mean `{args}`?"),
         ("\"{args}\"", "args = [1, 2]\n", 0, "`{args}` is the parameter `args` here"),
         ("\"{x}\"", "x = [1, { none = true }]\n", 2, "`{x}` is null in some configurations"),
         ("\"{x}\"", "x = [1, { none = false }]\n", 2, "for no value write `{ none = true }`"),
         ("\"{x}\"", "x = [[1, [2]]]\n", 2, "a choice that is a list has numbers, strings"),
-        ("\"{x}\"", "x = [[1, 2], [1.0, 2]]\n", 2, "is there twice"),
+        ("\"{x}\"", "x = [[1, 2], [1.0, 2]]\n", 2, "appears twice"),
     ] {
         let checked = options(run, "", space).run(&["check", "study.toml"]);
         assert_eq!(checked.code, code, "{run} {space}: {}", checked.err);

@@ -198,13 +198,19 @@ fn a_message_in_the_wrong_place_is_not_taken_and_said() {
     kinds.sort_unstable();
     assert_eq!(kinds, ["misplaced", "standard_error"]);
     assert_eq!(
-        lines_with(&ended, "stands behind other text on its line").len(),
+        lines_with(&ended, "follows other text on its line").len(),
         1,
         "{}{}",
         ended.out,
         ended.err
     );
-    assert_eq!(lines_with(&ended, "came on standard error").len(), 1, "{}{}", ended.out, ended.err);
+    assert_eq!(
+        lines_with(&ended, "was printed on standard error").len(),
+        1,
+        "{}{}",
+        ended.out,
+        ended.err
+    );
 }
 
 #[test]

@@ -292,7 +292,7 @@ fn the_verbs_show_a_study_of_runs_without_a_word_of_a_search() {
         (&["best", "runs"], &["lr = 0.1"]),
         (&["curves", "runs"], &["loss"]),
         (&["diff", "runs", "0", "1"], &["lr", "0.1", "0.2"]),
-        (&["explain", "runs", "0"], &["a tracked run, about which nothing is decided"]),
+        (&["explain", "runs", "0"], &["by no sampler: a tracked run"]),
         (&["logs", "runs", "1"], &["begins"]),
         (&["export-data", "runs"], &["params.lr", "one", "two"]),
         (&["du"], &["runs"]),

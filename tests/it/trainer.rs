@@ -163,7 +163,7 @@ fn training_can_be_diagnosed_before_it_runs() {
     let batch =
         run(directory.path(), &["train", "small.toml", "--overfit-one-batch", "--steps", "60"]);
     assert_done(&batch);
-    assert_names(&batch.err, &["learnt by heart: the loss went from"]);
+    assert_names(&batch.err, &["the model overfits the batch: the loss went from"]);
     assert_names(&batch.out, &["loss of one batch by step"]);
     let stuck = run(
         directory.path(),

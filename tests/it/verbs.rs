@@ -180,8 +180,8 @@ fn an_unknown_study_is_answered_with_the_names_there_are() {
         (unnamed.code, unnamed.err.as_str()),
         (
             2,
-            "error: the store holds several studies: say which\nhelp: there are `digits`, \
-             `letters`: name one behind the verb\n"
+            "error: the store holds several studies: name one\nhelp: there are `digits`, \
+             `letters`: name one after the verb\n"
         )
     );
 }

@@ -1,5 +1,4 @@
-//! What `hpsearch check --json` prints: what the study file asks for, or everything that is wrong
-//! with it.
+//! The output of `hpsearch check --json`: the study, or all problems.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +19,7 @@ pub struct Answer {
     study: Option<StudyJson>,
 }
 
-/// One thing that is wrong, or should be looked at.
+/// A problem or a warning.
 #[derive(Default, Serialize)]
 struct Problem {
     severity: &'static str,
@@ -43,16 +42,16 @@ struct StudyJson {
     parameters: Vec<String>,
     sampler: String,
     pruner: String,
-    /// How many trials run at a time on each device.
+    /// Number of concurrent trials on each device.
     slots: BTreeMap<String, usize>,
-    /// What was found in the data.
+    /// Findings about the data.
     data: Vec<String>,
-    /// From the trials that the store has; null before the first.
+    /// From the stored trials; null before the first.
     forecast: Option<ForecastJson>,
 }
 
 impl Answer {
-    /// That about a study that can be run.
+    /// For a valid study.
     pub fn of(found: &Found) -> Self {
         let spec = &found.spec;
         let mut slots = BTreeMap::new();
@@ -87,7 +86,7 @@ impl Answer {
         Answer { valid: true, problems, study: Some(study) }
     }
 
-    /// That about what is wrong with a study; a failure that is none of the study's stays one.
+    /// For an invalid study; other failures are returned.
     pub fn of_failure(failure: Failure) -> Result<Self, Failure> {
         let problems = match failure {
             Failure::StudyFile(error) => problems(&error.into_diagnostics()),
@@ -101,7 +100,7 @@ impl Answer {
     }
 }
 
-/// A problem of no place in the file.
+/// A problem without a location in the file.
 fn plain(severity: &'static str, message: String, help: Option<String>) -> Problem {
     Problem { severity, message, help: help.into_iter().collect(), ..Problem::default() }
 }

@@ -1,4 +1,4 @@
-//! `hpsearch check --try LINE`: what the patterns of `[command.metrics]` find in a line.
+//! `hpsearch check --try LINE`: the matches of the patterns of `[command.metrics]` in a line.
 
 use std::io::Write;
 

@@ -11,10 +11,10 @@ use crate::report::sparkline::Charset;
 use crate::report::wording::bytes;
 use crate::storage::sqlite::sqlite_version;
 
-/// Below this a disk is nearly full: a checkpoint may need as much.
+/// Free space below which a disk is nearly full: a checkpoint may need as much.
 const LITTLE: u64 = 1 << 30;
 
-/// Below this the store itself may not grow any more.
+/// Free space below which the store itself cannot grow.
 const NOTHING: u64 = 16 << 20;
 
 pub(super) fn findings(console: &Console) -> Vec<Finding> {
@@ -103,7 +103,7 @@ fn terminal(console: &Console) -> Finding {
     Finding::ok("terminal", "the locale is UTF-8")
 }
 
-/// Where the shells of this person look for completions, by the XDG rules.
+/// The directories where the user's shells search for completions, by the XDG rules.
 fn completions() -> Finding {
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let place = |variable: &str, otherwise: &str| {
@@ -128,7 +128,7 @@ fn completions() -> Finding {
     Finding { next: Some(next), ..Finding::ok("shell", format!("no completions for {shell}")) }
 }
 
-/// Whether files can be made in a directory, or in the one that would hold it.
+/// Whether files can be created in a directory, or in its future parent.
 fn writable(check: &'static str, directory: &Path, existing: &Path) -> Finding {
     let probe = existing.join(format!(".hpsearch-doctor-{}", std::process::id()));
     let written = fs::write(&probe, "probe");
@@ -137,7 +137,7 @@ fn writable(check: &'static str, directory: &Path, existing: &Path) -> Finding {
     let place = if place.is_empty() { ".".to_owned() } else { place };
     match written {
         Ok(()) if directory == existing => Finding::ok(check, format!("`{place}` can be written")),
-        Ok(()) => Finding::ok(check, format!("`{place}` is not there yet and can be made")),
+        Ok(()) => Finding::ok(check, format!("`{place}` does not exist yet and can be created")),
         Err(error) => {
             let next = format!(
                 "make `{}` writable, or choose another place (--store PATH, TMPDIR)",

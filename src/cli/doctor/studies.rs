@@ -1,5 +1,4 @@
-//! The store and its studies: whether it is sound, who runs what, and what dead runners left
-//! behind.
+//! Checks the store and its studies: integrity, runners, and what dead runners left.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +24,7 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
         Err(StorageError::Missing { .. }) => {
             return Ok(vec![Finding::ok(
                 "store",
-                format!("there is none at `{path}` yet: `hpsearch run` makes one"),
+                format!("there is none at `{path}` yet: `hpsearch run` creates one"),
             )]);
         }
         Err(error) => return Ok(vec![unusable(&error)]),
@@ -59,12 +58,12 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
     Ok(found)
 }
 
-/// An error of the store, as a finding: its sentence says what to do.
+/// An error of the store as a finding: its message includes the remedy.
 fn unusable(error: &StorageError) -> Finding {
     Finding::broken("store", error.with_remedy(), "`hpsearch doctor` then looks again")
 }
 
-/// What is said while it is read from end to end.
+/// Shown while the store is read completely.
 const CHECKING: &str = "checking the store";
 
 fn soundness(reader: &SqliteReader, console: &Console) -> Finding {
@@ -105,7 +104,8 @@ fn of_study(
     let mut found = Vec::new();
     let name = one_line(&study.spec.name);
     let is_run = if study.spec.is_tracked() {
-        // A dead run may have left processes beside one that lives: they are looked for once
+        // A dead run may have left processes beside a live one: they are searched for once no run
+        // is alive.
         // none lives.
         state_in(reader, study)? == StudyStatus::Running
     } else {
@@ -122,7 +122,7 @@ fn of_study(
     }
     if let Some(held) = study.held.as_ref().filter(|held| liveness(held) == Liveness::Unknown) {
         let what = format!(
-            "`{name}` is run on `{}`, where nobody can look from here",
+            "`{name}` is run on `{}`, whose state is unknown from here",
             one_line(&held.holder.host)
         );
         let run = console.next(&format!("{run} --take-over"));
@@ -137,7 +137,7 @@ fn of_study(
         if !left.is_empty() {
             let pids: Vec<String> = left.iter().map(u32::to_string).collect();
             let what = format!(
-                "{} of `{name}` still there though nobody runs it: {}",
+                "{} of `{name}` still there although it is not running: {}",
                 if left.len() == 1 { "a process" } else { "processes" },
                 pids.join(", ")
             );
@@ -155,7 +155,7 @@ fn of_study(
     Ok(found)
 }
 
-/// Processes of the study's attempts that live on: by their ids and start times, and by the name in
+/// Surviving processes of the study's attempts: by ids and start times, and by the study's name in
 /// their environment.
 fn leftovers(
     reader: &SqliteReader,

@@ -1,4 +1,4 @@
-//! The story of one trial, folded from its study's journal: what was known when it was proposed,
+//! The history of one trial, folded from its study's journal: what was known when it was proposed,
 //! judged and run.
 
 use std::collections::BTreeMap;
@@ -19,20 +19,20 @@ use crate::study::state::{Counts, StudyState};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// What the journal says about one trial.
+/// The journal's facts about one trial.
 #[derive(Clone, Debug, Default)]
 pub struct Story {
-    /// When it was created, and what was known then.
+    /// When it was created, and what was known at that time.
     pub proposal: Option<Proposal>,
     /// Every decision, in order.
     pub judgements: Vec<Judgement>,
     /// Every attempt, in order.
     pub attempts: Vec<AttemptStory>,
-    /// Pauses, returns to the queue and notes, in order.
+    /// Pauses, requeues and notes, in order.
     pub turns: Vec<Turn>,
 }
 
-/// What a sampler could know when it proposed.
+/// What the sampler knew when it proposed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Proposal {
     /// Time of it.
@@ -42,7 +42,7 @@ pub struct Proposal {
     pub others: Counts,
     /// The best complete trial and its value.
     pub best: Option<BestJson>,
-    /// The earlier trial whose parameters are closest.
+    /// The earlier trial with the closest parameters.
     pub nearest: Option<Neighbour>,
 }
 
@@ -54,35 +54,35 @@ pub struct Neighbour {
     pub trial: TrialNumber,
     /// The mean distance of the parameters, as shares of their ranges.
     pub distance: f64,
-    /// What its value was then, or its last report.
+    /// Its value at that time, or its last report.
     pub value: Option<Number>,
 }
 
-/// A decision, and where the trial stood among those that had reported at the same step.
+/// A decision, and the trial's rank among the reports at the same step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// Step.
     pub step: u64,
-    /// What was decided, and why.
+    /// The decision and its reason.
     pub verdict: Decision,
     /// The trial's report there.
     pub value: Option<f64>,
-    /// The field at that moment.
+    /// The other reports at that time.
     pub field: Option<Field>,
 }
 
 /// Reports of several trials at one step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// The trial's rank, from 1; equals share the better one.
+    /// The trial's rank, from 1; ties share the better one.
     pub rank: usize,
-    /// How many had reported, it included.
+    /// How many had reported, itself included.
     pub of: usize,
     /// The best report.
     pub best: f64,
-    /// The middle one; the better of two.
+    /// The median; the better of the middle two.
     pub median: f64,
-    /// What it had to reach, where the reason says it.
+    /// The threshold, if the reason has one.
     pub cut_off: Option<f64>,
 }
 
@@ -95,13 +95,13 @@ pub struct AttemptStory {
     pub device: String,
     /// When it began.
     pub started: Timestamp,
-    /// The step of the checkpoint that it continued from.
+    /// The step of the checkpoint from which it continued.
     pub resumed_from: Option<u64>,
     /// When and how it ended, and why.
     pub end: Option<(Timestamp, AttemptEnd, Option<String>)>,
 }
 
-/// A turn in a trial's life between its attempts.
+/// An event between a trial's attempts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Turn {
     /// Time of it.
@@ -109,22 +109,22 @@ pub struct Turn {
     pub at: Timestamp,
     /// `paused`, `queued again`, `continued`, `shares`, `drawn again`, `remarked` or `noted`.
     pub what: &'static str,
-    /// The reason, as people read it.
+    /// The reason, for users.
     pub reason: String,
 }
 
-/// Folds a journal into the story of one of its trials.
+/// Folds a journal into the history of one of its trials.
 pub struct Teller<'a> {
     spec: &'a StudySpec,
     number: TrialNumber,
     view: StudyState,
     story: Story,
-    /// Why as many trials share a device as do now.
+    /// The reason for the present concurrency of each device.
     packed: BTreeMap<Device, String>,
 }
 
 impl<'a> Teller<'a> {
-    /// Nothing has happened yet.
+    /// Before the first event.
     pub fn new(spec: &'a StudySpec, number: TrialNumber) -> Self {
         Teller {
             spec,
@@ -135,7 +135,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Takes one event in.
+    /// Applies an event.
     pub fn hear(&mut self, at: Timestamp, event: &Event) {
         if let Event::Device(DeviceEvent::ConcurrencyChanged { device, .. }) = event {
             self.packed.insert(device.clone(), said(event, self.spec.step, None, false));
@@ -148,7 +148,7 @@ impl<'a> Teller<'a> {
         self.view.apply(at, event);
     }
 
-    /// The story so far.
+    /// The history so far.
     pub fn finish(self) -> Story {
         self.story
     }
@@ -226,14 +226,14 @@ impl<'a> Teller<'a> {
             self.view.trials.iter().filter_map(|trial| {
                 Some((distance(&self.spec.space, params, &trial.params)?, trial))
             });
-        // Of equally near ones the latest is shown.
+        // Ties: the latest is shown.
         let (distance, trial) = near.min_by(|(mine, one), (theirs, other)| {
             mine.total_cmp(theirs).then(other.number.cmp(&one.number))
         })?;
         Some(Neighbour { trial: trial.number, distance, value: shown_value(trial).map(Number) })
     }
 
-    /// Where `value` stands among all reports at `step`.
+    /// The rank of `value` among all reports at `step`.
     fn field(&self, step: u64, value: f64, verdict: &Decision) -> Field {
         let mut values: Vec<f64> =
             self.view.trials.iter().filter_map(|trial| at_step(&trial.curve, step)).collect();
@@ -242,7 +242,7 @@ impl<'a> Teller<'a> {
         let rank = 1 + values.iter().filter(|other| score(**other) < score(value)).count();
         let cut_off = match verdict.reason().and_then(Reason::cut_off) {
             Some(CutOff::Value(value)) => Some(value),
-            // Brackets compare some of the trials that reported there only.
+            // Brackets compare only some of the trials that reported there.
             Some(CutOff::Rank { first, of }) if of == values.len() as u64 => {
                 let last = first.checked_sub(1).and_then(|last| usize::try_from(last).ok());
                 last.and_then(|last| values.get(last).copied())
@@ -263,8 +263,8 @@ fn at_step(curve: &[(u64, f64)], step: u64) -> Option<f64> {
         .map(|(_, value)| *value)
 }
 
-/// The mean distance of two points over all parameters that either has; one that only one has is a
-/// whole range away.
+/// The mean distance of two configurations over the parameters of either; a parameter that only one
+/// has counts as a whole range.
 fn distance(space: &Space, one: &Params, other: &Params) -> Option<f64> {
     let mut sum = 0.0;
     let mut dimensions = 0_u32;

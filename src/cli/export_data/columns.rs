@@ -1,8 +1,8 @@
-//! Cells of tables whose columns have types.
+//! Cells of typed columns.
 
 use crate::study::params::Value;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Integer,
@@ -22,12 +22,12 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// Of what may be missing.
+    /// A cell of an optional value.
     pub fn of<T>(value: Option<T>, cell: impl FnOnce(T) -> Cell) -> Cell {
         value.map_or(Cell::Nothing, cell)
     }
 
-    /// An integer; the largest if it is larger.
+    /// An integer, saturating.
     pub fn whole(value: u64) -> Cell {
         Cell::Integer(i64::try_from(value).unwrap_or(i64::MAX))
     }
@@ -66,7 +66,7 @@ impl Cell {
         }
     }
 
-    /// What a column of texts has of it.
+    /// The cell in a text column.
     pub fn text(&self) -> Option<String> {
         match self {
             Cell::Nothing => None,
@@ -78,7 +78,7 @@ impl Cell {
     }
 }
 
-/// The kind of a column with values of these kinds.
+/// The type of a column with values of these types.
 pub(super) fn common(one: Option<Kind>, other: Option<Kind>) -> Option<Kind> {
     match (one, other) {
         (None, kind) | (kind, None) => kind,
@@ -90,7 +90,7 @@ pub(super) fn common(one: Option<Kind>, other: Option<Kind>) -> Option<Kind> {
     }
 }
 
-/// The kind of column that a value needs; none for null.
+/// The type of column for a value; `None` for null.
 pub(super) fn kind_of(value: &Value) -> Option<Kind> {
     match value {
         Value::Null => None,

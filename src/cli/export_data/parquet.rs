@@ -1,4 +1,4 @@
-//! Tables as Parquet: columns with types, a group of rows in memory at a time.
+//! Parquet tables: typed columns, one row group in memory at a time.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use parquet::schema::types::Type;
 use super::super::{Exit, Failure};
 use super::columns::{Cell, Kind};
 
-/// Rows of a group.
+/// Rows per group.
 const GROUP: usize = 1 << 16;
 
 /// A file that is being written.
@@ -25,7 +25,7 @@ pub(super) struct ParquetTable<'a> {
     rows: Vec<Vec<Cell>>,
 }
 
-/// What the writer has written, on its way to a stream that belongs to one thread.
+/// A buffer of the writer's output, since the output stream belongs to one thread.
 #[derive(Clone, Default)]
 struct Buffer(Arc<Mutex<Vec<u8>>>);
 
@@ -41,7 +41,7 @@ impl Write for Buffer {
 }
 
 impl<'a> ParquetTable<'a> {
-    /// A table with these columns; all may lack values.
+    /// A table with these columns, all nullable.
     pub fn new(out: &'a mut dyn Write, columns: &[(String, Kind)]) -> Result<Self, Failure> {
         let field = |(name, kind): &(String, Kind)| {
             let (physical, logical) = match kind {
@@ -68,13 +68,13 @@ impl<'a> ParquetTable<'a> {
         Ok(ParquetTable { out, written, writer, kinds, rows: Vec::new() })
     }
 
-    /// Adds a row: a cell for each column.
+    /// Adds a row: one cell per column.
     pub fn row(&mut self, cells: Vec<Cell>) -> Result<(), Failure> {
         self.rows.push(cells);
         if self.rows.len() == GROUP { self.write_group() } else { Ok(()) }
     }
 
-    /// Writes what is left, and the end of the file.
+    /// Writes the rest, and the footer.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.write_group()?;
         self.writer.finish().map_err(failure)?;

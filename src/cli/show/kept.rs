@@ -1,5 +1,4 @@
-//! What a trial kept besides numbers, as `show` prints it: names of files, and the beginnings of
-//! texts and tables.
+//! The artifacts of a trial in `show`: names of files, and the beginnings of texts and tables.
 
 use serde_json::Value as Json;
 
@@ -8,10 +7,10 @@ use crate::report::wording::{bytes, count, one_line, shorten};
 use crate::storage::StorageReader;
 use crate::study::artifact::{ArtifactKind, StoredArtifact};
 
-/// So many names are printed, the newest version of each.
+/// Most names printed, the newest version of each.
 const NAMES: usize = 20;
 
-/// So many lines of a text, and rows of a table.
+/// Most lines of a text, and rows of a table.
 const LINES: usize = 8;
 
 /// The widest line of a text or table.
@@ -71,7 +70,7 @@ fn content(reader: &dyn StorageReader, stored: &StoredArtifact) -> Result<Vec<St
     Ok(lines)
 }
 
-/// A table's columns and rows, each on a line.
+/// A table's columns and rows, one per line.
 fn table_lines(text: &str) -> Vec<String> {
     let table: Json = serde_json::from_str(text).unwrap_or_default();
     let list = |json: &Json| json.as_array().cloned().unwrap_or_default();

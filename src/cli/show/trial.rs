@@ -1,5 +1,4 @@
-//! One trial: its parameters and value, the runs of its configuration, and where its results come
-//! from.
+//! `hpsearch show` of one trial: parameters, value, the runs of its configuration, and provenance.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -66,7 +65,7 @@ impl From<SeriesSummary> for SeriesJson {
     }
 }
 
-/// What was not taken of the trial's lines, or is odd.
+/// A remark about the trial's lines.
 #[derive(Serialize)]
 struct RemarkJson {
     attempt: u32,
@@ -75,7 +74,7 @@ struct RemarkJson {
     text: String,
 }
 
-/// Of a trial that ran out of memory: the rows at once that its next attempt has, or its last had.
+/// For a trial that ran out of memory: the batch sizes of its next or last attempt.
 #[derive(Serialize)]
 struct MemoryJson {
     rows_at_once: RowsAtOnce,
@@ -124,14 +123,14 @@ pub fn show(
     Ok(Exit::Done)
 }
 
-/// What of a trial is shown.
+/// What to show of a trial.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
-    /// The trial, for people.
+    /// The trial as text.
     Text,
     /// The trial, as JSON.
     Json,
-    /// What was changed in the code since its commit, as `git apply` takes it.
+    /// Its uncommitted code changes, for `git apply`.
     Changes,
 }
 
@@ -260,7 +259,7 @@ fn print(
     packages(reader, study, trial, made, console)
 }
 
-/// What of the packages is other than in the trial before.
+/// Package changes since the trial before.
 fn packages(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -285,10 +284,10 @@ fn packages(
     Ok(())
 }
 
-/// So many changed packages are named.
+/// Most changed packages named.
 const CHANGED_PACKAGES: usize = 5;
 
-/// What a tracked run is called, and what it ran.
+/// The identity of a tracked run: its names and command.
 fn identity(run: &TrackedRun) -> Vec<(&'static str, String)> {
     let command = (!run.command.is_empty()).then(|| run.command.join(" "));
     let facts = [
@@ -301,7 +300,7 @@ fn identity(run: &TrackedRun) -> Vec<(&'static str, String)> {
     facts.into_iter().filter_map(|(title, text)| Some((title, text?))).collect()
 }
 
-/// What a tracked run said that it came to; of the same names the last.
+/// The summary values of a tracked run.
 fn summary(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -321,7 +320,7 @@ fn summary(
     Ok(said)
 }
 
-/// The runs of the trial's configuration, where there are several.
+/// The runs of the trial's configuration, if there are several.
 fn configuration(
     reader: &dyn StorageReader,
     study: &StudySummary,

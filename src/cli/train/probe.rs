@@ -1,5 +1,4 @@
-//! `hpsearch train --overfit-one-batch` and `--find-lr`: what a training promises, before it is
-//! made.
+//! `hpsearch train --overfit-one-batch` and `--find-lr`: diagnostics before training.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -18,29 +17,28 @@ use crate::runner::worker_job::JobError;
 use crate::study::space::Scale;
 use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 
-/// Learning rates that are tried: from where hardly anything moves to where everything diverges.
+/// Range of learning rates: from almost no progress to certain divergence.
 const RATES: (f64, f64) = (1e-6, 1.0);
 
-/// A batch that was learnt by heart has lost this share of its loss.
+/// Reduction of the loss that counts as overfitting.
 const BY_HEART: f64 = 0.9;
 
-/// A learning rate, and the loss before the step that was made with it.
+/// A learning rate, and the loss before its step.
 type Point = (f64, f64);
 
-/// Learns the first batch by heart, without anything that stands in the way of it, and says whether
-/// that works.
+/// Overfits the first batch, without regularisation, and reports whether that works.
 pub fn one_batch(
     recipe: &Recipe,
     scratch: &Path,
     steps: u32,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let (what, probe) = ("learning one batch by heart", Probe::OneBatch { steps });
+    let (what, probe) = ("overfitting one batch", Probe::OneBatch { steps });
     let of = |train| Job::Probe { train: without_regularisation(train), probe };
     let points = points(look(what, recipe, scratch, of, &mut listener(console))?)?;
     let (Some((_, first)), Some((rate, last))) = (points.first(), points.last()) else {
         console.say(
-            "the loss is not finite from the first step on: look at the data, and lower \
+            "the loss is not finite from the first step on: check the data, and lower \
             `learning_rate`",
         );
         return Ok(Exit::Done);
@@ -62,19 +60,18 @@ pub fn one_batch(
             steps: lower `learning_rate`, which is {rate:e}"
         ),
         left if left <= 1.0 - BY_HEART => format!(
-            "learnt by heart: the loss went from {from} to \
-            {to} in {count} steps"
+            "the model overfits the batch: the loss went from {from} to {to} in {count} steps"
         ),
         _ => format!(
-            "not learnt by heart: the loss went from {from} to {to} in {count} steps with \
-             `learning_rate` = {rate:e}; try `--find-lr`, more `--steps`, a larger model, and \
-             look whether texts and labels belong together"
+            "the model does not overfit the batch: the loss went from {from} to {to} in {count} \
+             steps with `learning_rate` = {rate:e}; try `--find-lr`, more `--steps`, a larger \
+             model, and check whether texts and labels match"
         ),
     });
     Ok(Exit::Done)
 }
 
-/// Tries rising learning rates and says which work.
+/// Runs a learning-rate range test and reports the useful range.
 pub fn learning_rates(
     recipe: &Recipe,
     scratch: &Path,
@@ -100,14 +97,14 @@ pub fn learning_rates(
             steepest / 10.0,
             lowest
         ),
-        None => "the loss never falls: look whether texts and labels belong together, and try \
-            more `--steps`"
+        None => "the loss never falls: check whether texts and labels match, and try more \
+            `--steps`"
             .to_owned(),
     });
     Ok(Exit::Done)
 }
 
-/// Dropout and label smoothing keep a batch from being learnt by heart.
+/// Disables dropout and label smoothing, which prevent overfitting.
 fn without_regularisation(mut train: TrainJob) -> TrainJob {
     for key in ["label_smoothing_factor", "weight_decay"] {
         train.arguments.insert(key.to_owned(), 0.0.into());
@@ -154,10 +151,10 @@ fn draw(
 }
 
 /// The learning rate at which the smoothed loss falls most steeply, and the one at which it is
-/// lowest; `None` where it never falls.
+/// lowest; `None` if it never falls.
 fn promising(points: &[Point]) -> Option<(f64, f64)> {
     let smooth = smoothed(points);
-    // The losses of the first steps say little: the mean has nothing to lean on yet.
+    // The mean is unreliable in the first steps.
     let first = points.len() / 10;
     let slope = |index: usize| {
         (smooth[index + 1] - smooth[index - 1]) / (points[index + 1].0 / points[index - 1].0).ln()
@@ -169,7 +166,7 @@ fn promising(points: &[Point]) -> Option<(f64, f64)> {
     (slope(steepest) < 0.0).then(|| (points[steepest].0, points[lowest].0))
 }
 
-/// Exponential means of the losses, without the pull of their beginning at 0.
+/// Exponential moving averages of the losses, bias-corrected.
 fn smoothed(points: &[Point]) -> Vec<f64> {
     const KEEP: f64 = 0.9;
     let (mut mean, mut weight) = (0.0, 0.0);

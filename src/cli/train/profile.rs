@@ -1,4 +1,4 @@
-//! `hpsearch train --profile`: where a training's time goes, as tables and as a trace.
+//! `hpsearch train --profile`: the time of each phase and layer, as tables and as a trace.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::cli::waiting::listener;
 use crate::export::Recipe;
 use crate::runner::protocol::Job;
 
-/// Makes `steps` steps and shows what they consist of; every span goes to `trace`.
+/// Profiles `steps` steps and prints the tables; every span is written to `trace`.
 pub fn profile(
     recipe: &Recipe,
     scratch: &Path,

@@ -1,5 +1,5 @@
-//! The trials of several studies in one table: by one order where their values compare, else study
-//! by study.
+//! The trials of several studies in one table: in one order if their values are comparable, else
+//! study by study.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         }));
     }
     if is_ranked && let Some((_, query)) = queries.first() {
-        // Stable: of equals, the studies stay in the order of their names.
+        // Stable: ties keep the order of the studies' names.
         rows.sort_by(|one, other| one.place.compare(&other.place, query.reverse));
         rows.truncate(usize::try_from(query.limit).unwrap_or(usize::MAX));
     }
@@ -65,12 +65,12 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Whether the trials of all studies can be put in one order.
+/// Whether the trials of all studies are comparable.
 fn compare(queries: &[(StudySummary, TrialQuery)]) -> bool {
     queries.iter().any(|(_, query)| query.sort != SortKey::Value) || one_metric(queries).is_some()
 }
 
-/// The metric of all studies, if they optimise the same one in the same direction.
+/// The common metric, if all studies optimise it in the same direction.
 fn one_metric(queries: &[(StudySummary, TrialQuery)]) -> Option<&str> {
     let (first, _) = queries.first()?;
     let is_same = |(study, _): &(StudySummary, TrialQuery)| {
@@ -105,7 +105,7 @@ fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[Row<'_>]) -> Vec<Colu
         .end()
 }
 
-/// The parameters that any of the studies searches, in the order of the first that does.
+/// The parameters of all studies, in the order of the first that has each.
 fn params(queries: &[(StudySummary, TrialQuery)]) -> Vec<(&str, Align)> {
     let mut params: Vec<(&str, Align)> = Vec::new();
     for dimension in queries.iter().flat_map(|(study, _)| study.spec.space.dimensions()) {

@@ -74,12 +74,12 @@ pub static DATA_ARGUMENTS: &[Field] = &[
     key("label", FieldKind::AnyText, Text("label")).doc("column of labels"),
     key("separator", FieldKind::AnyText, Derived("a comma, in tsv files a tab"))
         .or(&["sep", "delimiter"])
-        .doc("what separates the cells of a row in csv and tsv files"),
+        .doc("cell separator of csv and tsv files"),
     key("column_names", FieldKind::Columns, Absent)
         .or(&["names"])
         .doc("the columns of csv and tsv files without a header, in their order"),
     key("label_separator", FieldKind::AnyText, Text(SEPARATOR))
-        .doc("what stands between the labels of a text that may have several"),
+        .doc("separator of several labels in one cell"),
     key("validation_split", OPEN_UNIT, Derived("0.1 when there is no validation file"))
         .doc("share of train held out for validation"),
     key("test_split", OPEN_UNIT, Absent).doc("share of train held out for testing"),
@@ -194,7 +194,7 @@ impl DataArguments {
                 let file = file.display();
                 let message = format!("`{file}` is not a .csv, .tsv, .jsonl or .txt file");
                 let problem = ArgumentProblem::new(key, message);
-                problems.push(problem.with_help("the ending says the format"));
+                problems.push(problem.with_help("the extension determines the format"));
             }
         }
         problems.extend(self.layout_problems());

@@ -179,7 +179,7 @@ pub fn rows(
         _ if is_delimited(path) => delimited(path, content, columns, layout)?,
         _ => {
             return Err(DataProblem::new(path, None, "not a .csv, .tsv or .jsonl file")
-                .with_help("the ending says the format: rename or convert it"));
+                .with_help("the extension determines the format: rename or convert it"));
         }
     };
     if rows.is_empty() {

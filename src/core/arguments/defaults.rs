@@ -25,7 +25,7 @@ pub(super) fn start_from_pretrained(
     let mut problems = Vec::new();
     for (name, key) in given {
         if name.starts_with("model.") && !BESIDE_PRETRAINED.contains(name) {
-            let message = format!("`{key}` is what a pretrained `model` says itself");
+            let message = format!("`{key}` is defined by the pretrained `model`");
             let help = format!(
                 "leave it out, or leave `model` out to train from scratch; beside it go {}",
                 quoted(BESIDE_PRETRAINED[1..].iter().copied())

@@ -258,7 +258,7 @@ fn a_pretrained_model_says_its_own_shape_and_tokenizer() {
     let found: Vec<_> =
         found.iter().map(|problem| (problem.key.as_str(), &problem.message)).collect();
     assert_eq!([found[0].0, found[1].0], ["hidden_act", "model.tokenizer"]);
-    assert!(found[0].1.contains("is what a pretrained `model` says itself"), "{}", found[0].1);
+    assert!(found[0].1.contains("is defined by the pretrained `model`"), "{}", found[0].1);
 }
 
 #[test]

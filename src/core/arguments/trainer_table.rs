@@ -123,8 +123,8 @@ pub static ARGUMENTS: &[Field] = &[
     // Off in transformers, where every halving changes the effective batch size; here it stays the
     // same.
     key("auto_find_batch_size", FieldKind::Flag, Flag(true)).doc(
-        "after running out of memory, continue with half the rows at once and the same \
-             optimiser steps; false: retry as [retry] says",
+        "after running out of memory, continue with half the batch size and the same optimiser \
+             steps; false: retried according to [retry]",
     ),
     key("eval_strategy", Choice(&["no", "epoch", "steps"]), Text("no"))
         .or(&["evaluation_strategy"])

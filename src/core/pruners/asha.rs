@@ -35,7 +35,7 @@ pub const REDUCTION_FACTOR: Field = field(
     "reduction_factor",
     FieldKind::Integer { min: 2, max: 1_000 },
     FieldDefault::Int(3),
-    "one of so many trials passes a rung",
+    "one in this many trials passes a rung",
 );
 
 /// The ratio of consecutive rungs.
@@ -43,7 +43,7 @@ pub const RUNG_FACTOR: Field = field(
     "rung_factor",
     FieldKind::Integer { min: 2, max: 1_000 },
     FieldDefault::Derived("the reduction factor"),
-    "the next rung is so many times as far; a smaller one stops the hopeless sooner",
+    "ratio of consecutive rungs; a smaller one stops unpromising trials sooner",
 );
 
 /// Number of ladders.
@@ -51,8 +51,7 @@ pub const BRACKETS: Field = field(
     "brackets",
     FieldKind::Integer { min: 1, max: 64 },
     FieldDefault::Int(1),
-    "ladders side by side, each without the lowest rung of the one before; most trials go to the \
-     first",
+    "parallel ladders, each without the lowest rung of the one before; most trials go to the first",
 );
 
 pub(super) const MODE: Field = field(
@@ -67,7 +66,7 @@ pub(super) const RANK_BY: Field = field(
     FieldKind::Choice(&["value", "forecast", "end"]),
     FieldDefault::Text("value"),
     "rank trials by their values at a rung, or by final values forecast from the learning curves \
-     and parameters of those that continued; `end` is the older word for `forecast`",
+     and parameters of those that continued; `end` is an alias of `forecast`",
 );
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {

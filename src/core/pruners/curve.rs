@@ -15,7 +15,7 @@ const PROBABILITY: Field = field(
     "probability",
     UNIT,
     FieldDefault::Float(0.02),
-    "a trial continues that ends better than the best with at least this probability",
+    "a trial continues if it ends better than the best with at least this probability",
 );
 
 const N_STARTUP_TRIALS: Field = field(
@@ -28,8 +28,8 @@ const N_STARTUP_TRIALS: Field = field(
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "curve",
     aliases: &[],
-    summary: "as asha, and stops what the curves of other trials do not let expect to end better \
-        than the best",
+    summary: "as asha, and stops trials that are unlikely to end better than the best, judged by \
+        the learning curves of others",
     // 2: the median of an even number of values is the mean of the middle two.
     version: MEDIAN_SINCE,
     options: &[

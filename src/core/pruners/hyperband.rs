@@ -16,7 +16,7 @@ use super::asha::{
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "hyperband",
     aliases: &[],
-    summary: "successive halving with every ladder at once, from many short trials to few full \
+    summary: "successive halving in several brackets at once, from many short trials to few full \
         ones",
     // 2, 3: as `asha`.
     version: MEDIAN_SINCE,

@@ -27,7 +27,7 @@ const WRAPPED: Field = field(
     "wrapped",
     FieldKind::Choice(&["none", "median", "percentile", "wilcoxon"]),
     FieldDefault::Text("none"),
-    "a rule, with its defaults, that must say stop as well",
+    "a second pruner, with its defaults, that must agree",
 );
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {

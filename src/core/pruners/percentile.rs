@@ -28,7 +28,7 @@ const PERCENTILE: Field = field(
     "percentile",
     between(0.0, 100.0),
     FieldDefault::Float(25.0),
-    "how many of a hundred trials are good enough to continue: 50 is the pruner `median`",
+    "percentage of trials that are good enough to continue: 50 is the pruner `median`",
 );
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {

@@ -14,8 +14,7 @@ use crate::study::spec::AlgorithmSpec;
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
     aliases: &[],
-    summary: "chooses a sampler by the space, the budget and the trials so far; each trial says \
-        which one drew it",
+    summary: "selects a sampler by the space, the budget and the trials so far; `explain` names it",
     // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5.
     version: 6,
     options: &[],

@@ -41,8 +41,8 @@ const SIGMA: Field = field(
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "cmaes",
     aliases: &["cma-es"],
-    summary: "adapts a normal distribution to where losses fall, for several hundred trials of \
-        numbers (CMA-ES with margin and restarts)",
+    summary: "adapts a normal distribution to where losses fall, for hundreds of trials of numeric \
+        parameters (CMA-ES with margin and restarts)",
     // 2: paused trials count with their last report.
     version: 2,
     options: &[POPULATION, SIGMA],

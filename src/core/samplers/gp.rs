@@ -36,8 +36,8 @@ const N_STARTUP_TRIALS: Field = field(
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "gp",
     aliases: &[],
-    summary: "fits a Gaussian process and proposes where it expects most (few trials, parameters \
-        of numbers above all)",
+    summary: "maximises the expected improvement of a Gaussian process (few trials, mostly numeric \
+        parameters)",
     // 4: forecasts of pruned trials average several models by their likelihood; 5: the median of an
     // even number of values is the mean of the middle two.
     version: MEDIAN_SINCE,

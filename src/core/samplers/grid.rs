@@ -22,7 +22,7 @@ const ORDER: Field = field(
     "order",
     FieldKind::Choice(&["sequential", "random"]),
     FieldDefault::Text("sequential"),
-    "nested loops with the last parameter fastest, or any cell that is left",
+    "nested loops with the last parameter fastest, or a random remaining cell",
 );
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {

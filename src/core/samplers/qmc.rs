@@ -11,8 +11,8 @@ use crate::study::seed::{SeedTree, StreamRng};
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "qmc",
     aliases: &["sobol"],
-    summary: "spreads points evenly over the space, whatever came of earlier ones (scrambled \
-        Sobol sequence)",
+    summary: "spreads points evenly over the space, regardless of results (scrambled Sobol \
+        sequence)",
     version: 1,
     options: &[],
     build: |_, _| Ok(Box::new(Qmc)),

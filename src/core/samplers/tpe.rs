@@ -30,7 +30,7 @@ pub(super) const EI_CANDIDATES: Field = field(
     "n_ei_candidates",
     FieldKind::Integer { min: 1, max: 10_000 },
     FieldDefault::Int(24),
-    "draws from the good trials' density of which the most promising is taken",
+    "candidates drawn from the density of good trials, of which the best is taken",
 );
 
 pub(super) const GAMMA: Field =
@@ -47,8 +47,8 @@ const RULES: Field = field(
     "rules",
     FieldKind::Choice(&["mixed", "own", "optuna"]),
     FieldDefault::Text("mixed"),
-    "widths of kernels and weights of trials: this program's, those of Optuna 5, or mixed: every \
-     fourth trial by the latter",
+    "kernel widths and trial weights: hpsearch's own, Optuna 5's, or mixed (every fourth trial by \
+     the latter)",
 );
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {

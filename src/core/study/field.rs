@@ -134,7 +134,7 @@ pub const OBJECTIVE: &[Field] = &[
     key("metric", FieldKind::Text, FieldDefault::Absent)
         .doc("the reported metric that is optimised"),
     key("direction", FieldKind::Direction, FieldDefault::Absent)
-        .doc("which way the metric gets better"),
+        .doc("whether smaller or larger values are better"),
 ];
 
 /// The fields of `[command.metrics]`.

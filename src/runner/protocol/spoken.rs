@@ -47,8 +47,7 @@ impl Spoken {
             // An echoed command, or a sentence about messages, ends differently.
             let is_object = begins
                 && matches!(serde_json::from_str(&quote_non_finite(text)), Ok(Value::Object(_)));
-            let why =
-                "`@hpsearch` stands behind other text on its line, where it is not looked for";
+            let why = "`@hpsearch` follows other text on its line, and is ignored there";
             return if is_object {
                 Spoken::Missed(Remark::new(RemarkKind::Misplaced, why))
             } else {
@@ -103,7 +102,7 @@ impl Spoken {
         match Spoken::read(line, &mut clock.clone(), Reported::All) {
             Spoken::Message(taken, _) if !taken.is_empty() => Some(Remark::new(
                 RemarkKind::StandardError,
-                "a line after `@hpsearch` came on standard error, where it is not looked for",
+                "a line after `@hpsearch` was printed on standard error, and is ignored there",
             )),
             _ => None,
         }
@@ -493,7 +492,7 @@ mod tests {
             (&long, "`xxx"),
             (r#"@hpsearch {"step":1,"checkpoint":7}"#, "`checkpoint` must be a path, not `7`"),
             (r#"@hpsearch {"checkpoint":"a"}"#, "the checkpoint `a` comes without its `step`"),
-            (r#"10%|## | 1/10@hpsearch {"loss":NaN}"#, "`@hpsearch` stands behind other text"),
+            (r#"10%|## | 1/10@hpsearch {"loss":NaN}"#, "`@hpsearch` follows other text"),
         ] {
             let (taken, remarks) = read(line, StepUnit::Step, 6);
             assert!(taken.is_empty() && remarks.len() == 1, "{line}: {taken:?} {remarks:?}");

@@ -104,7 +104,7 @@ pub enum DistributionError {
     #[error("the list of choices is empty")]
     NoChoices,
     /// Two equal entries.
-    #[error("the choice `{choice}` is there twice")]
+    #[error("the choice `{choice}` appears twice")]
     Twice {
         /// The entry.
         choice: Value,
