@@ -96,12 +96,13 @@
 //!    own trial's directory is removed ([`runner::removal`]); paths are stored relative to the
 //!    directory of files, so that a project may be moved.
 //! 8. The screens read the store, and logs beside it, in `run` as in `watch`: a thread loads what
-//!    they want and draws what takes long, so that no frame waits. Their commands are rows of
-//!    `request`, as those of every verb that asks for something ([`app::request`]). Whoever runs
-//!    the study serves them; where nobody does, the asker takes the lease for a moment and has the
-//!    engine serve them at rest. A request and what it leads to are answered in one transaction, or
-//!    stay asked; notes and tags are written with their event by whoever writes them, without a
-//!    lease.
+//!    they want and draws what takes long, so that no frame waits. Trials of several studies are
+//!    one list ([`app::several`]); everything else on a screen is about the study of the selected
+//!    trial. Their commands are rows of `request`, as those of every verb that asks for something
+//!    ([`app::request`]). Whoever runs the study serves them; where nobody does, the asker takes
+//!    the lease for a moment and has the engine serve them at rest. A request and what it leads to
+//!    are answered in one transaction, or stay asked; notes and tags are written with their event
+//!    by whoever writes them, without a lease.
 //! 9. Export checks digests, measures the test split, and renames a complete directory into place;
 //!    it replaces only what an export wrote, by the digests in its marker.
 //!

@@ -189,6 +189,23 @@ fn pictures_are_drawn_study_by_study() {
 }
 
 #[test]
+fn a_filter_names_the_study_and_watch_says_what_prints_its_table() {
+    let site = site();
+    let found = rows(&site.json(&["trials", "--all", "--where", "study=sms-b", "--json"]));
+    assert_eq!(studies_of(&found), ["sms-b", "sms-b"]);
+    for (arguments, verb) in [
+        (&["watch", "--all"][..], "trials --all"),
+        (&["watch", "sms*"], "trials --study 'sms*'"),
+        (&["watch", "sms-a", "digits"], "trials --study 'sms-a' --study 'digits'"),
+        (&["watch", "sms-a"], "trials sms-a"),
+    ] {
+        assert_refused(&site.run(arguments), &["needs a terminal", verb]);
+    }
+    assert_refused(&site.run(&["watch", "sns*"]), &["no study matches `sns*`"]);
+    assert_refused(&site.run(&["watch", "sms-a", "--all"]), &["--all"]);
+}
+
+#[test]
 fn a_study_that_cannot_be_read_holds_up_no_other() {
     let site = site();
     let connection = Connection::open(site.path("runs/hpsearch.db")).unwrap();

@@ -1,6 +1,6 @@
 //! A filter of trials: a condition, or none.
 
-use crate::study::condition::{Expression, ExpressionError, Names, Needs};
+use crate::study::condition::{Expression, ExpressionError, Measured, Names, Needs, TrialNames};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialState};
 
@@ -16,19 +16,18 @@ impl Filter {
     /// Reads a filter, as [`condition`](crate::study::condition) has it; the empty one lets every
     /// trial through.
     pub fn parse(text: &str, spec: &StudySpec) -> Result<Filter, ExpressionError> {
-        Self::parse_with(text, spec, &[])
+        Self::parse_with(text, spec, &TrialNames::default())
     }
 
-    /// The same where these metrics were reported, too
-    /// (`StorageReader::metrics`).
+    /// The same where trials have these names, too (`StorageReader::trial_names`).
     pub fn parse_with(
         text: &str,
         spec: &StudySpec,
-        metrics: &[String],
+        trials: &TrialNames,
     ) -> Result<Filter, ExpressionError> {
         let condition = match text.trim() {
             "" => None,
-            _ => Some(Expression::parse_filter(text, &Names { spec, metrics })?),
+            _ => Some(Expression::parse_filter(text, &Names { spec, trials })?),
         };
         Ok(Filter { condition, is_visible: false })
     }
@@ -65,10 +64,10 @@ impl Filter {
         self.condition.as_ref().map_or("", Expression::text)
     }
 
-    /// Whether the trial passes.
-    pub fn matches(&self, trial: &Trial) -> bool {
+    /// Whether the trial passes, with what was measured of it.
+    pub fn matches(&self, trial: &Trial, measured: &Measured) -> bool {
         !(self.is_visible && trial.hidden)
-            && self.condition.as_ref().is_none_or(|condition| condition.holds(trial))
+            && self.condition.as_ref().is_none_or(|condition| condition.holds(trial, measured))
     }
 
     /// Whether trials in a state pass; `None` where that depends on more.
