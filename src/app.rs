@@ -9,6 +9,7 @@ pub mod artifacts;
 pub mod best;
 pub mod checkpoint_step;
 pub mod conversion_error;
+pub mod curves;
 pub mod devices;
 pub mod enqueue;
 mod error;

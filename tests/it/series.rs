@@ -94,6 +94,19 @@ echo '@hpsearch {"step":2,"loss":0.5}'
     assert_eq!(exported.out.lines().count(), 2, "{}", exported.out);
     assert_refused(&site.run(&["trials", "s", "--where", "train/los<1"]), &["`train/loss`"]);
     assert_refused(&site.run(&["trials", "s", "--sort", "train/loss"]), &["not reported"]);
+    let plot = |options: &[&str]| site.run(&[&["plot", "curves", "s"], options].concat());
+    let drawn = plot(&["--metric", "train/loss"]);
+    assert_done(&drawn);
+    assert_names(&drawn.out, &["s: train/loss by step"]);
+    assert_names(&plot(&["--metric", "speed"]).out, &["s: speed by epoch"]);
+    assert_names(&plot(&["--wall"]).out, &["s: loss by seconds"]);
+    let told: Json = plot(&["--metric", "train/loss", "--json"]).json();
+    let points = |index: usize| told["charts"][0]["series"][index]["points"].clone();
+    let both = [points(0), points(1)];
+    assert!(both.contains(&json!([[10.0, 0.9], [20.0, 0.0]])), "{told}");
+    assert!(both.contains(&json!([[10.0, 0.9], [20.0, 1.0]])), "{told}");
+    assert_refused(&plot(&["--metric", "train/los"]), &["`train/loss`"]);
+    assert_refused(&plot(&["--metric", "speed", "--clock", "step"]), &["they have it by epoch"]);
 }
 
 #[test]
