@@ -157,7 +157,7 @@ fn ask(path: &Path) {
     let reader = SqliteReader::open(path).unwrap();
     let stored = reader.study(NAME).unwrap().expect("the study of an earlier run");
     let (study, spec) = (stored.id, stored.spec);
-    let metrics = reader.metrics(study).unwrap();
+    let names = reader.trial_names(study).unwrap();
     println!("{:<52} {:>12} {:>12}", "question", "ms", "processor ms");
     for (sort, filter) in [
         ("value", ""),
@@ -177,8 +177,8 @@ fn ask(path: &Path) {
         ("value", "adamw"),
         ("learning_rate", "num_layers=4 state:complete"),
     ] {
-        let (key, reverse) = SortKey::parse_with(sort, &spec, &metrics).unwrap();
-        let filter_of = Filter::parse_with(filter, &spec, &metrics).unwrap();
+        let (key, reverse) = SortKey::parse_with(sort, &spec, &names).unwrap();
+        let filter_of = Filter::parse_with(filter, &spec, &names).unwrap();
         let query =
             TrialQuery::all(key).reversed(reverse).filtered(filter_of.clone()).page(0, PAGE);
         told(

@@ -57,6 +57,7 @@ mod rm;
 mod run;
 mod schema;
 mod selection;
+mod series_choice;
 mod show;
 mod starter;
 mod stop;
@@ -88,7 +89,6 @@ pub use console::{Console, Talk};
 pub use exit::{Exit, Failure};
 use foreground::Foreground;
 use importance::{ImportanceArguments, Measure};
-use plot::{Kind, PlotArguments};
 
 use crate::worker::{self, ExecOf};
 
@@ -352,13 +352,14 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Trials(arguments) => trials::trials(arguments, console),
         Verb::Best(arguments) => best::best(arguments, console),
         Verb::Curves(arguments) => curves::curves(arguments, console),
-        Verb::Plot(PlotArguments { kind: Kind::Importance, study, json, several, .. })
-            if !several.is_given() =>
-        {
-            let (study, evaluator, json) = (study.clone(), Measure::PedAnova, *json);
-            importance::importance(&ImportanceArguments { study, evaluator, json }, console)
-        }
-        Verb::Plot(arguments) => plot::plot(arguments, console),
+        Verb::Plot(arguments) => match arguments.importance() {
+            Some(study) => {
+                let (study, json) = (study.map(str::to_owned), arguments.json);
+                let evaluator = Measure::PedAnova;
+                importance::importance(&ImportanceArguments { study, evaluator, json }, console)
+            }
+            None => plot::plot(arguments, console),
+        },
         Verb::Explain(arguments) => explain::explain(arguments, console),
         Verb::Diff(arguments) => diff::diff(arguments, console),
         Verb::Verify(arguments) => verify::verify(arguments, console),

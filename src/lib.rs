@@ -96,11 +96,12 @@
 //!    their own trial's directory ([`runner::removal`]). Paths are stored relative to the directory
 //!    of files, so that a project can be moved.
 //! 8. The screens read the store, and the logs beside it, in `run` as in `watch`; a thread loads
-//!    data and renders slow charts, so that no frame waits. Their commands, like those of the
-//!    verbs, are rows of `request` ([`app::request`]), served by the runner; if the study is not
-//!    running, the requester takes the lease briefly and has the engine serve them. A request is
-//!    answered in the same transaction as its consequences, or stays pending. Notes and tags need
-//!    no lease: their author writes them with their event.
+//!    data and renders slow charts, so that no frame waits. Trials of several studies are one list
+//!    ([`app::several`]); everything else on a screen belongs to the study of the selected trial.
+//!    The screens' commands, like those of the verbs, are rows of `request` ([`app::request`]),
+//!    served by the runner; if the study is not running, the requester takes the lease briefly and
+//!    has the engine serve them. A request is answered in the same transaction as its consequences,
+//!    or stays pending. Notes and tags need no lease: their author writes them with their event.
 //! 9. Export verifies digests, measures the test split, and renames a complete directory into
 //!    place. It replaces only a previous export, recognised by the digests in its marker.
 //!

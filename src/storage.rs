@@ -22,12 +22,13 @@ use crate::storage::paths::StudyFiles;
 use crate::storage::tracked::{BeginRun, Recorded, RunFence, TrackerProcess};
 use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
+use crate::study::condition::TrialNames;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq, TrialEvent};
 use crate::study::finalists::Race;
 use crate::study::outcome::Outcome;
 use crate::study::provenance::Provenance;
-use crate::study::query::{Filter, TrialQuery};
+use crate::study::query::{Filter, Place, TrialQuery};
 use crate::study::remark::RemarkKind;
 use crate::study::series::{LoggedSeries, Pixel, Point, SeriesClock, SeriesSummary};
 use crate::study::spec::{Extension, StudySpec};
@@ -342,6 +343,9 @@ pub trait StorageReader: Send {
     /// The numbers of such a page: all that match, in the order asked for, cost little.
     fn numbers(&self, study: StudyId, query: &TrialQuery)
     -> Result<Vec<TrialNumber>, StorageError>;
+    /// The places of the trials of such a page in the order asked for, to be put among those of
+    /// other studies.
+    fn places(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Place>, StorageError>;
     /// How many trials pass a filter.
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError>;
     /// The outcomes of trials that were created or changed since the cursor, by number, and the
@@ -364,6 +368,13 @@ pub trait StorageReader: Send {
     fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
     /// The names of the metrics that the study's trials reported, sorted.
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
+    /// The names of the metrics that the study's trials logged, sorted.
+    fn series_names(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
+    /// All of these names, as filters use them.
+    fn trial_names(&self, study: StudyId) -> Result<TrialNames, StorageError> {
+        let (params, metrics) = (self.params(study)?, self.metrics(study)?);
+        Ok(TrialNames { params, metrics, series: self.series_names(study)? })
+    }
     /// One trial.
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError>;
     /// Attempts of one trial, or of all, in order.

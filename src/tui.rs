@@ -32,6 +32,8 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 mod theme;
+mod together;
+mod trial_key;
 
 use std::io;
 use std::path::PathBuf;
@@ -43,12 +45,14 @@ use ratatui::crossterm::event::{Event as TerminalEvent, KeyCode, KeyEventKind, p
 use ratatui::layout::Rect;
 use rustix::io::Errno;
 
+use crate::app::several::StudySelection;
 use crate::report::wording::{HolderLife, StudyStatus};
 use crate::storage::{HeldLease, StorageError, StorageReader, StudyId};
 use crate::study::event::Request;
 use crate::study::time::Timestamp;
 use loader::{Loader, LoaderMessage};
 use preferences::Preferences;
+pub use snapshot::Watched;
 use snapshot::{SnapshotRequest, Source};
 use state::{Command, RunPhase, State};
 pub use studies::choose_study;
@@ -109,8 +113,8 @@ pub struct TuiContext<'a> {
     pub theme: Theme,
     /// The store's path: trials' logs lie beside it.
     pub store: PathBuf,
-    /// Puts a request into the store; its key there.
-    pub request: &'a mut dyn FnMut(Request) -> Result<i64, StorageError>,
+    /// Puts a request to a study into the store; its key there.
+    pub request: &'a mut dyn FnMut(StudyId, Request) -> Result<i64, StorageError>,
     /// Set when the embedded runner has ended; always `None` when watching.
     pub ended: &'a dyn Fn() -> Option<RunnerEnd>,
     /// Whether the process that holds the study lives.
@@ -143,20 +147,28 @@ const FAREWELL_OF_ONE: Duration = Duration::from_secs(2);
 /// A frame after a key waits so long for what it wants, so that it is drawn once.
 const PATIENCE: Duration = Duration::from_millis(15);
 
-/// Shows `study` until it is left; the terminal is restored on every way out, panics included.
+/// Shows what is watched until it is left; the terminal is restored on every way out, panics
+/// included.
 pub fn run_tui(
     reader: Box<dyn StorageReader>,
-    study: StudyId,
+    watched: Watched,
     context: &mut TuiContext<'_>,
 ) -> Result<TuiExit, TuiError> {
-    let mut source = Source::new(reader, study, context.store.clone(), context.life, context.theme);
+    let several = match &watched {
+        Watched::One(_) => None,
+        // Settings of several studies are kept under what they were chosen by.
+        Watched::Several(StudySelection::All) => Some("*".to_owned()),
+        Watched::Several(StudySelection::Matching(patterns)) => Some(patterns.join(" ")),
+    };
+    let mut source =
+        Source::new(reader, watched, context.store.clone(), context.life, context.theme);
     // Read once before the terminal is taken: an unreadable store is a plain error message.
-    let wanted = Arc::new(SnapshotRequest::first_page());
+    let wanted = Arc::new(SnapshotRequest::first_page(source.first_study()?));
     let snapshot = source.load(&wanted)?;
     let preferences = Preferences::from_environment(
         |name| std::env::var(name).ok(),
         &context.store,
-        &snapshot.summary.spec.name,
+        several.as_ref().unwrap_or(&snapshot.summary.spec.name),
     );
     let mut state = State::new(context.mode, snapshot, preferences.load());
     state.zone = TimeZone::system();
@@ -245,7 +257,7 @@ impl Screens {
         }
         let ended = match context.mode {
             TuiMode::Embedded => (context.ended)(),
-            TuiMode::Watching => self.state.seen.summary.finished.clone().map(RunnerEnd::Finished),
+            TuiMode::Watching => self.state.summary().finished.clone().map(RunnerEnd::Finished),
         };
         match (ended, &self.state.phase) {
             (Some(RunnerEnd::Interrupted), _) => Command::Leave(TuiExit::Left),
@@ -289,7 +301,10 @@ impl Screens {
 
     /// Whether something on the screen moves by itself.
     fn has_clock(&self) -> bool {
-        self.state.seen.state == StudyStatus::Running
+        match &self.state.seen.together {
+            Some(together) => together.running() > 0,
+            None => self.state.seen.state == StudyStatus::Running,
+        }
     }
 
     fn patience(&self, mode: TuiMode) -> Option<Duration> {
@@ -342,7 +357,7 @@ impl Screens {
             Command::Ask(request) => {
                 // Notes and tags are done at once, and need no answer.
                 let is_answered = request.entry().is_none();
-                match (context.request)(request) {
+                match (context.request)(self.state.focus(), request) {
                     Ok(id) if is_answered => self.state.asked(id),
                     Ok(_) => {}
                     Err(error) => {

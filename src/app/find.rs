@@ -100,8 +100,20 @@ pub fn matching(reader: &dyn StorageReader, patterns: &[String]) -> Result<Found
     if !in_vain.is_empty() {
         return Err(AppError::NoMatch { patterns: in_vain, names: names(reader)? });
     }
+    Ok(matching_now(reader, patterns)?)
+}
+
+/// The same, where a pattern may match none.
+///
+/// # Errors
+/// The store failed.
+pub fn matching_now(
+    reader: &dyn StorageReader,
+    patterns: &[String],
+) -> Result<Found, StorageError> {
     let is_meant = |name: &String| patterns.iter().any(|pattern| matches(pattern, name));
-    Ok(read(reader, stored.into_iter().filter(|(_, name)| is_meant(name)).collect())?)
+    let stored = reader.names()?;
+    read(reader, stored.into_iter().filter(|(_, name)| is_meant(name)).collect())
 }
 
 fn read(reader: &dyn StorageReader, named: Vec<(StudyId, String)>) -> Result<Found, StorageError> {

@@ -4,16 +4,16 @@
 mod several;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 
 use clap::Args;
 use serde::Serialize;
 
 use super::drawing::{self, Size};
 use super::selection::SeveralArguments;
+use super::series_choice::SeriesArguments;
 use super::trial_words;
 use super::{Console, Exit, Failure};
+use crate::app::curves::{ALL, Detail, points, seconds_since, shown_clock};
 use crate::app::find;
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{number, one_line};
@@ -21,7 +21,6 @@ use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{Point, SeriesClock, SeriesSummary, step_json};
-use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 
@@ -53,17 +52,11 @@ pub struct CurvesArguments {
     /// Several studies instead.
     #[command(flatten)]
     pub several: SeveralArguments,
-    /// Another metric than the study's
-    #[arg(long, value_name = "NAME")]
-    pub metric: Option<String>,
-    /// The clock of the steps, where the metric has several [default: the study's]
-    #[arg(long, value_name = "CLOCK", value_parser = clock_of)]
-    pub clock: Option<SeriesClock>,
-    /// Draw by seconds since each trial began instead of steps
-    #[arg(long, conflicts_with_all = ["table", "json"])]
-    pub wall: bool,
+    /// Which series.
+    #[command(flatten)]
+    pub choice: SeriesArguments,
     /// Print the numbers as a table
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "wall"])]
     pub table: bool,
     /// Columns of the chart [default: those of the terminal, 80 in a pipe]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..=500))]
@@ -72,15 +65,8 @@ pub struct CurvesArguments {
     #[arg(long, value_name = "ROWS", default_value_t = 20, value_parser = clap::value_parser!(u16).range(5..=200))]
     pub height: u16,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "wall")]
     pub json: bool,
-}
-
-/// All steps.
-const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
-
-fn clock_of(word: &str) -> Result<SeriesClock, String> {
-    SeriesClock::from_word(word).ok_or_else(|| "it is step, epoch, samples or seconds".to_owned())
 }
 
 #[derive(Serialize)]
@@ -119,21 +105,14 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
             .map(|number| find::trial(&reader, &study, *number))
             .collect::<Result<_, _>>()?,
     };
-    let metric = arguments.metric.as_deref().unwrap_or(&study.spec.objective().metric);
+    let choice = &arguments.choice;
+    let metric = choice.metric.as_deref().unwrap_or(&study.spec.objective().metric);
     let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
     let all = reader.series(study.id, &numbers)?;
-    let own: Vec<&SeriesSummary> = all.iter().filter(|series| series.metric == metric).collect();
-    if own.is_empty()
-        && let Some(failure) = unknown_metric(&all, metric)
-    {
-        return Err(failure);
-    }
-    if let Some(clock) = arguments.clock {
-        check_clock(&own, metric, clock)?;
-    }
+    let own = choice.of(&all, metric)?;
     if arguments.json {
         let wanted =
-            |series: &SeriesSummary| arguments.clock.is_none_or(|clock| clock == series.clock);
+            |series: &SeriesSummary| choice.clock.is_none_or(|clock| clock == series.clock);
         let series = own
             .into_iter()
             .filter(|series| wanted(series))
@@ -141,7 +120,7 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
             .collect::<Result<_, StorageError>>()?;
         return console.json_of_version(2, Some(&study.spec.name), &Answer { series });
     }
-    let clock = arguments.clock.unwrap_or_else(|| shown_clock(&study, &own));
+    let clock = choice.clock.unwrap_or_else(|| shown_clock(&study, own));
     if arguments.table {
         let points = |trial| reader.series_points(study.id, trial, metric, clock, ALL);
         let curves: Vec<(TrialNumber, Vec<Point>)> = numbers
@@ -151,38 +130,16 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
         console.table(&columns(clock.as_str(), &curves))?;
     } else {
         let width = arguments.width.unwrap_or_else(|| console.columns());
-        let by = if arguments.wall { By::Wall } else { By::Step };
+        let (by, detail) = (choice.by(), Detail::Columns(width));
         let curves = numbers
             .iter()
-            .map(|trial| drawn(&reader, &study, *trial, metric, clock, by, width))
+            .map(|trial| points(&reader, &study, *trial, (metric, clock), by, detail))
             .collect::<Result<_, StorageError>>()?;
-        let what = match by {
-            By::Wall => "seconds",
-            By::Step => clock.as_str(),
-        };
-        let title = one_line(&format!("{}: {metric} by {what}", study.spec.name));
+        let title = one_line(&format!("{}: {metric} by {}", study.spec.name, by.unit(clock)));
         let size = Size { width, height: arguments.height };
         drawing::print(&mut console.out, &chart(title, &trials, curves), size, console.look)?;
     }
     Ok(Exit::Done)
-}
-
-/// The study's clock where the metric is on it, else the first that it is on.
-fn shown_clock(study: &StudySummary, series: &[&SeriesSummary]) -> SeriesClock {
-    let own = SeriesClock::from(study.spec.step);
-    let is_on = |clock: &SeriesClock| series.iter().any(|series| series.clock == *clock);
-    [own].into_iter().chain(SeriesClock::ALL).find(is_on).unwrap_or(own)
-}
-
-/// The error about a clock that no series of the metric is on.
-fn check_clock(series: &[&SeriesSummary], metric: &str, clock: SeriesClock) -> Result<(), Failure> {
-    if series.is_empty() || series.iter().any(|series| series.clock == clock) {
-        return Ok(());
-    }
-    let known: BTreeSet<SeriesClock> = series.iter().map(|series| series.clock).collect();
-    let known: Vec<&str> = known.into_iter().map(SeriesClock::as_str).collect();
-    let failure = Failure::usage(format!("these trials have no `{}` by {clock}", one_line(metric)));
-    Err(failure.help(format!("they have it by {}", known.join(" and "))))
 }
 
 fn series_json<'a>(
@@ -198,50 +155,6 @@ fn series_json<'a>(
     };
     let points = points.iter().map(point).collect();
     Ok(SeriesJson { study: None, trial: trial.0, metric, clock: *clock, points })
-}
-
-/// Seconds since a trial began.
-pub fn seconds_since(began: Option<Timestamp>, at: Timestamp) -> f64 {
-    at.since(began.unwrap_or(at)).as_secs_f64()
-}
-
-/// What a curve is drawn by.
-#[derive(Clone, Copy)]
-enum By {
-    /// Steps of its clock.
-    Step,
-    /// Seconds since the trial began.
-    Wall,
-}
-
-/// The points that draw a curve in a chart of some width: of many only what can be seen.
-fn drawn(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-    trial: TrialNumber,
-    metric: &str,
-    clock: SeriesClock,
-    by: By,
-    width: u16,
-) -> Result<Vec<(f64, f64)>, StorageError> {
-    // A character has two dots beside each other.
-    let pixels = usize::from(width) * 2;
-    let pixels = reader.series_pixels(study.id, trial, metric, clock, ALL, pixels)?;
-    let began = reader.began(study.id, trial)?;
-    let points = pixels.into_iter().flat_map(|pixel| {
-        pixel.drawn().map(move |(step, value)| match by {
-            By::Step => (step, value),
-            By::Wall => (seconds_since(began, pixel.at), value),
-        })
-    });
-    Ok(points.collect())
-}
-
-/// The error about a metric that these trials do not have; `None` if they have none at all.
-fn unknown_metric(all: &[SeriesSummary], metric: &str) -> Option<Failure> {
-    let known: BTreeSet<&str> = all.iter().map(|series| series.metric.as_str()).collect();
-    let failure = Failure::usage(format!("these trials report no `{}`", one_line(metric)));
-    (!known.is_empty()).then(|| failure.known(metric, "they report", known))
 }
 
 fn chart(title: String, trials: &[Trial], curves: Vec<Vec<(f64, f64)>>) -> Chart<'static> {

@@ -47,7 +47,7 @@ pub fn say_what_next(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let name = &study.spec.name;
-    let filter = Filter::parse_with("state:failed", &study.spec, &[])
+    let filter = Filter::parse("state:failed", &study.spec)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let query = TrialQuery { filter, sort: SortKey::Started, reverse: true, offset: 0, limit: 1 };
     for last in reader.trials(study.id, &query)? {

@@ -1,7 +1,9 @@
 //! `hpsearch init`: a first study file, from a look at the data or at the command that trains.
 
+mod args;
 mod columns;
 mod data;
+mod declared;
 mod model;
 mod ranges;
 mod script;
@@ -231,7 +233,27 @@ fn of_command(
         .parent()
         .filter(|parent| *parent != Path::new(""))
         .unwrap_or(Path::new("."));
+    if let Some(syntax) = script::shell_syntax(command) {
+        let message = format!(
+            "`{}` has `{}`, which only a shell understands: hpsearch starts the program itself",
+            one_line(command),
+            one_line(&syntax)
+        );
+        let pipe = if syntax.starts_with(['|', '>']) {
+            "leave it out, since `hpsearch logs` keeps what each trial prints; or "
+        } else {
+            ""
+        };
+        return Err(Failure::usage(message).help(format!(
+            "{pipe}name the shell: --command \"sh -c '...'\", and write `{{name}}` into its text \
+             for what is searched"
+        )));
+    }
     let script = checked(script::look(&words, directory), &words, &arguments.output)?;
+    if !script.env.is_empty() {
+        let names: Vec<&str> = script.env.iter().map(|(name, _)| name.as_str()).collect();
+        console.say(&format!("set for the program by `env`: {}", one_line(&names.join(", "))));
+    }
     let names: Vec<&str> = script.space.iter().map(|searched| searched.name.as_str()).collect();
     if names.is_empty() {
         console.say(

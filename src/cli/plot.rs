@@ -8,14 +8,21 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::drawing::{self, Size};
-use super::selection::{SeveralArguments, of_each};
+use super::selection::{self, SeveralArguments, of_each};
+use super::series_choice::SeriesArguments;
 use super::{Console, Exit, Failure};
+use crate::app::curves::{Detail, points, shown_clock};
+use crate::app::find;
+use crate::app::several::StudySelection;
 use crate::report::wording::one_line;
-use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
+use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudySummary};
 use crate::study::metric::Number;
+use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::series::SeriesClock;
 use crate::study::trial::TrialNumber;
 use crate::tui::chart::Chart;
+use figures::StudyCurve;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,10 +30,12 @@ Examples:
   hpsearch plot digits slice          value by each parameter
   hpsearch plot digits slice --param learning_rate
   hpsearch plot digits parallel --width 120 --height 30
-  hpsearch plot --study 'sms*' history
+  hpsearch plot curves --metric train/loss --clock step
+  hpsearch plot curves sms digits     the curves of two studies, over each other
+  hpsearch plot history --study 'sms*'
 
 history     values by trial, and the best so far
-curves      the curves of all trials, the best in front
+curves      the curves of all trials, the best in front, of any metric
 parallel    every trial as a line over all parameters
 slice       values by each parameter
 importance  which parameters matter, as bars
@@ -51,16 +60,18 @@ pub enum Kind {
 
 /// Arguments of `hpsearch plot`.
 #[derive(Clone, Debug, Args)]
-#[command(allow_missing_positional = true, after_help = EXAMPLES)]
+#[command(override_usage = "hpsearch plot [OPTIONS] KIND [STUDY]...", after_help = EXAMPLES)]
 pub struct PlotArguments {
-    /// The study's name or file
-    pub study: Option<String>,
+    /// What to draw: history, curves, parallel, slice or importance; then the study's name or file,
+    /// or those of several (the study may come first)
+    #[arg(value_name = "KIND, STUDY", required = true)]
+    pub words: Vec<String>,
     /// Several studies instead.
     #[command(flatten)]
     pub several: SeveralArguments,
-    /// What to draw: history, curves, parallel, slice or importance
-    #[arg(hide_possible_values = true)]
-    pub kind: Kind,
+    /// Of `curves`: which series.
+    #[command(flatten)]
+    pub choice: SeriesArguments,
     /// Of `slice`: this parameter only, as often as needed
     #[arg(long, value_name = "NAME")]
     pub param: Vec<String>,
@@ -73,6 +84,18 @@ pub struct PlotArguments {
     /// Print the points as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl PlotArguments {
+    /// The study whose importances alone are asked for, which another verb shows; within, whether
+    /// it is named.
+    pub fn importance(&self) -> Option<Option<&str>> {
+        match kind_of(&self.words) {
+            Ok((Kind::Importance, [])) if !self.several.is_given() => Some(None),
+            Ok((Kind::Importance, [study])) if !self.several.is_given() => Some(Some(study)),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -108,85 +131,237 @@ impl<'a> From<&'a Chart<'_>> for ChartJson<'a> {
 /// Of trials drawn as a line each, at most so many, the best first.
 const LINES: u64 = 200;
 
+/// What is drawn, and of which studies: the first word is the kind, or the last.
+fn kind_of(words: &[String]) -> Result<(Kind, &[String]), Failure> {
+    let kind = |word: &String| Kind::from_str(word, false).ok();
+    let is_behind = words.len() == 2 && kind(&words[1]).is_some();
+    let found = match words {
+        [study @ .., last] if is_behind => kind(last).map(|kind| (kind, study)),
+        [first, studies @ ..] => kind(first).map(|kind| (kind, studies)),
+        [] => None,
+    };
+    found.ok_or_else(|| {
+        let word = words.first().map_or("", String::as_str);
+        let kinds = Kind::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let names: Vec<String> = kinds.map(|kind| kind.get_name().to_owned()).collect();
+        Failure::usage(format!("`{}` is no kind of picture", one_line(word))).known(
+            word,
+            "there are",
+            names.iter().map(String::as_str),
+        )
+    })
+}
+
 /// Prints the pictures.
 pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
-    if arguments.several.is_given() {
-        return several(arguments, console);
+    let (kind, studies) = kind_of(&arguments.words)?;
+    if arguments.choice.is_given() && kind != Kind::Curves {
+        let message = "`--metric`, `--clock` and `--wall` are for `plot curves`";
+        return Err(Failure::usage(message).help("the other kinds show the values of trials"));
     }
-    let (reader, study) = console.study(arguments.study.as_deref())?;
-    let charts = charts(&reader, &study, arguments)?;
+    let reader = console.reader()?;
+    if let Some(selection) = selection::watched(&reader, studies, &arguments.several, console)? {
+        return several(kind, &selection, arguments, console);
+    }
+    let study = find::study(&reader, studies.first().map(String::as_str))?;
+    let charts = charts(&reader, &study, kind, arguments, console)?;
     if arguments.json {
         let charts = charts.iter().map(ChartJson::from).collect();
-        let answer = Answer { plot: arguments.kind, charts };
+        let answer = Answer { plot: kind, charts };
         return console.json(Some(&study.spec.name), &answer);
     }
-    print(&study, &charts, arguments, console)?;
+    print(&study, &charts, kind, arguments, console)?;
     Ok(Exit::Done)
 }
 
-/// The pictures of each of several studies, one below the other.
-fn several(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
-    if arguments.kind == Kind::Importance {
+/// The pictures of several studies: over each other where they have one pair of axes, else one
+/// below the other.
+fn several(
+    kind: Kind,
+    selection: &StudySelection,
+    arguments: &PlotArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    if kind == Kind::Importance {
         let message = "importance is shown of one study at a time";
         return Err(Failure::usage(message).help("write `hpsearch importance STUDY`"));
     }
     let reader = console.reader()?;
-    let studies = arguments.several.studies(&reader, arguments.study.as_deref(), console)?;
-    let drawn = of_each(studies, console, |study| charts(&reader, study, arguments))?;
+    let studies = selection.find(&reader)?.studies;
+    if !arguments.json && matches!(kind, Kind::Curves | Kind::History) {
+        return overlaid(&reader, kind, studies, arguments, console);
+    }
+    let drawn =
+        of_each(studies, console, |study| charts(&reader, study, kind, arguments, console))?;
     if arguments.json {
         let charts = drawn.iter().flat_map(|(study, charts)| {
             charts
                 .iter()
                 .map(|chart| ChartJson { study: Some(&study.spec.name), ..ChartJson::from(chart) })
         });
-        return console.json(None, &Answer { plot: arguments.kind, charts: charts.collect() });
+        return console.json(None, &Answer { plot: kind, charts: charts.collect() });
     }
     for (index, (study, charts)) in drawn.iter().enumerate() {
         if index > 0 {
             writeln!(console.out)?;
         }
         writeln!(console.out, "{}", one_line(&study.spec.name))?;
-        print(study, charts, arguments, console)?;
+        print(study, charts, kind, arguments, console)?;
     }
     Ok(Exit::Done)
+}
+
+/// What one study gives to a picture of several.
+enum Layer {
+    Curves { best: Option<f64>, curves: Vec<StudyCurve>, unit: &'static str, metric: String },
+    History(Vec<Outcome>),
+}
+
+/// A picture for each pair of axes, with the studies that have it in one colour each.
+fn overlaid(
+    reader: &dyn StorageReader,
+    kind: Kind,
+    studies: Vec<StudySummary>,
+    arguments: &PlotArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let lines = LINES.div_ceil((studies.len() as u64).max(1));
+    let mut layers = of_each(studies, console, |study| {
+        if kind == Kind::History {
+            return Ok(Layer::History(outcomes(reader, study)?));
+        }
+        let (metric, clock, curves) = curves_of(reader, study, lines, arguments, console)?;
+        let is_own = metric == study.spec.objective().metric;
+        let best = study.best.map(|(_, value)| value).filter(|_| is_own);
+        let unit = arguments.choice.by().unit(clock);
+        Ok(Layer::Curves { best, curves, unit, metric })
+    })?;
+    let axes = |(study, layer): &(StudySummary, Layer)| match layer {
+        Layer::Curves { metric, unit, .. } => (metric.clone(), *unit),
+        Layer::History(_) => {
+            (study.spec.objective().metric.clone(), study.spec.direction().as_str())
+        }
+    };
+    let mut is_first = true;
+    while let Some(first) = layers.first().map(axes) {
+        let (together, others): (Vec<_>, Vec<_>) =
+            layers.into_iter().partition(|layer| axes(layer) == first);
+        layers = others;
+        let (metric, unit) = first;
+        let chart = match kind {
+            Kind::History => {
+                let histories = together.iter().filter_map(|(study, layer)| match layer {
+                    Layer::History(outcomes) => Some((&study.spec, outcomes.as_slice())),
+                    Layer::Curves { .. } => None,
+                });
+                figures::histories(&format!("{metric} by trial, {unit}d"), histories)
+            }
+            _ => {
+                let curves = together.iter().filter_map(|(study, layer)| match layer {
+                    Layer::Curves { best, curves, .. } => {
+                        Some((study.spec.name.as_str(), *best, curves.as_slice()))
+                    }
+                    Layer::History(_) => None,
+                });
+                figures::curves_of_several(&format!("{metric} by {unit}"), curves)
+            }
+        };
+        if !std::mem::take(&mut is_first) {
+            writeln!(console.out)?;
+        }
+        let size = size(kind, arguments, console);
+        drawing::print(&mut console.out, &chart, size, console.look)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn size(kind: Kind, arguments: &PlotArguments, console: &Console) -> Size {
+    let height = arguments.height.unwrap_or(if kind == Kind::Slice { 12 } else { 20 });
+    Size { width: arguments.width.unwrap_or_else(|| console.columns()), height }
 }
 
 fn print(
     study: &StudySummary,
     charts: &[Chart<'_>],
+    kind: Kind,
     arguments: &PlotArguments,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let height = arguments.height.unwrap_or(if arguments.kind == Kind::Slice { 12 } else { 20 });
-    let size = Size { width: arguments.width.unwrap_or_else(|| console.columns()), height };
+    let size = size(kind, arguments, console);
     for (index, chart) in charts.iter().enumerate() {
         if index > 0 {
             writeln!(console.out)?;
         }
         drawing::print(&mut console.out, chart, size, console.look)?;
     }
-    if arguments.kind == Kind::Parallel {
+    if kind == Kind::Parallel {
         console.table(&figures::parallel_axes(&study.spec))?;
     }
     Ok(())
 }
 
+/// The curves of the best trials of a study, which metric they are of, and on which clock.
+fn curves_of(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    most: u64,
+    arguments: &PlotArguments,
+    console: &Console,
+) -> Result<(String, SeriesClock, Vec<StudyCurve>), Failure> {
+    let choice = &arguments.choice;
+    let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
+    let trials = reader.trials(study.id, &query.page(0, most))?;
+    let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
+    let metric = choice.metric.as_ref().unwrap_or(&study.spec.objective().metric).clone();
+    let all = reader.series(study.id, &numbers)?;
+    let own = match choice.is_given() {
+        true => choice.of(&all, &metric)?,
+        // Trials that have not reported the study's metric yet are no error.
+        false => all.iter().filter(|series| series.metric == metric).collect(),
+    };
+    let clock = choice.clock.unwrap_or_else(|| shown_clock(study, own));
+    let detail = match arguments.json {
+        true => Detail::Every,
+        false => Detail::Columns(arguments.width.unwrap_or_else(|| console.columns())),
+    };
+    let mut curves = Vec::new();
+    for number in numbers {
+        let points = points(reader, study, number, (&metric, clock), choice.by(), detail)?;
+        curves.push((number, points));
+    }
+    Ok((metric, clock, curves))
+}
+
+/// What became of the trials that are not hidden.
+fn outcomes(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<Vec<Outcome>, StorageError> {
+    let (mut outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
+    outcomes.retain(|outcome| !outcome.hidden);
+    Ok(outcomes)
+}
+
 fn charts(
     reader: &dyn StorageReader,
     study: &StudySummary,
+    kind: Kind,
     arguments: &PlotArguments,
+    console: &Console,
 ) -> Result<Vec<Chart<'static>>, Failure> {
     let spec = &study.spec;
-    if arguments.kind == Kind::Curves {
-        let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
-        let trials = reader.trials(study.id, &query.page(0, LINES))?;
-        let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
-        let curves = reader.curves(study.id, &spec.objective().metric, &numbers)?;
-        return Ok(vec![figures::curves(spec, curves, study.best)]);
+    if kind == Kind::Curves {
+        let (metric, clock, curves) = curves_of(reader, study, LINES, arguments, console)?;
+        let unit = arguments.choice.by().unit(clock);
+        let title = format!("{}: {metric} by {unit}", spec.name);
+        // The values of trials are those of the study's metric.
+        let is_own = metric == spec.objective().metric;
+        let value = study.best.map(|(_, value)| value).filter(|_| is_own);
+        let best = study.best.map(|(number, _)| number);
+        return Ok(vec![figures::curves(&title, curves, best, value)]);
     }
-    let (mut outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
-    outcomes.retain(|outcome| !outcome.hidden);
-    Ok(match arguments.kind {
+    let outcomes = outcomes(reader, study)?;
+    Ok(match kind {
         Kind::History | Kind::Curves | Kind::Importance => vec![figures::history(spec, &outcomes)],
         Kind::Parallel => {
             vec![figures::parallel(spec, &outcomes, usize::try_from(LINES).unwrap_or(usize::MAX))]

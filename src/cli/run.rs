@@ -49,7 +49,7 @@ use crate::study::device::Slot;
 use crate::study::event::Request;
 use crate::study::spec::StudySpec;
 use crate::tracking::{Behind, Follower};
-use crate::tui::{Detach, RunnerEnd, TuiContext, TuiExit, TuiMode, run_tui};
+use crate::tui::{Detach, RunnerEnd, TuiContext, TuiExit, TuiMode, Watched, run_tui};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -540,11 +540,11 @@ fn on_screen(
             theme: console.look,
             store: console.store.clone(),
             // Requests after the end are served here.
-            request: &mut |request| post(&store, study.id, &request),
+            request: &mut |study, request| post(&store, study, &request),
             ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             life,
         };
-        let left = run_tui(Box::new(reader), study.id, &mut context);
+        let left = run_tui(Box::new(reader), Watched::One(study.id), &mut context);
         match &left {
             Ok(TuiExit::Left | TuiExit::RunAgain) => {}
             Ok(TuiExit::Detached) => detach(study, log, console),

@@ -5,7 +5,9 @@ use clap::Args;
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
+use crate::app::AppError;
 use crate::app::find::{self, Archived, Found};
+use crate::app::several::StudySelection;
 use crate::report::wording::{one_line, width};
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::condition::ExpressionError;
@@ -20,6 +22,10 @@ A FILTER is a list of terms that must all hold:
   optim=adamw  num_layers=2,4   a parameter is one of these; != is none of these
   learning_rate>1e-3  value<=0.5  eval_accuracy>0.8
                                 parameters, the value, last reported metrics
+  train/loss<0.3  min(train/loss)<0.1  max(grad_norm)<10
+                                series: the last, smallest or largest value
+  study=sms  name:base group=b  summary.accuracy>0.9
+                                the study; names and summaries of tracked runs
   number step seconds attempts failures
                                 numbers of the trial, compared in the same way
   -term  -(a or b)              the term, or the group, does not hold
@@ -65,6 +71,39 @@ impl SeveralArguments {
     }
 }
 
+/// The studies that several words, `--all` or `--study` select; `None` for one study or none. A
+/// word is a study's name or file, or a pattern.
+pub fn watched(
+    reader: &dyn StorageReader,
+    words: &[String],
+    several: &SeveralArguments,
+    console: &Console,
+) -> Result<Option<StudySelection>, Failure> {
+    if several.is_given() {
+        let found = several.studies(reader, words.first().map(String::as_str), console)?;
+        if found.is_empty() {
+            return Err(AppError::EmptyStore.into());
+        }
+        return Ok(Some(match several.all {
+            true => StudySelection::All,
+            false => StudySelection::Matching(several.patterns.clone()),
+        }));
+    }
+    let is_pattern = |word: &String| word.contains(['*', '?']);
+    if words.len() < 2 && !words.iter().any(is_pattern) {
+        return Ok(None);
+    }
+    let mut patterns = Vec::new();
+    for word in words {
+        patterns.push(match is_pattern(word) {
+            true => word.clone(),
+            false => find::study(reader, Some(word))?.spec.name,
+        });
+    }
+    readable(find::matching(reader, &patterns)?, console);
+    Ok(Some(StudySelection::Matching(patterns)))
+}
+
 /// The readable studies; reports why the others are left out.
 pub fn readable(found: Found, console: &Console) -> Vec<StudySummary> {
     for (name, error) in &found.skipped {
@@ -105,7 +144,7 @@ pub fn filter_of(
     study: &StudySummary,
     text: &str,
 ) -> Result<Filter, Failure> {
-    Filter::parse_with(text, &study.spec, &reader.metrics(study.id)?)
+    Filter::parse_with(text, &study.spec, &reader.trial_names(study.id)?)
         .map_err(|error| refused(error, text))
 }
 
@@ -144,7 +183,7 @@ pub fn sort_key(
     study: &StudySummary,
     text: &str,
 ) -> Result<(SortKey, bool), Failure> {
-    SortKey::parse_with(text, &study.spec, &reader.metrics(study.id)?)
+    SortKey::parse_with(text, &study.spec, &reader.trial_names(study.id)?)
         .map_err(|error| refused(error, text))
 }
 

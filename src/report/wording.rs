@@ -196,6 +196,11 @@ pub fn count(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
+/// `1 study`, `3 studies`.
+pub fn study_count(studies: u64) -> String {
+    if studies == 1 { "1 study".to_owned() } else { format!("{studies} studies") }
+}
+
 /// The message about skipped configurations.
 pub fn skipped(configurations: u64, reason: &str) -> String {
     format!("{} skipped: {reason}", count(configurations, "configuration"))

@@ -6,21 +6,25 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::snapshot::Snapshot;
+use super::together::TableScope;
 use crate::report::wording::one_line;
 use crate::study::query::SortKey;
-use crate::study::spec::StudySpec;
 
 /// What a column shows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColumnKey {
     /// The place by value.
     Rank,
+    /// The study, where the table has several.
+    Study,
     /// The trial's number.
     Trial,
     /// Its state.
     State,
     /// Its value, or its last report.
     Value,
+    /// Which metric that is, where studies have several.
+    Objective,
     /// The step of the last report.
     Step,
     /// The metric over the steps.
@@ -46,18 +50,24 @@ pub enum ColumnKey {
 }
 
 impl ColumnKey {
-    /// All columns of a study, from left to right.
-    pub fn all(spec: &StudySpec, seen: &Snapshot) -> Vec<ColumnKey> {
+    /// All columns of the table, from left to right.
+    pub fn all(seen: &Snapshot) -> Vec<ColumnKey> {
         use ColumnKey::{
-            Age, Attempts, Curve, Device, Metric, Note, Param, Rank, Reason, State, Step, Tags,
-            Time, Trial, Value,
+            Age, Attempts, Curve, Device, Metric, Note, Objective, Param, Rank, Reason, State,
+            Step, Study, Tags, Time, Trial, Value,
         };
-        let objective = &spec.objective().metric;
-        let others = seen.metrics.iter().filter(|metric| *metric != objective).cloned().map(Metric);
-        let searched = spec.space.dimensions().iter().map(|dimension| dimension.name.clone());
-        let params = searched.chain(seen.params.iter().cloned()).map(Param);
-        [Rank, Trial, State, Value, Step, Curve, Time, Age]
+        let table = &seen.table;
+        let is_other = |metric: &&String| table.has_metrics || **metric != table.metric;
+        let others = seen.names.metrics.iter().filter(is_other).cloned().map(Metric);
+        let params = table.params.iter().map(|(name, _)| Param(name.clone()));
+        let study = table.has_studies.then_some(Study);
+        let objective = table.has_metrics.then_some(Objective);
+        [Rank]
             .into_iter()
+            .chain(study)
+            .chain([Trial, State, Value])
+            .chain(objective)
+            .chain([Step, Curve, Time, Age])
             .chain(others)
             .chain(params)
             .chain([Device, Attempts, Tags, Note, Reason])
@@ -69,9 +79,11 @@ impl ColumnKey {
     fn described(&self) -> (&'static str, &'static str) {
         match self {
             ColumnKey::Rank => ("rank", "rank by value"),
+            ColumnKey::Study => ("study", "study of the trial"),
             ColumnKey::Trial => ("trial", "trial number"),
             ColumnKey::State => ("state", "queued, running, ..."),
             ColumnKey::Value => ("value", "the metric of the study"),
+            ColumnKey::Objective => ("objective", "metric of the study"),
             ColumnKey::Step => ("step", "step of the last report"),
             ColumnKey::Curve => ("curve", "over time"),
             ColumnKey::Time => ("time", "running time of the trial"),
@@ -96,22 +108,23 @@ impl ColumnKey {
     }
 
     /// The name on the screen.
-    pub fn title(&self, spec: &StudySpec) -> String {
+    pub fn title(&self, table: &TableScope) -> String {
         match self {
-            ColumnKey::Value => one_line(&spec.objective().metric),
-            ColumnKey::Step => spec.step.as_str().to_owned(),
+            ColumnKey::Value => one_line(&table.metric),
+            ColumnKey::Objective => "metric".to_owned(),
+            ColumnKey::Step => table.step.to_owned(),
             ColumnKey::Attempts => "tries".to_owned(),
             ColumnKey::Metric(name) => one_line(name),
-            ColumnKey::Param(name) => one_line(short_name(name, spec)),
+            ColumnKey::Param(name) => one_line(table.short_name(name)),
             other => other.word(),
         }
     }
 
     /// What the list of columns says about it.
-    pub fn about(&self, spec: &StudySpec) -> String {
+    pub fn about(&self, table: &TableScope) -> String {
         let (_, about) = self.described();
         match self {
-            ColumnKey::Curve => format!("{} {about}", one_line(&spec.objective().metric)),
+            ColumnKey::Curve => format!("{} {about}", one_line(&table.metric)),
             _ => about.to_owned(),
         }
     }
@@ -155,20 +168,8 @@ impl ColumnKey {
 
     /// Whether the table cannot do without it.
     pub fn is_fixed(&self) -> bool {
-        matches!(self, ColumnKey::Trial | ColumnKey::State | ColumnKey::Value)
+        matches!(self, ColumnKey::Study | ColumnKey::Trial | ColumnKey::State | ColumnKey::Value)
     }
-}
-
-/// The last part of a dotted name, where that says which parameter is meant.
-pub fn short_name<'a>(name: &'a str, spec: &StudySpec) -> &'a str {
-    let last = name.rsplit('.').next().unwrap_or(name);
-    let same = spec
-        .space
-        .dimensions()
-        .iter()
-        .filter(|other| other.name.rsplit('.').next() == Some(last))
-        .count();
-    if same == 1 { last } else { name }
 }
 
 /// What a person chose: columns, and the order.

@@ -10,6 +10,8 @@ use ratatui::style::{Modifier, Style};
 
 use super::chart::{Axis, Chart, Series, SeriesRole, style_of};
 use super::theme::Theme;
+use super::trial_key::TrialKey;
+use crate::app::several::common_objective;
 use crate::report::wording::{duration, micros, number, one_line, param, value_cell, width};
 use crate::storage::{Curve, StorageError, StorageReader, StudyId};
 use crate::study::metric::Score;
@@ -23,43 +25,82 @@ const FIELD: u64 = 60;
 /// Trials to compare, as loaded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompareData {
-    /// The study.
-    pub spec: StudySpec,
+    /// The studies that the trials are of, each once.
+    pub studies: Vec<(StudyId, StudySpec)>,
     /// The metric of the curves.
     pub metric: String,
-    /// Those compared, in the order in which they were marked.
-    pub trials: Vec<Trial>,
+    /// Those compared, in the order in which they were marked, each with the place of its study.
+    pub trials: Vec<(usize, Trial)>,
     /// Their curves, in the same order.
     pub curves: Vec<Curve>,
-    /// Curves of the study's best trials, for scale.
+    /// Curves of the best trials, for scale, where all are of one study.
     pub field: Vec<Curve>,
 }
 
 impl CompareData {
-    /// Reads the trials, and the curves of `metric` (by default the study's own).
+    /// Reads the trials, and the curves of `metric` (by default each study's own).
     pub fn load(
         reader: &dyn StorageReader,
-        study: StudyId,
-        marked: &[TrialNumber],
+        marked: &[TrialKey],
         metric: Option<&str>,
     ) -> Result<CompareData, StorageError> {
-        let spec = reader.summary(study)?.spec;
-        let metric = metric.unwrap_or(&spec.objective().metric).to_owned();
-        let mut trials = Vec::new();
-        for number in marked {
-            trials.extend(reader.trial(study, *number)?);
+        let mut studies: Vec<(StudyId, StudySpec)> = Vec::new();
+        let (mut trials, mut curves) = (Vec::new(), Vec::new());
+        for key in marked {
+            let Some(trial) = reader.trial(key.study, key.number)? else { continue };
+            let known = studies.iter().position(|(study, _)| *study == key.study);
+            let index = match known {
+                Some(index) => index,
+                None => {
+                    studies.push((key.study, reader.summary(key.study)?.spec));
+                    studies.len() - 1
+                }
+            };
+            let own = metric.unwrap_or(&studies[index].1.objective().metric);
+            curves.append(&mut reader.curves(key.study, own, &[key.number])?);
+            trials.push((index, trial));
         }
-        let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
-        let best = reader.trials(study, &TrialQuery::all(SortKey::Value).page(0, FIELD))?;
-        let others: Vec<TrialNumber> = best
-            .iter()
-            .map(|trial| trial.number)
-            .filter(|number| !numbers.contains(number))
-            .collect();
-        let curves = reader.curves(study, &metric, &numbers)?;
-        let field = reader.curves(study, &metric, &others)?;
-        Ok(CompareData { spec, metric, trials, curves, field })
+        let objective = common_objective(studies.iter().map(|(_, spec)| spec));
+        let common = objective.map(|objective| objective.metric.as_str());
+        let metric = metric.or(common).unwrap_or("value").to_owned();
+        let field = match studies.as_slice() {
+            [(study, _)] => field(reader, *study, &metric, &trials)?,
+            _ => Vec::new(),
+        };
+        Ok(CompareData { studies, metric, trials, curves, field })
     }
+
+    fn spec(&self, study: usize) -> &StudySpec {
+        &self.studies[study].1
+    }
+
+    /// What a trial is called here.
+    fn title(&self, (study, trial): &(usize, Trial)) -> String {
+        match self.studies.len() {
+            0 | 1 => format!("trial {}", trial.number),
+            _ => format!("{}/{}", one_line(&self.spec(*study).name), trial.number),
+        }
+    }
+
+    /// What the steps of all studies count; `step` where that differs.
+    fn step(&self) -> &'static str {
+        let mut steps = self.studies.iter().map(|(_, spec)| spec.step.as_str());
+        let first = steps.next().unwrap_or("step");
+        if steps.all(|step| step == first) { first } else { "step" }
+    }
+}
+
+/// The curves of the best trials that are not compared.
+fn field(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    metric: &str,
+    compared: &[(usize, Trial)],
+) -> Result<Vec<Curve>, StorageError> {
+    let best = reader.trials(study, &TrialQuery::all(SortKey::Value).page(0, FIELD))?;
+    let is_other = |number: &TrialNumber| compared.iter().all(|(_, trial)| trial.number != *number);
+    let others: Vec<TrialNumber> = best.iter().map(|trial| trial.number).filter(is_other).collect();
+    reader.curves(study, metric, &others)
 }
 
 /// How a line of the table reads.
@@ -131,8 +172,9 @@ fn chart(data: &CompareData) -> Chart<'static> {
         .field
         .iter()
         .map(|(_, points)| Series::curve(String::new(), points, SeriesRole::Behind));
-    let compared = data.curves.iter().enumerate().map(|(index, (trial, points))| {
-        Series::curve(format!("trial {trial}"), points, SeriesRole::Compared(index))
+    let compared = data.curves.iter().zip(&data.trials).enumerate();
+    let compared = compared.map(|(index, ((_, points), trial))| {
+        Series::curve(data.title(trial), points, SeriesRole::Compared(index))
     });
     // All of the best curve is to be seen, whatever the others do.
     let ends = data
@@ -142,7 +184,7 @@ fn chart(data: &CompareData) -> Chart<'static> {
         .filter(|value| value.is_finite())
         .collect();
     Chart {
-        title: format!("{} by {}", one_line(&data.metric), data.spec.step.as_str()),
+        title: format!("{} by {}", one_line(&data.metric), data.step()),
         x: Axis::whole(),
         y: Axis::without_outliers(ends),
         // The first ones on top: where lines meet, the one marked first is seen.
@@ -154,26 +196,33 @@ fn chart(data: &CompareData) -> Chart<'static> {
 fn rows(data: &CompareData) -> Vec<ComparedRow> {
     let about = |name: &str, cell: &dyn Fn(&Trial) -> String| ComparedRow {
         name: name.to_owned(),
-        cells: data.trials.iter().map(cell).collect(),
+        cells: data.trials.iter().map(|(_, trial)| cell(trial)).collect(),
         emphasis: Emphasis::Plain,
     };
-    let direction = data.spec.direction();
-    let best = data
-        .trials
-        .iter()
-        .filter_map(|trial| trial.value)
-        .min_by_key(|value| Score::new(direction, *value))
-        .filter(|value| !value.is_nan());
+    let objective = common_objective(data.studies.iter().map(|(_, spec)| spec));
+    let best = objective.and_then(|objective| {
+        let values = data.trials.iter().filter_map(|(_, trial)| trial.value);
+        let best = values.min_by_key(|value| Score::new(objective.direction, *value));
+        best.filter(|value| !value.is_nan())
+    });
     let value = |trial: &Trial| match trial.value {
         Some(value) if Some(value) == best && data.trials.len() > 1 => {
             format!("{} best", number(value))
         }
         _ => value_cell(trial),
     };
+    let metric = objective.map_or("value", |objective| &objective.metric);
     let mut rows = vec![
         about("state", &|trial| trial.state.as_str().to_owned()),
-        about(&one_line(&data.spec.objective().metric), &value),
-        about(data.spec.step.as_str(), &|trial| {
+        about(&one_line(metric), &value),
+    ];
+    if objective.is_none() {
+        let metric = |(study, _): &(usize, Trial)| one_line(&data.spec(*study).objective().metric);
+        let cells = data.trials.iter().map(metric).collect();
+        rows.push(ComparedRow { name: "metric".to_owned(), cells, emphasis: Emphasis::Plain });
+    }
+    rows.extend([
+        about(data.step(), &|trial| {
             trial.last().map_or_else(String::new, |(step, _)| step.to_string())
         }),
         about("time", &|trial| duration(micros(trial.busy_micros))),
@@ -181,11 +230,10 @@ fn rows(data: &CompareData) -> Vec<ComparedRow> {
         about("device", &|trial| {
             trial.device.as_ref().map_or_else(String::new, ToString::to_string)
         }),
-    ];
+    ]);
     let (mut different, mut equal) = (Vec::new(), Vec::new());
-    for dimension in data.spec.space.dimensions() {
-        let values: Vec<_> =
-            data.trials.iter().map(|trial| trial.params.get(&dimension.name)).collect();
+    for name in params(data) {
+        let values: Vec<_> = data.trials.iter().map(|(_, trial)| trial.params.get(name)).collect();
         let cells =
             values.iter().map(|value| value.map_or_else(|| "-".to_owned(), param)).collect();
         let same = values.windows(2).all(|pair| match (pair[0], pair[1]) {
@@ -193,12 +241,26 @@ fn rows(data: &CompareData) -> Vec<ComparedRow> {
             (one, other) => one.is_none() && other.is_none(),
         });
         let emphasis = if same { Emphasis::Equal } else { Emphasis::Different };
-        let row = ComparedRow { name: one_line(&dimension.name), cells, emphasis };
+        let row = ComparedRow { name: one_line(name), cells, emphasis };
         if same { &mut equal } else { &mut different }.push(row);
     }
     rows.append(&mut different);
     rows.append(&mut equal);
     rows
+}
+
+/// The parameters of the spaces, then those that tracked runs have besides.
+fn params(data: &CompareData) -> Vec<&str> {
+    let spaces = data.studies.iter().flat_map(|(_, spec)| spec.space.dimensions());
+    let searched = spaces.map(|dimension| dimension.name.as_str());
+    let own = data.trials.iter().flat_map(|(_, trial)| trial.params.iter()).map(|(name, _)| name);
+    let mut names: Vec<&str> = Vec::new();
+    for name in searched.chain(own) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 struct ComparisonTable<'a> {
@@ -210,8 +272,7 @@ struct ComparisonTable<'a> {
 
 impl<'a> ComparisonTable<'a> {
     fn new(rows: &'a [ComparedRow], data: &CompareData, room: u16) -> Self {
-        let titles: Vec<String> =
-            data.trials.iter().map(|trial| format!("trial {}", trial.number)).collect();
+        let titles: Vec<String> = data.trials.iter().map(|trial| data.title(trial)).collect();
         let name_width = rows
             .iter()
             .map(|row| width(&row.name))

@@ -16,6 +16,7 @@ use super::log::LogTail;
 use super::snapshot::Detail;
 use super::state::State;
 use super::theme::{Theme, wrapped};
+use super::trial_key::TrialKey;
 use crate::report::wording::{count, micros, number, one_line, proposed, rough_duration, width};
 use crate::study::series::SeriesClock;
 use crate::study::space::Scale;
@@ -30,9 +31,8 @@ const HIGH: u16 = 30;
 
 /// Draws the trial's screen; `state` learns how far it scrolls.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, theme: Theme) {
-    let Some(detail) =
-        state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.opened)
-    else {
+    let opened = state.opened.and_then(|key| state.seen.detail_of(key).cloned());
+    let Some(detail) = opened else {
         let text = if state.opened.is_some() { "loading" } else { "no trial yet" };
         return theme.say(frame, area, text);
     };
@@ -107,11 +107,8 @@ pub fn draw_preview(
     now: Timestamp,
     theme: Theme,
 ) {
-    let Some(detail) =
-        state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.list.trial())
-    else {
-        return;
-    };
+    let selected = state.list.trial().and_then(|key| state.seen.detail_of(key).cloned());
+    let Some(detail) = selected else { return };
     let (text, chart) = beside(area);
     let trial = &detail.trial;
     let spent = time_spent(trial, now).map(rough_duration);
@@ -226,10 +223,11 @@ fn log_heading(log: &LogTail) -> String {
 
 fn title(state: &State, trial: &Trial, theme: Theme) -> Line<'static> {
     let device = trial.device.as_ref().map(|device| format!(", on {device}")).unwrap_or_default();
-    let mark = if state.marked.contains(&trial.number) { theme.either("●", "*") } else { " " };
+    let key = TrialKey { study: state.seen.summary.id, number: trial.number };
+    let mark = if state.marked.contains(&key) { theme.either("●", "*") } else { " " };
     let mut spans = vec![
         Span::styled(mark, theme.marked()),
-        Span::styled(format!("trial {}  ", trial.number), theme.strong()),
+        Span::styled(format!("{}  ", state.title_of(key)), theme.strong()),
         Span::styled(trial.state.as_str(), theme.trial_state(trial.state)),
     ];
     if let Some(value) = trial.value {

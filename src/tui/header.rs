@@ -10,17 +10,26 @@ use super::keys::Screen;
 use super::snapshot::Snapshot;
 use super::state::State;
 use super::theme::Theme;
+use super::together::Together;
 use crate::engine::finalists::CONFIDENCE;
 use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::progress::Progress;
-use crate::report::wording::{StudyStatus, no_best, number, one_line, rough_duration, width};
+use crate::report::wording::{
+    StudyStatus, count, no_best, number, one_line, rough_duration, study_count, width,
+};
 use crate::study::finalists::Race;
+use crate::study::state::Counts;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
 
 /// Draws them; a low area gets the two lines that matter most.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, theme: Theme) {
     let seen = &state.seen;
+    if let Some(together) = &seen.together
+        && state.screen == Screen::Trials
+    {
+        return draw_several(frame, area, state, together, theme);
+    }
     let progress = Progress::new(
         &seen.summary.spec,
         seen.summary.search_counts(),
@@ -71,10 +80,73 @@ fn two_sided(
 fn name(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
     let objective = seen.summary.spec.objective();
     let goal = format!("  {} {}", objective.direction.as_str(), one_line(&objective.metric));
-    vec![
+    let mut spans = vec![
         Span::styled(format!(" {}", one_line(&seen.summary.spec.name)), theme.strong()),
         Span::styled(goal, theme.dim()),
-    ]
+    ];
+    if let Some(together) = &seen.together {
+        let others =
+            format!("  one of {}; 1 lists all", study_count(together.studies.len() as u64));
+        spans.push(Span::styled(others, theme.dim()));
+    }
+    spans
+}
+
+/// What is known of several studies together.
+fn draw_several(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    state: &State,
+    together: &Together,
+    theme: Theme,
+) {
+    let counts = together.counts();
+    let goal = match &together.objective {
+        Some(objective) => {
+            format!("  {} {}", objective.direction.as_str(), one_line(&objective.metric))
+        }
+        None => "  of several metrics: listed study by study".to_owned(),
+    };
+    let name = vec![
+        Span::styled(format!(" {}", study_count(together.studies.len() as u64)), theme.strong()),
+        Span::styled(goal, theme.dim()),
+    ];
+    let running = match together.running() {
+        0 => Span::styled("none runs", theme.dim()),
+        running => {
+            Span::styled(format!("{running} running"), theme.study_state(StudyStatus::Running))
+        }
+    };
+    let best = match together.best() {
+        Some((trial, value)) => vec![
+            Span::raw(" best "),
+            Span::styled(number(value), theme.good().patch(theme.strong())),
+            Span::styled(format!("  {}", state.title_of(trial)), theme.dim()),
+        ],
+        None if together.objective.is_none() => {
+            vec![Span::styled(" the best of each study stands out", theme.dim())]
+        }
+        None => vec![Span::styled(format!(" {}", no_best(counts)), theme.dim())],
+    };
+    let trials = count(counts.total(), "trial");
+    let first = two_sided(name, running, area, theme);
+    let lines = if area.height < 4 {
+        vec![first, two_sided(best, trials, area, theme)]
+    } else {
+        let key = state.list.trial().map(|trial| trial.study);
+        let selected = key.and_then(|study| together.study(study));
+        let selected = selected.map_or_else(String::new, |study| {
+            format!(" screens 2 to 6 and commands are about {}", one_line(&study.spec.name))
+        });
+        vec![
+            first,
+            two_sided(best, trials, area, theme),
+            Line::styled(theme.shorten(&selected, usize::from(area.width)), theme.dim()),
+            two_sided(state_counts(counts, theme), Vec::new(), area, theme),
+            Line::from(screens(state, usize::from(area.width), theme)),
+        ]
+    };
+    frame.render_widget(Paragraph::new(lines), area);
 }
 
 fn state_word(seen: &Snapshot, theme: Theme) -> Span<'static> {
@@ -128,7 +200,7 @@ fn trials(progress: &Progress) -> String {
 
 /// Trials by state, and how fast they come to their end where there is room for it.
 fn counts_line(seen: &Snapshot, progress: &Progress, area: Rect, theme: Theme) -> Line<'static> {
-    let (counts, rate) = (counts(seen, theme), rate(progress, theme));
+    let (counts, rate) = (state_counts(seen.summary.counts, theme), rate(progress, theme));
     let needed: usize = counts.iter().chain(&rate).map(Span::width).sum();
     let rate = rate.filter(|_| needed + 3 <= usize::from(area.width)).unwrap_or_default();
     two_sided(counts, rate, area, theme)
@@ -150,8 +222,7 @@ fn rate(progress: &Progress, theme: Theme) -> Option<Span<'static>> {
     Some(Span::styled(text, theme.dim()))
 }
 
-fn counts(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
-    let mut counts = seen.summary.counts;
+fn state_counts(mut counts: Counts, theme: Theme) -> Vec<Span<'static>> {
     let span = |state: TrialState| {
         let trials = *counts.of(state);
         let style = if trials == 0 { theme.dim() } else { theme.trial_state(state) };
@@ -166,7 +237,7 @@ fn screens(state: &State, room: usize, theme: Theme) -> Vec<Span<'static>> {
     let mut used = 0;
     for (index, screen) in (1..).zip(Screen::ALL) {
         let about = match (screen, state.opened) {
-            (Screen::Trial, Some(trial)) if screen == state.screen => format!(" {trial}"),
+            (Screen::Trial, Some(trial)) if screen == state.screen => format!(" {}", trial.number),
             (Screen::Compare, _) if !state.marked.is_empty() => format!(" {}", state.marked.len()),
             _ => String::new(),
         };

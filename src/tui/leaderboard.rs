@@ -7,19 +7,20 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::columns::{ColumnKey, short_name};
+use super::columns::ColumnKey;
+use super::snapshot::Row;
 use super::state::State;
 use super::theme::Theme;
+use super::together::TableScope;
 use crate::report::sparkline::Charset;
 use crate::report::wording::{StudyStatus, count, one_line, param, width};
-use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::Trial;
 use layout::{ColumnLayout, PlacedColumn};
 
 /// Draws titles and rows into `area`; `state` learns how far its columns scroll.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, theme: Theme) {
-    if state.seen.page.trials.is_empty() {
+    if state.seen.page.rows.is_empty() {
         return theme.say(frame, area, nothing(state));
     }
     let columns = ColumnLayout { state, now, theme, room: usize::from(area.width) }.columns();
@@ -38,7 +39,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp
     let first = usize::try_from(page.first).unwrap_or(usize::MAX);
     for row in state.list.offset()..state.list.offset() + rows {
         let index = row.checked_sub(first);
-        let Some((index, trial)) = index.and_then(|index| Some((index, page.trials.get(index)?)))
+        let Some((index, found)) = index.and_then(|index| Some((index, page.rows.get(index)?)))
         else {
             // Not loaded yet.
             put(Line::default(), Style::new());
@@ -46,7 +47,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp
         };
         let selected = row == state.list.selected();
         put(
-            row_line(&columns.placed, index, trial, selected, state, theme),
+            row_line(&columns.placed, index, found, selected, state, theme),
             if selected { theme.selected() } else { Style::new() },
         );
     }
@@ -73,15 +74,16 @@ fn title_line(columns: &[PlacedColumn], state: &State, theme: Theme) -> Line<'st
 
 fn row_line(
     columns: &[PlacedColumn],
-    row: usize,
-    trial: &Trial,
+    index: usize,
+    row: &Row,
     selected: bool,
     state: &State,
     theme: Theme,
 ) -> Line<'static> {
-    let best = state.seen.summary.best.is_some_and(|(best, _)| best == trial.number);
+    let trial = &row.trial;
+    let best = state.seen.is_best(row.key);
     let pointer = if selected { theme.either("▸", ">") } else { " " };
-    let mark = match (state.marked.contains(&trial.number), selected) {
+    let mark = match (state.marked.contains(&row.key), selected) {
         (false, _) => Span::raw(" "),
         (true, true) => Span::raw(theme.either("●", "*")),
         (true, false) => Span::styled(theme.either("●", "*"), theme.marked()),
@@ -104,17 +106,20 @@ fn row_line(
             ) => theme.dim(),
             _ => Style::new(),
         };
-        spans.push(Span::styled(placed.column.cell(row, placed.width, theme.charset.cut()), style));
+        spans.push(Span::styled(
+            placed.column.cell(index, placed.width, theme.charset.cut()),
+            style,
+        ));
         spans.push(Span::raw("  "));
     }
     Line::from(spans)
 }
 
 /// `name=value` for each active parameter, in the order of the space.
-pub fn param_pairs(trial: &Trial, spec: &StudySpec) -> String {
-    let pairs = spec.space.dimensions().iter().filter_map(|dimension| {
-        let value = trial.params.get(&dimension.name)?;
-        Some(format!("{}={}", one_line(short_name(&dimension.name, spec)), param(value)))
+pub fn param_pairs(trial: &Trial, table: &TableScope) -> String {
+    let pairs = table.params.iter().filter_map(|(name, _)| {
+        let value = trial.params.get(name)?;
+        Some(format!("{}={}", one_line(table.short_name(name)), param(value)))
     });
     pairs.collect::<Vec<_>>().join(" ")
 }
@@ -122,13 +127,12 @@ pub fn param_pairs(trial: &Trial, spec: &StudySpec) -> String {
 /// The line under the table: why the selected trial is in its state, its parameters, and where in
 /// the list it is.
 pub fn selected_line(state: &State, room: usize, theme: Theme) -> Line<'static> {
-    let Some(trial) = state.list.trial().and_then(|number| state.seen.trial(number)) else {
-        return Line::default();
-    };
+    let Some(key) = state.list.trial() else { return Line::default() };
+    let Some(trial) = state.seen.trial(key) else { return Line::default() };
     let place =
         format!("{}/{}", state.list.selected() + 1, count(state.seen.page.matching, "trial"));
-    let head = format!(" trial {}  ", trial.number);
-    let pairs = param_pairs(trial, state.spec());
+    let head = format!(" {}  ", state.title_of(key));
+    let pairs = param_pairs(trial, &state.seen.table);
     let separator = if theme.charset == Charset::Unicode { " · " } else { " - " };
     let text = match &trial.reason {
         Some(reason) => format!("{} {}{separator}{pairs}", trial.state.as_str(), one_line(reason)),

@@ -1,6 +1,6 @@
 //! The selected row of a list of trials that is loaded in parts and changes while it is looked at.
 
-use crate::study::trial::TrialNumber;
+use super::trial_key::TrialKey;
 
 /// How the selected row is kept when trials change places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Selection {
     /// The trial that will be found on the selected row when it is loaded.
     Take,
     /// This trial, wherever it goes among the rows that are loaded.
-    Follow(TrialNumber),
+    Follow(TrialKey),
 }
 
 /// A step of a selection, or of a text that is scrolled.
@@ -62,7 +62,7 @@ pub struct List {
     page: usize,
     total: usize,
     first_loaded: usize,
-    loaded: Vec<TrialNumber>,
+    loaded: Vec<TrialKey>,
 }
 
 impl List {
@@ -96,7 +96,7 @@ impl List {
 
     /// There are `total` rows, and `loaded` are those from `first` on: the selection follows its
     /// trial.
-    pub fn loaded(&mut self, total: u64, first: u64, loaded: Vec<TrialNumber>) {
+    pub fn loaded(&mut self, total: u64, first: u64, loaded: Vec<TrialKey>) {
         let rows = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
         (self.total, self.first_loaded, self.loaded) = (rows(total), rows(first), loaded);
         if let Selection::Follow(trial) = self.selection
@@ -110,7 +110,7 @@ impl List {
     }
 
     /// The trial on the selected row, if it is loaded.
-    pub fn trial(&self) -> Option<TrialNumber> {
+    pub fn trial(&self) -> Option<TrialKey> {
         self.loaded.get(self.selected.checked_sub(self.first_loaded)?).copied()
     }
 
@@ -124,8 +124,8 @@ impl List {
     }
 
     /// Selects `trial` where it is among the loaded rows; whether it was found.
-    pub fn select(&mut self, trial: TrialNumber) -> bool {
-        let Some(row) = self.loaded.iter().position(|number| *number == trial) else {
+    pub fn select(&mut self, trial: TrialKey) -> bool {
+        let Some(row) = self.loaded.iter().position(|loaded| *loaded == trial) else {
             return false;
         };
         self.selected = self.first_loaded + row;
@@ -157,24 +157,30 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::StudyId;
+    use crate::study::trial::TrialNumber;
+
+    fn key(number: u64) -> TrialKey {
+        TrialKey { study: StudyId(1), number: TrialNumber(number) }
+    }
 
     fn list(trials: impl Iterator<Item = u64>) -> List {
         let mut list = List::default();
         list.resize(10);
-        list.loaded(100, 0, trials.map(TrialNumber).collect());
+        list.loaded(100, 0, trials.map(key).collect());
         list
     }
 
     #[test]
     fn the_selection_follows_its_trial_and_the_first_row_stays_first() {
-        let reversed = || (0..20).rev().map(TrialNumber).collect::<Vec<_>>();
+        let reversed = || (0..20).rev().map(key).collect::<Vec<_>>();
         let mut untouched = list(0..20);
         untouched.loaded(100, 0, reversed());
-        assert_eq!(untouched.trial(), Some(TrialNumber(19)));
+        assert_eq!(untouched.trial(), Some(key(19)));
         let mut moved = list(0..20);
         moved.go(Movement::By(1));
         moved.loaded(100, 0, reversed());
-        assert_eq!((moved.selected, moved.trial(), moved.offset), (18, Some(TrialNumber(1)), 9));
+        assert_eq!((moved.selected, moved.trial(), moved.offset), (18, Some(key(1)), 9));
     }
 
     #[test]
@@ -205,8 +211,8 @@ mod tests {
     fn a_trial_that_went_too_far_leaves_its_row_selected() {
         let mut list = list(0..20);
         list.go(Movement::By(3));
-        list.loaded(100, 0, (40..60).map(TrialNumber).collect());
-        assert_eq!((list.selected, list.trial()), (3, Some(TrialNumber(43))));
+        list.loaded(100, 0, (40..60).map(key).collect());
+        assert_eq!((list.selected, list.trial()), (3, Some(key(43))));
     }
 
     #[test]

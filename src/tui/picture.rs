@@ -8,20 +8,20 @@ use super::compare::{self, CompareData};
 use super::devices::{self, DevicesData};
 use super::search::{self, SearchData, SearchView};
 use super::theme::Theme;
+use super::trial_key::TrialKey;
 use crate::runner::monitor::Monitor;
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::device::Device;
 use crate::study::time::Timestamp;
-use crate::study::trial::TrialNumber;
 
 /// What is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Trials side by side.
     Compare {
-        /// Their numbers, in the order of marking.
-        trials: Vec<TrialNumber>,
-        /// Whose curves; `None`: the study's.
+        /// They, in the order of marking.
+        trials: Vec<TrialKey>,
+        /// Whose curves; `None`: the studies' own.
         metric: Option<String>,
     },
     /// How the search goes.
@@ -66,6 +66,11 @@ impl PictureCache {
         PictureCache { theme, search: None, devices: None, monitor: None }
     }
 
+    /// Another study is looked at from now on.
+    pub fn forget(&mut self) {
+        (self.search, self.devices) = (None, None);
+    }
+
     /// Draws what is asked for, as it is in the store now.
     pub fn draw(
         &mut self,
@@ -80,7 +85,7 @@ impl PictureCache {
         let mut devices = Vec::new();
         let scroll = match &request.subject {
             Subject::Compare { trials, metric } => {
-                let data = CompareData::load(reader, study, trials, metric.as_deref())?;
+                let data = CompareData::load(reader, trials, metric.as_deref())?;
                 compare::draw(&mut buffer, area, &data, request.scroll, theme)
             }
             Subject::Search(view) => {

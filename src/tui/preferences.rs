@@ -12,8 +12,8 @@ use super::columns::TableSettings;
 #[derive(Clone, Debug)]
 pub struct Preferences {
     file: Option<PathBuf>,
-    /// Which study: its store's real path and its name, a line each. Studies of different stores
-    /// often have one name.
+    /// Which study, or studies: the store's real path, and the name or the patterns, a line each.
+    /// Studies of different stores often have one name.
     key: String,
 }
 

@@ -10,7 +10,7 @@ use super::search::SearchView;
 use super::state::{Overlay, RunPhase, State};
 use super::theme::Theme;
 use super::{TuiMode, detail, events, header, leaderboard, overlay, picture};
-use crate::report::wording::{count, one_line, width};
+use crate::report::wording::{count, one_line, study_count, width};
 use crate::study::time::Timestamp;
 
 /// The parts of the screen, top to bottom.
@@ -128,10 +128,13 @@ fn notice(state: &State) -> Option<Notice> {
             None => Notice { warns: false, ..warning(prompt.words().1.to_owned()) },
         });
     }
+    let lists_several = state.seen.together.is_some() && state.screen == Screen::Trials;
     match (&state.phase, &state.notice) {
+        // Which one would change with every row.
+        (RunPhase::Over(_), None) if lists_several => None,
         (RunPhase::Over(reason), None) => {
             let tail = match state.mode {
-                _ if state.seen.summary.counts.only_fail() => " - q leaves",
+                _ if state.summary().counts.only_fail() => " - q leaves",
                 TuiMode::Embedded => " - E +20 runs 20 more, q leaves",
                 TuiMode::Watching => " - E raises the budget, q leaves",
             };
@@ -156,8 +159,16 @@ fn note_line(state: &State, area: Rect, theme: Theme) -> Line<'static> {
         }
         Screen::Events => (state.journal.text.as_str(), String::new()),
         Screen::Trials | Screen::Trial | Screen::Devices => {
-            let all = count(state.seen.summary.counts.total(), "trial");
-            (state.filter.text(), format!("{} of {all}", state.seen.page.matching))
+            let (counts, left_out) = match &state.seen.together {
+                Some(together) => (together.counts(), together.left_out.len()),
+                None => (state.seen.summary.counts, 0),
+            };
+            let all = count(counts.total(), "trial");
+            let left_out = match left_out {
+                0 => String::new(),
+                some => format!(", not for {}", study_count(some as u64)),
+            };
+            (state.filter.text(), format!("{} of {all}{left_out}", state.seen.page.matching))
         }
     };
     let tail = format!("  {found}  Esc shows all");

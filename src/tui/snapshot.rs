@@ -10,12 +10,16 @@ use super::journal::Journal;
 use super::log::LogTail;
 use super::picture::{Picture, PictureCache, PictureRequest, Subject};
 use super::theme::Theme;
+use super::together::{TableScope, Together};
+use super::trial_key::TrialKey;
+use crate::app::several::{self, StudySelection};
 use crate::report::wording::{HolderLife, StudyStatus, micros};
 use crate::storage::{
     Attempt, HeldLease, Remarked, StorageError, StorageReader, StudyId, StudySummary,
 };
+use crate::study::condition::TrialNames;
 use crate::study::event::Seq;
-use crate::study::query::{SortKey, TrialQuery};
+use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{Pixel, SeriesClock, SeriesSummary};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
@@ -24,7 +28,9 @@ use crate::study::usage::Used;
 /// What a screen wants besides the header: everything that is loaded depends on this alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SnapshotRequest {
-    /// The rows of the table.
+    /// The study that everything but the table is about.
+    pub study: StudyId,
+    /// The rows of the table; of several studies, each reads the filter's text by itself.
     pub query: TrialQuery,
     /// What else.
     pub part: ScreenData,
@@ -58,7 +64,25 @@ pub struct Page {
     /// The row of the first of these.
     pub first: u64,
     /// The trials.
-    pub trials: Vec<Trial>,
+    pub rows: Vec<Row>,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Which trial.
+    pub key: TrialKey,
+    /// Its place in the order, or in that of its study where there is no common one; from 1.
+    pub rank: u64,
+    /// The trial.
+    pub trial: Trial,
+}
+
+impl Page {
+    /// The trials.
+    pub fn trials(&self) -> impl Iterator<Item = &Trial> {
+        self.rows.iter().map(|row| &row.trial)
+    }
 }
 
 /// A curve: steps and values.
@@ -103,7 +127,8 @@ pub struct BackgroundCurves {
     pub curves: Vec<(TrialNumber, Curve)>,
 }
 
-/// What is known of a study at one moment, as far as the screens show it. Cheap to clone.
+/// What is known of the studies that are watched at one moment, as far as the screens show it.
+/// Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// What it answers.
@@ -112,10 +137,12 @@ pub struct Snapshot {
     pub summary: Arc<StudySummary>,
     /// Its state.
     pub state: StudyStatus,
-    /// Metrics that were seen so far.
-    pub metrics: Arc<Vec<String>>,
-    /// Parameters of tracked runs that were seen so far: those of a search are in its space.
-    pub params: Arc<Vec<String>>,
+    /// All studies of the table, where it has several.
+    pub together: Option<Arc<Together>>,
+    /// What the columns of the table are called.
+    pub table: Arc<TableScope>,
+    /// Metrics, series and parameters that were seen so far.
+    pub names: Arc<TrialNames>,
     /// The rows of the table.
     pub page: Arc<Page>,
     /// What the study used so far.
@@ -141,39 +168,86 @@ impl Snapshot {
     }
 
     /// The trial, if it is loaded.
-    pub fn trial(&self, number: TrialNumber) -> Option<&Trial> {
-        let on_page = self.page.trials.iter().find(|trial| trial.number == number);
-        on_page.or_else(|| {
-            self.detail.as_ref().map(|detail| &detail.trial).filter(|trial| trial.number == number)
-        })
+    pub fn trial(&self, key: TrialKey) -> Option<&Trial> {
+        let on_page = self.page.rows.iter().find(|row| row.key == key).map(|row| &row.trial);
+        on_page.or_else(|| self.detail_of(key).map(|detail| &detail.trial))
     }
+
+    /// Everything about a trial, if it is loaded.
+    pub fn detail_of(&self, key: TrialKey) -> Option<&Arc<Detail>> {
+        let is_it = |detail: &&Arc<Detail>| {
+            self.summary.id == key.study && detail.trial.number == key.number
+        };
+        self.detail.as_ref().filter(is_it)
+    }
+
+    /// A study, as far as it is loaded.
+    pub fn study(&self, id: StudyId) -> Option<&StudySummary> {
+        let among = self.together.as_ref().and_then(|together| together.study(id));
+        among.or_else(|| Some(&*self.summary).filter(|summary| summary.id == id))
+    }
+
+    /// Whether a trial is the best of those that its value compares with.
+    pub fn is_best(&self, key: TrialKey) -> bool {
+        match &self.together {
+            Some(together) => together.is_best(key),
+            None => self.summary.best.is_some_and(|(best, _)| best == key.number),
+        }
+    }
+
+    /// All studies whose trials are in the table.
+    pub fn studies(&self) -> Vec<&StudySummary> {
+        match &self.together {
+            Some(together) => together.studies.iter().map(|(study, _)| study).collect(),
+            None => vec![&self.summary],
+        }
+    }
+}
+
+/// Which studies are watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// This one.
+    One(StudyId),
+    /// Several, with their trials in one table.
+    Several(StudySelection),
 }
 
 /// Where snapshots come from: the store, the files of trials, and what was read before.
 pub struct Source {
     /// The store's reading side.
     pub reader: Box<dyn StorageReader>,
-    /// The study.
-    pub study: StudyId,
+    /// The studies.
+    pub watched: Watched,
     /// The store's path: trials' files lie beside it.
     pub store: PathBuf,
     /// Whether the process that holds the study lives.
     pub life: fn(&HeldLease) -> HolderLife,
+    names: SeenNames,
     known: ReadCache,
     pictures: PictureCache,
+    /// Who held the studies, and whether they lived.
+    holders: Vec<(HeldLease, HolderLife)>,
 }
 
-/// What was read before and is not read again each time.
+/// What was read before of all studies.
 #[derive(Default)]
-struct ReadCache {
-    journal: Journal,
+struct SeenNames {
     metrics: BTreeSet<String>,
     params: BTreeSet<String>,
+    series: Vec<String>,
+    read: Option<Instant>,
+}
+
+/// What was read before of the study that is looked at, and is not read again each time.
+#[derive(Default)]
+struct ReadCache {
+    study: Option<StudyId>,
+    journal: Journal,
     field: Option<(Arc<BackgroundCurves>, Instant)>,
     log: Option<Arc<LogTail>>,
     /// The remarks on the lines of the trial whose screen is shown, up to a place of the journal.
     remarks: Option<(TrialNumber, Vec<Remarked>, Seq)>,
-    holder: Option<(HeldLease, HolderLife)>,
     /// Whether what is shown moves without the store.
     moves: bool,
 }
@@ -182,57 +256,100 @@ struct ReadCache {
 const FIELD_CURVES: u64 = 60;
 const FIELD_POINTS: usize = 160;
 const FIELD_AGE: Duration = Duration::from_secs(5);
+/// The names of series and of runs' parameters that filters know are no older than this.
+const NAMES_AGE: Duration = Duration::from_secs(5);
 
 impl Source {
     /// Nothing was read yet.
     pub fn new(
         reader: Box<dyn StorageReader>,
-        study: StudyId,
+        watched: Watched,
         store: PathBuf,
         life: fn(&HeldLease) -> HolderLife,
         theme: Theme,
     ) -> Self {
-        let (known, pictures) = (ReadCache::default(), PictureCache::new(theme));
-        Source { reader, study, store, life, known, pictures }
+        let (names, known) = (SeenNames::default(), ReadCache::default());
+        let pictures = PictureCache::new(theme);
+        Source { reader, watched, store, life, names, known, pictures, holders: Vec::new() }
+    }
+
+    /// The study that screens of one study show first.
+    pub fn first_study(&self) -> Result<StudyId, StorageError> {
+        match &self.watched {
+            Watched::One(study) => Ok(*study),
+            Watched::Several(selection) => {
+                let found = selection.find(&*self.reader)?.studies;
+                // Removed since they were found.
+                let gone = StorageError::NoStudy { study: StudyId(0) };
+                found.first().map(|study| study.id).ok_or(gone)
+            }
+        }
     }
 
     /// Reads what is wanted.
     pub fn load(&mut self, wanted: &Arc<SnapshotRequest>) -> Result<Snapshot, StorageError> {
-        let reader = &*self.reader;
-        let summary = reader.summary(self.study)?;
-        let life = summary.held.as_ref().map_or(HolderLife::Dead, self.life);
-        self.known.holder = summary.held.as_ref().map(|held| (held.clone(), life));
-        let state = StudyStatus::new(&summary, life);
-        let (ran_micros, running_since) = reader.running_since(self.study)?;
-        let page = self.page(&wanted.query, &summary)?;
+        let (summary, others) = self.summaries(wanted.study)?;
+        let study = summary.id;
+        if self.known.study != Some(study) {
+            self.known = ReadCache { study: Some(study), ..ReadCache::default() };
+            self.pictures.forget();
+        }
+        let studies: Vec<&StudySummary> =
+            others.as_ref().map_or_else(|| vec![&summary], |others| others.iter().collect());
+        let held = studies.iter().filter_map(|study| study.held.clone());
+        self.holders = held.map(|held| (held.clone(), (self.life)(&held))).collect();
+        let status = |summary: &StudySummary| {
+            let holder = self.holders.iter().find(|(held, _)| Some(held) == summary.held.as_ref());
+            StudyStatus::new(summary, holder.map_or(HolderLife::Dead, |(_, life)| *life))
+        };
+        let state = status(&summary);
+        let with_status: Option<Vec<_>> = others
+            .as_ref()
+            .map(|others| others.iter().map(|study| (study.clone(), status(study))).collect());
+        let (ran_micros, running_since) = self.reader.running_since(study)?;
+        self.read_names(&studies)?;
+        let (page, left_out) = match &others {
+            None => (self.page(&wanted.query, &summary)?, Vec::new()),
+            Some(others) => self.page_of_several(&wanted.query, others)?,
+        };
+        let table = {
+            let of_runs = studies.iter().any(|study| study.spec.is_tracked());
+            let rows = page.rows.iter().filter(|_| of_runs);
+            let names = rows.flat_map(|row| row.trial.params.iter());
+            self.names.params.extend(names.map(|(name, _)| name.to_owned()));
+            TableScope::new(studies.iter().copied(), others.is_some(), self.names.params.iter())
+        };
+        let together = with_status.map(|studies| Arc::new(Together::new(studies, left_out)));
         let (detail, field, log) = self.part(wanted, &summary)?;
         if wanted.journal {
-            self.known.journal.catch_up(&*self.reader, self.study, summary.spec.step)?;
+            self.known.journal.catch_up(&*self.reader, study, summary.spec.step)?;
         }
         let (mut picture, mut moves) = (None, false);
         if let ScreenData::Picture(request) = &wanted.part {
             let now = super::now();
-            let drawn = self.pictures.draw(&*self.reader, self.study, request, now)?;
+            let drawn = self.pictures.draw(&*self.reader, study, request, now)?;
             (picture, moves) = (Some(Arc::new(drawn)), request.subject == Subject::Devices);
         }
         self.known.moves = moves;
         self.learn_metrics(&page, detail.as_ref());
-        if summary.spec.is_tracked() {
-            let names = page.trials.iter().flat_map(|trial| trial.params.iter());
-            self.known.params.extend(names.map(|(name, _)| name.to_owned()));
-        }
+        let names = TrialNames {
+            params: table.params.iter().map(|(name, _)| name.clone()).collect(),
+            metrics: self.names.metrics.iter().cloned().collect(),
+            series: self.names.series.clone(),
+        };
         Ok(Snapshot {
             wanted: Arc::clone(wanted),
             state,
-            metrics: Arc::new(self.known.metrics.iter().cloned().collect()),
-            params: Arc::new(self.known.params.iter().cloned().collect()),
+            together,
+            table: Arc::new(table),
+            names: Arc::new(names),
             page: Arc::new(page),
             detail: detail.map(Arc::new),
             field,
             log,
             picture,
             journal: self.known.journal.clone(),
-            used: Arc::new(self.reader.used(self.study)?),
+            used: Arc::new(self.reader.used(study)?),
             ran: micros(ran_micros),
             // A runner that died left its beginning behind; the clock stopped when it did.
             running_since: running_since.filter(|_| state == StudyStatus::Running),
@@ -240,25 +357,100 @@ impl Source {
         })
     }
 
-    /// Whether something else than the store changed: the runner died, the log grew.
+    /// The study that is looked at, and where several are watched, all of them.
+    fn summaries(
+        &self,
+        wanted: StudyId,
+    ) -> Result<(StudySummary, Option<Vec<StudySummary>>), StorageError> {
+        let selection = match &self.watched {
+            Watched::One(study) => return Ok((self.reader.summary(*study)?, None)),
+            Watched::Several(selection) => selection,
+        };
+        let found = selection.find(&*self.reader)?.studies;
+        let of_wanted = found.iter().find(|study| study.id == wanted);
+        // One that was removed gives its place to the first.
+        let summary = of_wanted.or(found.first()).cloned();
+        let summary = summary.ok_or(StorageError::NoStudy { study: wanted })?;
+        Ok((summary, Some(found)))
+    }
+
+    /// Whether something else than the store changed: a runner died, the log grew.
     pub fn changed_outside(&self) -> bool {
-        let ReadCache { holder, log, moves, .. } = &self.known;
-        let died = holder.as_ref().is_some_and(|(held, life)| (self.life)(held) != *life);
+        let ReadCache { log, moves, .. } = &self.known;
+        let died = self.holders.iter().any(|(held, life)| (self.life)(held) != *life);
         let grew = log.as_ref().is_some_and(|log| LogTail::length(&log.path) != log.bytes);
         died || grew || *moves
     }
 
     fn page(&self, query: &TrialQuery, summary: &StudySummary) -> Result<Page, StorageError> {
-        let matching = if query.filter.is_all() {
+        let filter = summary.visible(query.filter.clone());
+        let matching = if filter.is_all() {
             summary.counts.total()
         } else {
-            self.reader.count(self.study, &query.filter)?
+            self.reader.count(summary.id, &filter)?
         };
         // Rows may have gone since they were asked for.
         let last_page = matching.saturating_sub(query.limit);
         let first = if query.offset < matching { query.offset } else { last_page };
-        let trials = self.reader.trials(self.study, &query.clone().page(first, query.limit))?;
-        Ok(Page { matching, first, trials })
+        let query = query.clone().filtered(filter).page(first, query.limit);
+        let trials = self.reader.trials(summary.id, &query)?;
+        let row = |(rank, trial): (u64, Trial)| Row {
+            key: TrialKey { study: summary.id, number: trial.number },
+            rank,
+            trial,
+        };
+        Ok(Page { matching, first, rows: (first + 1..).zip(trials).map(row).collect() })
+    }
+
+    /// A page of the trials of all studies that understand the filter, and the names of the others.
+    fn page_of_several(
+        &self,
+        query: &TrialQuery,
+        studies: &[StudySummary],
+    ) -> Result<(Page, Vec<String>), StorageError> {
+        let (mut listed, mut left_out) = (Vec::new(), Vec::new());
+        let names = TrialNames {
+            params: TableScope::new(studies.iter(), true, self.names.params.iter())
+                .params
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect(),
+            metrics: self.names.metrics.iter().cloned().collect(),
+            series: self.names.series.clone(),
+        };
+        for study in studies {
+            match Filter::parse_with(query.filter.text(), &study.spec, &names) {
+                Ok(filter) => {
+                    let own = query.clone().filtered(study.visible(filter)).page(0, u64::MAX);
+                    listed.push((study.clone(), own));
+                }
+                Err(_) => left_out.push(study.spec.name.clone()),
+            }
+        }
+        let page = several::page(&*self.reader, &listed, query.offset, query.limit)?;
+        let row = |row: several::Row| Row {
+            key: TrialKey { study: listed[row.study].0.id, number: row.trial.number },
+            rank: row.rank,
+            trial: row.trial,
+        };
+        let rows = page.rows.into_iter().map(row).collect();
+        Ok((Page { matching: page.matching, first: page.first, rows }, left_out))
+    }
+
+    fn read_names(&mut self, studies: &[&StudySummary]) -> Result<(), StorageError> {
+        if self.names.read.is_some_and(|read| read.elapsed() < NAMES_AGE) {
+            return Ok(());
+        }
+        let mut names = BTreeSet::new();
+        for study in studies {
+            names.extend(self.reader.series_names(study.id)?);
+            if study.spec.is_tracked() {
+                self.names.params.extend(self.reader.params(study.id)?);
+            }
+        }
+        self.names.series = names.into_iter().collect();
+        self.names.read = Some(Instant::now());
+        Ok(())
     }
 
     #[expect(clippy::type_complexity, reason = "three parts of one answer, used once")]
@@ -271,14 +463,15 @@ impl Source {
             self.known.log = None;
             return Ok((None, Arc::default(), None));
         };
-        let Some(mut detail) = self.detail(*trial)? else {
+        let study = summary.id;
+        let Some(mut detail) = self.detail(study, *trial)? else {
             return Ok((None, Arc::default(), None));
         };
         if *log {
-            detail.remarks = self.remarks(*trial)?;
+            detail.remarks = self.remarks(study, *trial)?;
         }
         let metric = metric.as_ref().unwrap_or(&summary.spec.objective().metric);
-        let field = self.field(metric, summary.counts.total())?;
+        let field = self.field(study, metric, summary.counts.total())?;
         let attempt = detail.trial.last_attempt().filter(|_| *log);
         self.known.log = attempt.map(|attempt| {
             let path = summary.files(&self.store).log(*trial, attempt);
@@ -291,37 +484,38 @@ impl Source {
         Ok((Some(detail), field, self.known.log.clone()))
     }
 
-    fn detail(&self, number: TrialNumber) -> Result<Option<Detail>, StorageError> {
-        let Some(trial) = self.reader.trial(self.study, number)? else {
+    fn detail(&self, study: StudyId, number: TrialNumber) -> Result<Option<Detail>, StorageError> {
+        let Some(trial) = self.reader.trial(study, number)? else {
             return Ok(None);
         };
-        let attempts = self.reader.attempts(self.study, Some(number))?;
-        let reports = self.reader.reports(self.study, number)?;
+        let attempts = self.reader.attempts(study, Some(number))?;
+        let reports = self.reader.reports(study, number)?;
         let curve = |group: &[(String, u64, f64)]| {
             (group[0].0.clone(), group.iter().map(|(_, step, value)| (*step, *value)).collect())
         };
         let metrics: Vec<(String, Curve)> =
             reports.chunk_by(|one, next| one.0 == next.0).map(curve).collect();
-        let logged = self.logged(number, &metrics)?;
+        let logged = self.logged(study, number, &metrics)?;
         Ok(Some(Detail { trial, attempts, metrics, logged, remarks: Vec::new() }))
     }
 
     /// The series of a trial that are no reports.
     fn logged(
         &self,
+        study: StudyId,
         number: TrialNumber,
         reported: &[(String, Curve)],
     ) -> Result<Vec<LoggedCurve>, StorageError> {
         const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
         let mut logged = Vec::new();
-        for series in self.reader.series(self.study, &[number])? {
+        for series in self.reader.series(study, &[number])? {
             let SeriesSummary { metric, clock, count, last, last_value, .. } = series;
             // Reports are integers on the study's clock, which a series of one has in full.
             if reported.iter().any(|(name, curve)| *name == metric && curve.len() as u64 == count) {
                 continue;
             }
             let pixels =
-                self.reader.series_pixels(self.study, number, &metric, clock, ALL, FIELD_POINTS)?;
+                self.reader.series_pixels(study, number, &metric, clock, ALL, FIELD_POINTS)?;
             let points = pixels.into_iter().flat_map(Pixel::drawn).collect();
             let name = format!("{metric} by {clock}");
             logged.push(LoggedCurve { name, clock, count, points, last: (last, last_value) });
@@ -329,16 +523,25 @@ impl Source {
         Ok(logged)
     }
 
-    fn remarks(&mut self, number: TrialNumber) -> Result<Vec<Remarked>, StorageError> {
+    fn remarks(
+        &mut self,
+        study: StudyId,
+        number: TrialNumber,
+    ) -> Result<Vec<Remarked>, StorageError> {
         let known = self.known.remarks.take().filter(|(trial, ..)| *trial == number);
         let (_, mut remarks, read) = known.unwrap_or_else(|| (number, Vec::new(), Seq::default()));
-        let (new, read) = self.reader.remarks(self.study, number, read)?;
+        let (new, read) = self.reader.remarks(study, number, read)?;
         remarks = Remarked::taken_together(remarks.into_iter().chain(new));
         self.known.remarks = Some((number, remarks.clone(), read));
         Ok(remarks)
     }
 
-    fn field(&mut self, metric: &str, total: u64) -> Result<Arc<BackgroundCurves>, StorageError> {
+    fn field(
+        &mut self,
+        study: StudyId,
+        metric: &str,
+        total: u64,
+    ) -> Result<Arc<BackgroundCurves>, StorageError> {
         if let Some((field, read)) = &self.known.field
             && field.metric == metric
             && read.elapsed() < FIELD_AGE
@@ -348,7 +551,7 @@ impl Source {
         let count = total.min(FIELD_CURVES);
         let trials: Vec<TrialNumber> =
             (0..count).map(|nth| TrialNumber(nth * total / count)).collect();
-        let curves = self.reader.curves(self.study, metric, &trials)?;
+        let curves = self.reader.curves(study, metric, &trials)?;
         let thin = |(trial, curve): (_, Curve)| (trial, thinned(&curve, FIELD_POINTS));
         let curves = curves.into_iter().map(thin).collect();
         let field = Arc::new(BackgroundCurves { metric: metric.to_owned(), curves });
@@ -357,11 +560,11 @@ impl Source {
     }
 
     fn learn_metrics(&mut self, page: &Page, detail: Option<&Detail>) {
-        let last = page.trials.iter().flat_map(|trial| trial.last_metrics.iter());
+        let last = page.trials().flat_map(|trial| trial.last_metrics.iter());
         let own = detail.iter().flat_map(|detail| &detail.metrics);
         for name in last.map(|(name, _)| name).chain(own.map(|(name, _)| name.as_str())) {
-            if !self.known.metrics.contains(name) {
-                self.known.metrics.insert(name.to_owned());
+            if !self.names.metrics.contains(name) {
+                self.names.metrics.insert(name.to_owned());
             }
         }
     }
@@ -369,8 +572,9 @@ impl Source {
 
 impl SnapshotRequest {
     /// The best trials first, and nothing else.
-    pub fn first_page() -> Self {
+    pub fn first_page(study: StudyId) -> Self {
         SnapshotRequest {
+            study,
             query: TrialQuery::all(SortKey::Value).page(0, 64),
             part: ScreenData::Nothing,
             journal: false,

@@ -21,8 +21,10 @@ use super::picker::Picker;
 use super::picture::{PictureRequest, Subject};
 use super::search::SearchView;
 use super::snapshot::{ScreenData, Snapshot, SnapshotRequest};
+use super::trial_key::TrialKey;
 use super::{Detach, TuiExit, TuiMode};
-use crate::report::wording::StudyStatus;
+use crate::report::wording::{StudyStatus, one_line};
+use crate::storage::{StudyId, StudySummary};
 use crate::study::event::Request;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
@@ -137,9 +139,9 @@ pub struct State {
     /// Columns scrolled out at the left.
     pub columns_left: usize,
     /// Marked trials, in the order of marking.
-    pub marked: Vec<TrialNumber>,
+    pub marked: Vec<TrialKey>,
     /// The trial on its own screen.
-    pub opened: Option<TrialNumber>,
+    pub opened: Option<TrialKey>,
     /// How it is looked at.
     pub trial: TrialView,
     /// How the journal is looked at.
@@ -154,8 +156,12 @@ pub struct State {
     pub preview: bool,
     /// The zone of the times of day.
     pub zone: TimeZone,
+    /// The study that requests go to, and that all screens but the table are about: that of the
+    /// trial that was selected or opened last.
+    focus: StudyId,
     leave_when_over: bool,
-    asked: Vec<i64>,
+    /// Requests that wait for their answers.
+    asked: Vec<(StudyId, i64)>,
     /// Whether something was asked of the study after its run was over.
     asked_for_more: bool,
 }
@@ -166,12 +172,11 @@ const RECENT: usize = 2_000;
 impl State {
     /// Nothing chosen yet but what was kept: best trials first, the first row selected.
     pub fn new(mode: TuiMode, seen: Snapshot, settings: TableSettings) -> Self {
-        let spec = &seen.summary.spec;
-        let (sort, reverse) = settings
-            .sort
-            .as_ref()
-            .and_then(|word| SortKey::parse_with(word, spec, &seen.metrics).ok())
-            .unwrap_or_default();
+        let parse = |word: &String| {
+            let mut specs = seen.studies().into_iter().map(|study| &study.spec);
+            specs.find_map(|spec| SortKey::parse_with(word, spec, &seen.names).ok())
+        };
+        let (sort, reverse) = settings.sort.as_ref().and_then(parse).unwrap_or_default();
         let mut state = State {
             mode,
             detach: Detach::Impossible,
@@ -194,6 +199,7 @@ impl State {
             body: (0, 0),
             preview: false,
             zone: TimeZone::UTC,
+            focus: seen.summary.id,
             leave_when_over: false,
             asked: Vec::new(),
             asked_for_more: false,
@@ -203,23 +209,61 @@ impl State {
         state
     }
 
-    /// The study as it is stored.
+    /// The study that everything but the table is about.
+    pub fn summary(&self) -> &StudySummary {
+        self.seen.study(self.focus).unwrap_or(&self.seen.summary)
+    }
+
+    /// The same as it is stored.
     pub fn spec(&self) -> &StudySpec {
-        &self.seen.summary.spec
+        &self.summary().spec
+    }
+
+    /// The study that requests go to.
+    pub fn focus(&self) -> StudyId {
+        self.focus
+    }
+
+    /// What a trial is called where those of several studies are listed: `sms/7`, else `trial 7`.
+    pub fn title_of(&self, trial: TrialKey) -> String {
+        match self.seen.together.as_ref().and_then(|together| together.study(trial.study)) {
+            Some(study) => format!("{}/{}", one_line(&study.spec.name), trial.number),
+            None => format!("trial {}", trial.number),
+        }
+    }
+
+    /// The study of the selected or the opened trial is looked at; but a question or a line that is
+    /// typed is about the one for which it was opened.
+    fn follow(&mut self) {
+        let key = match self.screen {
+            _ if self.overlay.is_some() => None,
+            Screen::Trials => self.list.trial(),
+            Screen::Trial => self.opened,
+            _ => None,
+        };
+        let study = key.map_or(self.focus, |key| key.study);
+        if study != self.focus {
+            self.focus = study;
+            self.phase = RunPhase::Open;
+            self.scroll = 0;
+        }
     }
 
     /// What has to be loaded for what is to be seen.
     pub fn wanted(&self) -> SnapshotRequest {
         let (offset, limit) = self.list.window();
         let query = TrialQuery {
-            filter: self.seen.summary.visible(self.filter.clone()),
+            filter: self.filter.clone(),
             sort: self.sort.clone(),
             reverse: self.reverse,
             offset,
             limit,
         };
         let metric = || self.trial.metric.clone();
-        let of_trial = |trial, log| ScreenData::Trial { trial, metric: metric(), log };
+        let of_trial = |key: TrialKey, log| match key.study == self.focus {
+            true => ScreenData::Trial { trial: key.number, metric: metric(), log },
+            false => ScreenData::Nothing,
+        };
         let part = match self.screen {
             Screen::Trials => self
                 .list
@@ -234,11 +278,9 @@ impl State {
             Screen::Devices => self.picture(Subject::Devices),
             Screen::Events => ScreenData::Nothing,
         };
-        SnapshotRequest {
-            query,
-            part,
-            journal: self.screen == Screen::Events || !self.asked.is_empty(),
-        }
+        let awaits = self.asked.iter().any(|(study, _)| *study == self.focus);
+        let journal = self.screen == Screen::Events || awaits;
+        SnapshotRequest { study: self.focus, query, part, journal }
     }
 
     fn picture(&self, subject: Subject) -> ScreenData {
@@ -246,16 +288,23 @@ impl State {
     }
 
     /// The marked trials; without marks the best one beside the selected one, or beside the next.
-    pub fn compared(&self) -> Vec<TrialNumber> {
+    pub fn compared(&self) -> Vec<TrialKey> {
         if !self.marked.is_empty() {
             return self.marked.clone();
         }
-        let best = self.seen.summary.best.map(|(best, _)| best);
+        let best = self.best();
         let selected = self.opened.or_else(|| self.list.trial()).into_iter();
         let other = selected
-            .chain(self.seen.page.trials.iter().map(|trial| trial.number))
+            .chain(self.seen.page.rows.iter().map(|row| row.key))
             .find(|trial| Some(*trial) != best);
         best.into_iter().chain(other).collect()
+    }
+
+    /// The best trial of all studies where their values compare, else of the one that is looked at.
+    fn best(&self) -> Option<TrialKey> {
+        let of_all = self.seen.together.as_ref().and_then(|together| together.best());
+        let own = self.summary().best.map(|(number, _)| TrialKey { study: self.focus, number });
+        of_all.map(|(best, _)| best).or(own)
     }
 
     /// Takes in what was loaded.
@@ -264,11 +313,8 @@ impl State {
         // Rows of another list would be taken for those of this one.
         if (&query.filter, &query.sort, query.reverse) == (&self.filter, &self.sort, self.reverse) {
             let page = &seen.page;
-            self.list.loaded(
-                page.matching,
-                page.first,
-                page.trials.iter().map(|trial| trial.number).collect(),
-            );
+            let keys = page.rows.iter().map(|row| row.key).collect();
+            self.list.loaded(page.matching, page.first, keys);
         }
         if self.screen == Screen::Trial && self.opened.is_none() {
             self.opened = self.list.trial();
@@ -280,12 +326,13 @@ impl State {
             self.scroll = picture.request.scroll;
         }
         self.seen = seen;
+        self.follow();
         self.hear_answers();
     }
 
     /// A request was put into the store under this key: what becomes of it is worth a word.
     pub fn asked(&mut self, id: i64) {
-        self.asked.push(id);
+        self.asked.push((self.focus, id));
         self.asked_for_more |= matches!(self.phase, RunPhase::Over(_));
     }
 
@@ -303,7 +350,7 @@ impl State {
         // Answers are the newest of what is there.
         for entry in self.seen.journal.entries.iter().rev().take(RECENT) {
             if let Some(at) =
-                entry.request.and_then(|id| self.asked.iter().position(|asked| *asked == id))
+                entry.request.and_then(|id| self.asked.iter().position(|(_, asked)| *asked == id))
             {
                 self.asked.remove(at);
                 // Where nobody runs the study, the answer is about what comes when somebody does.
@@ -345,6 +392,15 @@ impl State {
 
     /// Takes a key in.
     pub fn press(&mut self, key: KeyEvent) -> Command {
+        let command = self.pressed(key);
+        // A request goes to the study that it was about.
+        if !matches!(command, Command::Ask(_)) {
+            self.follow();
+        }
+        command
+    }
+
+    fn pressed(&mut self, key: KeyEvent) -> Command {
         let global = action(key, self.screen);
         match global {
             Some(Action::Interrupt) => return self.interrupt(),
@@ -429,7 +485,7 @@ impl State {
     }
 
     /// The trial that keys are about.
-    pub fn subject(&self) -> Option<TrialNumber> {
+    pub fn subject(&self) -> Option<TrialKey> {
         if self.screen == Screen::Trial { self.opened } else { self.list.trial() }
     }
 

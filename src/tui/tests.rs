@@ -1,9 +1,10 @@
 //! Frames of the leaderboard, drawn from scripted studies in memory.
 
 mod large;
+mod several;
 
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,9 +17,10 @@ use ratatui::style::{Color, Modifier, Style};
 
 use super::columns::TableSettings;
 use super::screen;
-use super::snapshot::{SnapshotRequest, Source};
+use super::snapshot::{SnapshotRequest, Source, Watched};
 use super::state::State;
 use super::theme::{Palette, Theme};
+use super::trial_key::TrialKey;
 use super::{HolderLife, TuiMode};
 use crate::report::sparkline::Charset;
 use crate::storage::memory::MemoryStore;
@@ -33,7 +35,7 @@ use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, StudyEvent, Trial
 use crate::study::metric::Direction;
 use crate::study::outcome::Outcome;
 use crate::study::params::{Params, Value};
-use crate::study::query::{Filter, TrialQuery};
+use crate::study::query::{Filter, Place, TrialQuery};
 use crate::study::series::{Pixel, Point, SeriesClock, SeriesSummary};
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
 use crate::study::spec::{FailureCause, Program, StudySpec};
@@ -83,7 +85,11 @@ pub(super) struct Script {
 
 impl Script {
     pub(super) fn new(spec: &StudySpec) -> Self {
-        let mut store = MemoryStore::new();
+        Script::within(MemoryStore::new(), spec)
+    }
+
+    /// Another study of a store.
+    pub(super) fn within(mut store: MemoryStore, spec: &StudySpec) -> Self {
         let study = store.create_study(at(0), spec).unwrap();
         let lease = store.acquire(study, &holder(), at(0), Takeover::IfFree).unwrap();
         let begun = Event::Runner(RunnerEvent::Started {
@@ -251,19 +257,38 @@ pub(super) struct Shown {
     theme: Theme,
     size: (u16, u16),
     files: PathBuf,
+    watched: Watched,
 }
 
 impl Shown {
     pub(super) fn new(script: Script, size: (u16, u16)) -> Self {
+        let watched = Watched::One(script.study);
+        Shown::watching(watched, script, size)
+    }
+
+    /// Several studies, that of the script among them.
+    fn watching(watched: Watched, script: Script, size: (u16, u16)) -> Self {
         let files = PathBuf::from("/nowhere/hpsearch.db");
-        let seen = source(&script, &files).load(&Arc::new(SnapshotRequest::first_page())).unwrap();
+        let mut source = source_of(Box::new(script.store.clone()), watched.clone(), files.clone());
+        let first = Arc::new(SnapshotRequest::first_page(script.study));
+        let seen = source.load(&first).unwrap();
         Shown {
             script,
             state: State::new(TuiMode::Watching, seen, TableSettings::default()),
             theme: COLOURS,
             size,
             files,
+            watched,
         }
+    }
+
+    fn source(&self) -> Source {
+        source_of(Box::new(self.script.store.clone()), self.watched.clone(), self.files.clone())
+    }
+
+    /// A trial of the study.
+    pub(super) fn key(&self, number: u64) -> TrialKey {
+        TrialKey { study: self.script.study, number: TrialNumber(number) }
     }
 
     fn press(mut self, keys: &str) -> Self {
@@ -278,7 +303,7 @@ impl Shown {
     /// Loads until what is wanted is there, as the loader does.
     pub(super) fn load(&mut self) {
         screen::measure(Rect::new(0, 0, self.size.0, self.size.1), &mut self.state);
-        let mut source = source(&self.script, &self.files);
+        let mut source = self.source();
         for _ in 0..3 {
             let seen = source.load(&Arc::new(self.state.wanted())).unwrap();
             self.state.see(seen);
@@ -349,12 +374,8 @@ fn letter(style: Style) -> char {
     if style.add_modifier.contains(Modifier::BOLD) { letter.to_ascii_uppercase() } else { letter }
 }
 
-fn source(script: &Script, files: &Path) -> Source {
-    source_of(Box::new(script.store.clone()), script.study, files.to_owned())
-}
-
-fn source_of(reader: Box<dyn StorageReader>, study: StudyId, files: PathBuf) -> Source {
-    Source::new(reader, study, files, |_| HolderLife::Alive, COLOURS)
+fn source_of(reader: Box<dyn StorageReader>, watched: Watched, files: PathBuf) -> Source {
+    Source::new(reader, watched, files, |_| HolderLife::Alive, COLOURS)
 }
 
 /// What is drawn in an area of this size, as text.
@@ -637,6 +658,8 @@ impl StorageReader for Counting {
         curves(study: StudyId, metric: &str, trials: &[TrialNumber]) -> Vec<Curve>;
         params(study: StudyId) -> Vec<String>;
         metrics(study: StudyId) -> Vec<String>;
+        series_names(study: StudyId) -> Vec<String>;
+        places(study: StudyId, query: &TrialQuery) -> Vec<Place>;
         trial(study: StudyId, number: TrialNumber) -> Option<Trial>;
         reports(study: StudyId, trial: TrialNumber) -> Vec<(String, u64, f64)>;
         remarks(study: StudyId, trial: TrialNumber, after: Seq) -> (Vec<Remarked>, Seq);
@@ -699,7 +722,8 @@ fn of_ten_thousand_trials_only_two_pages_are_loaded() {
     let mut shown = Shown::new(script, SMALL);
     shown.load();
     let counting = Counting { store: shown.script.store.clone(), read: Arc::clone(&read) };
-    let mut source = source_of(Box::new(counting), shown.script.study, PathBuf::new());
+    let mut source =
+        source_of(Box::new(counting), Watched::One(shown.script.study), PathBuf::new());
     let seen = source.load(&Arc::new(shown.state.wanted())).unwrap();
     assert_eq!(seen.summary.counts.total(), 10_000);
     let page = shown.state.list.page() as u64;
@@ -710,6 +734,6 @@ fn of_ten_thousand_trials_only_two_pages_are_loaded() {
     shown.state.see(seen);
     assert_eq!(
         (shown.state.list.trial(), read.load(Ordering::Relaxed)),
-        (Some(TrialNumber(9_999)), 4 * page)
+        (Some(shown.key(9_999)), 4 * page)
     );
 }

@@ -228,7 +228,10 @@ fn init_keeps_the_scripts_other_options_and_leaves_out_what_is_no_hyperparameter
     assert_done(&ended);
     let spec = config::load(&site.path("study.toml"), &[]).unwrap();
     let Program::Command { run, .. } = &spec.program else { panic!("not a command") };
-    assert_eq!(run[2..8], ["--lr", "{lr}", "--epochs", "3", "--dropout", "{dropout}"]);
+    assert_eq!(run[2..], ["{args}", "--epochs", "3"]);
+    let searched: Vec<&str> =
+        spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
+    assert_eq!(searched, ["lr", "dropout", "max-samples"]);
     let text = site.read("study.toml");
     assert!(
         text.contains("dropout = { float = [0.0, 0.5] }")

@@ -125,3 +125,50 @@ fn a_command_of_which_nothing_is_known_gets_an_example_to_change() {
     insta::assert_snapshot!(site.read("study.toml"));
     assert_eq!(site.run(&["check", "study.toml"]).code, 0);
 }
+
+#[test]
+fn a_script_that_reads_its_options_gets_all_parameters_by_their_names() {
+    let site = Site::empty();
+    // A shell script that looks like one of argparse: what it declares is only read.
+    site.write(
+        "train.py",
+        "# parser.add_argument('--learning-rate', type=float, default=0.1)\n\
+         # parser.add_argument('--momentum', type=float, default=0.9)\n\
+         # parser.add_argument('--nesterov', action='store_true')\n\
+         echo \"$GREETING $*\"\necho '@hpsearch {\"step\": 1, \"loss\": 0.5}'\n",
+    );
+    let command = "GREETING=hello sh train.py --learning-rate 0.2 --epochs 5";
+    let ran = site.run(&["init", "--command", command, "--trials", "1", "--name", "s"]);
+    assert_done(&ran);
+    assert_names(&ran.err, &["searched: learning-rate, momentum", "by `env`: GREETING"]);
+    let text = site.read("study.toml");
+    assert_names(
+        &text,
+        &[
+            "run = [\"sh\", \"train.py\", \"{args}\", \"--epochs\", \"5\"]\n",
+            "args_style = \"dashes\"",
+            "env = { GREETING = \"hello\" }",
+            "learning-rate = { float = [2e-2, 1e0], log = true }",
+            "# nesterov = [false, true]",
+        ],
+    );
+    let checked = site.run(&["check", "study.toml"]);
+    assert_eq!((checked.code, checked.err.as_str()), (0, ""));
+    // The flag is searched once its line is one.
+    site.write("study.toml", text.replace("# nesterov = [false, true]", "nesterov = [true]"));
+    assert_done(&site.run(&["run", "study.toml", "--plain"]));
+    let log = site.run(&["logs", "s", "0"]).out;
+    let said = log.lines().find(|line| line.contains("hello")).unwrap_or_default().to_owned();
+    assert_names(&said, &["hello --learning-rate ", " --momentum ", " --nesterov --epochs 5"]);
+}
+
+#[test]
+fn a_command_for_a_shell_is_refused_with_both_ways_out() {
+    let site = Site::empty();
+    let ran = site.run(&["init", "--command", "python train.py --lr 0.1 | tee log.txt"]);
+    assert_eq!(ran.code, 2);
+    assert_names(&ran.err, &["has `|`, which only a shell understands", "hpsearch logs", "sh -c"]);
+    assert!(!site.exists("study.toml"));
+    let ran = site.run(&["init", "--command", "sh -c 'python train.py | tee log.txt'"]);
+    assert_done(&ran);
+}

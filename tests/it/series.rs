@@ -60,6 +60,56 @@ read -r answer; echo "second $answer"
 }
 
 #[test]
+fn series_are_named_in_filters_and_drawn_for_whole_studies() {
+    let script = r#"
+echo '@hpsearch {"step":10,"train/loss":0.9}'
+echo "@hpsearch {\"step\":20,\"train/loss\":$HPSEARCH_TRIAL}"
+echo '@hpsearch {"epoch":1,"speed":3}'
+echo '@hpsearch {"epoch":2,"speed":NaN}'
+echo '@hpsearch {"step":1,"loss":0.75}'
+echo '@hpsearch {"step":2,"loss":0.5}'
+"#;
+    let site = Site::new(&study("trials = 2", ONE_SLOT), script);
+    assert_done(&site.run_study());
+    let numbers = |filter: &str| {
+        let told = site.json(&["trials", "s", "--sort", "number", "--where", filter, "--json"]);
+        let trials = told["trials"].as_array().unwrap().iter();
+        trials.map(|trial| trial["number"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    for (filter, expected) in [
+        ("train/loss<0.5", &[0][..]),
+        ("train/loss > 0.5 state:complete", &[1]),
+        ("max(train/loss)>=1", &[1]),
+        ("min(train/loss) < 0.5 or number=1", &[0, 1]),
+        ("max(train/loss) - min(train/loss) > 0.5", &[0]),
+        // Of what was only reported, too; NaN is no value that could be compared.
+        ("max(loss)=0.75 loss=0.5", &[0, 1]),
+        ("max(speed)=3", &[0, 1]),
+        ("speed<9", &[]),
+    ] {
+        assert_eq!(numbers(filter), expected, "{filter}");
+    }
+    let exported = site.run(&["export-data", "s", "--where", "train/loss<0.5"]);
+    assert_done(&exported);
+    assert_eq!(exported.out.lines().count(), 2, "{}", exported.out);
+    assert_refused(&site.run(&["trials", "s", "--where", "train/los<1"]), &["`train/loss`"]);
+    assert_refused(&site.run(&["trials", "s", "--sort", "train/loss"]), &["not reported"]);
+    let plot = |options: &[&str]| site.run(&[&["plot", "curves", "s"], options].concat());
+    let drawn = plot(&["--metric", "train/loss"]);
+    assert_done(&drawn);
+    assert_names(&drawn.out, &["s: train/loss by step"]);
+    assert_names(&plot(&["--metric", "speed"]).out, &["s: speed by epoch"]);
+    assert_names(&plot(&["--wall"]).out, &["s: loss by seconds"]);
+    let told: Json = plot(&["--metric", "train/loss", "--json"]).json();
+    let points = |index: usize| told["charts"][0]["series"][index]["points"].clone();
+    let both = [points(0), points(1)];
+    assert!(both.contains(&json!([[10.0, 0.9], [20.0, 0.0]])), "{told}");
+    assert!(both.contains(&json!([[10.0, 0.9], [20.0, 1.0]])), "{told}");
+    assert_refused(&plot(&["--metric", "train/los"]), &["`train/loss`"]);
+    assert_refused(&plot(&["--metric", "speed", "--clock", "step"]), &["they have it by epoch"]);
+}
+
+#[test]
 fn curves_and_tables_of_series_are_drawn_and_exported() {
     let lines = [
         r#"{"step":10,"train/loss":0.9}"#,

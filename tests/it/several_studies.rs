@@ -189,6 +189,50 @@ fn pictures_are_drawn_study_by_study() {
 }
 
 #[test]
+fn histories_and_curves_of_several_studies_lie_over_each_other() {
+    let site = site();
+    for arguments in [&["plot", "curves", "sms-a", "sms-b"][..], &["plot", "curves", "sms*"]] {
+        let drawn = site.run(arguments);
+        assert_done(&drawn);
+        assert_eq!(drawn.out.matches("loss by step").count(), 1, "{}", drawn.out);
+        let legend = drawn.out.lines().last().unwrap();
+        assert!(legend.contains("sms-a") && legend.contains("sms-b"), "{legend}");
+    }
+    let drawn = site.run(&["plot", "curves", "--all"]);
+    assert_names(&drawn.out, &["accuracy by step", "loss by step", "digits"]);
+    let drawn = site.run(&["plot", "history", "sms-a.toml", "digits"]);
+    assert_done(&drawn);
+    assert_names(&drawn.out, &["loss by trial, minimized", "accuracy by trial, maximized"]);
+    let drawn = site.run(&["plot", "slice", "sms-a", "sms-b"]);
+    assert_eq!(drawn.out.matches("loss by x").count(), 2, "{}", drawn.out);
+    // The study may come first, as one alone.
+    assert_eq!(
+        site.run(&["plot", "sms-a", "history"]).out,
+        site.run(&["plot", "history", "sms-a"]).out
+    );
+    assert_refused(&site.run(&["plot", "histry", "sms-a"]), &["`histry`", "`history`"]);
+    assert_refused(&site.run(&["plot", "history", "sms-a", "nope"]), &["no study `nope`"]);
+    assert_refused(&site.run(&["plot", "history", "sms-a", "--metric", "x"]), &["plot curves"]);
+}
+
+#[test]
+fn a_filter_names_the_study_and_watch_says_what_prints_its_table() {
+    let site = site();
+    let found = rows(&site.json(&["trials", "--all", "--where", "study=sms-b", "--json"]));
+    assert_eq!(studies_of(&found), ["sms-b", "sms-b"]);
+    for (arguments, verb) in [
+        (&["watch", "--all"][..], "trials --all"),
+        (&["watch", "sms*"], "trials --study 'sms*'"),
+        (&["watch", "sms-a", "digits"], "trials --study 'sms-a' --study 'digits'"),
+        (&["watch", "sms-a"], "trials sms-a"),
+    ] {
+        assert_refused(&site.run(arguments), &["needs a terminal", verb]);
+    }
+    assert_refused(&site.run(&["watch", "sns*"]), &["no study matches `sns*`"]);
+    assert_refused(&site.run(&["watch", "sms-a", "--all"]), &["--all"]);
+}
+
+#[test]
 fn a_study_that_cannot_be_read_holds_up_no_other() {
     let site = site();
     let connection = Connection::open(site.path("runs/hpsearch.db")).unwrap();

@@ -441,3 +441,34 @@ fn the_name_of_a_run_stands_wherever_its_number_may() {
     );
     assert_refused(&site.run(&["kill", "demo", "first"]), &["trial 0 is complete already"]);
 }
+
+#[test]
+fn runs_are_filtered_by_what_they_are_called_have_and_came_to() {
+    let script = "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$2}\"\n\
+        echo \"@hpsearch {\\\"summary\\\":{\\\"test\\\":$2,\\\"verdict\\\":\\\"Good\\\"}}\"\n";
+    let site = site(script);
+    for (name, group, rate) in [("base", "a", "0.1"), ("wide", "b", "0.2"), ("other", "b", "0.3")] {
+        let options = ["--study", "demo", "--name", name, "--group", group];
+        assert_done(&site.run(&words(&options, &["--lr", rate])));
+    }
+    let numbers = |filter: &str| {
+        let told = site.json(&["trials", "demo", "--sort", "number", "--where", filter, "--json"]);
+        let trials = told["trials"].as_array().unwrap().iter();
+        trials.map(|trial| trial["number"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    for (filter, expected) in [
+        ("name:base", &[0][..]),
+        ("wide", &[1]),
+        ("group=b", &[1, 2]),
+        ("group = b lr>0.2", &[2]),
+        ("lr<=0.2", &[0, 1]),
+        ("summary.test>0.15", &[1, 2]),
+        ("summary.verdict=good -summary.test>0.15", &[0]),
+        ("summary.nothing>0", &[]),
+    ] {
+        assert_eq!(numbers(filter), expected, "{filter}");
+    }
+    let by_param = site.json(&["trials", "demo", "--sort", "-lr", "--json"]);
+    assert_eq!(by_param["trials"][0]["name"], "other");
+    assert_refused(&site.run(&["trials", "demo", "--where", "lrr>0"]), &["did you mean `lr`?"]);
+}

@@ -13,7 +13,7 @@ use hpsearch::study::spec::Extension;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use rustix::process::Signal;
 
-use crate::harness::{ONE_SLOT, OnTerminal, Scene, Site, study, wait_until};
+use crate::harness::{ONE_SLOT, OnTerminal, Scene, Site, assert_done, study, wait_until};
 
 #[test]
 fn watch_shows_the_study_follows_it_and_restores_the_terminal() {
@@ -28,6 +28,41 @@ fn watch_shows_the_study_follows_it_and_restores_the_terminal() {
     )]);
     terminal.wait_for_text("best 0.125");
     terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
+}
+
+#[test]
+fn several_studies_are_watched_in_one_table() {
+    let mut scene = Scene::digits();
+    scene.write("train.sh", "echo '@hpsearch {\"step\":1,\"eval_loss\":0.125}'\n");
+    let track = [
+        "track",
+        "--study",
+        "runs",
+        "--name",
+        "tracked",
+        "--metric",
+        "eval_loss",
+        "--direction",
+        "minimize",
+    ];
+    assert_done(&scene.run(&[&track[..], &["--", "sh", "train.sh"]].concat()));
+    let mut terminal = OnTerminal::start(&scene, &["watch", "--all"]);
+    terminal.wait_for_text("2 studies  minimize eval_loss");
+    terminal.wait_for_text("best 0.125  runs/0");
+    scene.append(&[Event::Trial(
+        TrialNumber(3),
+        TrialEvent::Finished { state: TrialState::Complete, value: Some(0.0625), reason: None },
+    )]);
+    terminal.wait_for_text("best 0.0625  digits/3");
+    terminal.press("/study = runs\r");
+    terminal.wait_for_text("1 of ");
+    terminal.press("ta\r");
+    terminal.wait_for_text("is tagged `a`");
+    assert_eq!(scene.run(&["tag", "runs", "0"]).out.trim(), "trial 0: a");
+    terminal.press("\r");
+    terminal.wait_for_text("one of 2 studies; 1 lists all");
+    terminal.press("1q");
     assert_eq!(terminal.leave(), 0);
 }
 

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::io::Write as _;
 
-use super::{ALL, Answer, By, CurvesArguments, SHOWN, SeriesJson, drawn, series_json, shown_clock};
+use super::{Answer, CurvesArguments, SHOWN, SeriesJson, series_json};
+use crate::app::curves::{ALL, By, Detail, points, shown_clock};
 use crate::app::find;
 use crate::cli::drawing::{self, Size};
 use crate::cli::{Console, Exit, Failure};
@@ -62,17 +63,17 @@ pub fn curves(
     };
     let mut shown = Vec::new();
     for (trial, study) in trials {
-        let metric =
-            arguments.metric.clone().unwrap_or_else(|| study.spec.objective().metric.clone());
+        let metric = &arguments.choice.metric;
+        let metric = metric.as_ref().unwrap_or(&study.spec.objective().metric).clone();
         let mut series = reader.series(study.id, &[trial.number])?;
         series.retain(|series| {
-            series.metric == metric && arguments.clock.is_none_or(|clock| clock == series.clock)
+            series.metric == metric
+                && arguments.choice.clock.is_none_or(|clock| clock == series.clock)
         });
-        let known: Vec<&SeriesSummary> = series.iter().collect();
-        let clock = arguments.clock.unwrap_or_else(|| shown_clock(&study, &known));
+        let clock = arguments.choice.clock.unwrap_or_else(|| shown_clock(&study, &series));
         shown.push(Shown { study, trial, metric, clock, series });
     }
-    if let Some(metric) = &arguments.metric
+    if let Some(metric) = &arguments.choice.metric
         && !shown.is_empty()
         && shown.iter().all(|curve| curve.series.is_empty())
     {
@@ -107,7 +108,7 @@ pub fn curves(
         }
         let width = arguments.width.unwrap_or_else(|| console.columns());
         let size = Size { width, height: arguments.height };
-        let chart = chart(&reader, &together, arguments.wall, width)?;
+        let chart = chart(&reader, &together, arguments.choice.by(), width)?;
         drawing::print(&mut console.out, &chart, size, console.look)?;
         shown = others;
     }
@@ -152,16 +153,17 @@ fn best(
 fn chart(
     reader: &dyn StorageReader,
     curves: &[Shown],
-    by_wall: bool,
+    by: By,
     width: u16,
 ) -> Result<Chart<'static>, StorageError> {
     let (metric, unit) = curves.first().map_or(("", ""), Shown::axes);
-    let (by, unit) = if by_wall { (By::Wall, "seconds") } else { (By::Step, unit) };
+    let unit = if by == By::Wall { "seconds" } else { unit };
     let series = curves.iter().enumerate().map(|(index, curve)| {
         let Shown { study, trial, metric, clock, .. } = curve;
+        let (series, detail) = ((metric.as_str(), *clock), Detail::Columns(width));
         Ok(Series {
             name: curve.title(),
-            points: Cow::Owned(drawn(reader, study, trial.number, metric, *clock, by, width)?),
+            points: Cow::Owned(points(reader, study, trial.number, series, by, detail)?),
             mark: Mark::Line,
             tone: SeriesRole::Compared(index),
         })
@@ -169,7 +171,7 @@ fn chart(
     Ok(Chart {
         title: one_line(&format!("{metric} by {unit}")),
         series: series.collect::<Result<_, StorageError>>()?,
-        x: if by_wall { Axis::default() } else { Axis::whole() },
+        x: if by == By::Wall { Axis::default() } else { Axis::whole() },
         y: Axis::without_outliers(Vec::new()),
         empty: "no reports yet",
     })

@@ -2,28 +2,24 @@
 
 use std::path::Path;
 
-use super::ranges;
+use super::declared::{Declared, Searched, as_it_is, declared, name_of};
+use super::{args, ranges};
 use crate::config::{self, placeholder};
 use crate::study::metric::Direction;
-
-/// One option that may be searched.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Searched {
-    /// The parameter's name.
-    pub name: String,
-    /// How it is written in the study file: `{ float = [1e-4, 1e-2], log = true }`.
-    pub range: String,
-    /// What the program takes without it, for a comment.
-    pub default: Option<String>,
-}
 
 /// What was found out about a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// Program and arguments, with `{name}` for what is searched.
+    /// Variables that stand before the program: `OMP_NUM_THREADS=1`.
+    pub env: Vec<(String, String)>,
+    /// Program and arguments, with `{name}` for what is searched, or `{args}` for all of it.
     pub run: Vec<String>,
+    /// How the program takes `{args}`, where that is in `run`.
+    pub args_style: Option<&'static str>,
     /// What is searched.
     pub space: Vec<Searched>,
+    /// Flags that its script declares and that the command does not give.
+    pub flags: Vec<String>,
     /// The metric that it prints, if that was found.
     pub metric: Option<String>,
     /// The script that was read.
@@ -59,49 +55,125 @@ pub fn words(command: &str) -> Result<Vec<String>, &'static str> {
 /// The same command with nothing to search in it.
 pub fn plain(words: &[String], script: &Script) -> Script {
     Script {
-        run: words.iter().map(|word| as_it_is(word)).collect(),
+        run: words[script.env.len()..].iter().map(|word| as_it_is(word)).collect(),
+        args_style: None,
         space: Vec::new(),
+        flags: Vec::new(),
         ..script.clone()
     }
 }
 
-/// A word that the program gets as it stands, whatever braces it has.
-fn as_it_is(word: &str) -> String {
-    placeholder::escaped(word, |_| false)
+/// The first thing in a command line that only a shell understands: an operator outside of quotes,
+/// or a variable.
+pub fn shell_syntax(command: &str) -> Option<String> {
+    let mut quote = None;
+    let mut chars = command.char_indices().peekable();
+    while let Some((at, char)) = chars.next() {
+        match (quote, char) {
+            (Some(open), _) if char == open => quote = None,
+            (None, '"' | '\'') => quote = Some(char),
+            (None | Some('"'), '\\') => drop(chars.next()),
+            (None, '|' | '&' | ';' | '<' | '>') => {
+                let rest = &command[at..];
+                let end = rest.find(|next| next != char).unwrap_or(rest.len());
+                return Some(rest[..end].to_owned());
+            }
+            (None | Some('"'), '`') => return Some("`".to_owned()),
+            (None | Some('"'), '$') => {
+                let names = |(_, next): &(usize, char)| {
+                    next.is_ascii_alphanumeric() || matches!(next, '_' | '{' | '(')
+                };
+                if chars.peek().is_some_and(names) {
+                    let word = command[at..].split_whitespace().next().unwrap_or("$");
+                    return Some(word.trim_matches(['"', '\'']).to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The variables that stand before a program, as a shell takes them.
+fn variables(words: &[String]) -> Vec<(String, String)> {
+    let variable = |word: &String| {
+        let (name, value) = word.split_once('=')?;
+        let mut chars = name.chars();
+        let begins = chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
+        let is_name = begins && chars.all(|char| char.is_ascii_alphanumeric() || char == '_');
+        is_name.then(|| (name.to_owned(), value.to_owned()))
+    };
+    let found: Vec<_> = words.iter().map_while(variable).collect();
+    // Without a program behind them they are none.
+    if found.len() == words.len() { Vec::new() } else { found }
 }
 
 /// Looks at a command: its own options with numbers become parameters, and those that its Python
-/// script declares beside them.
+/// script declares beside them. A script that reads its options itself gets all of them by
+/// `{args}`.
 pub fn look(words: &[String], directory: &Path) -> Script {
-    let file = words
-        .iter()
-        .find(|word| [".py", ".sh", ".R", ".jl"].iter().any(|ending| word.ends_with(ending)))
-        .cloned();
+    let env = variables(words);
+    let words = &words[env.len()..];
+    let is_script =
+        |word: &String| [".py", ".sh", ".R", ".jl"].iter().any(|ending| word.ends_with(ending));
+    let at = words.iter().position(is_script);
+    let file = at.map(|at| words[at].clone());
     let source = file
         .as_ref()
         .and_then(|file| config::file::read_to_string(&directory.join(file)).ok())
         .unwrap_or_default();
     let metric = metric(&source);
+    let script = Script {
+        env,
+        run: Vec::new(),
+        args_style: None,
+        space: Vec::new(),
+        flags: Vec::new(),
+        metric,
+        file,
+    };
+    if let Some(at) = at
+        && source.contains("hydra.main")
+        && let Some(found) = args::of_hydra(words, at)
+    {
+        return Script { run: found.run, args_style: Some("hydra"), space: found.space, ..script };
+    }
     let declared = declared(&source);
-    let (mut run, mut space) = given(words, &declared);
-    let option =
-        |word: &String| word.split_once('=').map_or(word.as_str(), |(option, _)| option).to_owned();
-    let mentioned: Vec<String> = words.iter().map(option).collect();
-    for Declared { flags, searched, .. } in declared {
-        let (Some(searched), Some(flag)) =
-            (searched, flags.iter().find(|flag| flag.starts_with("--")))
-        else {
-            continue;
-        };
-        if flags.iter().any(|flag| mentioned.contains(flag))
-            || space.iter().any(|earlier| earlier.name == searched.name)
-        {
-            continue;
-        }
-        run.extend([as_it_is(flag), format!("{{{}}}", searched.name)]);
+    let (run, space) = given(words, &declared);
+    let mentioned: Vec<&str> = words
+        .iter()
+        .map(|word| word.split_once('=').map_or(word.as_str(), |(name, _)| name))
+        .collect();
+    let is_free = |flags: &[String]| !flags.iter().any(|flag| mentioned.contains(&flag.as_str()));
+    let others: Vec<(String, Searched)> = declared
+        .iter()
+        .filter(|declared| is_free(&declared.flags))
+        .filter_map(|declared| Some((declared.long()?.to_owned(), declared.searched.clone()?)))
+        .filter(|(_, searched)| space.iter().all(|known| known.name != searched.name))
+        .collect();
+    let flags = declared.iter().filter(|declared| declared.is_flag && is_free(&declared.flags));
+    let flags = flags.filter_map(Declared::long).filter(|flag| ranges::is_hyperparameter(flag));
+    let flags: Vec<String> = flags
+        .map(|flag| flag.trim_start_matches('-').to_owned())
+        .filter(|flag| is_name(flag))
+        .collect();
+    if let Some(at) = at
+        && !declared.is_empty()
+        && let Some(found) = args::of_options(words, at, &run, &space, &others, &declared)
+    {
+        let (run, style, space) = (found.run, found.style, found.space);
+        return Script { run, args_style: Some(style), space, flags, ..script };
+    }
+    let (mut run, mut space) = (run, space);
+    for (flag, searched) in others {
+        run.extend([as_it_is(&flag), format!("{{{}}}", searched.name)]);
         space.push(searched);
     }
-    Script { run, space, metric, file }
+    Script { run, space, ..script }
+}
+
+fn is_name(name: &str) -> bool {
+    placeholder::is_name(name)
 }
 
 /// Which way a metric of this name gets better; most losses have a telling name.
@@ -162,119 +234,6 @@ fn another(name: String, space: &[Searched]) -> String {
         return name;
     }
     (2..).map(|number: u64| format!("{name}_{number}")).find(is_free).unwrap_or(name)
-}
-
-fn name_of(option: &str) -> String {
-    option.trim_start_matches('-').replace('-', "_")
-}
-
-/// The choices of a Python list, if TOML can say them too: as a list, and one by one as they are
-/// typed.
-fn choices(list: &str) -> Option<(String, Vec<String>)> {
-    let list = list.replace('\'', "\"");
-    let values: Vec<serde_json::Value> = serde_json::from_str(&list).ok()?;
-    let typed = |value: &serde_json::Value| match value {
-        serde_json::Value::String(text) => Some(text.clone()),
-        serde_json::Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    };
-    let typed: Option<Vec<String>> = values.iter().map(typed).collect();
-    Some((list, typed?))
-}
-
-/// An option that a Python script declares with `add_argument`.
-struct Declared {
-    /// Its names: `--learning-rate`, `-r`.
-    flags: Vec<String>,
-    /// What it takes: a list for the study file, and each as it is typed.
-    choices: Option<(String, Vec<String>)>,
-    /// `int`, `float` and the like.
-    kind: Option<String>,
-    /// How it may be searched; `None`: it is no hyperparameter, or nothing tells a range.
-    searched: Option<Searched>,
-}
-
-/// The options that a Python script declares.
-fn declared(source: &str) -> Vec<Declared> {
-    source
-        .split("add_argument(")
-        .skip(1)
-        .map(arguments_of)
-        .map(declaration)
-        .filter(|declared| !declared.flags.is_empty())
-        .collect()
-}
-
-fn declaration(call: &str) -> Declared {
-    let flags: Vec<String> =
-        strings(call).into_iter().take_while(|word| word.starts_with('-')).collect();
-    let (default, kind) = (keyword(call, "default"), keyword(call, "type"));
-    let listed = keyword(call, "choices");
-    let choices = listed.and_then(choices);
-    let searched = flags.iter().find(|flag| flag.starts_with("--")).and_then(|flag| {
-        let range = match (listed, default) {
-            (Some(_), _) => choices.as_ref().map(|(list, _)| list.clone())?,
-            (None, Some(default)) => ranges::around(flag, default, kind)?,
-            (None, None) => ranges::of_kind(flag, kind?)?,
-        };
-        let name = name_of(flag);
-        let is_searched = ranges::is_hyperparameter(flag) && placeholder::is_name(&name);
-        is_searched.then(|| Searched { name, range, default: default.map(str::to_owned) })
-    });
-    Declared { flags, choices, kind: kind.map(str::to_owned), searched }
-}
-
-/// What stands between the parentheses of a call.
-fn arguments_of(rest: &str) -> &str {
-    let mut depth = 1;
-    let mut quote = None;
-    for (at, char) in rest.char_indices() {
-        match (quote, char) {
-            (Some(open), _) if char == open => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(char),
-            (None, '(') => depth += 1,
-            (None, ')') => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return &rest[..at];
-        }
-    }
-    ""
-}
-
-/// The quoted words of a call.
-fn strings(call: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut rest = call;
-    while let Some(at) = rest.find(['"', '\'']) {
-        let open = &rest[at..=at];
-        let Some(end) = rest[at + 1..].find(open) else { break };
-        found.push(rest[at + 1..at + 1 + end].to_owned());
-        rest = &rest[at + 2 + end..];
-    }
-    found
-}
-
-/// The value of `name=` in a call: up to the comma outside of brackets.
-fn keyword<'a>(call: &'a str, name: &str) -> Option<&'a str> {
-    let at = call.match_indices(name).map(|(at, _)| at).find(|at| {
-        let before = call[..*at].chars().next_back();
-        !before.is_some_and(|char| char.is_alphanumeric() || char == '_')
-            && call[at + name.len()..].trim_start().starts_with('=')
-    })?;
-    let value = call[at + name.len()..].trim_start().strip_prefix('=')?.trim_start();
-    let mut depth = 0;
-    let end = value.char_indices().find(|(_, char)| {
-        depth += match char {
-            '[' | '(' => 1,
-            ']' | ')' => -1,
-            _ => 0,
-        };
-        *char == ',' && depth == 0
-    });
-    Some(value[..end.map_or(value.len(), |(at, _)| at)].trim())
 }
 
 /// The first metric after an `@hpsearch` in a script: a quoted key before a colon.
@@ -360,14 +319,16 @@ print(f'@hpsearch {{"step": {step}, "val_acc": {acc}}}')
         assert_eq!(
             ranges(&script),
             [
-                ("learning_rate", "{ float = [3e-5, 3e-3], log = true }"),
+                ("learning-rate", "{ float = [3e-5, 3e-3], log = true }"),
                 ("optimizer", "[\"sgd\", \"adamw\"]"),
                 ("momentum", "{ float = [0.5, 0.999] }"),
                 ("beta", "{ float = [0.0, 0.99] }"),
                 ("weight", "{ float = [1e-1, 1e1], log = true }"),
             ]
         );
-        assert_eq!(script.run[2..4], ["--learning-rate", "{learning_rate}"]);
+        // It takes them by their names: `{args}` stands for all of them.
+        assert_eq!(script.run, ["python3", "train.py", "{args}"]);
+        assert_eq!(script.args_style, Some("dashes"));
         assert_eq!(script.metric.as_deref(), Some("val_acc"));
         assert_eq!(direction("val_acc"), Direction::Maximize);
     }
@@ -386,16 +347,13 @@ parser.add_argument("--data-dir", default="data")
         let command = "python3 train.py -l 0.01 --optimizer sgd --momentum 0.8 --batch-size=32 \
             --epochs 5 --data-dir d";
         let script = looked(command, source);
-        assert_eq!(
-            script.run[2..].join(" "),
-            "-l {l} --optimizer {optimizer} --momentum {momentum} --batch-size={batch_size} \
-             --epochs 5 --data-dir d --dropout {dropout}"
-        );
+        assert_eq!(script.run[2..].join(" "), "{args} --epochs 5 --data-dir d");
+        assert_eq!(script.args_style, Some("dashes"));
         let expected = [
-            ("l", "{ float = [1e-3, 1e-1], log = true }"),
+            ("lr", "{ float = [1e-3, 1e-1], log = true }"),
             ("optimizer", "[\"sgd\", \"adamw\"]"),
             ("momentum", "{ float = [0.5, 0.999] }"),
-            ("batch_size", "[16, 32]"),
+            ("batch-size", "[16, 32]"),
             ("dropout", "{ float = [0.0, 0.5] }"),
         ];
         assert_eq!(ranges(&script), expected);
@@ -404,6 +362,102 @@ parser.add_argument("--data-dir", default="data")
             looked("python3 train.py --optimizer lion", source).run[2..4],
             ["--optimizer", "lion"]
         );
+    }
+
+    const PARSER: &str = r#"
+parser.add_argument("data")
+parser.add_argument("--lr", "-l", type=float, default=0.1)
+parser.add_argument("--momentum", type=float, default=0.9)
+parser.add_argument("--nesterov", action="store_true")
+parser.add_argument("--verbose", action="store_true")
+parser.add_argument("--amp", action="store_true")
+"#;
+
+    #[test]
+    fn all_parameters_stand_where_the_first_stood_and_everything_else_stays() {
+        for (command, run, style) in [
+            ("python3 train.py x.csv --lr 0.2", "x.csv {args}", Some("dashes")),
+            ("python3 train.py --lr 0.2 x.csv", "{args} x.csv", Some("dashes")),
+            ("python3 train.py --lr=0.2 x.csv", "{args} x.csv", Some("equals")),
+            ("python3 train.py x.csv --amp", "x.csv --amp {args}", Some("dashes")),
+            ("python3 train.py --seed 3 -- x.csv", "--seed 3 {args} -- x.csv", Some("dashes")),
+            (
+                "python3 train.py --lr 1 --seed 3 --momentum 0.5 x.csv",
+                "{args} --seed 3 x.csv",
+                Some("dashes"),
+            ),
+            // What is positional would come to stand elsewhere.
+            (
+                "python3 train.py --lr 0.2 x.csv --momentum 0.5",
+                "--lr {lr} x.csv --momentum {momentum}",
+                None,
+            ),
+            // One of them is not the script's, or both would have one name.
+            ("torchrun --lr 1 train.py --momentum 0.5", "train.py --momentum {momentum}", None),
+            ("python3 train.py --lr 1 --lr 2", "--lr {lr} --lr {lr_2} --momentum {momentum}", None),
+        ] {
+            let script = looked(command, PARSER);
+            let after = if command.starts_with("torchrun") { 3 } else { 2 };
+            assert_eq!(script.run[after..].join(" "), run, "{command}");
+            assert_eq!(script.args_style, style, "{command}");
+        }
+    }
+
+    #[test]
+    fn flags_are_offered_where_they_may_make_a_difference() {
+        let script = looked("python3 train.py x.csv --amp", PARSER);
+        assert_eq!(script.flags, ["nesterov"]);
+        assert_eq!(ranges(&script).len(), 2, "and are not searched by themselves");
+    }
+
+    #[test]
+    fn options_of_click_and_overrides_of_hydra_are_found() {
+        let source = r#"
+@click.option("--lr", default=0.01)
+@click.option("--optimizer", type=click.Choice(["sgd", "adamw"]), default="sgd")
+@click.option("--nesterov", is_flag=True)
+"#;
+        let script = looked("python3 train.py", source);
+        assert_eq!(script.run, ["python3", "train.py", "{args}"]);
+        let expected =
+            [("lr", "{ float = [1e-3, 1e-1], log = true }"), ("optimizer", "[\"sgd\", \"adamw\"]")];
+        assert_eq!(ranges(&script), expected);
+        assert_eq!(script.flags, ["nesterov"]);
+        let source = "@hydra.main(config_path='conf')\ndef main(config): ...\n";
+        let script =
+            looked("python3 train.py data=mnist optimizer.lr=0.1 seed=3 model.layers=2", source);
+        assert_eq!(script.run[2..], ["data=mnist", "{args}", "seed=3"]);
+        assert_eq!(script.args_style, Some("hydra"));
+        let names: Vec<&str> = script.space.iter().map(|searched| searched.name.as_str()).collect();
+        assert_eq!(names, ["optimizer.lr", "model.layers"]);
+        let untouched = looked("python3 train.py data=mnist", source);
+        assert_eq!((untouched.run.len(), untouched.args_style), (3, None));
+    }
+
+    #[test]
+    fn variables_before_the_program_are_its_environment() {
+        let script = looked("OMP_NUM_THREADS=1 MODE= python3 train.py --lr 0.1", PARSER);
+        let env = [("OMP_NUM_THREADS", "1"), ("MODE", "")];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(script.env, env);
+        assert_eq!(script.run, ["python3", "train.py", "{args}"]);
+    }
+
+    #[test]
+    fn what_only_a_shell_understands_is_found_outside_of_quotes() {
+        for (command, found) in [
+            ("python train.py | tee log", Some("|")),
+            ("python train.py >> log 2>&1", Some(">>")),
+            ("cd x && python train.py", Some("&&")),
+            ("python train.py; true", Some(";")),
+            ("python train.py --data $HOME/x", Some("$HOME/x")),
+            ("python train.py --data \"${HOME}\"", Some("${HOME}")),
+            ("python train.py `date`", Some("`")),
+            ("python train.py --price 5$ --name 'a | b' \"c > d\" e\\;", None),
+            ("sh -c 'python train.py | tee log'", None),
+        ] {
+            assert_eq!(shell_syntax(command).as_deref(), found, "{command}");
+        }
     }
 
     #[test]

@@ -244,6 +244,28 @@ pub fn of_command(
     trials: u64,
 ) -> String {
     let run: Vec<String> = script.run.iter().map(|word| quoted(word)).collect();
+    let style = script.args_style.map_or_else(String::new, |style| {
+        format!("args_style = \"{style}\"\u{1}how `{{args}}` writes the parameters of [space]\n")
+    });
+    let env = match script.env.as_slice() {
+        [] => String::new(),
+        variables => {
+            let variables: Vec<String> = variables
+                .iter()
+                .map(|(name, value)| format!("{} = {}", toml_key(name), quoted(value)))
+                .collect();
+            format!("env = {{ {} }}\n", variables.join(", "))
+        }
+    };
+    let about = match script.args_style {
+        Some(_) => "what is searched; each is an option of the program",
+        None => "what is searched; `{name}` in `run` is its value",
+    };
+    let flags: String = script
+        .flags
+        .iter()
+        .map(|flag| format!("# {} = [false, true]\u{1}a flag of the program\n", toml_key(flag)))
+        .collect();
     let space = if script.space.is_empty() {
         "# Nothing to search was found in the command: this is an example. The program reads it \
          from HPSEARCH_PARAM_LEARNING_RATE\n\
@@ -251,7 +273,7 @@ pub fn of_command(
          learning_rate = { float = [1e-5, 1e-1], log = true }\n"
             .to_owned()
     } else {
-        let line = |searched: &super::script::Searched| {
+        let line = |searched: &super::declared::Searched| {
             let default = searched
                 .default
                 .as_ref()
@@ -270,8 +292,8 @@ pub fn of_command(
          those lines\n\n\
          [budget]\u{1}it ends at whichever comes first\ntrials = {trials}\n# time = \"2h\"\n# \
          trial_time = \"30m\"\u{1}of one attempt\n\n\
-         [command]\nrun = [{}]\n\n\
-         [space]\u{1}what is searched; `{{name}}` in `run` is its value\n{space}\
+         [command]\nrun = [{}]\n{style}{env}\n\
+         [space]\u{1}{about}\n{space}{flags}\
              # other = {{ int = [1, 8] }}\n# kind = [\"a\", \"b\"]\n\n\
          [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"auto\"\n\n\
          [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"median\"\n\n\

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{one_line, param};
-use crate::storage::Curve;
 use crate::study::metric::Score;
 use crate::study::outcome::Outcome;
 use crate::study::params::Value;
@@ -43,13 +42,8 @@ fn values(best: Option<f64>) -> Axis {
     Axis::without_outliers(best.into_iter().collect())
 }
 
-/// Values by trial, and the best so far.
-pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Chart<'static> {
-    let points: Vec<(f64, f64)> =
-        complete(outcomes).map(|(outcome, value)| (whole(outcome.number.0), value)).collect();
-    let pruned = outcomes.iter().filter(|outcome| outcome.state == TrialState::Pruned);
-    let pruned: Vec<(f64, f64)> =
-        pruned.filter_map(|outcome| Some((whole(outcome.number.0), outcome.last_value?))).collect();
+/// The best value so far, at each trial that completed with one.
+fn best_so_far(spec: &StudySpec, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let score = |value: f64| Score::new(spec.direction(), value);
     let mut best: Vec<(f64, f64)> = Vec::new();
     for (number, value) in points.iter().filter(|(_, value)| !value.is_nan()) {
@@ -57,6 +51,20 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Chart<'static> {
         let so_far = before.filter(|before| score(*before) <= score(*value)).unwrap_or(*value);
         best.push((*number, so_far));
     }
+    best
+}
+
+fn complete_by_number(outcomes: &[Outcome]) -> Vec<(f64, f64)> {
+    complete(outcomes).map(|(outcome, value)| (whole(outcome.number.0), value)).collect()
+}
+
+/// Values by trial, and the best so far.
+pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Chart<'static> {
+    let points = complete_by_number(outcomes);
+    let pruned = outcomes.iter().filter(|outcome| outcome.state == TrialState::Pruned);
+    let pruned: Vec<(f64, f64)> =
+        pruned.filter_map(|outcome| Some((whole(outcome.number.0), outcome.last_value?))).collect();
+    let best = best_so_far(spec, &points);
     let lowest = best.last().map(|(_, value)| *value);
     let metric = &spec.objective().metric;
     Chart {
@@ -76,48 +84,86 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Chart<'static> {
     }
 }
 
+/// The values of several studies by trial, and the best so far of each, in one colour each.
+pub fn histories<'a>(
+    title: &str,
+    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+) -> Chart<'static> {
+    let (mut dots, mut steps, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, (spec, outcomes)) in studies.enumerate() {
+        let points = complete_by_number(outcomes);
+        let best = best_so_far(spec, &points);
+        ends.extend(best.last().map(|(_, value)| *value));
+        let role = SeriesRole::Compared(index);
+        dots.push(series("", points, Mark::Dots, role));
+        steps.push(series(&one_line(&spec.name), best, Mark::Steps, role));
+    }
+    Chart {
+        title: one_line(title),
+        x: Axis::whole(),
+        y: Axis::without_outliers(ends),
+        series: present(dots.into_iter().chain(steps).collect()),
+        empty: EMPTY,
+    }
+}
+
+/// A trial's curve: steps, or seconds, and values.
+pub type StudyCurve = (TrialNumber, Vec<(f64, f64)>);
+
 /// The curves of trials, the best in front.
 pub fn curves(
-    spec: &StudySpec,
-    curves: Vec<Curve>,
-    best: Option<(TrialNumber, f64)>,
+    title: &str,
+    curves: Vec<StudyCurve>,
+    best: Option<TrialNumber>,
+    value: Option<f64>,
 ) -> Chart<'static> {
-    let of_best = |number: TrialNumber| best.is_some_and(|(best, _)| best == number);
-    let (front, behind): (Vec<Curve>, Vec<Curve>) =
-        curves.into_iter().partition(|(number, _)| of_best(*number));
-    let line = |(number, points): Curve, tone: SeriesRole| {
-        let points = points.into_iter().map(|(step, value)| (whole(step), value)).collect();
-        series(
-            &if tone == SeriesRole::Best {
-                format!(
-                    "trial {number}, the \
-                best"
-                )
-            } else {
-                String::new()
-            },
-            points,
-            Mark::Line,
-            tone,
-        )
-    };
-    let all = behind.into_iter().map(|curve| line(curve, SeriesRole::Behind)).collect::<Vec<_>>();
+    let x = axis_of(curves.iter().flat_map(|(_, points)| points));
+    let (front, behind): (Vec<StudyCurve>, Vec<StudyCurve>) =
+        curves.into_iter().partition(|(number, _)| best == Some(*number));
+    let behind =
+        behind.into_iter().map(|(_, points)| series("", points, Mark::Line, SeriesRole::Behind));
+    let front = front.into_iter().map(|(number, points)| {
+        series(&format!("trial {number}, the best"), points, Mark::Line, SeriesRole::Best)
+    });
     Chart {
-        title: one_line(&format!(
-            "{}: {} by {}",
-            spec.name,
-            spec.objective().metric,
-            spec.step.as_str()
-        )),
-        x: Axis::whole(),
-        y: values(best.map(|(_, value)| value)),
-        series: present(
-            all.into_iter()
-                .chain(front.into_iter().map(|curve| line(curve, SeriesRole::Best)))
-                .collect(),
-        ),
+        title: one_line(title),
+        x,
+        y: values(value),
+        series: present(behind.chain(front).collect()),
         empty: "no reports yet",
     }
+}
+
+/// The curves of trials of several studies, of each in one colour: the best of each is in front.
+pub fn curves_of_several<'a>(
+    title: &str,
+    studies: impl Iterator<Item = (&'a str, Option<f64>, &'a [StudyCurve])>,
+) -> Chart<'static> {
+    let studies: Vec<_> = studies.collect();
+    let points = studies.iter().flat_map(|(.., curves)| curves.iter());
+    let x = axis_of(points.flat_map(|(_, points)| points));
+    let (mut behind, mut front) = (Vec::new(), Vec::new());
+    for (index, (name, _, curves)) in studies.iter().enumerate() {
+        // The best comes first.
+        for (nth, (_, points)) in curves.iter().enumerate() {
+            let name = if nth == 0 { one_line(name) } else { String::new() };
+            let line = series(&name, points.clone(), Mark::Line, SeriesRole::Compared(index));
+            if nth == 0 { &mut front } else { &mut behind }.push(line);
+        }
+    }
+    Chart {
+        title: one_line(title),
+        x,
+        y: Axis::without_outliers(studies.iter().filter_map(|(_, best, _)| *best).collect()),
+        series: present(behind.into_iter().chain(front).collect()),
+        empty: "no reports yet",
+    }
+}
+
+/// An axis of steps, or of seconds.
+fn axis_of<'a>(points: impl IntoIterator<Item = &'a (f64, f64)>) -> Axis {
+    let is_whole = points.into_iter().all(|(step, _)| step.fract() == 0.0);
+    if is_whole { Axis::whole() } else { Axis::default() }
 }
 
 /// Values by one parameter.

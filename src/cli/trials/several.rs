@@ -4,21 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::{TrialsArguments, alignment, time};
+use crate::app::several::{self, Row};
 use crate::cli::selection;
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
 use crate::report::table::{Align, Column, Columns};
-use crate::report::wording::{count, one_line, param, value_cell};
-use crate::storage::{StorageReader, StudySummary};
-use crate::study::query::{Filter, Place, SortKey, TrialQuery};
-use crate::study::trial::Trial;
-
-/// A trial of one of the studies.
-struct Row<'a> {
-    study: &'a StudySummary,
-    trial: Trial,
-    place: Place,
-}
+use crate::report::wording::{count, one_line, param, run_name, value_cell};
+use crate::storage::StudySummary;
+use crate::study::query::{Filter, TrialQuery};
 
 /// Lists them.
 pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit, Failure> {
@@ -36,25 +29,15 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         let limit = arguments.limit.unwrap_or(u64::MAX);
         Ok(TrialQuery { filter, sort, reverse, offset: 0, limit })
     })?;
-    let is_ranked = compare(&queries);
-    let mut rows: Vec<Row<'_>> = Vec::new();
-    for (study, query) in &queries {
-        let direction = study.spec.direction();
-        let trials = reader.trials(study.id, query)?.into_iter();
-        rows.extend(trials.map(|trial| Row {
-            study,
-            place: query.sort.place(direction, &trial),
-            trial,
-        }));
-    }
-    if is_ranked && let Some((_, query)) = queries.first() {
-        // Stable: ties keep the order of the studies' names.
-        rows.sort_by(|one, other| one.place.compare(&other.place, query.reverse));
-        rows.truncate(usize::try_from(query.limit).unwrap_or(usize::MAX));
-    }
+    let specs = || queries.iter().map(|(study, _)| &study.spec);
+    let is_ranked =
+        queries.first().is_some_and(|(_, query)| several::ranks_together(specs(), &query.sort));
+    let limit = arguments.limit.filter(|_| is_ranked).unwrap_or(u64::MAX);
+    let rows = several::page(&reader, &queries, 0, limit)?.rows;
+    let name = |row: &Row| &queries[row.study].0.spec.name;
     if arguments.json {
         let trials: Vec<TrialJson> =
-            rows.iter().map(|row| TrialJson::of(&row.study.spec.name, &row.trial)).collect();
+            rows.iter().map(|row| TrialJson::of(name(row), &row.trial)).collect();
         return console.json(None, &BTreeMap::from([("trials", trials)]));
     }
     match all {
@@ -65,39 +48,31 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Whether the trials of all studies are comparable.
-fn compare(queries: &[(StudySummary, TrialQuery)]) -> bool {
-    queries.iter().any(|(_, query)| query.sort != SortKey::Value) || one_metric(queries).is_some()
-}
-
-/// The common metric, if all studies optimise it in the same direction.
-fn one_metric(queries: &[(StudySummary, TrialQuery)]) -> Option<&str> {
-    let (first, _) = queries.first()?;
-    let is_same = |(study, _): &(StudySummary, TrialQuery)| {
-        study.spec.objective().metric == first.spec.objective().metric
-            && study.spec.direction() == first.spec.direction()
-    };
-    queries.iter().all(is_same).then(|| first.spec.objective().metric.as_str())
-}
-
-fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[Row<'_>]) -> Vec<Column> {
-    let metric = one_metric(queries);
+fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[Row]) -> Vec<Column> {
+    let spec = |row: &Row| &queries[row.study].0.spec;
+    let objective = several::common_objective(queries.iter().map(|(study, _)| &study.spec));
+    let metric = objective.map(|objective| objective.metric.as_str());
     let mut units: Vec<&str> = queries.iter().map(|(study, _)| study.spec.step.as_str()).collect();
     units.dedup();
     let unit = if let [unit] = units.as_slice() { unit } else { "step" };
     let mut columns = Columns::of(rows)
-        .left("study", |row| one_line(&row.study.spec.name))
-        .right("trial", |row| row.trial.number.to_string())
+        .left("study", |row| one_line(&spec(row).name))
+        .right("trial", |row| row.trial.number.to_string());
+    if queries.iter().any(|(study, _)| study.spec.is_tracked()) {
+        let name = |row: &Row| run_name(&row.trial).map_or_else(String::new, one_line);
+        columns = columns.left("name", name).optional();
+    }
+    columns = columns
         .left("state", |row| row.trial.state.as_str())
         .point(metric.map_or_else(|| "value".to_owned(), one_line), |row| value_cell(&row.trial));
     if metric.is_none() {
-        columns = columns.left("metric", |row| one_line(&row.study.spec.objective().metric));
+        columns = columns.left("metric", |row| one_line(&spec(row).objective().metric));
     }
     columns = columns
         .right(unit, |row| row.trial.last().map_or_else(String::new, |(step, _)| step.to_string()))
         .right("time", |row| time(&row.trial));
-    for (name, align) in params(queries) {
-        let value = |row: &Row<'_>| row.trial.params.get(name).map_or_else(String::new, param);
+    for (name, align) in params(queries, rows) {
+        let value = |row: &Row| row.trial.params.get(name).map_or_else(String::new, param);
         columns = columns.aligned(align, one_line(name), value).optional();
     }
     columns
@@ -105,12 +80,19 @@ fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[Row<'_>]) -> Vec<Colu
         .end()
 }
 
-/// The parameters of all studies, in the order of the first that has each.
-fn params(queries: &[(StudySummary, TrialQuery)]) -> Vec<(&str, Align)> {
+/// The parameters of all studies, in the order of the first that has each, and those of tracked
+/// runs.
+fn params<'a>(queries: &'a [(StudySummary, TrialQuery)], rows: &'a [Row]) -> Vec<(&'a str, Align)> {
     let mut params: Vec<(&str, Align)> = Vec::new();
     for dimension in queries.iter().flat_map(|(study, _)| study.spec.space.dimensions()) {
         if params.iter().all(|(known, _)| *known != dimension.name) {
             params.push((&dimension.name, alignment(&dimension.distribution)));
+        }
+    }
+    let of_runs = rows.iter().filter(|row| queries[row.study].0.spec.is_tracked());
+    for (name, _) in of_runs.flat_map(|row| row.trial.params.iter()) {
+        if params.iter().all(|(known, _)| *known != name) {
+            params.push((name, Align::Left));
         }
     }
     params

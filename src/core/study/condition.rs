@@ -20,12 +20,16 @@
 //! | `learning_rate>1e-3`, `layers!=4` | whose parameter compares so; `model.layers` may be written `layers` where that is clear |
 //! | `value<=0.5`, `last_value<1` | whose value (complete trials have one), or whose last report of the study's metric, compares so |
 //! | `eval_accuracy>0.8` | whose metric compares so: the study's own as the tables show it, others as last reported |
+//! | `train/loss<0.3`, `max(grad_norm)<10` | whose series of this name ends there; whose smallest (`min`) or largest value compares so |
+//! | `study=sms`, `name:base`, `group=ablation` | of the study; with such a run name or group |
+//! | `summary.test_accuracy>0.9` | whose summary says so |
 //! | `number>=100`, `step>3`, `seconds<60`, `attempts>1`, `failures>0` | with such a number, step, time spent, or count |
 //! | `-term`, `!term` | for which the term, or the group in parentheses, does not hold |
 //!
 //! In a filter, comparisons with absent values and with NaN are false; `value=nan` finds NaN
 //! itself. The prefixes `params.` and `metrics.` disambiguate names, and reach metrics that the
-//! study has not reported yet.
+//! study has not reported yet. A parameter or metric named `study`, `name` or `group` takes
+//! precedence over the property.
 
 mod check;
 mod expression;
@@ -40,7 +44,8 @@ mod tests;
 pub use check::{Known, check};
 pub use expression::{Expression, Violation};
 pub(crate) use names::Names;
+pub use names::TrialNames;
 pub use parse::LONGEST;
-pub use property::Needs;
+pub use property::{Measured, Needs, Statistic};
 pub(crate) use property::{Property, objective_value};
 pub use syntax::ExpressionError;

@@ -12,6 +12,7 @@ use super::journal::{
 use super::records::held_study;
 use super::{Case, Opener};
 use crate::storage::{OutcomeCursor, Storage, StorageError, StudyId, Takeover};
+use crate::study::condition::{Measured, TrialNames};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::outcome::Outcome;
@@ -124,7 +125,9 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
             } else {
                 terms.join(" ")
             };
-            let filter = Filter::parse_with(&text, &spec, &[OTHER_METRIC.to_owned()])
+            let names =
+                TrialNames { metrics: vec![OTHER_METRIC.to_owned()], ..TrialNames::default() };
+            let filter = Filter::parse_with(&text, &spec, &names)
                 .unwrap_or_else(|error| panic!("{text}: {error}"));
             let sort = keys[rng.random_range(0..keys.len())].clone();
             let query = TrialQuery {
@@ -144,11 +147,20 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
                 listed.iter().map(|trial| trial.number).eq(reader.numbers(study, &query)?),
                 "{query:?}"
             );
+            let places = reader.places(study, &query)?;
             assert!(
-                listed.iter().all(|trial| filter.matches(trial)),
+                listed.iter().map(|trial| trial.number).eq(places.iter().map(Place::number)),
+                "{query:?}"
+            );
+            assert!(
+                listed.iter().all(|trial| filter.matches(trial, &Measured::default())),
                 "{query:?}: what is listed is whole"
             );
-            let passing = view.trials.iter().filter(|trial| filter.matches(trial)).count() as u64;
+            let passing = view
+                .trials
+                .iter()
+                .filter(|trial| filter.matches(trial, &Measured::default()))
+                .count() as u64;
             assert_eq!(reader.count(study, &filter)?, passing, "{text}");
         }
     }
@@ -156,7 +168,8 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
 }
 
 fn expected(view: &StudyState, query: &TrialQuery) -> Vec<u64> {
-    let passing = view.trials.iter().filter(|trial| query.filter.matches(trial));
+    let passing =
+        view.trials.iter().filter(|trial| query.filter.matches(trial, &Measured::default()));
     let mut places: Vec<Place> =
         passing.map(|trial| query.sort.place(view.direction(), trial)).collect();
     places.sort_by(|mine, theirs| mine.compare(theirs, query.reverse));

@@ -22,7 +22,7 @@ use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Answer, Event, Request, Seq};
 use crate::study::outcome::Outcome;
-use crate::study::query::{Filter, TrialQuery};
+use crate::study::query::{Filter, Place, TrialQuery};
 use crate::study::series::{LoggedSeries, Pixel, Point, SeriesClock, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
@@ -130,6 +130,12 @@ impl<T: Reads> StorageReader for T {
         })
     }
 
+    fn places(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Place>, StorageError> {
+        self.reader().read_of(study, "reading trials", |connection, study| {
+            pages::places(connection, study, query)
+        })
+    }
+
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
         self.reader().read_of(study, "counting trials", |connection, study| {
             pages::count(connection, study, filter)
@@ -163,6 +169,10 @@ impl<T: Reads> StorageReader for T {
 
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
         self.reader().read_of(study, "reading the names of metrics", read::metrics)
+    }
+
+    fn series_names(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.reader().read_of(study, "reading the names of series", read::series_names)
     }
 
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {

@@ -12,11 +12,14 @@ use super::column::{
 };
 use super::fault::Fault;
 use super::trials::{self, dimensions, param, param_value};
+use super::{series, series_read};
 use crate::storage::StudyId;
-use crate::study::condition::Needs;
+use crate::study::condition::{Measured, Needs, Statistic};
+use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::query::{Filter, Place, SortKey, TrialQuery};
+use crate::study::series::SeriesClock;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Note, Origin, Trial, TrialNumber, TrialState};
 
@@ -56,24 +59,37 @@ fn ids(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Ve
     if query.limit == 0 {
         return Ok(Vec::new());
     }
-    let direction = trials::direction(connection, study)?;
     if query.filter.is_unconditional() && query.sort == SortKey::Value {
+        let direction = trials::direction(connection, study)?;
         let ids = best_ids(connection, study, direction, query)?;
         if u64::try_from(ids.len()).is_ok_and(|found| found == query.limit) {
             return Ok(ids);
         }
         // The page goes beyond the complete trials.
     }
+    places(connection, study, query)?.iter().map(|place| trial_id(study, place.number())).collect()
+}
+
+/// The places of the trials of a page in their order, to be compared with those of other studies.
+pub(super) fn places(
+    connection: &Connection,
+    study: StudyId,
+    query: &TrialQuery,
+) -> Result<Vec<Place>, Fault> {
+    if query.limit == 0 {
+        return Ok(Vec::new());
+    }
+    let direction = trials::direction(connection, study)?;
     let mut needs = Needs::default();
     query.filter.add_needs(&mut needs);
     query.sort.add_needs(&mut needs);
     let mut places: Vec<Place> = Vec::new();
-    Scan { connection, study, needs, states: query.filter.states() }.run(|trial| {
-        if query.filter.matches(trial) {
+    Scan { connection, study, needs, states: query.filter.states() }.run(|trial, measured| {
+        if query.filter.matches(trial, measured) {
             places.push(query.sort.place(direction, trial));
         }
     })?;
-    cut(places, query).iter().map(|place| trial_id(study, place.number())).collect()
+    Ok(cut(places, query))
 }
 
 /// The places of the page: what lies before and behind it is not sorted.
@@ -207,7 +223,7 @@ pub(super) fn count(
     filter.add_needs(&mut needs);
     let mut count = 0;
     Scan { connection, study, needs, states: filter.states() }
-        .run(|trial| count += u64::from(filter.matches(trial)))?;
+        .run(|trial, measured| count += u64::from(filter.matches(trial, measured)))?;
     Ok(count)
 }
 
@@ -231,7 +247,7 @@ struct Scan<'a> {
 
 impl Scan<'_> {
     /// Hands out the trials by number, each filled as far as needed.
-    fn run(self, mut take: impl FnMut(&Trial)) -> Result<(), Fault> {
+    fn run(self, mut take: impl FnMut(&Trial, &Measured)) -> Result<(), Fault> {
         let (first, last) = trial_ids(self.study);
         let names = dimensions(self.connection, self.study)?;
         let wanted: Vec<(&str, Vec<i64>)> = match self.needs.all_params {
@@ -243,7 +259,8 @@ impl Scan<'_> {
                 .map(|name| (name.as_str(), indices(&names, name)))
                 .collect(),
         };
-        let sql = self.sql(&wanted);
+        let statistics: Vec<&(String, Statistic)> = self.needs.series.iter().collect();
+        let sql = self.sql(&wanted)?;
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query([first, last])?;
         let mut statement = self.connection.prepare_cached(
@@ -254,10 +271,14 @@ impl Scan<'_> {
         let range = if self.needs.all_params { [first, last] } else { [first, first - 1] };
         let mut all_params = statement.query_and_then(range, read)?.peekable();
         let mut marks = if self.needs.marks { self.marks()? } else { Marks::new() };
+        let mut summaries = match self.needs.summary {
+            true => summaries(self.connection, self.study)?,
+            false => BTreeMap::new(),
+        };
         while let Some(row) = rows.next()? {
             let id: i64 = row.get(0)?;
             let cells = Cells::of(row, || format!("table `trial`, id {id}"));
-            let mut trial = sparse(&cells, self.needs.metrics)?;
+            let mut trial = sparse(&cells, &self.needs)?;
             for (column, (name, _)) in (FIXED_COLUMNS..).zip(&wanted) {
                 if let Some(value) = cells.optional(column, param_value)? {
                     trial.params.insert(*name, value);
@@ -275,7 +296,14 @@ impl Scan<'_> {
             if let Some(marks) = marks.get_mut(&trial.number) {
                 (trial.notes, trial.tags) = std::mem::take(marks);
             }
-            take(&trial);
+            let mut measured = Measured::default();
+            for (column, statistic) in (FIXED_COLUMNS + wanted.len()..).zip(&statistics) {
+                if let Some(value) = cells.get::<Option<f64>>(column)? {
+                    measured.series.insert((*statistic).clone(), value);
+                }
+            }
+            measured.summary = summaries.remove(&trial.number).unwrap_or_default();
+            take(&trial, &measured);
         }
         Ok(())
     }
@@ -300,17 +328,18 @@ impl Scan<'_> {
         Ok(marks)
     }
 
-    fn sql(&self, params: &[(&str, Vec<i64>)]) -> String {
+    fn sql(&self, params: &[(&str, Vec<i64>)]) -> Result<String, Fault> {
         let column = |wanted: bool, name: &'static str| if wanted { name } else { "NULL" };
-        let Needs { value, metrics, words, .. } = self.needs;
+        let Needs { value, metrics, words, origin, .. } = self.needs;
         let mut sql = format!(
             "SELECT t.id, t.state, t.last_step, t.last_value, t.attempts, t.failures, \
-             t.started_at, t.busy_micros, {}, {}, {}, {}, {}, t.violation, t.hidden",
+             t.started_at, t.busy_micros, {}, {}, {}, {}, {}, t.violation, t.hidden, {}",
             column(value, "v.trial_id"),
             column(value, "v.value"),
             column(words, "t.device"),
             column(words, "t.reason"),
             column(metrics, "t.last_metrics"),
+            column(origin, "iif(t.origin LIKE '{\"tracked\"%', t.origin, NULL)"),
         );
         for (_, indices) in params {
             let indices: Vec<String> = indices.iter().map(i64::to_string).collect();
@@ -319,6 +348,13 @@ impl Scan<'_> {
                 ", (SELECT p.value FROM param p WHERE p.trial_id = t.id AND p.dimension IN ({}))",
                 indices.join(", ")
             );
+        }
+        for (metric, statistic) in &self.needs.series {
+            let value = match series::metric_id(self.connection, metric)? {
+                Some(metric) => series_value(self.connection, self.study, metric, *statistic)?,
+                None => "NULL".to_owned(),
+            };
+            let _ = write!(sql, ", {value}");
         }
         let join =
             if value { "LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0" } else { "" };
@@ -338,12 +374,67 @@ impl Scan<'_> {
             sql,
             " FROM trial t {join} WHERE t.id BETWEEN ?1 AND ?2{study}{states} ORDER BY t.id"
         );
-        sql
+        Ok(sql)
     }
 }
 
+/// SQL for a value of the series of the trial `t`; NULL where there is none, and for NaN. What was
+/// only reported is in the table of reports.
+fn series_value(
+    connection: &Connection,
+    study: StudyId,
+    metric: i64,
+    statistic: Statistic,
+) -> Result<String, Fault> {
+    let of_trial = format!("trial_id = t.id AND metric_id = {metric}");
+    let extreme = |function: &str| {
+        format!(
+            "(SELECT {function}(v) FROM (SELECT c.{function} AS v FROM series s JOIN series_chunk \
+             c ON c.series_id = s.id WHERE s.{of_trial} UNION ALL SELECT value FROM report WHERE \
+             {of_trial}))"
+        )
+    };
+    Ok(match statistic {
+        Statistic::Min => extreme("min"),
+        Statistic::Max => extreme("max"),
+        // Of several clocks the study's, else the first in the order in which they are offered.
+        Statistic::Last => {
+            let own = series_read::study_clock(connection, study)?;
+            let order = SeriesClock::ALL.map(SeriesClock::as_str).join(" ");
+            format!(
+                "iif(EXISTS (SELECT 1 FROM series WHERE {of_trial} AND count > 0), (SELECT \
+                 last_value FROM series WHERE {of_trial} AND count > 0 ORDER BY clock = '{own}' \
+                 DESC, instr('{order}', clock) LIMIT 1), (SELECT value FROM report WHERE \
+                 {of_trial} ORDER BY step DESC LIMIT 1))"
+            )
+        }
+    })
+}
+
+/// What tracked runs said that they came to; of the same names the last. They are found by how
+/// their JSON begins, so that not all of a long journal is parsed.
+fn summaries(
+    connection: &Connection,
+    study: StudyId,
+) -> Result<BTreeMap<TrialNumber, BTreeMap<String, serde_json::Value>>, Fault> {
+    let mut summaries: BTreeMap<TrialNumber, BTreeMap<_, _>> = BTreeMap::new();
+    let begin = "{\"type\":\"summary_recorded\",";
+    let sql = "SELECT seq, body FROM event WHERE study_id = ?1 AND substr(body, 1, length(?2)) = \
+        ?2 ORDER BY seq";
+    let events = rows(connection, sql, (study.0, begin), |row| {
+        let seq: i64 = row.get(0)?;
+        Cells::of(row, || format!("table `event`, seq {seq}")).json::<Event>(1)
+    })?;
+    for event in events {
+        if let Event::Trial(number, TrialEvent::SummaryRecorded { summary }) = event {
+            summaries.entry(number).or_default().extend(summary);
+        }
+    }
+    Ok(summaries)
+}
+
 /// How many columns come before those of parameters.
-const FIXED_COLUMNS: usize = 15;
+const FIXED_COLUMNS: usize = 16;
 
 /// All versions of a parameter.
 fn indices(names: &BTreeMap<i64, String>, name: &str) -> Vec<i64> {
@@ -351,23 +442,25 @@ fn indices(names: &BTreeMap<i64, String>, name: &str) -> Vec<i64> {
 }
 
 /// A trial with what the row says; of its curve, the last point.
-fn sparse<N: Fn() -> String>(cells: &Cells<'_, N>, with_metrics: bool) -> Result<Trial, Fault> {
+fn sparse<N: Fn() -> String>(cells: &Cells<'_, N>, needs: &Needs) -> Result<Trial, Fault> {
     let number = number_of(cells.get(0)?);
     let last_step = cells.optional_integer(2)?;
     let last_value = from_real(cells.get(3)?);
+    let is_tracked = cells.get::<Option<String>>(15)?.is_some();
+    let origin = if is_tracked { cells.json(15)? } else { Origin::Enqueued(0) };
     Ok(Trial {
         state: cells.state(1)?,
         value: cells.value(8)?,
         violation: cells.get(13)?,
         hidden: cells.get(14)?,
         curve: last_step.map(|step| (step, last_value)).into_iter().collect(),
-        last_metrics: if with_metrics { cells.json(12)? } else { Default::default() },
+        last_metrics: if needs.metrics { cells.json(12)? } else { Default::default() },
         attempts: cells.integer(4)?,
         failures: cells.integer(5)?,
         device: cells.optional(10, str::parse)?,
         reason: cells.get(11)?,
         started: cells.get::<Option<i64>>(6)?.map(Timestamp),
         busy_micros: cells.get(7)?,
-        ..Trial::new(number, Params::new(), Origin::Enqueued(0), Timestamp(0))
+        ..Trial::new(number, Params::new(), origin, Timestamp(0))
     })
 }

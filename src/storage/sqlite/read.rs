@@ -430,6 +430,13 @@ pub(super) fn metrics(connection: &Connection, study: StudyId) -> Result<Vec<Str
     values(connection, sql, trial_ids(study))
 }
 
+/// The names of the metrics that a study's trials logged.
+pub(super) fn series_names(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+    let sql = "SELECT name FROM metric WHERE id IN (SELECT DISTINCT metric_id FROM series WHERE \
+        trial_id BETWEEN ?1 AND ?2) ORDER BY name";
+    values(connection, sql, trial_ids(study))
+}
+
 /// The journal after `seq`.
 pub(super) fn events_after(
     connection: &Connection,

@@ -15,7 +15,7 @@ use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
 /// The clock of a study's reports.
-fn study_clock(connection: &Connection, study: StudyId) -> Result<SeriesClock, Fault> {
+pub(super) fn study_clock(connection: &Connection, study: StudyId) -> Result<SeriesClock, Fault> {
     let word: String =
         value(connection, "SELECT spec ->> '$.step' FROM study WHERE id = ?1", [study.0])?;
     let unit = [StepUnit::Epoch, StepUnit::Step, StepUnit::Samples];

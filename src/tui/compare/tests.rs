@@ -6,8 +6,10 @@ use crate::tui::tests::{COLOURS, PLAIN, at_every_size, drawn};
 
 fn data(trials: u64, marked: &[u64]) -> CompareData {
     let Halving { script, .. } = Halving::of(trials);
-    let marked: Vec<TrialNumber> = marked.iter().copied().map(TrialNumber).collect();
-    CompareData::load(&script.store, script.study, &marked, None).unwrap()
+    let study = script.study;
+    let key = |number: &u64| TrialKey { study, number: TrialNumber(*number) };
+    let marked: Vec<TrialKey> = marked.iter().map(key).collect();
+    CompareData::load(&script.store, &marked, None).unwrap()
 }
 
 fn compared(marked: &[u64], size: (u16, u16), theme: Theme) -> String {

@@ -8,14 +8,14 @@ use crate::report::wording::{
 };
 use crate::study::metric::Direction;
 use crate::study::query::SortKey;
-use crate::study::space::Distribution;
-use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
 use crate::tui::columns::ColumnKey;
 use crate::tui::detail;
+use crate::tui::snapshot::Row;
 use crate::tui::state::State;
 use crate::tui::theme::Theme;
+use crate::tui::together::TableScope;
 
 /// A column with the width it is drawn at.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,12 +106,12 @@ impl ColumnLayout<'_> {
         Columns { placed: pinned, left }
     }
 
-    fn trials(&self) -> &[Trial] {
-        &self.state.seen.page.trials
+    fn rows(&self) -> &[Row] {
+        &self.state.seen.page.rows
     }
 
-    fn spec(&self) -> &StudySpec {
-        self.state.spec()
+    fn table(&self) -> &TableScope {
+        &self.state.seen.table
     }
 
     fn is_text(&self, key: &ColumnKey) -> bool {
@@ -135,11 +135,11 @@ impl ColumnLayout<'_> {
             }
             ColumnKey::Time => self.room >= 100 || self.state.settings.insists_on(key),
             ColumnKey::Tags | ColumnKey::Note | ColumnKey::Reason => {
-                self.trials().iter().any(|trial| !self.text(key, trial).is_empty())
+                self.rows().iter().any(|row| !self.text(key, row).is_empty())
             }
             _ => true,
         };
-        let all = ColumnKey::all(self.spec(), &self.state.seen);
+        let all = ColumnKey::all(&self.state.seen);
         all.into_iter()
             .filter(|key| self.state.settings.shows(key) && says_something(key))
             .collect()
@@ -148,7 +148,13 @@ impl ColumnLayout<'_> {
     /// What does not scroll: what a trial is known by, and what is sorted by; taken out of `keys`.
     fn pinned(&self, keys: &mut Vec<ColumnKey>) -> Vec<PlacedColumn> {
         let sorted = ColumnKey::of(&self.state.sort);
-        let first = [ColumnKey::Rank, ColumnKey::Trial, ColumnKey::State, ColumnKey::Value];
+        let first = [
+            ColumnKey::Rank,
+            ColumnKey::Study,
+            ColumnKey::Trial,
+            ColumnKey::State,
+            ColumnKey::Value,
+        ];
         let mut pinned: Vec<ColumnKey> =
             first.into_iter().filter(|key| keys.contains(key)).collect();
         // On a small screen what is sorted by takes the place of what would not fit; on a large one
@@ -165,21 +171,16 @@ impl ColumnLayout<'_> {
     /// A column with its cells, as wide as they are and as much of its title as `title` columns
     /// hold.
     fn place(&self, key: &ColumnKey, title: usize) -> PlacedColumn {
-        let cells: Vec<String> = match key {
-            ColumnKey::Rank => (self.state.seen.page.first + 1..)
-                .zip(self.trials())
-                .map(|(rank, trial)| rank_cell(rank, trial))
-                .collect(),
-            _ => self.trials().iter().map(|trial| self.text(key, trial)).collect(),
-        };
+        let cells: Vec<String> = self.rows().iter().map(|row| self.text(key, row)).collect();
         let sorted = *key == ColumnKey::of(&self.state.sort);
-        let name = key.title(self.spec());
+        let name = key.title(self.table());
         let heading = if sorted { format!("{name}{}", self.arrow()) } else { name };
         let column = Column::new(heading, self.align(key), cells);
         let widest = match key {
             ColumnKey::Reason | ColumnKey::Note => usize::MAX,
             ColumnKey::Curve => 16,
             ColumnKey::Tags => 20,
+            ColumnKey::Study => 24,
             _ => WIDEST,
         };
         let title = if sorted { title.max(column.width().min(WIDEST)) } else { title };
@@ -189,7 +190,11 @@ impl ColumnLayout<'_> {
 
     /// Whether the numbers grow or shrink downwards.
     fn arrow(&self) -> &'static str {
-        let is_maximised = self.spec().direction() == Direction::Maximize;
+        // Each study has its own direction.
+        if self.table().has_metrics && self.state.sort == SortKey::Value {
+            return "";
+        }
+        let is_maximised = self.table().direction == Direction::Maximize;
         let falls = self.state.sort == SortKey::Value && is_maximised;
         if falls == self.state.reverse {
             self.theme.either("▲", "^")
@@ -207,20 +212,22 @@ impl ColumnLayout<'_> {
             | ColumnKey::Time
             | ColumnKey::Age
             | ColumnKey::Attempts => Align::Right,
-            ColumnKey::Param(name) => {
-                match self.spec().space.dimension(name).map(|dimension| &dimension.distribution) {
-                    Some(Distribution::Float { .. }) => Align::Point,
-                    Some(Distribution::Int { .. }) => Align::Right,
-                    _ => Align::Left,
-                }
-            }
+            ColumnKey::Param(name) => self.table().align(name),
             _ => Align::Left,
         }
     }
 
-    fn text(&self, key: &ColumnKey, trial: &Trial) -> String {
+    fn text(&self, key: &ColumnKey, row: &Row) -> String {
+        let trial = &row.trial;
+        let study = || self.state.seen.study(row.key.study);
         match key {
-            ColumnKey::Rank => String::new(),
+            ColumnKey::Rank => rank_cell(row),
+            ColumnKey::Study => {
+                study().map_or_else(String::new, |study| one_line(&study.spec.name))
+            }
+            ColumnKey::Objective => {
+                study().map_or_else(String::new, |study| one_line(&study.spec.objective().metric))
+            }
             ColumnKey::Trial => match run_name(trial) {
                 Some(name) => format!("{} {}", trial.number, one_line(name)),
                 None => trial.number.to_string(),
@@ -254,7 +261,7 @@ impl ColumnLayout<'_> {
     /// All parameters in one column, as `name=value`.
     fn param_list(&self, left: usize) -> Option<PlacedColumn> {
         let cells: Vec<String> =
-            self.trials().iter().map(|trial| param_pairs(trial, self.spec())).collect();
+            self.rows().iter().map(|row| param_pairs(&row.trial, self.table())).collect();
         let column = Column::new("parameters", Align::Left, cells);
         let width = column.width().min(left);
         let is_enough = width >= NARROWEST_TEXT.min(column.width());
@@ -319,8 +326,9 @@ fn widen(placed: &mut [PlacedColumn], full: &[PlacedColumn], room: usize) {
 }
 
 /// The place of a trial among those with values; the others come after them, and have none.
-fn rank_cell(rank: u64, trial: &Trial) -> String {
-    if trial.value.is_some_and(|value| !value.is_nan()) { rank.to_string() } else { String::new() }
+fn rank_cell(row: &Row) -> String {
+    let has_value = row.trial.value.is_some_and(|value| !value.is_nan());
+    if has_value { row.rank.to_string() } else { String::new() }
 }
 
 fn age(trial: &Trial, now: Timestamp) -> String {

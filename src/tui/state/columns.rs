@@ -10,20 +10,19 @@ use crate::tui::picker::{Choosing, Item, Picked, Picker};
 
 impl State {
     pub(super) fn pick(&mut self, choosing: Choosing) {
-        let spec = self.spec();
+        let table = &self.seen.table;
         let sorted = ColumnKey::of(&self.sort);
         let is_offered = |key: &ColumnKey| match choosing {
             Choosing::Sort => key.sort_key().is_some() && *key != ColumnKey::Rank,
             Choosing::Columns => !key.is_fixed(),
         };
         let item = |key: ColumnKey| Item {
-            title: key.title(spec),
-            about: key.about(spec),
+            title: key.title(table),
+            about: key.about(table),
             on: if choosing == Choosing::Sort { key == sorted } else { self.settings.shows(&key) },
             key,
         };
-        let items =
-            ColumnKey::all(spec, &self.seen).into_iter().filter(is_offered).map(item).collect();
+        let items = ColumnKey::all(&self.seen).into_iter().filter(is_offered).map(item).collect();
         self.overlay = Some(Overlay::Picker(Picker::new(choosing, items)));
     }
 
@@ -56,7 +55,7 @@ impl State {
                 && (self.settings.shows(key) || *key == current)
         };
         let mut columns: Vec<ColumnKey> =
-            ColumnKey::all(self.spec(), &self.seen).into_iter().filter(is_offered).collect();
+            ColumnKey::all(&self.seen).into_iter().filter(is_offered).collect();
         if !right {
             columns.reverse();
         }

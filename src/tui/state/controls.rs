@@ -55,9 +55,9 @@ impl State {
             (RunPhase::Over(_), ..) => self.note("the study is over: no trial is running"),
             (_, None, _) => self.note("there is no trial to kill"),
             (_, Some(trial), Some(state)) if state.is_finished() => {
-                self.note(format!("trial {trial} is {} already", state.as_str()))
+                self.note(format!("{} is {} already", self.title_of(trial), state.as_str()))
             }
-            (_, Some(trial), _) => self.question(Confirmation::Kill(trial)),
+            (_, Some(trial), _) => self.question(Confirmation::Kill(trial.number)),
         }
     }
 
@@ -121,7 +121,7 @@ impl State {
         if matches!(self.phase, RunPhase::Over(_)) {
             return self.note("the study is over");
         }
-        if self.seen.summary.paused.is_some() {
+        if self.summary().paused.is_some() {
             return self.ask(Request::ResumeStudy, "asked for the study to continue");
         }
         self.ask(
@@ -137,7 +137,7 @@ impl State {
                 let notice = format!("asked for trial {trial} to be tried again");
                 self.ask(Request::Retry { trials: Retried::One(trial) }, notice)
             }
-            _ => match self.seen.summary.counts.failed {
+            _ => match self.summary().counts.failed {
                 0 => self.note("no trial has failed"),
                 failed => self.question(Confirmation::RetryFailed(failed)),
             },
@@ -197,7 +197,7 @@ impl State {
     }
 
     pub(super) fn select_best(&mut self) -> Command {
-        let Some((best, _)) = self.seen.summary.best else {
+        let Some(best) = self.best() else {
             return self.note("no trial is complete yet");
         };
         // Where it is not among the rows at hand, its own screen is at hand always.

@@ -29,7 +29,7 @@ impl State {
 
     /// Pauses a device that is used, and uses one that is paused.
     pub(super) fn turn_device(&mut self, device: Device) -> Command {
-        if self.seen.summary.paused_devices.contains(&device) {
+        if self.summary().paused_devices.contains(&device) {
             let notice = format!("asked for {device} to be used again");
             return self.ask(Request::ResumeDevice { device, slots: None }, notice);
         }

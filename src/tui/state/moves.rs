@@ -3,11 +3,11 @@
 
 use super::{Command, State, TrialView};
 use crate::study::query::Filter;
-use crate::study::trial::TrialNumber;
 use crate::tui::keys::{Action, Screen};
 use crate::tui::list::Movement;
 use crate::tui::picker::Choosing;
 use crate::tui::search::SearchView;
+use crate::tui::trial_key::TrialKey;
 
 impl State {
     pub(super) fn act_on_trials(&mut self, action: Action) -> Command {
@@ -35,7 +35,7 @@ impl State {
         Command::Redraw
     }
 
-    pub(super) fn open(&mut self, trial: TrialNumber) {
+    pub(super) fn open(&mut self, trial: TrialKey) {
         self.opened = Some(trial);
         self.screen = Screen::Trial;
         self.trial = TrialView { metric: self.trial.metric.take(), ..TrialView::default() };
@@ -138,7 +138,7 @@ impl State {
             Action::View | Action::Right => self.turn_view(1),
             Action::Left => self.turn_view(SearchView::ALL.len() - 1),
             Action::Metric => {
-                let metrics = self.seen.metrics.clone();
+                let metrics = self.seen.names.metrics.clone();
                 self.next_metric(&metrics.iter().collect::<Vec<_>>());
             }
             Action::Move(movement) => self.scroll = self.scrolled(movement, self.scroll),

@@ -2,14 +2,14 @@
 
 use super::{Command, Overlay, State, budget_line};
 use crate::report::wording::extension;
-use crate::study::condition::ExpressionError;
+use crate::storage::StudySummary;
+use crate::study::condition::{ExpressionError, TrialNames};
 use crate::study::event::{Request, TAG_RULE, is_tag};
 use crate::study::query::Filter;
-use crate::study::spec::StudySpec;
 use crate::study::trial::{TrialNumber, step_of};
 use crate::tui::keys::Screen;
 use crate::tui::line::LineEdit;
-use crate::tui::snapshot::Snapshot;
+use crate::tui::trial_key::TrialKey;
 
 /// What a line is typed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl State {
         let Some(trial) = self.subject() else {
             return self.note("there is no trial yet");
         };
-        self.prompt(purpose, Some(trial), "")
+        self.prompt(purpose, Some(trial.number), "")
     }
 
     /// A line to be typed, which begins with `text`.
@@ -120,25 +120,22 @@ impl State {
 
     /// What is typed takes effect at once where that costs nothing to undo.
     pub(super) fn typed(&mut self) {
-        let Some(Overlay::Prompt(prompt)) = &mut self.overlay else {
+        let Some(Overlay::Prompt(prompt)) = &self.overlay else {
             return;
         };
         let text = prompt.line.text().trim().to_owned();
-        prompt.problem = None;
+        let mut prompt = Prompt { problem: None, ..prompt.clone() };
         // One that is there may be taken off, whatever it looks like.
-        let there = has_tag(&self.seen, prompt.trial, &text);
+        let there = self.has_tag(prompt.trial, &text);
         match prompt.purpose {
-            Purpose::Filter => {
-                let (spec, metrics) = (&self.seen.summary.spec, &self.seen.metrics);
-                match Filter::parse_with(&text, spec, metrics) {
-                    Ok(filter) => {
-                        let settled = without_half_a_name(prompt.line.text(), spec, metrics);
-                        let settled = Filter::parse_with(settled, spec, metrics);
-                        self.set_filter(settled.unwrap_or(filter));
-                    }
-                    Err(error) => prompt.problem = Some(error.to_string()),
+            Purpose::Filter => match self.filter_of(&text) {
+                Ok(filter) => {
+                    let settled = without_half_a_name(prompt.line.text(), &self.seen.names);
+                    let settled = self.filter_of(settled);
+                    self.set_filter(settled.unwrap_or(filter));
                 }
-            }
+                Err(error) => prompt.problem = Some(error.to_string()),
+            },
             Purpose::JournalSearch => self.journal.text = text,
             Purpose::Tag if !text.is_empty() && !is_tag(&text) && !there => {
                 prompt.problem = Some(format!("no tag: tags are {TAG_RULE}"));
@@ -146,6 +143,7 @@ impl State {
             Purpose::Extend => prompt.problem = budget_line::extension(&text).err(),
             _ => {}
         }
+        self.overlay = Some(Overlay::Prompt(prompt));
     }
 
     /// Esc: as it was before.
@@ -186,7 +184,7 @@ impl State {
                 self.ask(Request::Note { trial, text }, format!("noted on {}", named(trial)))
             }
             (Purpose::Tag, trial) => {
-                let (present, whose) = (!has_tag(&self.seen, trial, &text), named(trial));
+                let (present, whose) = (!self.has_tag(trial, &text), named(trial));
                 let is = if present { "is" } else { "is no longer" };
                 let notice = format!("{whose} {is} tagged `{text}`");
                 self.ask(Request::Tag { trial, tag: text, present }, notice)
@@ -219,8 +217,20 @@ impl State {
         }
     }
 
+    /// A filter that one of the studies understands.
     fn filter_of(&self, text: &str) -> Result<Filter, ExpressionError> {
-        Filter::parse_with(text, self.spec(), &self.seen.metrics)
+        let parse = |study: &StudySummary| Filter::parse_with(text, &study.spec, &self.seen.names);
+        let own = parse(self.summary());
+        let others = || self.seen.studies().into_iter().find_map(|study| parse(study).ok());
+        own.or_else(|error| others().ok_or(error))
+    }
+
+    /// Whether a trial, or the study, has a tag of its user's.
+    fn has_tag(&self, trial: Option<TrialNumber>, tag: &String) -> bool {
+        match trial.map(|number| TrialKey { study: self.focus(), number }) {
+            Some(trial) => self.seen.trial(trial).is_some_and(|trial| trial.tags.contains(tag)),
+            None => self.summary().tags.contains(tag),
+        }
     }
 
     /// The line stays, with what is wrong with it.
@@ -234,31 +244,24 @@ fn named(trial: Option<TrialNumber>) -> String {
     trial.map_or_else(|| "the study".to_owned(), |trial| format!("trial {trial}"))
 }
 
-/// Whether a trial, or the study, has a tag of its user's.
-fn has_tag(seen: &Snapshot, trial: Option<TrialNumber>, tag: &String) -> bool {
-    match trial {
-        Some(trial) => seen.trial(trial).is_some_and(|trial| trial.tags.contains(tag)),
-        None => seen.summary.tags.contains(tag),
-    }
-}
-
 /// What a filter may say besides parameters and metrics.
 const NAMES: &[&str] = &[
     "state", "device", "reason", "note", "tag", "number", "value", "step", "seconds", "attempts",
-    "failures", "and", "or", "not",
+    "failures", "study", "name", "group", "summary.", "min(", "max(", "and", "or", "not",
 ];
 
 /// The text of a filter without its last word, while that may become the name of a condition: `lr`
 /// on the way to `lr>1e-3` is not searched for as a text, which would empty the table from letter
 /// to letter. A space or Enter says that it is a text.
-fn without_half_a_name<'a>(text: &'a str, spec: &StudySpec, metrics: &[String]) -> &'a str {
+fn without_half_a_name<'a>(text: &'a str, names: &TrialNames) -> &'a str {
     let begin = text
         .rfind(char::is_whitespace)
         .map_or(0, |space| space + text[space..].chars().next().map_or(1, char::len_utf8));
     let word = text[begin..].trim_start_matches(['-', '!']);
-    let params = spec.space.dimensions().iter().map(|dimension| dimension.name.as_str());
+    let params = names.params.iter().map(String::as_str);
     // A parameter goes by the end of its name, too.
     let params = params.flat_map(|name| [name, name.rsplit('.').next().unwrap_or(name)]);
-    let mut names = params.chain(metrics.iter().map(String::as_str)).chain(NAMES.iter().copied());
+    let measured = names.metrics.iter().chain(&names.series).map(String::as_str);
+    let mut names = params.chain(measured).chain(NAMES.iter().copied());
     if names.any(|name| name.starts_with(word)) { &text[..begin] } else { text }
 }

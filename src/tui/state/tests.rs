@@ -5,7 +5,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::*;
 use crate::storage::Storage as _;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Answer, AttemptEnd, DeviceEvent, Event, Retried, StudyEvent};
+use crate::study::event::{
+    Answer, AttemptEnd, DeviceEvent, Event, Retried, StudyEvent, TrialEvent,
+};
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use crate::study::spec::Extension;
 use crate::study::time::Timestamp;
@@ -73,7 +75,7 @@ fn matching(shown: &Shown) -> u64 {
 /// Trial 5 runs; by value it is on the fourth row.
 fn select(shown: &mut Shown, trial: u64) {
     shown.load();
-    assert!(shown.state.list.select(TrialNumber(trial)));
+    assert!(shown.state.list.select(shown.key(trial)));
 }
 
 #[test]
@@ -212,7 +214,7 @@ fn sorting_is_chosen_by_name_turned_round_and_kept() {
     assert_eq!(press(&mut shown, "slearn\n"), Command::Keep);
     assert_eq!(shown.state.sort, SortKey::Param("learning_rate".into()));
     let rate = |trial: &Trial| trial.params.get("learning_rate")?.as_number();
-    assert!(shown.state.seen.page.trials.iter().filter_map(rate).is_sorted());
+    assert!(shown.state.seen.page.trials().filter_map(rate).is_sorted());
     assert_eq!(press(&mut shown, "r"), Command::Keep);
     assert_eq!(shown.state.settings.sort.as_deref(), Some("-params.learning_rate"));
 }
@@ -220,8 +222,7 @@ fn sorting_is_chosen_by_name_turned_round_and_kept() {
 #[test]
 fn every_order_that_can_be_chosen_is_kept() {
     let shown = shown();
-    let spec = shown.state.spec();
-    let columns = ColumnKey::all(spec, &shown.state.seen);
+    let columns = ColumnKey::all(&shown.state.seen);
     for sort in columns.iter().filter_map(ColumnKey::sort_key) {
         let mut state = shown.state.clone();
         state.set_sort(sort.clone(), true);
@@ -245,13 +246,13 @@ fn the_order_moves_to_the_neighbouring_columns() {
 fn enter_opens_the_selected_trial_and_arrows_go_to_its_neighbours() {
     let mut shown = shown();
     press(&mut shown, "\n");
-    assert_eq!((shown.state.screen, shown.state.opened), (Screen::Trial, Some(TrialNumber(0))));
+    assert_eq!((shown.state.screen, shown.state.opened), (Screen::Trial, Some(shown.key(0))));
     press(&mut shown, "→");
-    assert_eq!(shown.state.opened, Some(TrialNumber(4)));
+    assert_eq!(shown.state.opened, Some(shown.key(4)));
     assert_eq!(shown.state.seen.detail.as_ref().unwrap().trial.number, TrialNumber(4));
     press(&mut shown, "\u{1b}");
     assert_eq!(shown.state.screen, Screen::Trials);
-    assert_eq!(shown.state.list.trial(), Some(TrialNumber(4)));
+    assert_eq!(shown.state.list.trial(), Some(shown.key(4)));
 }
 
 #[test]
@@ -262,7 +263,7 @@ fn what_a_trial_logged_is_listed_and_drawn_after_what_it_reported() {
         value: 1.0 / f64::from(step),
         at: Timestamp(5),
     };
-    let trial = shown.state.list.trial().unwrap();
+    let trial = shown.state.list.trial().unwrap().number;
     let logged = LoggedSeries {
         trial,
         attempt: AttemptNumber(9),
@@ -343,7 +344,7 @@ fn a_running_trial_is_paused_and_the_study_too() {
 fn marks_are_set_in_passing_and_forgotten_together() {
     let mut shown = shown();
     press(&mut shown, "  ");
-    assert_eq!(shown.state.marked, [TrialNumber(0), TrialNumber(4)]);
+    assert_eq!(shown.state.marked, [shown.key(0), shown.key(4)]);
     press(&mut shown, "u");
     assert!(shown.state.marked.is_empty());
 }
@@ -372,9 +373,9 @@ fn pasted_letters_are_no_keys() {
 fn the_best_trial_is_found_from_anywhere_in_the_rows() {
     let mut shown = shown();
     press(&mut shown, "↓↓↓b");
-    assert_eq!(shown.state.list.trial(), Some(TrialNumber(0)));
+    assert_eq!(shown.state.list.trial(), Some(shown.key(0)));
     press(&mut shown, "↓\nb");
-    assert_eq!(shown.state.opened, Some(TrialNumber(0)));
+    assert_eq!(shown.state.opened, Some(shown.key(0)));
 }
 
 #[test]
@@ -393,10 +394,19 @@ fn the_journal_is_followed_until_it_is_scrolled() {
 fn the_selected_trial_stays_selected_while_others_overtake_it() {
     let mut shown = shown();
     press(&mut shown, "↓");
-    assert_eq!(shown.state.list.trial(), Some(TrialNumber(4)));
+    assert_eq!(shown.state.list.trial(), Some(shown.key(4)));
     shown.script.end(5, AttemptEnd::Completed, Some(0.01), None);
     shown.load();
-    assert_eq!((shown.state.list.selected(), shown.state.list.trial()), (2, Some(TrialNumber(4))));
+    assert_eq!((shown.state.list.selected(), shown.state.list.trial()), (2, Some(shown.key(4))));
+}
+
+#[test]
+fn rows_of_a_study_with_hidden_trials_are_those_that_are_selected() {
+    let mut shown = shown();
+    assert_eq!(shown.state.list.trial(), Some(shown.key(0)));
+    shown.script.append(&[Event::Trial(TrialNumber(0), TrialEvent::Hidden)]);
+    shown.load();
+    assert_eq!(shown.state.list.trial(), Some(shown.key(4)));
 }
 
 #[test]

@@ -90,8 +90,7 @@ fn no_frame_of_a_large_study_takes_longer_than_a_sixtieth_of_a_second() {
         for char in keys.chars() {
             shown.state.press(key_of(char));
         }
-        let seen =
-            source(&shown.script, &shown.files).load(&Arc::new(shown.state.wanted())).unwrap();
+        let seen = shown.source().load(&Arc::new(shown.state.wanted())).unwrap();
         shown.state.see(seen);
         let took = quickest_frame(&mut shown);
         println!("{name}: {took:?}");

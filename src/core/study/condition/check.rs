@@ -168,7 +168,12 @@ impl Checker<'_> {
             | Property::Device
             | Property::Reason
             | Property::Note
-            | Property::Tag => Some(Kind::Text),
+            | Property::Tag
+            | Property::Study(_)
+            | Property::Name
+            | Property::Group => Some(Kind::Text),
+            // Runs say what they like.
+            Property::Summary(_) => None,
             Property::Param(param) => kind_of_all(self.filter?.distribution(param)?),
             _ => Some(Kind::Number),
         }

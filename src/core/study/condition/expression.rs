@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::property::{Needs, Property, Term, mentions};
+use super::property::{Measured, Needs, Property, Term, mentions};
 use super::syntax::Span;
 use crate::study::params::Value;
 use crate::study::trial::{Trial, TrialState};
@@ -176,8 +176,8 @@ impl Expression {
     }
 
     /// Whether a filter's condition holds for a trial.
-    pub fn holds(&self, trial: &Trial) -> bool {
-        self.root.holds(trial)
+    pub fn holds(&self, trial: &Trial, measured: &Measured) -> bool {
+        self.root.holds(trial, measured)
     }
 
     /// Whether it holds for all trials in a state; `None` if it depends on more.
@@ -207,7 +207,10 @@ impl Expression {
     pub fn add_needs(&self, needs: &mut Needs) {
         self.root.visit(&mut |node| match &node.part {
             Part::Property(property) | Part::Contains(property, _) => property.add_needs(needs),
-            Part::Mentions(_) => (needs.all_params, needs.words, needs.marks) = (true, true, true),
+            Part::Mentions(_) => {
+                (needs.all_params, needs.words, needs.marks) = (true, true, true);
+                needs.origin = true;
+            }
             _ => {}
         });
     }
@@ -265,18 +268,18 @@ impl Node {
 
     /// A comparison with an absent value is false, and `not` makes it true: filters have two truth
     /// values.
-    fn holds(&self, trial: &Trial) -> bool {
+    fn holds(&self, trial: &Trial, measured: &Measured) -> bool {
         match &self.part {
-            Part::And(parts) => parts.iter().all(|part| part.holds(trial)),
-            Part::Or(parts) => parts.iter().any(|part| part.holds(trial)),
-            Part::Not(inner) => !inner.holds(trial),
+            Part::And(parts) => parts.iter().all(|part| part.holds(trial, measured)),
+            Part::Or(parts) => parts.iter().any(|part| part.holds(trial, measured)),
+            Part::Not(inner) => !inner.holds(trial, measured),
             Part::Contains(property, text) => {
                 property.texts(trial).iter().any(|found| found.contains(text))
             }
             Part::Mentions(text) => mentions(trial, text),
             part => {
                 let value = |part: &Part| match part {
-                    Part::Property(property) => property.of(trial),
+                    Part::Property(property) => property.of(trial, measured),
                     _ => None,
                 };
                 match part {

@@ -1,7 +1,7 @@
 //! The names available in filters and sort keys.
 
-use super::property::Property;
-use super::syntax::{ExpressionError, Span};
+use super::property::{Property, Statistic};
+use super::syntax::{ExpressionError, Span, is_name_char};
 use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
 use crate::study::suggestion::nearest;
@@ -25,57 +25,158 @@ const FIELDS: &[(&str, Property)] = &[
 /// Aliases of fields.
 const ALIASES: &[(&str, Property)] = &[("trial", Property::Number), ("last_step", Property::Step)];
 
-/// The names of a study, with its reported metrics.
+/// Names that the trials of a study introduced, in addition to those of its specification.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrialNames {
+    /// Parameters of tracked runs.
+    pub params: Vec<String>,
+    /// Metrics that were reported.
+    pub metrics: Vec<String>,
+    /// Metrics that were logged: their values are series.
+    pub series: Vec<String>,
+}
+
+/// The names of a study, with those of its trials.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names<'a> {
     pub(crate) spec: &'a StudySpec,
-    pub(crate) metrics: &'a [String],
+    pub(crate) trials: &'a TrialNames,
 }
 
 impl<'a> Names<'a> {
     /// The meaning of a name in a filter.
     pub fn property(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
-        match FIELDS.iter().chain(ALIASES).find(|(field, _)| *field == name) {
-            Some((_, property)) => Ok(property.clone()),
-            None => self.variable(name, span),
+        if let Some((_, property)) = FIELDS.iter().chain(ALIASES).find(|(field, _)| *field == name)
+        {
+            return Ok(property.clone());
+        }
+        if let Some(name) = name.strip_prefix("summary.").filter(|name| !name.is_empty()) {
+            return Ok(Property::Summary(name.to_owned()));
+        }
+        match (self.known(name), name) {
+            (Some(property), _) => Ok(property),
+            // Parameters may have these names.
+            (None, "study") => Ok(Property::Study(self.spec.name.to_lowercase())),
+            (None, "name") => Ok(Property::Name),
+            (None, "group") => Ok(Property::Group),
+            (None, _) => Err(self.unknown(name, span)),
         }
     }
 
-    /// The parameter, metric or step unit with this name.
-    pub fn variable(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
+    /// The sort key with this name: a parameter, a reported metric or the step unit.
+    pub fn sorted(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
+        match self.known(name) {
+            Some(Property::Series(..)) => {
+                let message = format!("`{name}` was logged and not reported: it sorts no trials");
+                Err(ExpressionError::new(span, message)
+                    .help("sort by a parameter or a reported metric; a filter may name series"))
+            }
+            Some(property) => Ok(property),
+            None => Err(self.unknown(name, span)),
+        }
+    }
+
+    /// A statistic of the series with this name: `min(NAME)`, `max(NAME)`.
+    pub fn series(
+        &self,
+        name: &str,
+        statistic: Statistic,
+        span: Span,
+    ) -> Result<Property, ExpressionError> {
+        match self.known(name) {
+            Some(Property::Objective) => {
+                let metric = &self.spec.objective().metric;
+                Ok(Property::Series(metric.clone(), statistic))
+            }
+            Some(Property::Metric(name) | Property::Series(name, _)) => {
+                Ok(Property::Series(name, statistic))
+            }
+            Some(_) => {
+                let message = format!("`{name}` is no metric: it has no smallest or largest value");
+                Err(ExpressionError::new(span, message)
+                    .help("`min` and `max` take one metric, or several numbers"))
+            }
+            None => Err(self.unknown(name, span)),
+        }
+    }
+
+    /// The parameter, metric, series or step unit with this name.
+    fn known(&self, name: &str) -> Option<Property> {
         if let Some(param) = name.strip_prefix("params.").and_then(|name| self.param(name)) {
-            return Ok(Property::Param(param));
+            return Some(Property::Param(param));
         }
         if let Some(metric) = name.strip_prefix("metrics.") {
-            return Ok(self.metric(metric));
+            return Some(self.logged(metric).unwrap_or_else(|| self.metric(metric)));
         }
         if let Some(param) = self.param(name) {
-            return Ok(Property::Param(param));
+            return Some(Property::Param(param));
         }
         if self.known_metrics().any(|metric| metric == name) {
-            return Ok(self.metric(name));
+            return Some(self.metric(name));
         }
-        if name == self.spec.step.as_str() {
-            return Ok(Property::Step);
-        }
-        // This study's names first: ties go to the first.
+        let logged = self.logged(name);
+        logged.or_else(|| (name == self.spec.step.as_str()).then_some(Property::Step))
+    }
+
+    /// A series of a metric that was never reported.
+    fn logged(&self, name: &str) -> Option<Property> {
+        let is_logged = self.trials.series.iter().any(|series| series == name)
+            && !self.known_metrics().any(|metric| metric == name);
+        is_logged.then(|| Property::Series(name.to_owned(), Statistic::Last))
+    }
+
+    fn unknown(&self, name: &str, span: Span) -> ExpressionError {
+        // The names of this study first: of equals, the first is taken.
         let known = self
             .params()
             .chain(self.known_metrics())
+            .chain(self.trials.series.iter().map(String::as_str))
             .chain(FIELDS.iter().map(|(field, _)| *field))
             .chain(["started"]);
         let message = format!("`{name}` is no parameter or metric");
-        Err(match nearest(name, known) {
+        match nearest(name, known) {
             Some(near) => ExpressionError::new(span, format!("{message}; did you mean `{near}`?")),
             None => {
                 let params: Vec<String> = self.params().map(|name| format!("`{name}`")).collect();
-                ExpressionError::new(span, message).help(format!(
-                    "the study's parameters are {}; its metric is `{}`",
-                    params.join(", "),
-                    self.spec.objective().metric
-                ))
+                let params = match params.as_slice() {
+                    [] => "the study has no parameters".to_owned(),
+                    params => format!("the study's parameters are {}", params.join(", ")),
+                };
+                let metric = &self.spec.objective().metric;
+                ExpressionError::new(span, message)
+                    .help(format!("{params}; its metric is `{metric}`"))
             }
-        })
+        }
+    }
+
+    /// The metric that is written at the beginning of a text, where its name would be read as a
+    /// division: `train/loss`.
+    pub fn written_at(&self, text: &str) -> Option<&'a str> {
+        let ends = |name: &&str| {
+            let next = text.strip_prefix(name).map(|rest| rest.chars().next());
+            next.is_some_and(|next| next.is_none_or(|next| !is_name_char(next) && next != '/'))
+        };
+        let measured = self.known_metrics().chain(self.trials.series.iter().map(String::as_str));
+        measured.filter(|name| name.contains('/')).filter(ends).max_by_key(|name| name.len())
+    }
+
+    /// Whether the values of a property are texts, as far as is known.
+    pub fn is_text(&self, property: &Property) -> bool {
+        match property {
+            Property::State
+            | Property::Device
+            | Property::Reason
+            | Property::Note
+            | Property::Tag
+            | Property::Study(_)
+            | Property::Name
+            | Property::Group
+            | Property::Summary(_) => true,
+            Property::Param(param) => {
+                matches!(self.distribution(param), Some(Distribution::Choice { .. }) | None)
+            }
+            _ => false,
+        }
     }
 
     /// The values that a parameter may have.
@@ -92,7 +193,10 @@ impl<'a> Names<'a> {
     }
 
     fn params(&self) -> impl Iterator<Item = &'a str> {
-        self.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str())
+        let space = &self.spec.space;
+        let searched = space.dimensions().iter().map(|dimension| dimension.name.as_str());
+        let others = self.trials.params.iter().map(String::as_str);
+        searched.chain(others.filter(|name| space.dimension(name).is_none()))
     }
 
     fn known_metrics(&self) -> impl Iterator<Item = &'a str> {
@@ -100,7 +204,7 @@ impl<'a> Names<'a> {
             .objectives
             .iter()
             .map(|objective| objective.metric.as_str())
-            .chain(self.metrics.iter().map(String::as_str))
+            .chain(self.trials.metrics.iter().map(String::as_str))
     }
 
     /// A parameter by its full name, or by an unambiguous last component.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, de};
 use super::check::check_comparison;
 use super::expression::{Comparison, Expression, Function, Node, Operation, Part};
 use super::names::Names;
+use super::property::Statistic;
 use super::short_form::short_form;
 use super::syntax::{ExpressionError, FOREIGN, Scanner, Span, Token, is_name_char};
 
@@ -373,6 +374,11 @@ impl<'a> Parser<'a> {
     }
 
     fn atom(&mut self) -> Result<Node, ExpressionError> {
+        let at = self.scanner.start();
+        if let Some(name) = self.names.and_then(|names| names.written_at(self.scanner.rest())) {
+            self.scanner.advance(name.len());
+            return Ok(Node { part: Part::Name(name.to_owned()), span: at..at + name.len() });
+        }
         let Some((token, span)) = self.scanner.peek()? else {
             let what = if self.text.trim().is_empty() {
                 "the condition is empty"
@@ -458,6 +464,13 @@ impl<'a> Parser<'a> {
         let end = self.span()?.end;
         self.closes(&open)?;
         let (least, most) = function.arguments();
+        // Of one metric, a filter knows the smallest and the largest value.
+        let of_series = self.names.is_some()
+            && statistic(function).is_some()
+            && matches!(arguments.as_slice(), [Node { part: Part::Name(_), .. }]);
+        if of_series {
+            return Ok(Node { part: Part::Call(function, arguments), span: span.start..end });
+        }
         if arguments.len() < least || arguments.len() > most {
             let wants = if least == 1 {
                 "one number".to_owned()
@@ -470,8 +483,24 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// The statistic of a series that a function of one metric stands for.
+fn statistic(function: Function) -> Option<Statistic> {
+    match function {
+        Function::Min => Some(Statistic::Min),
+        Function::Max => Some(Statistic::Max),
+        _ => None,
+    }
+}
+
 /// Resolves the names of a filter, and lowercases its texts.
 fn resolve(node: &mut Node, names: &Names<'_>, text: &str) -> Result<(), ExpressionError> {
+    if let Part::Call(function, arguments) = &node.part
+        && let Some(statistic) = statistic(*function)
+        && let [Node { part: Part::Name(name), span }] = arguments.as_slice()
+    {
+        node.part = Part::Property(names.series(name, statistic, span.clone())?);
+        return Ok(());
+    }
     let parts: Vec<&mut Node> = match &mut node.part {
         Part::Name(name) => {
             node.part = Part::Property(names.property(name, node.span.clone())?);
@@ -484,10 +513,10 @@ fn resolve(node: &mut Node, names: &Names<'_>, text: &str) -> Result<(), Express
         Part::Comparison(Comparison::Equal | Comparison::Unequal, left, right) => {
             // Double-quoted text that is not a name is a value to compare with.
             if let Part::Name(word) = &right.part
-                && text[right.span.clone()].starts_with('"')
+                && (text[right.span.clone()].starts_with('"') || is_text(left, names))
                 && names.property(word, right.span.clone()).is_err()
             {
-                right.part = Part::Text(word.clone());
+                right.part = Part::Text(word.to_lowercase());
             }
             vec![left.as_mut(), right.as_mut()]
         }
@@ -499,6 +528,12 @@ fn resolve(node: &mut Node, names: &Names<'_>, text: &str) -> Result<(), Express
         _ => Vec::new(),
     };
     parts.into_iter().try_for_each(|part| resolve(part, names, text))
+}
+
+/// Whether a part is the name of a text.
+fn is_text(node: &Node, names: &Names<'_>) -> bool {
+    let Part::Name(name) = &node.part else { return false };
+    names.property(name, node.span.clone()).is_ok_and(|property| names.is_text(&property))
 }
 
 fn operation_node(operation: Operation, left: Node, right: Node) -> Result<Node, ExpressionError> {

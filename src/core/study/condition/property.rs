@@ -1,9 +1,10 @@
 //! The properties of a trial that filters can use.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::study::params::Value;
+use crate::study::tracked::TrackedRun;
 use crate::study::trial::{Trial, TrialState};
 
 /// A value inside a condition.
@@ -59,6 +60,36 @@ pub(crate) enum Property {
     Objective,
     /// Another metric of the last report.
     Metric(String),
+    /// The study that the trial belongs to, in lower case: a filter is read for one study.
+    Study(String),
+    /// The name of a tracked run.
+    Name,
+    /// The group of a tracked run.
+    Group,
+    /// A value of one of its series.
+    Series(String, Statistic),
+    /// What a tracked run said that it came to, under this name.
+    Summary(String),
+}
+
+/// Which value of a series is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Statistic {
+    /// The one at its last step.
+    Last,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+}
+
+/// What filters may ask of a trial that a [`Trial`] does not hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Values of its series.
+    pub series: BTreeMap<(String, Statistic), f64>,
+    /// The summary of a tracked run, as JSON scalars.
+    pub summary: BTreeMap<String, serde_json::Value>,
 }
 
 /// The fields of a trial that a filter or sort key needs.
@@ -76,6 +107,12 @@ pub struct Needs {
     pub words: bool,
     /// Its notes and tags.
     pub marks: bool,
+    /// What it is called as a tracked run.
+    pub origin: bool,
+    /// These values of its series.
+    pub series: BTreeSet<(String, Statistic)>,
+    /// Its summary.
+    pub summary: bool,
 }
 
 /// The value of a complete trial, else the last report.
@@ -93,8 +130,13 @@ impl Property {
             Property::Metric(_) => needs.metrics = true,
             Property::Device | Property::Reason => needs.words = true,
             Property::Note | Property::Tag => needs.marks = true,
+            Property::Name | Property::Group => needs.origin = true,
+            Property::Summary(_) => needs.summary = true,
             Property::Param(name) => {
                 needs.params.insert(name.clone());
+            }
+            Property::Series(name, statistic) => {
+                needs.series.insert((name.clone(), *statistic));
             }
             _ => {}
         }
@@ -105,10 +147,16 @@ impl Property {
         clippy::cast_precision_loss,
         reason = "numbers, steps and microseconds stay far below 2^53"
     )]
-    pub(super) fn of<'a>(&self, trial: &Trial) -> Option<Term<'a>> {
+    pub(super) fn of<'a>(&self, trial: &Trial, measured: &Measured) -> Option<Term<'a>> {
         let number = match self {
             Property::State => return Some(Term::Text(Cow::Borrowed(trial.state.as_str()))),
-            Property::Device | Property::Reason | Property::Note | Property::Tag => {
+            Property::Device
+            | Property::Reason
+            | Property::Note
+            | Property::Tag
+            | Property::Study(_)
+            | Property::Name
+            | Property::Group => {
                 let texts = self.texts(trial);
                 return (!texts.is_empty()).then_some(Term::Texts(texts));
             }
@@ -128,6 +176,10 @@ impl Property {
             Property::Failures => f64::from(trial.failures),
             Property::Objective => objective_value(trial)?,
             Property::Metric(name) => trial.last_metrics.get(name)?,
+            Property::Series(name, statistic) => {
+                *measured.series.get(&(name.clone(), *statistic))?
+            }
+            Property::Summary(name) => return scalar(measured.summary.get(name)?),
         };
         Some(Term::Number(number))
     }
@@ -141,6 +193,13 @@ impl Property {
             Property::Reason => trial.reason.iter().map(|reason| lower(reason)).collect(),
             Property::Note => trial.notes.iter().map(|note| lower(&note.text)).collect(),
             Property::Tag => trial.tags.iter().map(|tag| lower(tag)).collect(),
+            Property::Study(name) => vec![name.clone()],
+            Property::Name => {
+                run(trial).and_then(|run| run.name.as_deref()).map(lower).into_iter().collect()
+            }
+            Property::Group => {
+                run(trial).and_then(|run| run.group.as_deref()).map(lower).into_iter().collect()
+            }
             Property::Param(name) => {
                 trial.params.get(name).map(|value| lower(&value.to_string())).into_iter().collect()
             }
@@ -154,9 +213,23 @@ pub(super) fn mentions(trial: &Trial, text: &str) -> bool {
     let value_holds = |value: &Value| lower(&value.to_string()).contains(text);
     trial.state.as_str().contains(text)
         || trial.params.iter().any(|(name, value)| lower(name).contains(text) || value_holds(value))
-        || [Property::Reason, Property::Device, Property::Tag, Property::Note]
+        || [Property::Reason, Property::Device, Property::Tag, Property::Note, Property::Name]
             .iter()
             .any(|property| property.texts(trial).iter().any(|found| found.contains(text)))
+}
+
+fn run(trial: &Trial) -> Option<&TrackedRun> {
+    trial.origin.tracked()
+}
+
+/// A JSON scalar as a value of a condition, texts in lower case; `None` for anything else.
+fn scalar<'a>(value: &serde_json::Value) -> Option<Term<'a>> {
+    Some(match value {
+        serde_json::Value::Number(number) => Term::Number(number.as_f64()?),
+        serde_json::Value::Bool(flag) => Term::Flag(*flag),
+        serde_json::Value::String(text) => Term::Text(Cow::Owned(lower(text))),
+        _ => return None,
+    })
 }
 
 fn lower(text: &str) -> String {

@@ -45,7 +45,15 @@ fn one_of(
     let comparison = Comparison::of(operator);
     let is_equality = matches!(comparison, Comparison::Equal | Comparison::Unequal);
     let node = |part| Node { part, span: values.span.clone() };
-    let is_text = matches!(property, Property::Device | Property::Reason | Property::Note);
+    let is_text = matches!(
+        property,
+        Property::Device
+            | Property::Reason
+            | Property::Note
+            | Property::Study(_)
+            | Property::Name
+            | Property::Group
+    );
     if operator == ":" && (is_text || matches!(property, Property::Param(_))) {
         let holds = |text: &String| node(Part::Contains(property.clone(), text.to_lowercase()));
         return Ok(joined(Part::Or, list.iter().map(holds).collect()));
@@ -60,11 +68,10 @@ fn one_of(
     let lower = |text: &String| Part::Text(text.to_lowercase());
     let parts: Vec<Part> = match &property {
         Property::State if is_equality => states(&list, &values.span)?,
-        Property::Tag | Property::Device | Property::Reason | Property::Note if is_equality => {
-            list.iter().map(lower).collect()
-        }
+        Property::Tag if is_equality => list.iter().map(lower).collect(),
+        _ if is_text && is_equality => list.iter().map(lower).collect(),
         // As a text and as a typed value: a parameter may have choices of several kinds.
-        Property::Param(_) if is_equality => list
+        Property::Param(_) | Property::Summary(_) if is_equality => list
             .iter()
             .flat_map(|text| {
                 let number = text.parse().ok().map(Part::Number);

@@ -1,6 +1,6 @@
 //! A filter of trials: an optional condition.
 
-use crate::study::condition::{Expression, ExpressionError, Names, Needs};
+use crate::study::condition::{Expression, ExpressionError, Measured, Names, Needs, TrialNames};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialState};
 
@@ -16,18 +16,18 @@ impl Filter {
     /// Parses a filter in the language of [`condition`](crate::study::condition); the empty one
     /// accepts every trial.
     pub fn parse(text: &str, spec: &StudySpec) -> Result<Filter, ExpressionError> {
-        Self::parse_with(text, spec, &[])
+        Self::parse_with(text, spec, &TrialNames::default())
     }
 
-    /// The same with these reported metrics (`StorageReader::metrics`).
+    /// The same with the names of trials (`StorageReader::trial_names`).
     pub fn parse_with(
         text: &str,
         spec: &StudySpec,
-        metrics: &[String],
+        trials: &TrialNames,
     ) -> Result<Filter, ExpressionError> {
         let condition = match text.trim() {
             "" => None,
-            _ => Some(Expression::parse_filter(text, &Names { spec, metrics })?),
+            _ => Some(Expression::parse_filter(text, &Names { spec, trials })?),
         };
         Ok(Filter { condition, is_visible: false })
     }
@@ -64,10 +64,10 @@ impl Filter {
         self.condition.as_ref().map_or("", Expression::text)
     }
 
-    /// Whether it accepts the trial.
-    pub fn matches(&self, trial: &Trial) -> bool {
+    /// Whether it accepts the trial with these series.
+    pub fn matches(&self, trial: &Trial, measured: &Measured) -> bool {
         !(self.is_visible && trial.hidden)
-            && self.condition.as_ref().is_none_or(|condition| condition.holds(trial))
+            && self.condition.as_ref().is_none_or(|condition| condition.holds(trial, measured))
     }
 
     /// Whether it accepts all trials in a state; `None` if it depends on more.

@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use crate::study::condition::{ExpressionError, Names, Needs, Property, objective_value};
+use crate::study::condition::{
+    ExpressionError, Names, Needs, Property, TrialNames, objective_value,
+};
 use crate::study::metric::{Direction, Score};
 use crate::study::params::Value;
 use crate::study::spec::StudySpec;
@@ -53,19 +55,19 @@ impl SortKey {
     /// Parses a sort key and its direction: `value`, `number`, `step`, `seconds`, `state`,
     /// `started`, a parameter or a metric, with a leading `-` to reverse it.
     pub fn parse(text: &str, spec: &StudySpec) -> Result<(SortKey, bool), ExpressionError> {
-        Self::parse_with(text, spec, &[])
+        Self::parse_with(text, spec, &TrialNames::default())
     }
 
-    /// The same with these reported metrics.
+    /// The same with the names of trials.
     pub fn parse_with(
         text: &str,
         spec: &StudySpec,
-        metrics: &[String],
+        trials: &TrialNames,
     ) -> Result<(SortKey, bool), ExpressionError> {
         let word = text.trim();
         let name = word.strip_prefix('-').unwrap_or(word);
         let end = text.trim_end().len();
-        let names = Names { spec, metrics };
+        let names = Names { spec, trials };
         let key = match name {
             "value" => SortKey::Value,
             "number" | "trial" => SortKey::Number,
@@ -73,7 +75,7 @@ impl SortKey {
             "seconds" | "time" => SortKey::Seconds,
             "state" => SortKey::State,
             "started" => SortKey::Started,
-            _ => match names.variable(name, end - name.len()..end)? {
+            _ => match names.sorted(name, end - name.len()..end)? {
                 Property::Param(param) => SortKey::Param(param),
                 Property::Metric(metric) => SortKey::Metric(metric),
                 Property::Step => SortKey::Step,

@@ -5,12 +5,14 @@ use std::cmp::Ordering;
 use proptest::prelude::*;
 
 use super::*;
+use crate::study::condition::{Measured, Statistic, TrialNames};
 use crate::study::device::Device;
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::space::{Dimension, Distribution, Scale, Space};
 use crate::study::spec::{Program, StudySpec};
 use crate::study::time::Timestamp;
+use crate::study::tracked::TrackedRun;
 use crate::study::trial::{Note, Origin, Trial, TrialNumber, TrialState};
 
 fn spec() -> StudySpec {
@@ -56,10 +58,40 @@ fn trial(number: u64) -> Trial {
     }
 }
 
+fn names() -> TrialNames {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    TrialNames {
+        params: names(&["warmup"]),
+        metrics: names(&["f1 score"]),
+        series: names(&["eval_loss", "train/loss", "grad_norm"]),
+    }
+}
+
+/// What a store knows of the trial beside what it holds.
+fn measured() -> Measured {
+    let series = [
+        ("train/loss", Statistic::Last, 0.25),
+        ("train/loss", Statistic::Min, 0.125),
+        ("eval_loss", Statistic::Max, 3.0),
+    ];
+    Measured {
+        series: series
+            .into_iter()
+            .map(|(name, statistic, value)| ((name.to_owned(), statistic), value))
+            .collect(),
+        summary: [
+            ("test_accuracy".to_owned(), 0.91.into()),
+            ("converged".to_owned(), true.into()),
+            ("verdict".to_owned(), "Good".into()),
+        ]
+        .into(),
+    }
+}
+
 fn holds(text: &str) -> bool {
-    Filter::parse_with(text, &spec(), &["f1 score".to_owned()])
+    Filter::parse_with(text, &spec(), &names())
         .unwrap_or_else(|error| panic!("{text}: {error}"))
-        .matches(&trial(7))
+        .matches(&trial(7), &measured())
 }
 
 #[test]
@@ -127,11 +159,58 @@ fn every_kind_of_term_tells_trials_apart() {
         ("optim='AdamW'", "optim='sgd'"),
         ("optim = \"adamw\"", "optim = 'x, y=z'"),
         ("optim == \"adamw\" state='complete'", "optim != \"adamw\""),
+        // Series, by their last, smallest and largest values.
+        ("train/loss<0.3", "train/loss<0.2"),
+        ("\"train/loss\" < 0.3", "\"train/loss\" > 0.3"),
+        ("train/loss < 0.3", "0.3 < train/loss"),
+        ("train/loss * 4 == 1", "train/loss*4 > 1"),
+        ("min(train/loss)<=0.125", "min(\"train/loss\") < 0.125"),
+        ("min(\"train/loss\") < 0.2", "max(train/loss)<9"),
+        ("max(eval_loss) == 3", "max(eval_loss)<3"),
+        ("max(eval_loss) - value > 2", "min(eval_loss)<9"),
+        ("metrics.train/loss=0.25", "grad_norm<100"),
+        ("min(batch, 3) == 3", "min(batch, 3) > 3"),
+        // The study, and what a run said that it came to.
+        ("study=s", "study=sms"),
+        ("study:s", "study!=S"),
+        ("study == 'S'", "study == 'digit'"),
+        ("study = s", "study = sms"),
+        ("optim = AdamW", "optim != adamw"),
+        ("summary.test_accuracy>0.9", "summary.test_accuracy>0.95"),
+        ("summary.converged=true", "summary.converged=false"),
+        ("summary.verdict=good", "summary.verdict=bad"),
+        ("summary.test_accuracy * 2 > 1.8", "summary.nothing>0"),
         ("note:'An odd' num_layers*batch=64", "optim='x, y=z'"),
     ] {
         assert!(holds(term), "`{term}` does not hold");
         assert!(!holds(other), "`{other}` holds");
     }
+}
+
+#[test]
+fn a_run_is_found_by_its_name_and_its_group() {
+    let run = TrackedRun {
+        name: Some("Baseline-2".to_owned()),
+        group: Some("ablation".to_owned()),
+        ..TrackedRun::default()
+    };
+    let run = Trial { origin: Origin::Tracked(Box::new(run)), ..trial(0) };
+    let passes = |text: &str, trial: &Trial| {
+        let filter = Filter::parse_with(text, &spec(), &names()).unwrap();
+        filter.matches(trial, &Measured::default())
+    };
+    for text in
+        ["name:base", "name=baseline-2", "group=ablation", "baseline", "name == 'Baseline-2'"]
+    {
+        assert!(passes(text, &run) && !passes(text, &trial(0)), "{text}");
+    }
+    assert!(!passes("name=base", &run) && !passes("warmup>0", &run));
+    // A parameter of the same name comes first.
+    let named = TrialNames { params: vec!["group".to_owned()], ..TrialNames::default() };
+    let filter = Filter::parse_with("group=3", &spec(), &named).unwrap();
+    let mut with = trial(0);
+    with.params.insert("group", 3);
+    assert!(filter.matches(&with, &Measured::default()));
 }
 
 #[test]
@@ -151,10 +230,10 @@ fn comparisons_with_nan_and_with_what_is_not_there_do_not_hold() {
         "metrics.no<1",
     ] {
         let parse = |text: &str| Filter::parse(text, &spec()).unwrap();
-        assert!(!parse(term).matches(&trial), "{term}");
-        assert!(parse(&format!("-{term}")).matches(&trial), "-{term}");
+        assert!(!parse(term).matches(&trial, &Measured::default()), "{term}");
+        assert!(parse(&format!("-{term}")).matches(&trial, &Measured::default()), "-{term}");
     }
-    assert!(Filter::parse("value=nan", &spec()).unwrap().matches(&trial));
+    assert!(Filter::parse("value=nan", &spec()).unwrap().matches(&trial, &Measured::default()));
 }
 
 #[test]
@@ -163,6 +242,8 @@ fn errors_say_what_is_wrong_and_what_to_write() {
         ("lr>1e-3", "`lr` is no parameter or metric; did you mean `learning_rate`?"),
         ("layers=4", "`layers` is no parameter or metric; did you mean `model.num_layers`?"),
         ("optmi=sgd", "`optmi` is no parameter or metric; did you mean `optim`?"),
+        ("train/los<1", "`train` is no parameter or metric; did you mean `train/loss`?"),
+        ("min(optim) < 1", "`optim` is no metric: it has no smallest or largest value"),
         ("eval_los<1", "`eval_los` is no parameter or metric; did you mean `eval_loss`?"),
         ("zzzz=1", "`zzzz` is no parameter or metric"),
         (
@@ -179,7 +260,8 @@ fn errors_say_what_is_wrong_and_what_to_write() {
         ("optim>adamw", "`optim` has no order: write `optim=adamw` or `optim!=adamw`"),
         ("reason:\"out of", "a quote is not closed in `\"out of`: write `\"` at its end too"),
     ] {
-        assert_eq!(Filter::parse(text, &spec()).unwrap_err().to_string(), message);
+        let error = Filter::parse_with(text, &spec(), &names()).unwrap_err();
+        assert_eq!(error.to_string(), message);
     }
 }
 
@@ -220,10 +302,15 @@ fn a_store_looks_only_where_a_filter_can_hold() {
 
 #[test]
 fn a_sort_key_is_a_word_a_parameter_or_a_metric() {
-    let parse = |text: &str| SortKey::parse(text, &spec());
+    let parse = |text: &str| SortKey::parse_with(text, &spec(), &names());
     assert_eq!(parse("value"), Ok((SortKey::Value, false)));
     assert_eq!(parse("eval_loss"), Ok((SortKey::Value, false)));
     assert_eq!(parse("-num_layers"), Ok((SortKey::Param("model.num_layers".to_owned()), true)));
+    assert_eq!(parse("warmup"), Ok((SortKey::Param("warmup".to_owned()), false)));
+    assert_eq!(
+        parse("train/loss").unwrap_err().to_string(),
+        "`train/loss` was logged and not reported: it sorts no trials"
+    );
     assert_eq!(parse("metrics.f1"), Ok((SortKey::Metric("f1".to_owned()), false)));
     assert_eq!(
         parse("lr").unwrap_err().to_string(),
@@ -272,7 +359,7 @@ proptest! {
         ]?[-!]{0,2}(lr|optim|state|value|batch|step|\")?[ ]?[:=<>!]{0,3}[ \
         ]?[a-z0-9.,+*\"\\\\-]{0,4}[)]?", 0..5)) {
         if let Ok(filter) = Filter::parse(&words.join(" "), &spec()) {
-            let _ = filter.matches(&trial(0));
+            let _ = filter.matches(&trial(0), &Measured::default());
             prop_assert_eq!(Filter::parse(filter.text(), &spec()), Ok(filter.clone()));
         }
     }

@@ -1,0 +1,88 @@
+//! What a chart shows of a series: on which clock it is drawn, and which of its points.
+
+use std::ops::RangeInclusive;
+
+use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::study::series::{Point, SeriesClock, SeriesSummary};
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialNumber;
+
+/// All steps.
+pub const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
+
+/// What a curve is drawn by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Steps of its clock.
+    Step,
+    /// Seconds since the trial began.
+    Wall,
+}
+
+impl By {
+    /// What the points of a clock are drawn by.
+    pub fn unit(self, clock: SeriesClock) -> &'static str {
+        match self {
+            By::Wall => "seconds",
+            By::Step => clock.as_str(),
+        }
+    }
+}
+
+/// Which points of a curve are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Every one.
+    Every,
+    /// Of each of so many columns of a chart the smallest, the largest and the last.
+    Columns(u16),
+}
+
+/// The study's clock where the metric is on it, else the first that it is on.
+pub fn shown_clock<'a>(
+    study: &StudySummary,
+    series: impl IntoIterator<Item = &'a SeriesSummary>,
+) -> SeriesClock {
+    let own = SeriesClock::from(study.spec.step);
+    let clocks: Vec<SeriesClock> = series.into_iter().map(|series| series.clock).collect();
+    [own].into_iter().chain(SeriesClock::ALL).find(|clock| clocks.contains(clock)).unwrap_or(own)
+}
+
+/// Seconds since a trial began.
+pub fn seconds_since(began: Option<Timestamp>, at: Timestamp) -> f64 {
+    at.since(began.unwrap_or(at)).as_secs_f64()
+}
+
+/// The points of a trial's curve.
+///
+/// # Errors
+/// The store failed.
+pub fn points(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: TrialNumber,
+    (metric, clock): (&str, SeriesClock),
+    by: By,
+    detail: Detail,
+) -> Result<Vec<(f64, f64)>, StorageError> {
+    let began = reader.began(study.id, trial)?;
+    let place = |step: f64, at: Timestamp| match by {
+        By::Step => step,
+        By::Wall => seconds_since(began, at),
+    };
+    Ok(match detail {
+        Detail::Every => {
+            let points = reader.series_points(study.id, trial, metric, clock, ALL)?;
+            points.iter().map(|Point { step, value, at }| (place(*step, *at), *value)).collect()
+        }
+        Detail::Columns(columns) => {
+            // A character has two dots beside each other.
+            let pixels = usize::from(columns) * 2;
+            let pixels = reader.series_pixels(study.id, trial, metric, clock, ALL, pixels)?;
+            let points = pixels.into_iter().flat_map(|pixel| {
+                pixel.drawn().map(move |(step, value)| (place(step, pixel.at), value))
+            });
+            points.collect()
+        }
+    })
+}

@@ -1,0 +1,148 @@
+//! What the table of trials is about: one study, or several whose trials are listed together.
+
+use crate::app::several::common_objective;
+use crate::report::table::Align;
+use crate::report::wording::StudyStatus;
+use crate::storage::{StudyId, StudySummary};
+use crate::study::metric::{Direction, Score};
+use crate::study::space::Distribution;
+use crate::study::spec::Objective;
+use crate::study::state::Counts;
+use crate::study::trial::TrialState;
+use crate::tui::trial_key::TrialKey;
+
+/// Several studies whose trials are in one table.
+#[derive(Clone, Debug)]
+pub struct Together {
+    /// The studies by name, and how each stands.
+    pub studies: Vec<(StudySummary, StudyStatus)>,
+    /// What they all optimise; `None`: their trials are listed study by study.
+    pub objective: Option<Objective>,
+    /// Studies that do not understand the filter, so that none of their trials is listed.
+    pub left_out: Vec<String>,
+}
+
+impl Together {
+    /// These studies.
+    pub fn new(studies: Vec<(StudySummary, StudyStatus)>, left_out: Vec<String>) -> Self {
+        let specs = studies.iter().map(|(study, _)| &study.spec);
+        let objective = common_objective(specs).cloned();
+        Together { studies, objective, left_out }
+    }
+
+    /// One of them.
+    pub fn study(&self, id: StudyId) -> Option<&StudySummary> {
+        self.studies.iter().map(|(study, _)| study).find(|study| study.id == id)
+    }
+
+    /// The best trial of all studies with its value, where their values compare.
+    pub fn best(&self) -> Option<(TrialKey, f64)> {
+        let direction = self.objective.as_ref()?.direction;
+        let best = self.studies.iter().filter_map(|(study, _)| {
+            let (number, value) = study.best?;
+            Some((TrialKey { study: study.id, number }, value))
+        });
+        best.min_by_key(|(_, value)| Score::new(direction, *value))
+    }
+
+    /// Whether a trial is the best of all, or of its study where values do not compare.
+    pub fn is_best(&self, trial: TrialKey) -> bool {
+        match &self.objective {
+            Some(_) => self.best().is_some_and(|(best, _)| best == trial),
+            None => self
+                .study(trial.study)
+                .and_then(|study| study.best)
+                .is_some_and(|(best, _)| best == trial.number),
+        }
+    }
+
+    /// The trials of all studies by state.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for (study, _) in &self.studies {
+            let mut own = study.counts;
+            for state in TrialState::ALL {
+                *counts.of(state) += *own.of(state);
+            }
+        }
+        counts
+    }
+
+    /// How many of the studies are run now.
+    pub fn running(&self) -> usize {
+        self.studies.iter().filter(|(_, status)| *status == StudyStatus::Running).count()
+    }
+}
+
+/// What the columns of the table are called, and how they read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableScope {
+    /// The metric; `value` where there are several.
+    pub metric: String,
+    /// Which values are better; of several metrics, those of the first study.
+    pub direction: Direction,
+    /// What steps count; `step` where studies differ.
+    pub step: &'static str,
+    /// The parameters, those of spaces first, and on which side they stand.
+    pub params: Vec<(String, Align)>,
+    /// Whether the table has trials of several studies.
+    pub has_studies: bool,
+    /// Whether the studies have several metrics.
+    pub has_metrics: bool,
+}
+
+impl TableScope {
+    /// The scope of some studies, with the names of parameters that runs have besides.
+    pub fn new<'a>(
+        studies: impl Iterator<Item = &'a StudySummary> + Clone,
+        has_studies: bool,
+        others: impl Iterator<Item = &'a String>,
+    ) -> Self {
+        let specs = studies.map(|study| &study.spec);
+        let objective = common_objective(specs.clone());
+        let mut steps: Vec<&'static str> = specs.clone().map(|spec| spec.step.as_str()).collect();
+        steps.dedup();
+        let mut params: Vec<(String, Align)> = Vec::new();
+        for dimension in specs.clone().flat_map(|spec| spec.space.dimensions()) {
+            if params.iter().all(|(name, _)| *name != dimension.name) {
+                params.push((dimension.name.clone(), align(&dimension.distribution)));
+            }
+        }
+        for name in others {
+            if params.iter().all(|(known, _)| known != name) {
+                params.push((name.clone(), Align::Left));
+            }
+        }
+        TableScope {
+            metric: objective
+                .map_or_else(|| "value".to_owned(), |objective| objective.metric.clone()),
+            direction: specs.clone().next().map_or(Direction::Minimize, |spec| spec.direction()),
+            step: if let [step] = steps.as_slice() { step } else { "step" },
+            params,
+            has_studies,
+            has_metrics: objective.is_none(),
+        }
+    }
+
+    /// The last part of a dotted name of a parameter, where that says which one is meant.
+    pub fn short_name<'a>(&self, name: &'a str) -> &'a str {
+        let end = |name: &str| name.rsplit('.').next().map(str::to_owned);
+        let last = name.rsplit('.').next().unwrap_or(name);
+        let same = self.params.iter().filter(|(other, _)| end(other).as_deref() == Some(last));
+        if same.count() == 1 { last } else { name }
+    }
+
+    /// On which side a parameter's values stand.
+    pub fn align(&self, param: &str) -> Align {
+        let known = self.params.iter().find(|(name, _)| name == param);
+        known.map_or(Align::Left, |(_, align)| *align)
+    }
+}
+
+fn align(distribution: &Distribution) -> Align {
+    match distribution {
+        Distribution::Float { .. } => Align::Point,
+        Distribution::Int { .. } => Align::Right,
+        Distribution::Choice { .. } => Align::Left,
+    }
+}
