@@ -66,7 +66,6 @@ mod tag;
 mod track;
 mod train;
 mod trial_json;
-mod trial_words;
 mod trials;
 mod usage;
 mod verify;

@@ -175,7 +175,9 @@
 //! read-only views. Network file systems are refused. A removed study goes with all its rows in one
 //! transaction, which notes the directories of its files until they are removed
 //! ([`app::remove_study`]); its key is never given again. A trial of a search is never removed: an
-//! event hides it.
+//! event hides it. A tracked run goes with its rows and its part of the journal, in which an event
+//! is left that says so ([`app::remove_runs`]): numbers of runs have gaps, and are never given
+//! again. One that is moved to another study is written anew there from that part of the journal.
 //!
 //! # Where things are added
 //!

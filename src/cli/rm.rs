@@ -1,4 +1,4 @@
-//! `hpsearch rm`: removes studies with their files, and hides trials.
+//! `hpsearch rm`: removes studies and tracked runs with their files, and hides trials.
 
 mod trials;
 
@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use super::console::{ask, can_ask, shown};
+use super::console::{can_ask, says_yes, shown};
 use super::{Console, Exit, Failure};
-use crate::app::find::{self, numbers};
+use crate::app::find::{self, Meant};
 use crate::app::remove_study::{Leftovers, Removal, plan, remove_files, remove_study};
 use crate::app::study_state::has_runner;
 use crate::report::wording::{bytes, count, one_line};
@@ -21,6 +21,8 @@ Examples:
   hpsearch rm digits               the same, then asks
   hpsearch rm digits sms --yes     two studies, without asking
   hpsearch rm digits 3 7-9         trials: hidden, and their files removed
+  hpsearch rm runs baseline 4      runs of `hpsearch track`, by name and number
+  hpsearch rm runs/baseline        the same, as other verbs address a run
 
 A study goes with its trials, metrics, decisions, logs and checkpoints; nothing
 brings it back. Checkpoints that its command saved elsewhere stay, and so does
@@ -28,7 +30,11 @@ the study file: `hpsearch run` begins a new study with it. The store's file
 keeps its size and fills what was freed first.
 
 A trial of a search stays in the journal, since later proposals depend on it:
-tables leave it out (`trials --hidden` lists it), and it is never the best.";
+tables leave it out (`trials --hidden` lists it), and it is never the best.
+
+A tracked run goes with all that it had, and the store's file is written anew
+without it. Its number is not given again, and the journal only says that it
+was removed. One that is being tracked has to end first.";
 
 /// Arguments of `hpsearch rm`.
 #[derive(Clone, Debug, Args)]
@@ -37,7 +43,7 @@ tables leave it out (`trials --hidden` lists it), and it is never the best.";
     override_usage = "hpsearch rm [OPTIONS] <STUDY>...\n       hpsearch rm [OPTIONS] <STUDY> <TRIAL>..."
 )]
 pub struct RmArguments {
-    /// Studies, by name or file, or one study and trials of it (7 or 3,5 or 0-4)
+    /// Studies, by name or file, or one study and trials of it (7 or 3,5 or 0-4 or a run's name)
     #[arg(value_name = "STUDY, TRIAL", required = true)]
     pub words: Vec<String>,
     /// Only list what would be removed
@@ -84,20 +90,21 @@ impl<'a> From<&'a Removal> for StudyJson<'a> {
 
 /// Removes them, once the person agrees.
 pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failure> {
-    if arguments.words.iter().skip(1).any(|word| numbers(word).is_some()) {
-        return trials::hide(arguments, console);
-    }
     let mut removals: Vec<Removal> = Vec::new();
     {
         let reader = console.reader()?;
-        for named in &arguments.words {
-            let study = find::study(&reader, Some(named))?;
+        let studies = match find::studies_or_trials(&reader, &arguments.words)? {
+            Meant::Studies(studies) => studies,
+            Meant::Trials(trials) => {
+                drop(reader);
+                return trials::remove(trials, arguments, console);
+            }
+        };
+        for study in studies {
             if has_runner(&study) {
                 return Err(running(&study.spec.name, console));
             }
-            if removals.iter().all(|known| known.study.id != study.id) {
-                removals.push(plan(&reader, &console.store, study)?);
-            }
+            removals.push(plan(&reader, &console.store, study)?);
         }
     }
     let wants = if arguments.json {
@@ -186,6 +193,5 @@ fn agrees(what: &str) -> Result<bool, Failure> {
             "`hpsearch rm` with `--yes` removes it without asking, with `--dry-run` it only lists",
         ));
     }
-    let answer = ask(&format!("Remove {what}? [y/N] "))?.unwrap_or_default();
-    Ok(["y", "yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes)))
+    Ok(says_yes(&format!("Remove {what}? [y/N] "))?)
 }

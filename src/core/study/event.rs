@@ -16,7 +16,7 @@ use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
 use crate::study::spec::{Extension, FailureCause};
 use crate::study::statistics::Sample;
-use crate::study::tracked::Tracker;
+use crate::study::tracked::{MovedRun, Tracker};
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
 /// Position in the journal of a store, from 1.
@@ -330,6 +330,14 @@ pub enum TrialEvent {
     /// shown again if it continues.
     #[serde(rename = "trial_hidden")]
     Hidden,
+    /// Its user removed the tracked run, or moved it to another study: it has no other event in the
+    /// journal and no row in any table, and its number is not given again.
+    #[serde(rename = "run_removed")]
+    Removed {
+        /// Where it is now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        moved: Option<MovedRun>,
+    },
     /// Points were passed over when a trial was proposed, for they are expected not to fit into the
     /// memory of any device.
     #[serde(rename = "passed_over")]

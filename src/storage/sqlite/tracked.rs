@@ -132,7 +132,7 @@ fn newest_attempt(
 }
 
 /// The names of a study's runs.
-fn names(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+pub(super) fn names(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
     let sql = "SELECT coalesce(json_group_array(origin ->> '$.tracked.name'), '[]') FROM trial \
         WHERE study_id = ?1 AND origin ->> '$.tracked.name' IS NOT NULL";
     let names: String = value(connection, sql, params![study.0])?;
