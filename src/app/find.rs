@@ -277,22 +277,28 @@ pub fn study_and_trial(
 /// Trials of one study, in the order given.
 pub type TrialsOf = (StudySummary, Vec<TrialNumber>);
 
-/// The trials of a study that a word like `sms/3` or `runs/baseline` names; `None` if it is none. A
-/// study whose name has a slash is named by what is before the last one.
+/// The trials of a study that a word like `sms/3` or `runs/baseline` names; `None` if it is none.
+/// Both names may have slashes: the longest one of a study counts.
 fn addressed(reader: &dyn StorageReader, word: &str) -> Option<Result<TrialsOf, AppError>> {
-    let (name, trials) = word.rsplit_once('/').filter(|(name, _)| !name.is_empty())?;
     // A word that is the name of a study, or of a file, is no run.
     if word.ends_with(".toml") || reader.study(word).is_ok_and(|study| study.is_some()) {
         return None;
     }
-    match study(reader, Some(name)) {
-        Err(AppError::UnknownStudy { .. }) if numbers(trials).is_none() => None,
+    let places = word.rmatch_indices('/').map(|(place, _)| word.split_at(place));
+    let parts = places.filter(|(name, _)| !name.is_empty()).map(|(name, rest)| (name, &rest[1..]));
+    let of_study = |(name, trials): (&str, &str)| match study(reader, Some(name)) {
+        Err(AppError::UnknownStudy { .. }) => None,
         Err(error) => Some(Err(error)),
         Ok(study) => {
             let found = trials_named(reader, &study, &[trials.to_owned()]);
             Some(found.map(|trials| (study, trials)))
         }
-    }
+    };
+    let is_number = |(_, trials): &(&str, &str)| numbers(trials).is_some();
+    parts.clone().find_map(of_study).or_else(|| {
+        let (name, _) = parts.clone().next().filter(is_number)?;
+        study(reader, Some(name)).err().map(Err)
+    })
 }
 
 /// Trials of several studies, `sms/3 digits/7 runs/baseline`; `None` if a word is no such address.

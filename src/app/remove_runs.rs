@@ -5,9 +5,10 @@
 //! one that was moved the store remembers that its files are to follow, and the next verb that moves
 //! or removes something, `gc` or `track` moves them.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::{Path, absolute};
+use std::path::{Path, PathBuf, absolute};
 
 use super::AppError;
 use crate::config;
@@ -18,9 +19,10 @@ use crate::storage::paths::StudyFiles;
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::tracked::{Move, RemovedRun};
 use crate::storage::{Storage as _, StorageError, StorageReader, StudySummary};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialNumber};
-use crate::tracking::{Goal, life_of, open_study, settle_dead};
+use crate::tracking::{Goal, adopt_spools, life_of, open_study, settle_dead};
 
 /// A run that is to be removed or moved.
 #[derive(Clone, Debug)]
@@ -122,12 +124,42 @@ fn needed(
 /// One is being tracked, or the store failed.
 pub fn remove_runs(
     store: &mut SqliteStore,
+    path: &Path,
     study: &StudySummary,
     runs: &[TrialNumber],
 ) -> Result<(), AppError> {
-    settle_dead(store, study.id, &study.spec)?;
+    settle(store, &absolute(path)?, study, runs)?;
     let now = runner::clock_of(store, study.id)?.now();
     Ok(store.remove_runs(study.id, now, runs)?)
+}
+
+/// Writes the ends of runs whose processes died. What their programs logged goes into the store
+/// first: a spool that is left would bring the run back.
+fn settle(
+    store: &mut SqliteStore,
+    path: &Path,
+    study: &StudySummary,
+    runs: &[TrialNumber],
+) -> Result<(), AppError> {
+    let spools = path.with_file_name("spool");
+    adopt_spools(&spools, Path::new(""), store, path, &mut |_| ())?;
+    settle_dead(store, study.id, &study.spec)?;
+    let stem = |path: PathBuf| Some(path.file_stem()?.to_str()?.to_owned());
+    let left: HashSet<String> = entries(&spools).filter_map(stem).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    for (_, _, event) in store.events_after(study.id, Seq(0), u64::MAX)? {
+        if let Event::Trial(run, TrialEvent::SpoolRead { spool, .. }) = event
+            && runs.contains(&run)
+            && left.contains(&spool)
+        {
+            // Its program lives, and has another writer in a moment.
+            let study = study.spec.name.clone();
+            return Err(StorageError::RunTracked { study, run }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Sees that runs of a study can be moved to the one called `to`, if that is there.
@@ -193,7 +225,7 @@ pub fn move_runs(
     let path = absolute(path)?;
     check_target(store, study, to)?;
     move_files(store, &path)?;
-    settle_dead(store, study.id, &study.spec)?;
+    settle(store, &path, study, runs)?;
     let target = open_study(store, &path, to, &goal(&study.spec), runner::now())?;
     let (homes, files) = (homes(store, &path, study)?, target.files(&path));
     let now = runner::clock_of(store, study.id)?.now();

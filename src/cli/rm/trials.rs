@@ -165,7 +165,7 @@ pub fn remove(
         let path = console.store.clone();
         for group in &groups {
             if group.study.spec.is_tracked() {
-                remove_runs(&mut console.writer()?, &group.study, &group.numbers())?;
+                remove_runs(&mut console.writer()?, &path, &group.study, &group.numbers())?;
                 if !arguments.json {
                     writeln!(console.out, "removed {}", group.in_words())?;
                 }
@@ -181,8 +181,8 @@ pub fn remove(
         })?;
         if groups.iter().any(|group| group.study.spec.is_tracked()) && !store.erase_removed()? {
             console.say(
-                "the store is in use: traces of what was removed stay in its file until it is \
-                 opened next and can be written anew",
+                "the store's file cannot be written anew now (it is in use, or the disk is full): \
+                 traces of what was removed stay in it until it is opened next",
             );
         }
         say_left(&leftovers, console);
