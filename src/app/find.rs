@@ -176,7 +176,8 @@ pub fn trial(
 pub const MOST_TRIALS: usize = 1_000;
 
 /// The trials that words name, each once, in the order given: names of tracked runs, and numbers
-/// (`7`, `3,5`, `0-4`), which no run's name is as a whole.
+/// (`7`, `3,5`, `0-4`), which no run's name is as a whole. Runs that were removed are no part of a
+/// range.
 ///
 /// # Errors
 /// A word names none, or too many are named; whether trials have these numbers is not looked at.
@@ -190,6 +191,7 @@ pub fn trials_named(
         let runs = if study.spec.is_tracked() { run_names(reader, study)? } else { Vec::new() };
         let named = match (runs.iter().find(|(name, _)| name == word), numbers(word)) {
             (Some((_, number)), _) => vec![*number],
+            (None, Some(numbers)) if word.contains('-') => without_removed(reader, study, numbers)?,
             (None, Some(numbers)) => numbers,
             (None, None) => {
                 let near = nearest(word, runs.iter().map(|(name, _)| name.as_str()));
@@ -202,6 +204,22 @@ pub fn trials_named(
         }
     }
     Ok(found)
+}
+
+/// Of a range, the numbers that no run had which was removed; all of them, if all were.
+fn without_removed(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    mut numbers: Vec<TrialNumber>,
+) -> Result<Vec<TrialNumber>, StorageError> {
+    let removed = reader.removed_runs()?;
+    let is_removed = |number: &TrialNumber| {
+        removed.iter().any(|removed| (removed.study, removed.run) == (study.id, *number))
+    };
+    if !numbers.iter().all(is_removed) {
+        numbers.retain(|number| !is_removed(number));
+    }
+    Ok(numbers)
 }
 
 /// The trial that one word names.

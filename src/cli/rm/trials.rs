@@ -181,8 +181,8 @@ pub fn remove(
         })?;
         if groups.iter().any(|group| group.study.spec.is_tracked()) && !store.erase_removed()? {
             console.say(
-                "the store's file cannot be written anew now (it is in use, or the disk is full): \
-                 traces of what was removed stay in it until it is opened next",
+                "the store's file cannot be written anew now (something runs, or the disk is full): \
+                 traces of what was removed stay in it until a later command does it",
             );
         }
         say_left(&leftovers, console);

@@ -66,6 +66,8 @@ pub(super) fn begin_run(
             let known = attempts.checked_sub(1);
             match newest {
                 Some((newest, true)) if known == Some(newest.0) => {}
+                // It was removed meanwhile.
+                None => return Err(StorageError::NoTrial { trial: *trial }.into()),
                 _ => return Err(StorageError::RunFenced { trial: *trial }.into()),
             }
             (*trial, AttemptNumber(*attempts), resume.clone())
