@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, params};
 
 use super::append::{Append, Cache};
-use super::column::{number_of, rows, study_of, to_integer, trial_id, value, values};
+use super::column::{Cells, number_of, rows, study_of, to_integer, to_json, trial_id, values};
 use super::fault::Fault;
 use super::located::{Roots, mapped};
 use super::read::{entry, study_row};
@@ -21,7 +21,7 @@ use super::write::{is_there, trials_of};
 use crate::storage::paths::StudyFiles;
 use crate::storage::tracked::{Move, RemovedRun};
 use crate::storage::{StorageError, StudyId};
-use crate::study::event::{Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::event::{Event, RunnerEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::tracked::{MovedRun, free_name};
@@ -39,9 +39,9 @@ pub(super) fn remove_runs(
     now: Timestamp,
     runs: &[TrialNumber],
 ) -> Result<(), Fault> {
-    for run in runs {
-        check(connection, study, *run)?;
-        remove(connection, cache, store, (study, *run), now, None)?;
+    runs.iter().try_for_each(|run| check(connection, study, *run))?;
+    for (run, entries) in journals(connection, store, study, runs)? {
+        remove(connection, cache, store, (study, run, &entries), now, None)?;
     }
     connection.execute("UPDATE store SET values_left = 1", [])?;
     Ok(())
@@ -56,13 +56,13 @@ pub(super) fn move_runs(
     moving: &Move<'_>,
 ) -> Result<Vec<TrialNumber>, Fault> {
     let mut moved: BTreeMap<TrialNumber, TrialNumber> = BTreeMap::new();
-    for run in moving.runs {
-        check(connection, moving.from, *run)?;
-        let number = write_again(connection, cache, store, moving, (*run, &moved))?;
-        moved.insert(*run, number);
+    moving.runs.iter().try_for_each(|run| check(connection, moving.from, *run))?;
+    for (run, entries) in journals(connection, store, moving.from, moving.runs)? {
+        let number = write_again(connection, cache, store, moving, (run, &entries, &moved))?;
+        moved.insert(run, number);
         let study = study_row(connection, moving.to)?.spec.name;
         let target = (trial_id(moving.to, number)?, MovedRun { study, run: number });
-        remove(connection, cache, store, (moving.from, *run), now, Some(target))?;
+        remove(connection, cache, store, (moving.from, run, &entries), now, Some(target))?;
     }
     Ok(moving.runs.iter().filter_map(|run| moved.get(run).copied()).collect())
 }
@@ -106,59 +106,85 @@ fn check(connection: &Connection, study: StudyId, run: TrialNumber) -> Result<()
 }
 
 /// The events with which the processes began that tracked this run.
-fn runners(connection: &Connection, id: i64) -> Result<String, Fault> {
-    let sql = "SELECT json_group_array(runner) FROM attempt a WHERE trial_id = ?1 AND runner IS \
-        NOT NULL AND NOT EXISTS (SELECT 1 FROM attempt o WHERE o.runner = a.runner AND o.trial_id \
-        <> ?1)";
-    value(connection, sql, [id])
+fn runners(connection: &Connection, id: i64) -> Result<Vec<i64>, Fault> {
+    let sql = "SELECT runner FROM attempt a WHERE trial_id = ?1 AND runner IS NOT NULL AND NOT \
+        EXISTS (SELECT 1 FROM attempt o WHERE o.runner = a.runner AND o.trial_id <> ?1)";
+    values(connection, sql, [id])
 }
 
-/// What the journal has of a run: what happened to it and to the processes that tracked it, and what
-/// was asked about it.
-fn journal(
+/// Entries of the journal.
+type Entries = Vec<(Seq, Timestamp, Event)>;
+
+/// What the journal has of each of these runs: what happened to it and to the processes that tracked
+/// it, and what was asked about it. The journal is read once for all of them.
+fn journals(
     connection: &Connection,
     store: &Path,
     study: StudyId,
-    run: TrialNumber,
-) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
-    let number = to_integer(run.0)?;
-    let asked = "SELECT json_group_array(id) FROM request WHERE study_id = ?1 AND body ->> \
-        '$.trial' = ?2";
-    let asked: String = value(connection, asked, [study.0, number])?;
-    let runners = runners(connection, trial_id(study, run)?)?;
-    let sql = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND (body ->> '$.trial' = ?2 OR \
-        seq IN (SELECT value FROM json_each(?3)) \
+    runs: &[TrialNumber],
+) -> Result<BTreeMap<TrialNumber, Entries>, Fault> {
+    let mut of_runner: BTreeMap<i64, TrialNumber> = BTreeMap::new();
+    for run in runs {
+        let runners = runners(connection, trial_id(study, *run)?)?;
+        of_runner.extend(runners.into_iter().map(|runner| (runner, *run)));
+    }
+    let numbers = to_json(&runs)?;
+    let asked = "SELECT id, body ->> '$.trial' FROM request WHERE study_id = ?1 AND body ->> \
+        '$.trial' IN (SELECT value FROM json_each(?2))";
+    let of_request = rows(connection, asked, params![study.0, numbers], |row| {
+        let cells = Cells::of(row, || format!("table `request`, study {}", study.0));
+        Ok((cells.get(0)?, TrialNumber(cells.integer(1)?)))
+    })?;
+    let of_request: BTreeMap<i64, TrialNumber> = of_request.into_iter().collect();
+    let keys = |map: &BTreeMap<i64, TrialNumber>| to_json(&map.keys().collect::<Vec<_>>());
+    let sql = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND (body ->> '$.trial' IN \
+        (SELECT value FROM json_each(?2)) OR seq IN (SELECT value FROM json_each(?3)) \
         OR type = 'runner_described' AND seq - 1 IN (SELECT value FROM json_each(?3)) \
         OR type = 'runner_stopped' AND body ->> '$.runner' IN (SELECT value FROM json_each(?3)) \
         OR type = 'request_served' AND body ->> '$.id' IN (SELECT value FROM json_each(?4))) \
         ORDER BY seq";
-    let mut entries = rows(connection, sql, params![study.0, number, runners, asked], entry)?;
+    let (runners, requests) = (keys(&of_runner)?, keys(&of_request)?);
+    let entries = rows(connection, sql, params![study.0, numbers, runners, requests], entry)?;
     let roots = Roots::of(connection, study, store)?;
-    for (_, _, event) in &mut entries {
-        if let Some(located) = roots.found_event(event) {
-            *event = located;
+    let mut of_run: BTreeMap<TrialNumber, Entries> =
+        runs.iter().map(|run| (*run, Entries::new())).collect();
+    for (seq, at, event) in entries {
+        let run = match &event {
+            Event::Runner(RunnerEvent::Started { .. }) => of_runner.get(&seq.0).copied(),
+            // It is written right behind the start of its process.
+            Event::Runner(RunnerEvent::Described { .. }) => of_runner.get(&(seq.0 - 1)).copied(),
+            Event::Runner(RunnerEvent::Stopped { runner, .. }) => {
+                runner.and_then(|runner| of_runner.get(&runner.0).copied())
+            }
+            Event::Study(StudyEvent::RequestServed { id, .. }) => of_request.get(id).copied(),
+            event => event.trial(),
+        };
+        if let Some(run) = run {
+            let located = roots.found_event(&event).unwrap_or(event);
+            of_run.entry(run).or_default().push((seq, at, located));
         }
     }
-    Ok(entries)
+    Ok(of_run)
 }
 
-/// Removes a run; `moved` is its id and its name in the other study.
+/// Removes a run, which these entries of the journal are about; `moved` is its id and its number in
+/// the other study.
 fn remove(
     connection: &Connection,
     cache: &mut Cache,
     store: &Path,
-    (study, run): (StudyId, TrialNumber),
+    (study, run, entries): (StudyId, TrialNumber, &Entries),
     now: Timestamp,
     moved: Option<(i64, MovedRun)>,
 ) -> Result<(), Fault> {
     let (id, row) = (trial_id(study, run)?, study_row(connection, study)?);
-    let (entries, runners) = (journal(connection, store, study, run)?, runners(connection, id)?);
+    let runners = to_json(&runners(connection, id)?)?;
     let mut own = StudyState::new(&row.spec);
     entries.iter().for_each(|(_, at, event)| own.apply(*at, event));
     remove_documents(connection, &runners)?;
     remove_rows(connection, (id, id), &[REMOVED])?;
     connection.execute("DELETE FROM trial WHERE id = ?1", [id])?;
-    for (seq, _, _) in &entries {
+    for (seq, _, _) in entries {
         connection.prepare_cached("DELETE FROM event WHERE seq = ?1")?.execute([seq.0])?;
     }
     let sql = "DELETE FROM runner WHERE seq IN (SELECT value FROM json_each(?1))";
@@ -186,14 +212,14 @@ fn remove(
     Ok(())
 }
 
-/// Writes a run anew in the other study, at the moments at which things happened; `moved` are the
-/// numbers that others got there.
+/// Writes a run anew in the other study from its entries of the journal, at the moments at which
+/// things happened; `moved` are the numbers that others got there.
 fn write_again(
     connection: &Connection,
     cache: &mut Cache,
     store: &Path,
     moving: &Move<'_>,
-    (run, moved): (TrialNumber, &BTreeMap<TrialNumber, TrialNumber>),
+    (run, entries, moved): (TrialNumber, &Entries, &BTreeMap<TrialNumber, TrialNumber>),
 ) -> Result<TrialNumber, Fault> {
     let row = study_row(connection, moving.to)?;
     if !row.spec.is_tracked() {
@@ -204,12 +230,11 @@ fn write_again(
     let number = TrialNumber(trials);
     let place = |path: &Path| moved_path(moving, (run, number), path);
     let mut runners: BTreeMap<Seq, Seq> = BTreeMap::new();
-    let entries = journal(connection, store, moving.from, run)?;
     let moment = Timestamp::default();
     let mut append =
         Append::new(connection, cache, store, moving.to, row.revision, moment, trials)?;
     for (seq, at, event) in entries {
-        let event = mapped(&event, |_, path| place(path)).unwrap_or(event);
+        let event = mapped(event, |_, path| place(path)).unwrap_or_else(|| event.clone());
         let event = match event {
             Event::Runner(RunnerEvent::Stopped {
                 reason,
@@ -244,10 +269,10 @@ fn write_again(
             Event::Study(_) => continue,
             event => event,
         };
-        append.at(at);
+        append.at(*at);
         let written = append.write(&event)?;
         if matches!(event, Event::Runner(RunnerEvent::Started { .. })) {
-            runners.insert(seq, Seq(written));
+            runners.insert(*seq, Seq(written));
         }
     }
     let sql = "UPDATE series SET trial_id = ?2 WHERE trial_id = ?1";
