@@ -14,6 +14,7 @@ use crate::app::find::{self, Meant};
 use crate::app::remove_study::{Leftovers, Removal, plan, remove_files, remove_study};
 use crate::app::study_state::has_runner;
 use crate::report::wording::{bytes, count, one_line};
+use crate::storage::sqlite::SqliteStore;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,9 +33,9 @@ keeps its size and fills what was freed first.
 A trial of a search stays in the journal, since later proposals depend on it:
 tables leave it out (`trials --hidden` lists it), and it is never the best.
 
-A tracked run goes with all that it had, and the store's file is written anew
-without it. Its number is not given again, and the journal only says that it
-was removed. One that is being tracked has to end first.";
+A tracked run, and a study of them, goes with all that it had, and the store's
+file is written anew without it. A run's number is not given again, and the
+journal only says that it was removed. One that is tracked has to end first.";
 
 /// Arguments of `hpsearch rm`.
 #[derive(Clone, Debug, Args)]
@@ -130,6 +131,9 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
         leftovers = remove_files(&mut store, &path).map_err(|error| {
             Failure::from(error).help("the studies are removed; `hpsearch gc` removes their files")
         })?;
+        if removals.iter().any(|removal| removal.study.spec.is_tracked()) {
+            erase(&mut store, console)?;
+        }
     }
     if arguments.json {
         let studies = removals.iter().map(StudyJson::from).collect();
@@ -138,6 +142,18 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
     }
     say_left(&leftovers, console);
     Ok(Exit::Done)
+}
+
+/// Erases what was removed of tracked runs from the store's file; says so where that cannot be done
+/// now.
+fn erase(store: &mut SqliteStore, console: &Console) -> Result<(), Failure> {
+    if !store.erase_removed()? {
+        console.say(
+            "the store's file cannot be written anew now (something runs, or the disk is full): \
+             traces of what was removed stay in it until a later command does it",
+        );
+    }
+    Ok(())
 }
 
 fn say_left(leftovers: &Leftovers, console: &Console) {

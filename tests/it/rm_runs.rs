@@ -183,6 +183,7 @@ fn numbers_are_never_given_again_and_names_are() {
     // A study that is removed as a whole takes along that numbers were given.
     assert_done(&site.run(&["rm", "runs", "--yes"]));
     assert_eq!(site.query::<i64>("SELECT count(*) FROM removed_run"), 0);
+    assert_eq!(holding(&site, "word-a"), Vec::<PathBuf>::new());
     track(&site, "runs", "a", "0.5");
     assert_eq!(numbers(&site, "runs"), [0]);
 }

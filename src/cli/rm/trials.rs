@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{RmArguments, agrees, say_left};
+use super::{RmArguments, agrees, erase, say_left};
 use crate::app::find::{self, TrialsOf};
 use crate::app::remove_runs::{plan, remove_runs};
 use crate::app::remove_study::{remove_files, size_of_trial};
@@ -179,11 +179,8 @@ pub fn remove(
         let leftovers = remove_files(&mut store, &path).map_err(|error| {
             Failure::from(error).help("they are removed; `hpsearch gc` removes their files")
         })?;
-        if groups.iter().any(|group| group.study.spec.is_tracked()) && !store.erase_removed()? {
-            console.say(
-                "the store's file cannot be written anew now (something runs, or the disk is full): \
-                 traces of what was removed stay in it until a later command does it",
-            );
+        if groups.iter().any(|group| group.study.spec.is_tracked()) {
+            erase(&mut store, console)?;
         }
         say_left(&leftovers, console);
         left = leftovers.directories;

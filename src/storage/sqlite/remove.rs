@@ -12,6 +12,7 @@ use super::fault::Fault;
 use super::write::check_fence;
 use crate::storage::{Lease, RemovedStudy, StudyId};
 use crate::study::time::Timestamp;
+use crate::study::tracked::NO_SAMPLER;
 
 /// Removes the study that the lease is on. What it had on the disk is remembered in the same
 /// transaction, so that nothing is lost sight of whatever happens next.
@@ -24,6 +25,10 @@ pub(super) fn remove_study(
     check_fence(connection, lease)?;
     let study = lease.study;
     let name: String = value(connection, "SELECT name FROM study WHERE id = ?1", [study.0])?;
+    // As of single runs, nothing of them is to be left in free pages.
+    let of_runs = "UPDATE store SET values_left = 1 WHERE EXISTS (SELECT 1 FROM study WHERE id = ?1 \
+        AND spec ->> '$.sampler.name' = ?2)";
+    connection.execute(of_runs, params![study.0, NO_SAMPLER])?;
     let runners = "SELECT json_group_array(seq) FROM runner WHERE study_id = ?1";
     remove_documents(connection, &value::<String>(connection, runners, [study.0])?)?;
     remove_rows(connection, trial_ids(study), &[])?;
