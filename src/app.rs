@@ -21,6 +21,7 @@ pub mod import_optuna;
 pub mod missing_files;
 pub mod prepare_data;
 pub mod reconcile;
+pub mod remove_runs;
 pub mod remove_study;
 pub mod rename_study;
 pub mod request;

@@ -67,7 +67,6 @@ mod tag;
 mod track;
 mod train;
 mod trial_json;
-mod trial_words;
 mod trials;
 mod usage;
 mod verify;
@@ -190,9 +189,9 @@ pub enum Verb {
     Du(du::DuArguments),
     /// Remove files that no study needs
     Gc(gc::GcArguments),
-    /// Remove studies with their files, or hide trials
+    /// Remove studies or tracked runs with their files, or hide trials
     Rm(rm::RmArguments),
-    /// Rename a study, or archive studies
+    /// Rename a study, move tracked runs to another, or archive studies
     Mv(mv::MvArguments),
     /// Train one model with fixed parameters
     Train(train::TrainArguments),

@@ -19,7 +19,7 @@ pub use error::{SqliteFailure, StorageError};
 use serde::{Deserialize, Serialize};
 
 use crate::storage::paths::StudyFiles;
-use crate::storage::tracked::{BeginRun, Recorded, RunFence, TrackerProcess};
+use crate::storage::tracked::{BeginRun, Move, Recorded, RemovedRun, RunFence, TrackerProcess};
 use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::condition::TrialNames;
@@ -331,6 +331,10 @@ pub trait StorageReader: Send {
     fn names(&self) -> Result<Vec<(StudyId, String)>, StorageError>;
     /// The removed studies of whose files something may be left.
     fn removed_studies(&self) -> Result<Vec<RemovedStudy>, StorageError>;
+    /// The tracked runs that were removed, or moved to another study.
+    fn removed_runs(&self) -> Result<Vec<RemovedRun>, StorageError>;
+    /// The number that the study's next trial gets: those of removed runs are not given again.
+    fn next_number(&self, study: StudyId) -> Result<TrialNumber, StorageError>;
     /// The study called `name`.
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError>;
     /// One study's line of `ls`.
@@ -486,6 +490,23 @@ pub trait Storage: StorageReader {
     ) -> Result<(), StorageError>;
     /// Nothing is left of the files of a removed study.
     fn files_removed(&mut self, study: StudyId) -> Result<(), StorageError>;
+    /// Removes tracked runs with all their rows and all that the journal has of them; an event says
+    /// so, and their numbers are not given again. `RunTracked` if an attempt of one is open.
+    fn remove_runs(
+        &mut self,
+        study: StudyId,
+        now: Timestamp,
+        runs: &[TrialNumber],
+    ) -> Result<(), StorageError>;
+    /// Writes tracked runs anew in another study, where they get the next numbers, and removes them
+    /// from theirs. That their files are to follow is remembered until [`Storage::files_moved`].
+    fn move_runs(
+        &mut self,
+        now: Timestamp,
+        moving: &Move<'_>,
+    ) -> Result<Vec<TrialNumber>, StorageError>;
+    /// The files of a run that was moved from a study are where it is.
+    fn files_moved(&mut self, study: StudyId, run: TrialNumber) -> Result<(), StorageError>;
     /// Replaces the stored specification (after the differences were accepted).
     fn update_spec(
         &mut self,

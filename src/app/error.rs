@@ -117,6 +117,67 @@ pub enum AppError {
         trial: TrialNumber,
         /// How many trials it has.
         trials: u64,
+        /// The last of them.
+        last: Option<TrialNumber>,
+        /// Whether it was a run that was removed.
+        is_removed: bool,
+    },
+    /// A word is the name of a study, and of a run of another study that was named.
+    #[error("`{}` is a study, and a run of `{}`", one_line(word), one_line(study))]
+    StudyOrRun {
+        /// The study of the run.
+        study: String,
+        /// As it was written.
+        word: String,
+    },
+    /// A trial needs a file of a run that was to be removed or moved.
+    #[error(
+        "trial {trial} of `{}` needs a checkpoint in the directory of run {run} of `{}`",
+        one_line(by),
+        one_line(study)
+    )]
+    RunNeeded {
+        /// The study of the run.
+        study: String,
+        /// The run.
+        run: TrialNumber,
+        /// The study of the trial.
+        by: String,
+        /// The trial.
+        trial: TrialNumber,
+    },
+    /// Trials of a search were to be moved.
+    #[error("`{}` is a search: its trials are not moved", one_line(study))]
+    SearchNotMoved {
+        /// The study's name.
+        study: String,
+    },
+    /// Runs were to be moved to the study that they are in.
+    #[error("these runs are in `{}` already", one_line(study))]
+    MovedToItself {
+        /// The study's name.
+        study: String,
+    },
+    /// Runs were to be moved to a study whose runs are compared by something else.
+    #[error("the runs of `{}` are compared by {theirs}, and these by {own}", one_line(to))]
+    OtherGoal {
+        /// The other study's name.
+        to: String,
+        /// Its metric and direction, in words.
+        theirs: String,
+        /// Those of the study that the runs are in.
+        own: String,
+    },
+    /// The directory of a moved run stays where it was.
+    #[error("the run is moved, and its directory `{}` is not yet (to `{}`)", from.display(), to.display())]
+    NotMoved {
+        /// The directory.
+        from: PathBuf,
+        /// Where it belongs.
+        to: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
     },
     /// A word is neither a trial's number nor a run's name.
     #[error("{}", no_trial_word(study, word, *has_names))]
@@ -307,9 +368,30 @@ impl AppError {
                 text("trials are written like `7`, `3,5` or `0-4`; the study comes before them")
             }
             AppError::TooManyTrials { .. } => text("name fewer"),
-            AppError::UnknownTrial { trials: 0, .. } => text("the study has no trials yet"),
-            AppError::UnknownTrial { trials, .. } => {
-                said(format!("it has {}, the last is {}", count(*trials, "trial"), trials - 1))
+            AppError::UnknownTrial { is_removed: true, .. } => {
+                text("it was removed: its number is not given again")
+            }
+            AppError::UnknownTrial { last: None, .. } => text("the study has no trials"),
+            AppError::UnknownTrial { trials, last: Some(last), .. } => {
+                said(format!("it has {}, the last is {last}", count(*trials, "trial")))
+            }
+            AppError::StudyOrRun { study, word } => {
+                said(format!("write `{}/{}` for the run", one_line(study), one_line(word)))
+            }
+            AppError::RunNeeded { by, trial, .. } => said(format!(
+                "wait until that trial has ended and dropped it, or remove trial {trial} of `{}` \
+                 first",
+                one_line(by)
+            )),
+            AppError::SearchNotMoved { .. } => text(
+                "`hpsearch rm STUDY TRIAL` hides a trial; `hpsearch mv STUDY NEW` renames a study",
+            ),
+            AppError::MovedToItself { .. } => text("name another study by `--to`"),
+            AppError::OtherGoal { .. } => {
+                text("name another study by `--to`: one that is not there is made")
+            }
+            AppError::NotMoved { .. } => {
+                text("see that both directories may be written; `hpsearch gc` tries it again")
             }
             AppError::NotRunning { .. } => {
                 Some(Remedy::Command { words: "ls".to_owned(), does: "shows which studies run" })

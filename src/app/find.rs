@@ -171,17 +171,24 @@ pub fn trial(
     study: &StudySummary,
     number: TrialNumber,
 ) -> Result<Trial, AppError> {
-    let trials = study.counts.total();
-    let unknown =
-        || AppError::UnknownTrial { study: study.spec.name.clone(), trial: number, trials };
-    reader.trial(study.id, number)?.ok_or_else(unknown)
+    if let Some(trial) = reader.trial(study.id, number)? {
+        return Ok(trial);
+    }
+    let last = TrialQuery { reverse: true, ..TrialQuery::all(SortKey::Number).page(0, 1) };
+    Err(AppError::UnknownTrial {
+        study: study.spec.name.clone(),
+        trial: number,
+        trials: study.counts.total(),
+        last: reader.numbers(study.id, &last)?.pop(),
+        is_removed: number < reader.next_number(study.id)?,
+    })
 }
 
 /// Longest list of trials.
 pub const MOST_TRIALS: usize = 1_000;
 
 /// The trials that words name, each once, in the order given: names of tracked runs, and numbers
-/// (`7`, `3,5`, `0-4`), which are not valid names of runs.
+/// (`7`, `3,5`, `0-4`), which are not valid names of runs. Ranges skip removed runs.
 ///
 /// # Errors
 /// A word names none, or too many are named; the existence of the trials is not checked.
@@ -195,15 +202,11 @@ pub fn trials_named(
         let runs = if study.spec.is_tracked() { run_names(reader, study)? } else { Vec::new() };
         let named = match (runs.iter().find(|(name, _)| name == word), numbers(word)) {
             (Some((_, number)), _) => vec![*number],
+            (None, Some(numbers)) if word.contains('-') => without_removed(reader, study, numbers)?,
             (None, Some(numbers)) => numbers,
             (None, None) => {
                 let near = nearest(word, runs.iter().map(|(name, _)| name.as_str()));
-                return Err(AppError::NoTrialWord {
-                    study: study.spec.name.clone(),
-                    word: word.clone(),
-                    near: near.map(str::to_owned),
-                    has_names: study.spec.is_tracked(),
-                });
+                return Err(no_trial_word(study, word, near));
             }
         };
         found.extend(named.iter().filter(|number| !found.contains(number)).collect::<Vec<_>>());
@@ -212,6 +215,22 @@ pub fn trials_named(
         }
     }
     Ok(found)
+}
+
+/// Of a range, the numbers that no run had which was removed; all of them, if all were.
+fn without_removed(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    mut numbers: Vec<TrialNumber>,
+) -> Result<Vec<TrialNumber>, StorageError> {
+    let removed = reader.removed_runs()?;
+    let is_removed = |number: &TrialNumber| {
+        removed.iter().any(|removed| (removed.study, removed.run) == (study.id, *number))
+    };
+    if !numbers.iter().all(is_removed) {
+        numbers.retain(|number| !is_removed(number));
+    }
+    Ok(numbers)
 }
 
 /// The trial that one word names.
@@ -225,13 +244,170 @@ pub fn trial_named(
 ) -> Result<Trial, AppError> {
     match trials_named(reader, study, &[word.to_owned()])?.as_slice() {
         [number] => trial(reader, study, *number),
-        _ => Err(AppError::NoTrialWord {
-            study: study.spec.name.clone(),
-            word: word.to_owned(),
-            near: None,
-            has_names: study.spec.is_tracked(),
-        }),
+        _ => Err(no_trial_word(study, word, None)),
     }
+}
+
+fn no_trial_word(study: &StudySummary, word: &str, near: Option<&str>) -> AppError {
+    AppError::NoTrialWord {
+        study: study.spec.name.clone(),
+        word: word.to_owned(),
+        near: near.map(str::to_owned),
+        has_names: study.spec.is_tracked(),
+    }
+}
+
+/// The study and its trials that words name: `STUDY [TRIALS]..`, `STUDY/TRIALS`, or trials of the
+/// only study. Trials are numbers, and names of tracked runs.
+///
+/// # Errors
+/// A word names none; whether trials have these numbers is not looked at.
+pub fn study_and_trials(
+    reader: &dyn StorageReader,
+    words: &[String],
+) -> Result<(StudySummary, Vec<TrialNumber>), AppError> {
+    if let [word] = words
+        && let Some(found) = addressed(reader, word)
+    {
+        return found;
+    }
+    let (named, trials) = match words.split_first() {
+        None => (None, words),
+        Some((first, _)) if numbers(first).is_some() => (None, words),
+        Some((first, others)) => (Some(first.as_str()), others),
+    };
+    let found = study(reader, named);
+    if let (Err(AppError::UnknownStudy { .. }), Ok(only)) = (&found, only(reader))
+        && let Ok(trials) = trials_named(reader, &only, words)
+    {
+        return Ok((only, trials));
+    }
+    let study = found?;
+    let trials = trials_named(reader, &study, trials)?;
+    Ok((study, trials))
+}
+
+/// The one trial that words name, as in [`study_and_trials`]; `study` may be left out.
+///
+/// # Errors
+/// They name none or several, or the study has no trial of this number.
+pub fn study_and_trial(
+    reader: &dyn StorageReader,
+    study: Option<&str>,
+    trial: &str,
+) -> Result<(StudySummary, Trial), AppError> {
+    let words: Vec<String> = study.into_iter().chain([trial]).map(str::to_owned).collect();
+    let (study, trials) = study_and_trials(reader, &words)?;
+    let [number] = trials.as_slice() else { return Err(no_trial_word(&study, trial, None)) };
+    let trial = self::trial(reader, &study, *number)?;
+    Ok((study, trial))
+}
+
+/// Trials of one study, in the order given.
+pub type TrialsOf = (StudySummary, Vec<TrialNumber>);
+
+/// The trials of a study that a word like `sms/3` or `runs/baseline` names; `None` if it is none.
+/// Both names may have slashes: the longest one of a study counts.
+fn addressed(reader: &dyn StorageReader, word: &str) -> Option<Result<TrialsOf, AppError>> {
+    // A word that is the name of a study, or of a file, is no run.
+    if word.ends_with(".toml") || reader.study(word).is_ok_and(|study| study.is_some()) {
+        return None;
+    }
+    let places = word.rmatch_indices('/').map(|(place, _)| word.split_at(place));
+    let parts = places.filter(|(name, _)| !name.is_empty()).map(|(name, rest)| (name, &rest[1..]));
+    let of_study = |(name, trials): (&str, &str)| match study(reader, Some(name)) {
+        Err(AppError::UnknownStudy { .. }) => None,
+        Err(error) => Some(Err(error)),
+        Ok(study) => {
+            let found = trials_named(reader, &study, &[trials.to_owned()]);
+            Some(found.map(|trials| (study, trials)))
+        }
+    };
+    let is_number = |(_, trials): &(&str, &str)| numbers(trials).is_some();
+    parts.clone().find_map(of_study).or_else(|| {
+        let (name, _) = parts.clone().next().filter(is_number)?;
+        study(reader, Some(name)).err().map(Err)
+    })
+}
+
+/// Trials of several studies, `sms/3 digits/7 runs/baseline`; `None` if a word is no such address.
+///
+/// # Errors
+/// A study or a trial is none, or too many are named.
+pub fn trials_of_studies(
+    reader: &dyn StorageReader,
+    words: &[String],
+) -> Option<Result<Vec<TrialsOf>, AppError>> {
+    let found: Vec<_> = words.iter().map(|word| addressed(reader, word)).collect::<Option<_>>()?;
+    if found.is_empty() {
+        return None;
+    }
+    let found: Result<Vec<TrialsOf>, AppError> = found.into_iter().collect();
+    Some(found.and_then(|found| {
+        let named: usize = found.iter().map(|(_, trials)| trials.len()).sum();
+        if named > MOST_TRIALS {
+            Err(AppError::TooManyTrials { most: MOST_TRIALS })
+        } else {
+            Ok(found)
+        }
+    }))
+}
+
+/// What words name that may be studies or trials.
+#[derive(Debug)]
+pub enum Meant {
+    /// Studies, each once.
+    Studies(Vec<StudySummary>),
+    /// Trials of studies, each study once.
+    Trials(Vec<TrialsOf>),
+}
+
+/// The studies that words name, or else the trials: `STUDY..`, `STUDY TRIALS..`, `STUDY/TRIALS..`.
+///
+/// # Errors
+/// A word names nothing, or a study as well as a run.
+pub fn studies_or_trials(reader: &dyn StorageReader, words: &[String]) -> Result<Meant, AppError> {
+    if let Some(found) = trials_of_studies(reader, words) {
+        let mut of_studies: Vec<TrialsOf> = Vec::new();
+        for (study, trials) in found? {
+            match of_studies.iter_mut().find(|(known, _)| known.id == study.id) {
+                Some((_, known)) => {
+                    let new: Vec<_> = trials.into_iter().filter(|it| !known.contains(it)).collect();
+                    known.extend(new);
+                }
+                None => of_studies.push((study, trials)),
+            }
+        }
+        return Ok(Meant::Trials(of_studies));
+    }
+    let (first, others) =
+        words.split_first().map_or((None, words), |(one, more)| (Some(one), more));
+    let of = study(reader, first.map(String::as_str))?;
+    let is_study = |word: &str| Ok::<_, AppError>(reader.study(word)?.is_some());
+    let runs = if of.spec.is_tracked() { run_names(reader, &of)? } else { Vec::new() };
+    let is_run = |word: &String| runs.iter().any(|(name, _)| name == word);
+    if let Some(word) = others.iter().find(|word| is_run(word))
+        && is_study(word)?
+    {
+        return Err(AppError::StudyOrRun { study: of.spec.name, word: word.clone() });
+    }
+    let are_trials = others.iter().any(|word| is_run(word) || numbers(word).is_some());
+    let names_none = of.spec.is_tracked() && !others.is_empty() && {
+        let studies = others.iter().map(|word| is_study(word)).collect::<Result<Vec<_>, _>>()?;
+        studies.iter().all(|is_study| !is_study)
+    };
+    if are_trials || names_none {
+        let trials = trials_named(reader, &of, others)?;
+        return Ok(Meant::Trials(vec![(of, trials)]));
+    }
+    let mut studies = vec![of];
+    for word in others {
+        let other = study(reader, Some(word))?;
+        if studies.iter().all(|known| known.id != other.id) {
+            studies.push(other);
+        }
+    }
+    Ok(Meant::Studies(studies))
 }
 
 /// The names of a study's runs, with their numbers.

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
 use super::AppError;
+use super::remove_runs::move_files;
 use super::study_state::life;
 use super::warm_start;
 use crate::report::wording::HolderLife;
@@ -33,7 +34,7 @@ pub struct Removal {
     pub heirs: Vec<String>,
 }
 
-/// What is left of the files of removed studies.
+/// What is left of the files of removed studies and runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// Directories that could not be removed, or hold what another study needs.
@@ -85,6 +86,8 @@ pub fn remove_study(
     study: &StudySummary,
 ) -> Result<(), AppError> {
     if study.spec.is_tracked() {
+        // Files of runs that were moved elsewhere may still be in its directory.
+        move_files(store, path)?;
         settle_dead(store, study.id, &study.spec)?;
     }
     let lease = take_lease_of_any(store, &study.clone().stored())?;
@@ -118,8 +121,8 @@ pub fn size_of_trial(
     Ok(homes.iter().map(|home| size(&home.trial(trial))).sum())
 }
 
-/// Removes what is left of the files of removed studies and hidden trials: of those that were just removed, and of
-/// those whose removal was broken off.
+/// Removes what is left of the files of removed studies and runs and of hidden trials: of those that
+/// were just removed, and of those whose removal was broken off.
 ///
 /// # Errors
 /// The store failed.
@@ -135,5 +138,13 @@ pub fn remove_files(store: &mut SqliteStore, path: &Path) -> Result<Leftovers, A
     remove(&stores, &found, |_| ())?;
     drop(stores);
     let left = settle_removed(store)?;
-    Ok(Leftovers { directories: left.into_iter().flat_map(|study| study.directories).collect() })
+    let mut directories: Vec<PathBuf> =
+        left.into_iter().flat_map(|study| study.directories).collect();
+    for removed in store.removed_runs()?.into_iter().filter(|removed| removed.moved.is_none()) {
+        let study = store.summary(removed.study)?.stored();
+        let homes = ownership::own_homes(store, &study, &path)?;
+        let of_run = homes.iter().map(|home| home.trial(removed.run));
+        directories.extend(of_run.filter(|directory| directory.exists()));
+    }
+    Ok(Leftovers { directories })
 }

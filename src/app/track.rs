@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::AppError;
+use super::remove_runs::move_files;
 use crate::runner;
 use crate::runner::provenance::look_around;
 use crate::storage::sqlite::SqliteStore;
@@ -90,6 +91,8 @@ pub fn begin(
     wanted: Wanted,
     words: &[OsString],
 ) -> Result<Begun, AppError> {
+    // What a move left behind that was broken off; one that is refused now is tried again.
+    let _tried_again = move_files(store, path);
     let name = wanted.study.clone().unwrap_or_else(|| study_named_for(&wanted.directory));
     if wanted.resume.is_some() && store.study(&name)?.is_none() {
         return Err(TrackingError::NoStudy { study: name }.into());

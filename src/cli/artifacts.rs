@@ -8,7 +8,6 @@ use clap::Args;
 use serde::Serialize;
 
 use super::artifact_json::{ArtifactJson, artifacts_json};
-use super::trial_words;
 use super::{Console, Exit, Failure};
 use crate::app::artifacts::{fetch, find};
 use crate::app::find as find_study;
@@ -55,11 +54,10 @@ struct Answer {
 
 /// Lists them, or writes some to a directory.
 pub fn artifacts(arguments: &ArtifactsArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let named = trial_words::read(&arguments.words);
-    let (reader, study) = console.study(named.study.as_deref())?;
+    let reader = console.reader()?;
+    let (study, trials) = find_study::study_and_trials(&reader, &arguments.words)?;
     let name = study.spec.name.clone();
     let mut artifacts = Vec::new();
-    let trials = find_study::trials_named(&reader, &study, &named.trials)?;
     for trial in &trials {
         find_study::trial(&reader, &study, *trial)?;
         artifacts.extend(reader.artifacts(study.id, Some(*trial))?);

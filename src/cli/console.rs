@@ -364,7 +364,13 @@ pub fn ask(question: &str) -> io::Result<Option<String>> {
     Ok(is_answered.then(|| answer.trim().to_owned()))
 }
 
-/// Whether screens are possible: a terminal with cursor movement and keyboard input.
+/// Whether the answer to a question is yes.
+pub fn says_yes(question: &str) -> io::Result<bool> {
+    let answer = ask(question)?.unwrap_or_default();
+    Ok(["y", "yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes)))
+}
+
+/// Whether there is a terminal for screens, with cursor control and keys.
 pub(super) fn can_draw() -> bool {
     io::stdout().is_terminal()
         && io::stdin().is_terminal()

@@ -11,7 +11,6 @@ use serde::Serialize;
 use super::drawing::{self, Size};
 use super::selection::SeveralArguments;
 use super::series_choice::SeriesArguments;
-use super::trial_words;
 use super::{Console, Exit, Failure};
 use crate::app::curves::{ALL, Detail, points, seconds_since, shown_clock};
 use crate::app::find;
@@ -89,13 +88,12 @@ struct SeriesJson<'a> {
 /// Prints the curves.
 pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
-    let of_studies = trial_words::of_studies(&reader, &arguments.words);
+    let of_studies = find::trials_of_studies(&reader, &arguments.words).transpose()?;
     if arguments.several.is_given() || of_studies.is_some() {
-        return several::curves(arguments, &of_studies.unwrap_or_default(), console);
+        return several::curves(arguments, of_studies.unwrap_or_default(), console);
     }
-    let named = trial_words::read(&arguments.words);
-    let study = find::study(&reader, named.study.as_deref())?;
-    let trials = match find::trials_named(&reader, &study, &named.trials)?.as_slice() {
+    let (study, trials) = find::study_and_trials(&reader, &arguments.words)?;
+    let trials = match trials.as_slice() {
         [] => {
             let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
             reader.trials(study.id, &query.page(0, SHOWN))?

@@ -13,7 +13,6 @@ use super::exit::{Exit, Failure};
 use super::lineage::{self, MadeJson};
 use super::overrides::sets;
 use super::trial_json::TrialJson;
-use super::trial_words;
 use crate::app::best::{metrics_at, value_step};
 use crate::app::find;
 use crate::app::reconcile::changes;
@@ -96,18 +95,17 @@ pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Fa
         }
         words => {
             let reader = console.reader()?;
-            if let Some([one, other]) = trial_words::of_studies(&reader, words).as_deref() {
-                return trials(
-                    [one, other].map(|(study, trial)| (Some(study.as_str()), *trial)),
-                    arguments,
-                    console,
-                );
-            }
-            let named = trial_words::read(words);
-            let study = find::study(&reader, named.study.as_deref())?;
-            let numbers = find::trials_named(&reader, &study, &named.trials)?;
-            let [one, other] = numbers.as_slice() else {
-                let given = count(numbers.len() as u64, "trial");
+            let named = match find::trials_of_studies(&reader, words) {
+                Some(found) => found?,
+                None => vec![find::study_and_trials(&reader, words)?],
+            };
+            let each = named
+                .iter()
+                .flat_map(|(study, trials)| trials.iter().map(|trial| (study.clone(), *trial)));
+            let each: Vec<(StudySummary, TrialNumber)> = each.collect();
+            let Ok(sides) = <[_; 2]>::try_from(each) else {
+                let given = named.iter().map(|(_, trials)| trials.len() as u64).sum();
+                let given = count(given, "trial");
                 let message =
                     format!("two trials are compared, and the command line names {given}");
                 return Err(Failure::usage(message).help(
@@ -115,8 +113,7 @@ pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Fa
                      file",
                 ));
             };
-            let study = Some(study.spec.name.as_str());
-            trials([(study, *one), (study, *other)], arguments, console)
+            trials(sides, arguments, console)
         }
     }
 }
@@ -131,20 +128,20 @@ struct Side {
 }
 
 fn trials(
-    named: [(Option<&str>, TrialNumber); 2],
+    named: [(StudySummary, TrialNumber); 2],
     arguments: &DiffArguments,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let reader = console.reader()?;
-    let side = |(study, number): (Option<&str>, TrialNumber)| -> Result<Side, Failure> {
-        let study = find::study(&reader, study)?;
+    let side = |(study, number): (StudySummary, TrialNumber)| -> Result<Side, Failure> {
         let trial = find::trial(&reader, &study, number)?;
         let step = value_step(&study.spec, &trial);
         let metrics = metrics_at(&reader, study.id, number, step)?;
         let made = lineage::of_trial(&reader, study.id, number)?;
         Ok(Side { facts: lineage::facts(&study, &trial, &made), study, made, trial, metrics })
     };
-    let sides = [side(named[0])?, side(named[1])?];
+    let [one, other] = named;
+    let sides = [side(one)?, side(other)?];
     let of_one_study = sides[0].study.id == sides[1].study.id;
     let packages = match sides.each_ref().map(|side| side.made.last()?.lineage()) {
         [Some(one), Some(other)] => lineage::package_differences(&reader, one, other)?,

@@ -33,10 +33,10 @@ Examples:
 pub struct EventsArguments {
     /// The study's name or file
     pub study: Option<String>,
-    /// Only events of this trial
-    #[arg(long, value_name = "N", conflicts_with = "filter")]
-    pub trial: Option<u64>,
-    /// Only events of trials that match the filter now (see below)
+    /// Only what happened to this trial: its number, or a tracked run's name
+    #[arg(long, value_name = "TRIAL", conflicts_with = "filter")]
+    pub trial: Option<String>,
+    /// Only what happened to trials that match the filter now (see below)
     #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
     /// Only the last N events
@@ -70,9 +70,8 @@ impl Wanted {
         study: &StudySummary,
         console: &Console,
     ) -> Result<Self, Failure> {
-        if let Some(trial) = arguments.trial.map(TrialNumber) {
-            find::trial(reader, study, trial)?;
-            return Ok(Wanted::Trial(trial));
+        if let Some(word) = &arguments.trial {
+            return Ok(Wanted::Trial(find::trial_named(reader, study, word)?.number));
         }
         Ok(match selection::filter(reader, study, arguments.filter.as_deref(), console)? {
             filter if filter.is_all() => Wanted::All,
@@ -135,10 +134,14 @@ impl Teller {
         if follow {
             return Ok(());
         }
-        // The fold begins with the creation of the oldest trial of these lines: by position, as
-        // clocks may go back.
+        // The fold begins where the oldest trial of these lines was created: by place, as clocks
+        // may go back.
+        // A run that was removed has no beginning any more.
+        let is_removal =
+            |event: &Event| matches!(event, Event::Trial(_, TrialEvent::Removed { .. }));
+        let speaking = page.iter().filter(|(_, _, event)| !is_removal(event));
         let mut unborn: BTreeSet<TrialNumber> =
-            page.iter().filter_map(|(_, _, event)| event.trial()).collect();
+            speaking.filter_map(|(_, _, event)| event.trial()).collect();
         let (mut created, mut ended) = (BTreeSet::new(), BTreeSet::new());
         loop {
             for (_, _, event) in &page {

@@ -93,8 +93,9 @@ const BATCH: u64 = 10_000;
 
 /// Prints the explanation.
 pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let (reader, study) = console.study(arguments.study.as_deref())?;
-    let trial = find::trial_named(&reader, &study, &arguments.trial)?;
+    let reader = console.reader()?;
+    let (study, trial) =
+        find::study_and_trial(&reader, arguments.study.as_deref(), &arguments.trial)?;
     let story = story(&reader, &study, &trial)?;
     let comparison = comparison(&reader, &study, &trial)?;
     if arguments.json {

@@ -8,9 +8,9 @@ use super::exported;
 use super::waiting::listener;
 use super::{Console, Exit, Failure};
 use crate::app::export::{Wanted, export_trial, target};
+use crate::app::find;
 use crate::export::Otherwise;
 use crate::study::spec::Quantize;
-use crate::study::trial::TrialNumber;
 
 /// Arguments of `hpsearch export`.
 #[derive(Clone, Debug, Args)]
@@ -24,10 +24,10 @@ pub struct ExportArguments {
     /// The directory to write
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
-    /// Export this trial instead of the best one
-    #[arg(long, value_name = "N")]
-    pub trial: Option<u64>,
-    /// Quantise the weights, for use by hpsearch only: int8, with a scale for each channel
+    /// Another trial than the best one: its number, or a tracked run's name
+    #[arg(long, value_name = "TRIAL")]
+    pub trial: Option<String>,
+    /// Smaller weights, for hpsearch only: int8, with a scale for each channel
     #[arg(long, value_name = "FORMAT", value_parser = quantize)]
     pub quantize: Option<Quantize>,
 }
@@ -45,8 +45,10 @@ pub fn export(arguments: &ExportArguments, console: &mut Console) -> Result<Exit
     let target = target(&arguments.output, &study.spec, file, Some((&reader, study.id)), &store)?;
     // Checked before the evaluation, which is slow.
     target.check()?;
+    let trial = arguments.trial.as_ref();
+    let trial = trial.map(|word| find::trial_named(&reader, &study, word)).transpose()?;
     let wanted = Wanted {
-        trial: arguments.trial.map(TrialNumber),
+        trial: trial.map(|trial| trial.number),
         quantize: arguments.quantize.or(study.spec.export.quantize),
         target: &target,
         otherwise: Otherwise::Refuse,

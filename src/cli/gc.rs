@@ -5,8 +5,9 @@ use std::io::Write as _;
 use clap::Args;
 use serde::Serialize;
 
-use super::console::{ask, can_ask, shown};
+use super::console::{can_ask, says_yes, shown};
 use super::{Console, Exit, Failure};
+use crate::app::remove_runs::move_files;
 use crate::app::study_state::life;
 use crate::report::table::Columns;
 use crate::report::wording::{HolderLife, bytes, count, one_line};
@@ -55,6 +56,10 @@ struct Answer<'a> {
 pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failure> {
     let store = std::path::absolute(&console.store)?;
     let reader = console.reader()?;
+    let changes = if arguments.json { arguments.yes } else { !arguments.dry_run };
+    if changes && reader.removed_runs()?.iter().any(|removed| removed.moved.is_some()) {
+        move_files(&mut console.writer()?, &store)?;
+    }
     let stores = Stores {
         path: &store,
         reader: &reader,
@@ -140,6 +145,7 @@ fn what(kind: Kind) -> &'static str {
         Kind::Checkpoint => "old checkpoint",
         Kind::Trial => "unknown trial",
         Kind::HiddenTrial => "hidden trial",
+        Kind::RemovedRun => "removed run",
         Kind::Study => "unknown study",
         Kind::RemovedStudy => "removed study",
         Kind::Data => "unused data",
@@ -153,6 +159,5 @@ fn agrees(found: &[OrphanedFile]) -> Result<bool, Failure> {
             "`hpsearch gc --yes` removes it without asking, `hpsearch gc --dry-run` lists it",
         ));
     }
-    let answer = ask(&format!("Remove {}? [y/N] ", in_words(found)))?.unwrap_or_default();
-    Ok(["y", "yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes)))
+    Ok(says_yes(&format!("Remove {}? [y/N] ", in_words(found)))?)
 }

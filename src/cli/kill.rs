@@ -19,8 +19,9 @@ pub struct KillArguments {
 
 /// Writes the request.
 pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let (reader, study) = console.study(arguments.study.as_deref())?;
-    let trial = find::trial_named(&reader, &study, &arguments.trial)?;
+    let reader = console.reader()?;
+    let (study, trial) =
+        find::study_and_trial(&reader, arguments.study.as_deref(), &arguments.trial)?;
     let number = trial.number;
     if trial.state.is_finished() {
         return Err(Failure::usage(format!("trial {number} is {} already", trial.state.as_str()))

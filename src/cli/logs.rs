@@ -129,8 +129,9 @@ const TURN: Duration = Duration::from_millis(200);
 
 /// Prints the log of an attempt.
 pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let (reader, study) = console.study(arguments.study.as_deref())?;
-    let trial = find::trial_named(&reader, &study, &arguments.trial)?;
+    let reader = console.reader()?;
+    let (study, trial) =
+        find::study_and_trial(&reader, arguments.study.as_deref(), &arguments.trial)?;
     let number = trial.number;
     let attempt = attempt(arguments.attempt, &study, &trial, console)?;
     let homes = ownership::homes(&reader, &study.clone().stored(), &console.store)?;

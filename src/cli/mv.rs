@@ -1,4 +1,6 @@
-//! `hpsearch mv`: renames a study, or puts studies away.
+//! `hpsearch mv`: renames a study, moves tracked runs to another one, or puts studies away.
+
+mod runs;
 
 use std::path::Path;
 
@@ -13,39 +15,60 @@ use crate::report::wording::one_line;
 const EXAMPLES: &str = "\
 Examples:
   hpsearch mv digits digits-2024       another name; then change the study file
+  hpsearch mv runs baseline 4 --to old tracked runs, to another study
+  hpsearch mv runs/baseline --to old   the same, as other verbs address a run
   hpsearch mv --archive digits         `hpsearch ls` leaves it out from now on
   hpsearch mv --unarchive digits       and lists it again
 
 The files of a renamed study stay where they are. A study is renamed while it
-does not run, and archived at any time: it has the tag `archived` then.";
+does not run, and archived at any time: it has the tag `archived` then.
+
+A tracked run moves with all that it has, once it has ended. It gets the next
+number in the other study, which is made where there is none and has to have
+the same metric and direction; its name gets a number where it is taken.";
 
 /// Arguments of `hpsearch mv`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = EXAMPLES,
-    override_usage = "hpsearch mv [OPTIONS] <STUDY> <NEW>\n       hpsearch mv --archive <STUDY>...\n       \
+    override_usage = "hpsearch mv [OPTIONS] <STUDY> <NEW>\n       hpsearch mv [OPTIONS] <STUDY> <RUN>... --to \
+        <OTHER>\n       hpsearch mv --archive <STUDY>...\n       \
         hpsearch mv --unarchive <STUDY>..."
 )]
 pub struct MvArguments {
-    /// The study, by name or file, and its new name; with --archive, the studies
-    #[arg(value_name = "STUDY", required = true, num_args = 1..)]
-    pub study: Vec<String>,
+    /// The study, by name or file, and its new name; with --to, tracked runs of it; with --archive,
+    /// the studies
+    #[arg(value_name = "STUDY, RUN", required = true, num_args = 1..)]
+    pub words: Vec<String>,
+    /// Move these tracked runs to this study
+    #[arg(long, value_name = "OTHER")]
+    pub to: Option<String>,
+    /// With --to: only list what would be moved
+    #[arg(long, requires = "to")]
+    pub dry_run: bool,
+    /// With --to: move them without asking
+    #[arg(long, requires = "to", conflicts_with = "dry_run")]
+    pub yes: bool,
     /// Put studies away: `hpsearch ls` and `--all` leave them out
-    #[arg(long)]
+    #[arg(long, conflicts_with = "to")]
     pub archive: bool,
     /// List archived studies again
-    #[arg(long, conflicts_with = "archive")]
+    #[arg(long, conflicts_with_all = ["archive", "to"])]
     pub unarchive: bool,
 }
 
 /// Renames or archives.
 pub fn mv(arguments: &MvArguments, console: &mut Console) -> Result<Exit, Failure> {
     if arguments.archive || arguments.unarchive {
-        return put_away(&arguments.study, arguments.archive, console);
+        return put_away(&arguments.words, arguments.archive, console);
     }
-    let [named, new] = arguments.study.as_slice() else {
-        return Err(Failure::usage("a study and its new name are needed")
-            .help("write `hpsearch mv STUDY NEW`"));
+    if let Some(to) = &arguments.to {
+        return runs::move_to(to, arguments, console);
+    }
+    let [named, new] = arguments.words.as_slice() else {
+        return Err(Failure::usage("a study and its new name are needed").help(
+            "write `hpsearch mv STUDY NEW`; `hpsearch mv STUDY RUN --to OTHER` moves a run",
+        ));
     };
     let mut store = console.writer()?;
     let study = find::study(&store, Some(named))?;

@@ -7,10 +7,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::moments::moment;
-use super::request::{ask_all, has_names, named, subjects};
+use super::request::{ask_all, named, named_or, subjects};
 use super::trial_json::as_instant;
 use super::{Console, Exit, Failure};
-use crate::app::find::numbers;
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::study::event::Request;
@@ -56,14 +55,9 @@ struct Line<'a> {
 
 /// Writes or shows.
 pub fn note(arguments: &NoteArguments, console: &mut Console) -> Result<Exit, Failure> {
-    if let Some(word) = arguments.words.iter().skip(1).find(|word| numbers(word).is_none())
-        && !has_names(&arguments.words, console)?
-    {
-        return Err(Failure::usage(format!("`{}` is no trial number", one_line(word))).help(
-            "the text of a note comes after -m: `hpsearch note digits 7 -m \"best so far\"`",
-        ));
-    }
-    let (study, trials) = named(&arguments.words, console)?;
+    let (study, trials) = named_or(&arguments.words, console, |_| {
+        "the text of a note comes after -m: `hpsearch note digits 7 -m \"best so far\"`".to_owned()
+    })?;
     let Some(message) = &arguments.message else {
         if arguments.json {
             return print_json(&study, &trials, console);

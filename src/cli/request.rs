@@ -1,8 +1,7 @@
 //! Shared by verbs that make requests: the named trials, and the printing of answers.
 
-use super::trial_words::{self, Named};
 use super::{Console, Exit, Failure};
-use crate::app::{find, request};
+use crate::app::{AppError, find, request};
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::study::event::{Answer, Request};
@@ -10,18 +9,26 @@ use crate::study::trial::{Trial, TrialNumber};
 
 /// The study and the trials that words name.
 pub fn named(words: &[String], console: &Console) -> Result<(StudySummary, Vec<Trial>), Failure> {
-    let Named { study, trials } = trial_words::read(words);
-    let (reader, study) = console.study(study.as_deref())?;
-    let trials = find::trials_named(&reader, &study, &trials)?
-        .into_iter()
-        .map(|number| find::trial(&reader, &study, number));
+    let reader = console.reader()?;
+    let (study, numbers) = find::study_and_trials(&reader, words)?;
+    let trials = numbers.into_iter().map(|number| find::trial(&reader, &study, number));
     let trials = trials.collect::<Result<Vec<_>, _>>()?;
     Ok((study, trials))
 }
 
-/// Whether the runs of the named study have names.
-pub fn has_names(words: &[String], console: &Console) -> Result<bool, Failure> {
-    Ok(console.study(trial_words::read(words).study.as_deref())?.1.spec.is_tracked())
+/// The same; `meant` suggests what a word that names no trial may stand for.
+pub fn named_or(
+    words: &[String],
+    console: &Console,
+    meant: impl Fn(&str) -> String,
+) -> Result<(StudySummary, Vec<Trial>), Failure> {
+    match find::study_and_trials(&console.reader()?, words) {
+        Err(AppError::NoTrialWord { word, has_names: false, .. }) => {
+            let word = one_line(&word);
+            Err(Failure::usage(format!("`{word}` is no trial number")).help(meant(&word)))
+        }
+        _ => named(words, console),
+    }
 }
 
 /// The subjects of a note or tag: these trials, or the study if none is named.

@@ -1,4 +1,4 @@
-//! `hpsearch rm`: removes studies with their files, and hides trials.
+//! `hpsearch rm`: removes studies and tracked runs with their files, and hides trials.
 
 mod trials;
 
@@ -8,12 +8,13 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use super::console::{ask, can_ask, shown};
+use super::console::{can_ask, says_yes, shown};
 use super::{Console, Exit, Failure};
-use crate::app::find::{self, numbers};
+use crate::app::find::{self, Meant};
 use crate::app::remove_study::{Leftovers, Removal, plan, remove_files, remove_study};
 use crate::app::study_state::has_runner;
 use crate::report::wording::{bytes, count, one_line};
+use crate::storage::sqlite::SqliteStore;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +22,8 @@ Examples:
   hpsearch rm digits               the same, then asks
   hpsearch rm digits sms --yes     two studies, without asking
   hpsearch rm digits 3 7-9         trials: hidden, and their files removed
+  hpsearch rm runs baseline 4      runs of `hpsearch track`, by name and number
+  hpsearch rm runs/baseline        the same, as other verbs address a run
 
 A study goes with its trials, metrics, decisions, logs and checkpoints; nothing
 brings it back. Checkpoints that its command saved elsewhere stay, and so does
@@ -28,7 +31,11 @@ the study file: `hpsearch run` begins a new study with it. The store's file
 keeps its size and fills what was freed first.
 
 A trial of a search stays in the journal, since later proposals depend on it:
-tables leave it out (`trials --hidden` lists it), and it is never the best.";
+tables leave it out (`trials --hidden` lists it), and it is never the best.
+
+A tracked run, and a study of them, goes with all that it had, and the store's
+file is written anew without it. A run's number is not given again, and the
+journal only says that it was removed. One that is tracked has to end first.";
 
 /// Arguments of `hpsearch rm`.
 #[derive(Clone, Debug, Args)]
@@ -37,7 +44,7 @@ tables leave it out (`trials --hidden` lists it), and it is never the best.";
     override_usage = "hpsearch rm [OPTIONS] <STUDY>...\n       hpsearch rm [OPTIONS] <STUDY> <TRIAL>..."
 )]
 pub struct RmArguments {
-    /// Studies, by name or file, or one study and trials of it (7 or 3,5 or 0-4)
+    /// Studies, by name or file, or one study and trials of it (7 or 3,5 or 0-4 or a run's name)
     #[arg(value_name = "STUDY, TRIAL", required = true)]
     pub words: Vec<String>,
     /// Only list what would be removed
@@ -84,20 +91,21 @@ impl<'a> From<&'a Removal> for StudyJson<'a> {
 
 /// Removes them, once the person agrees.
 pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failure> {
-    if arguments.words.iter().skip(1).any(|word| numbers(word).is_some()) {
-        return trials::hide(arguments, console);
-    }
     let mut removals: Vec<Removal> = Vec::new();
     {
         let reader = console.reader()?;
-        for named in &arguments.words {
-            let study = find::study(&reader, Some(named))?;
+        let studies = match find::studies_or_trials(&reader, &arguments.words)? {
+            Meant::Studies(studies) => studies,
+            Meant::Trials(trials) => {
+                drop(reader);
+                return trials::remove(trials, arguments, console);
+            }
+        };
+        for study in studies {
             if has_runner(&study) {
                 return Err(running(&study.spec.name, console));
             }
-            if removals.iter().all(|known| known.study.id != study.id) {
-                removals.push(plan(&reader, &console.store, study)?);
-            }
+            removals.push(plan(&reader, &console.store, study)?);
         }
     }
     let wants = if arguments.json {
@@ -123,6 +131,9 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
         leftovers = remove_files(&mut store, &path).map_err(|error| {
             Failure::from(error).help("the studies are removed; `hpsearch gc` removes their files")
         })?;
+        if removals.iter().any(|removal| removal.study.spec.is_tracked()) {
+            erase(&mut store, console)?;
+        }
     }
     if arguments.json {
         let studies = removals.iter().map(StudyJson::from).collect();
@@ -131,6 +142,18 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
     }
     say_left(&leftovers, console);
     Ok(Exit::Done)
+}
+
+/// Erases what was removed of tracked runs from the store's file; says so where that cannot be done
+/// now.
+fn erase(store: &mut SqliteStore, console: &Console) -> Result<(), Failure> {
+    if !store.erase_removed()? {
+        console.say(
+            "the store's file cannot be written anew now (something runs, or the disk is full): \
+             traces of what was removed stay in it until a later command does it",
+        );
+    }
+    Ok(())
 }
 
 fn say_left(leftovers: &Leftovers, console: &Console) {
@@ -186,6 +209,5 @@ fn agrees(what: &str) -> Result<bool, Failure> {
             "`hpsearch rm` with `--yes` removes it without asking, with `--dry-run` it only lists",
         ));
     }
-    let answer = ask(&format!("Remove {what}? [y/N] "))?.unwrap_or_default();
-    Ok(["y", "yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes)))
+    Ok(says_yes(&format!("Remove {what}? [y/N] "))?)
 }

@@ -15,7 +15,6 @@ use super::exit::{Exit, Failure};
 use super::lineage;
 use super::moments::moment;
 use super::trial_json::{BestJson, ForecastJson};
-use super::trial_words;
 use crate::analysis::forecast::Forecast;
 use crate::app::best;
 use crate::app::find;
@@ -94,9 +93,7 @@ struct Effort {
 /// Prints the study.
 pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
-    let named = trial_words::read(&arguments.words);
-    let study = find::study(&reader, named.study.as_deref())?;
-    let trials = find::trials_named(&reader, &study, &named.trials)?;
+    let (study, trials) = find::study_and_trials(&reader, &arguments.words)?;
     match (trials.as_slice(), arguments.changes) {
         ([], false) => {}
         ([trial], changes) => {
@@ -228,8 +225,8 @@ fn how_far(
     console: &Console,
 ) -> Vec<(&'static str, String)> {
     let running = if state == StudyStatus::Interrupted { "interrupted" } else { "running" };
-    let trials =
-        states_of(&study.spec, study.counts, running).unwrap_or_else(|| "none yet".to_owned());
+    let none = if study.spec.is_tracked() { "none" } else { "none yet" };
+    let trials = states_of(&study.spec, study.counts, running).unwrap_or_else(|| none.to_owned());
     let hours = ahead::device_hours(effort.device_time.as_secs_f64() / 3600.0);
     let cost = study
         .spec

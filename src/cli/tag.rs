@@ -6,9 +6,8 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::request::{ask_all, has_names, named, subjects};
+use super::request::{ask_all, named, named_or, subjects};
 use super::{Console, Exit, Failure};
-use crate::app::find::numbers;
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::study::event::{Request, TAG_RULE, is_tag};
@@ -52,16 +51,11 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
     let given = arguments.words.iter().filter(|word| *word != "--json");
     let (tags, words): (Vec<&String>, Vec<&String>) = given.partition(signed);
     let words: Vec<String> = words.into_iter().cloned().collect();
-    if let Some(word) = words.iter().skip(1).find(|word| numbers(word).is_none())
-        && !has_names(&words, console)?
-    {
-        let word = one_line(word);
-        return Err(Failure::usage(format!("`{word}` is no trial number"))
-            .help(format!("a tag begins with its sign: `+{word}` gives it, `-{word}` takes it")));
-    }
     let tags: Vec<(String, bool)> =
         tags.into_iter().map(|word| read(word)).collect::<Result<_, _>>()?;
-    let (study, trials) = named(&words, console)?;
+    let (study, trials) = named_or(&words, console, |word| {
+        format!("a tag begins with its sign: `+{word}` gives it, `-{word}` takes it")
+    })?;
     if tags.is_empty() && is_json {
         return print_json(&study, &trials, console);
     }

@@ -82,6 +82,7 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         return console.json(Some(&study.spec.name), &BTreeMap::from([("trials", trials)]));
     }
     match study.counts.total() {
+        0 if study.spec.is_tracked() => console.say("the study has no runs"),
         0 => console.say("the study has no trials yet"),
         all if trials.is_empty() => console.say(&format!("none of {} passes", count(all, "trial"))),
         _ => console.table(&columns(&study, &trials))?,

@@ -4,6 +4,7 @@ mod replay;
 mod tables;
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use replay::Replay;
 pub use tables::hold_tables;
@@ -91,9 +92,21 @@ impl Difference {
 /// The first entry that cannot follow those before it: trials are created in order, and events need
 /// an existing trial.
 fn misplaced(journal: &[Entry]) -> Option<Difference> {
+    let is_removal = |event: &Event| matches!(event, Event::Trial(_, TrialEvent::Removed { .. }));
+    let removals = journal.iter().filter(|(_, _, event)| is_removal(event));
+    let removed: BTreeSet<TrialNumber> =
+        removals.filter_map(|(_, _, event)| event.trial()).collect();
     let mut next = TrialNumber(0);
-    for entry in journal {
+    for entry in journal.iter().filter(|(_, _, event)| !is_removal(event)) {
         let Some(trial) = entry.2.trial() else { continue };
+        while removed.contains(&next) {
+            next.0 += 1;
+        }
+        if removed.contains(&trial) {
+            let stored = serde_json::to_string(&entry.2).unwrap_or_default();
+            let now = format!("trial {trial} was removed");
+            return Some(Difference::of_entry(entry, ORDER, stored, now));
+        }
         let is_created = matches!(entry.2, Event::Trial(_, TrialEvent::Created { .. }));
         let now = match trial.cmp(&next) {
             Ordering::Less if is_created => format!("trial {trial} was created before"),

@@ -12,6 +12,7 @@ use crate::study::event::{
 use crate::study::metric::{Direction, Metrics, Score};
 use crate::study::state::StudyState;
 use crate::study::step::StepUnit;
+use crate::study::tracked::MovedRun;
 use crate::study::trial::{Trial, TrialState};
 
 /// Describes the events of a journal; it must see all of them, in order.
@@ -144,6 +145,10 @@ fn said_of_trial(
     let trial = known.map(|(_, trial)| trial);
     match event {
         TrialEvent::Hidden => "is hidden, and its files are removed".to_owned(),
+        TrialEvent::Removed { moved: None } => "is removed with all that it had".to_owned(),
+        TrialEvent::Removed { moved: Some(MovedRun { study, run }) } => {
+            format!("is moved: it is trial {run} of `{study}`")
+        }
         TrialEvent::ResultsKnown => "its results are known to decisions from here on".to_owned(),
         TrialEvent::Created { params: own, origin, .. } => {
             format!("{}: {}", proposed(origin), params(own))

@@ -341,6 +341,7 @@ fn is_silent(event: &Event) -> bool {
             | TrialEvent::ArtifactSaved { .. }
             | TrialEvent::SpoolRead { .. }
             | TrialEvent::Hidden
+            | TrialEvent::Removed { .. }
             | TrialEvent::Noted { .. }
             | TrialEvent::Tagged { .. } => true,
             TrialEvent::AttemptStarted { .. }

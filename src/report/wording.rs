@@ -324,9 +324,9 @@ impl StudyStatus {
     /// The state of a study, given the liveness of its lease's holder.
     pub fn new(summary: &StudySummary, life: HolderLife) -> Self {
         if summary.spec.is_tracked() {
-            return match (summary.counts.total(), summary.counts.running) {
-                (0, _) => StudyStatus::New,
-                (_, 0) => StudyStatus::Idle,
+            // It was made with its first run: without runs they were removed.
+            return match summary.counts.running {
+                0 => StudyStatus::Idle,
                 _ => StudyStatus::Running,
             };
         }

@@ -15,6 +15,7 @@ use crate::runner::processes;
 use crate::runner::protocol::{CHECKPOINTS, USED_BY};
 use crate::storage::paths::{COPIES, StudyFiles, component};
 use crate::storage::sqlite::{is_open_here, studies_at};
+use crate::storage::tracked::RemovedRun;
 use crate::storage::{
     HeldLease, OutcomeCursor, RemovedStudy, Storage, StorageError, StorageReader, StudyId,
     StudySummary,
@@ -41,7 +42,9 @@ pub enum Kind {
     Trial,
     /// The files of a hidden trial.
     HiddenTrial,
-    /// The files of a study that no store in the directory has.
+    /// The files of a tracked run that was removed.
+    RemovedRun,
+    /// The files of a study that no store beside has.
     Study,
     /// The files of a study that was removed from the store.
     RemovedStudy,
@@ -150,7 +153,9 @@ pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageE
 pub fn files_of_removed(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageError> {
     let is_meant = |place: &PlaceOf| matches!(place, PlaceOf::Study { .. } | PlaceOf::Trial { .. });
     let mut found = find(stores, is_meant)?;
-    found.retain(|file| matches!(file.kind, Kind::RemovedStudy | Kind::HiddenTrial));
+    let is_removed =
+        |kind| matches!(kind, Kind::RemovedStudy | Kind::RemovedRun | Kind::HiddenTrial);
+    found.retain(|file| is_removed(file.kind));
     Ok(found)
 }
 
@@ -370,7 +375,7 @@ fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut
 fn root_of(orphaned_file: &OrphanedFile) -> PathBuf {
     let up = match orphaned_file.kind {
         Kind::Study | Kind::RemovedStudy => 1,
-        Kind::Trial | Kind::HiddenTrial | Kind::Data => 2,
+        Kind::Trial | Kind::RemovedRun | Kind::HiddenTrial | Kind::Data => 2,
         // In a trial's directory, in `checkpoints` below it, or beside tokenised data.
         Kind::Checkpoint | Kind::HalfWritten => {
             let mut above = orphaned_file.path.ancestors().skip(1);
@@ -437,7 +442,10 @@ struct StudyContent {
     states: BTreeMap<TrialNumber, TrialState>,
     /// Hidden, finished trials.
     hidden: HashSet<TrialNumber>,
-    /// Dropped checkpoints of commands: nothing else of a command's own files may be removed.
+    /// Runs that were removed, each with whether its files are still to be moved.
+    removed: HashMap<TrialNumber, bool>,
+    /// Checkpoints of commands that were registered and dropped: of a command's own files nothing
+    /// else is ours to remove.
     dropped: OnceCell<HashSet<PathBuf>>,
     id: StudyId,
 }
@@ -446,6 +454,7 @@ impl Known {
     fn read(stores: &Stores<'_>) -> Result<Known, StorageError> {
         let removed = directories_of_removed(stores.reader)?;
         let mut known = Known { id: stores.reader.identity()?, removed, ..Known::default() };
+        let runs = stores.reader.removed_runs()?;
         for summary in stores.reader.studies()? {
             known.trains |= matches!(summary.spec.program, Program::Trainer { .. });
             // It may have had another name when its data was prepared.
@@ -454,7 +463,7 @@ impl Known {
             known.components.insert(component(&summary.spec.name));
             let checkpoints = stores.reader.checkpoints(summary.id)?.into_iter();
             known.registered.extend(checkpoints.map(|(_, checkpoint)| real(&checkpoint.path)));
-            let content = StudyContent::read(stores, &summary)?;
+            let content = StudyContent::read(stores, &summary, &runs)?;
             let own = summary.files(stores.path);
             for home in &content.homes {
                 known.studies.insert(home.name().to_owned(), content.clone());
@@ -483,11 +492,13 @@ impl Known {
         let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
         let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
         let removed = self.removed_at(stores, &path).filter(|_| !has_twin);
-        let is_hidden = |study: &str, trial: &TrialNumber| {
-            of(study).is_some_and(|content| content.hidden.contains(trial))
+        let is_gone = |study: &str, trial: &TrialNumber| {
+            of(study).is_some_and(|content| {
+                content.hidden.contains(trial) || content.removed.contains_key(trial)
+            })
         };
         let is_unwanted = removed.is_some()
-            || matches!(&place, PlaceOf::Trial { study, trial } if is_hidden(study, trial));
+            || matches!(&place, PlaceOf::Trial { study, trial } if is_gone(study, trial));
         if is_young && !is_unwanted && self.studies.values().any(|content| content.is_held) {
             return Ok(None);
         }
@@ -518,7 +529,12 @@ impl Known {
             }
             PlaceOf::Trial { study, trial } => match of(study) {
                 Some(content) if !content.states.contains_key(trial) => {
-                    (Kind::Trial, content.name.clone())
+                    let kind = match content.removed.get(trial) {
+                        Some(true) => return Ok(None),
+                        Some(false) => Kind::RemovedRun,
+                        None => Kind::Trial,
+                    };
+                    (kind, content.name.clone())
                 }
                 Some(content) if content.hidden.contains(trial) => {
                     (Kind::HiddenTrial, content.name.clone())
@@ -586,7 +602,11 @@ impl Known {
 }
 
 impl StudyContent {
-    fn read(stores: &Stores<'_>, summary: &StudySummary) -> Result<StudyContent, StorageError> {
+    fn read(
+        stores: &Stores<'_>,
+        summary: &StudySummary,
+        removed: &[RemovedRun],
+    ) -> Result<StudyContent, StorageError> {
         let is_command = matches!(summary.spec.program, Program::Command { .. });
         let outcomes = stores.reader.outcomes(summary.id, OutcomeCursor::default())?.0;
         Ok(StudyContent {
@@ -598,6 +618,11 @@ impl StudyContent {
                 .iter()
                 .filter(|outcome| outcome.hidden && outcome.state.is_finished())
                 .map(|outcome| outcome.number)
+                .collect(),
+            removed: removed
+                .iter()
+                .filter(|removed| removed.study == summary.id)
+                .map(|removed| (removed.run, removed.moved.is_some()))
                 .collect(),
             states: outcomes.into_iter().map(|outcome| (outcome.number, outcome.state)).collect(),
             dropped: OnceCell::new(),

@@ -17,7 +17,7 @@ use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::Program;
-use crate::study::trial::{Trial, TrialNumber};
+use crate::study::trial::Trial;
 
 /// The file in a study's directory that names its owner.
 pub const MARK: &str = ".hpsearch-store";
@@ -180,7 +180,7 @@ pub fn claim(
         }
         _ => id,
     };
-    let known = storage.count(study.id, &Filter::all())?;
+    let known = storage.next_number(study.id)?.0;
     let short = id.get(..8).unwrap_or(&id);
     let own = component(&study.spec.name);
     let others = (1..NAMES).map(|count| format!("{own}~{short}-{count}"));
@@ -228,9 +228,9 @@ fn is_older(
     let files = study.files(store);
     // Files before the store: a runner records what it starts before it creates a directory.
     let highest = trials_in(&files.directory()).max();
-    if highest.is_some_and(|highest| {
-        !matches!(storage.trial(study.id, TrialNumber(highest)), Ok(Some(_)))
-    }) {
+    if highest
+        .is_some_and(|highest| storage.next_number(study.id).map_or(true, |next| highest >= next.0))
+    {
         return Ok(true);
     }
     Ok(unfinished(storage, study)?.iter().any(|trial| {

@@ -51,7 +51,8 @@ pub enum StorageError {
         /// Its name.
         study: String,
     },
-    /// A run of the study is being tracked, and somebody wanted to rename or to remove the study.
+    /// A run of the study is being tracked, and somebody wanted to remove or move it, or to rename
+    /// or remove the study.
     #[error("run {run} of `{study}` is being tracked")]
     RunTracked {
         /// The study's name.
@@ -315,7 +316,11 @@ impl StorageError {
             StorageError::Tracked { .. } => {
                 "name another study in the study file; `hpsearch track` adds a run to this one"
             }
-            StorageError::RunTracked { .. } => "wait until it has ended, or end its program",
+            StorageError::RunTracked { study, run } => {
+                return format!(
+                    "`hpsearch stop {study} {run}` lets it save and leave: wait until it has ended"
+                );
+            }
             StorageError::Searched { .. } => "name another one by `--study NAME`",
             StorageError::RunFenced { .. } => "`hpsearch show STUDY RUN` shows its attempts",
             StorageError::Exists { .. } => {

@@ -1,6 +1,6 @@
 //! What a journal says that tables have too, to compare the two.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::{Attempt, StoredRunner};
 use crate::study::event::{DeviceEvent, Event, RunnerEvent, Seq, TrialEvent};
@@ -9,13 +9,16 @@ use crate::study::trial::TrialNumber;
 
 /// The attempts that a journal speaks of, by trial and number.
 pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber, u32), Attempt> {
-    let (mut attempts, mut runner, mut trials) = (BTreeMap::<_, Attempt>::new(), None, 0);
+    let (mut attempts, mut runner) = (BTreeMap::<_, Attempt>::new(), None);
+    let mut created = HashSet::new();
     for (seq, at, event) in journal {
         // As in the fold, nothing happens to a trial before it is created.
-        let is_of_none = event.trial().is_some_and(|number| number.0 >= trials);
+        let is_of_none = event.trial().is_some_and(|number| !created.contains(&number));
         match event {
             Event::Runner(RunnerEvent::Started { .. }) => runner = Some(*seq),
-            Event::Trial(_, TrialEvent::Created { .. }) => trials += 1,
+            Event::Trial(trial, TrialEvent::Created { .. }) => {
+                created.insert(*trial);
+            }
             _ if is_of_none => {}
             Event::Trial(
                 trial,

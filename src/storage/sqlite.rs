@@ -24,6 +24,7 @@ mod pages;
 mod place;
 mod read;
 mod remove;
+mod remove_run;
 mod secrets;
 mod series;
 mod series_read;
@@ -171,6 +172,16 @@ impl SqliteStore {
             log: Log::default(),
             lost: None,
         }
+    }
+
+    /// Writes the file anew without what was removed from it, of which traces may be left in free
+    /// pages. Whether it is done: where others use the file now, whoever opens the store next does
+    /// it.
+    pub fn erase_removed(&mut self) -> Result<bool, StorageError> {
+        self.check_files()?;
+        let SqliteReader { connection, path, .. } = &self.reader;
+        secrets::finish(connection).map_err(|fault| fault.at(path, "writing it anew"))?;
+        Ok(!secrets::are_left(connection))
     }
 
     /// The store for those who only read.

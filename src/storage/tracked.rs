@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use super::StudyId;
+use super::paths::StudyFiles;
 use crate::study::device::Slot;
 use crate::study::event::{Event, Seq};
 use crate::study::params::Params;
@@ -52,6 +53,32 @@ pub enum BeginRun {
         /// Step and path of the checkpoint that it continues from.
         resume: Option<(u64, PathBuf)>,
     },
+}
+
+/// A tracked run that was removed: its number is not given again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovedRun {
+    /// The study that it was in.
+    pub study: StudyId,
+    /// Its number there.
+    pub run: TrialNumber,
+    /// The study and number to which it was moved, until its files are there too.
+    pub moved: Option<(StudyId, TrialNumber)>,
+}
+
+/// Runs that are moved to another study without a search.
+#[derive(Clone, Copy, Debug)]
+pub struct Move<'a> {
+    /// The study that they are in.
+    pub from: StudyId,
+    /// Their numbers there, ascending.
+    pub runs: &'a [TrialNumber],
+    /// Where their files lie.
+    pub homes: &'a [StudyFiles],
+    /// The study that they come to.
+    pub to: StudyId,
+    /// Where the files of its runs lie.
+    pub files: &'a StudyFiles,
 }
 
 /// The process that tracks a run.

@@ -129,6 +129,7 @@ fn kind(event: &Event) -> EntryKind {
             | TrialEvent::Continued { .. }
             | TrialEvent::LimitsBroken { .. }
             | TrialEvent::Hidden
+            | TrialEvent::Removed { .. }
             | TrialEvent::ConfigurationsSkipped { .. }
             | TrialEvent::ParamsRecorded { .. }
             | TrialEvent::ParamsDropped { .. }

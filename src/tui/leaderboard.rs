@@ -57,6 +57,7 @@ fn nothing(state: &State) -> &'static str {
     match state.seen.state {
         _ if !state.filter.is_all() => "no trial passes the filter; Esc takes it away",
         StudyStatus::Running => "waiting for the first trial",
+        StudyStatus::Idle => "no runs: `hpsearch track` adds one",
         _ => "no trials yet: `hpsearch run` starts the study",
     }
 }

@@ -77,6 +77,8 @@ pub struct SearchData {
     /// When that was last computed, and of how many trials.
     importance_read: Option<(Instant, usize)>,
     cursor: OutcomeCursor,
+    /// How many runs had been removed.
+    removed: usize,
     /// By number.
     dots: Vec<Dot>,
     /// For each dimension a place on its axis for each trial; NaN where the parameter is not
@@ -115,6 +117,7 @@ impl SearchData {
             importances: Vec::new(),
             importance_read: None,
             cursor: OutcomeCursor::default(),
+            removed: removed(reader, study)?,
             dots: Vec::new(),
             places,
             decided: BTreeMap::new(),
@@ -136,7 +139,7 @@ impl SearchData {
         study: StudyId,
     ) -> Result<bool, StorageError> {
         let spec = reader.summary(study)?.spec;
-        if spec != self.spec {
+        if spec != self.spec || removed(reader, study)? != self.removed {
             *self = SearchData::load(reader, study)?;
             return Ok(true);
         }
@@ -184,7 +187,7 @@ impl SearchData {
         study: StudyId,
         changed: &[Outcome],
     ) -> Result<(), StorageError> {
-        if self.spec.pruner.name == "none" {
+        if self.spec.pruner.name == "none" || self.spec.is_tracked() {
             self.decisions_of = self.dots.len() as u64;
             return Ok(());
         }
@@ -309,6 +312,11 @@ impl SearchData {
         dimensions.sort_by_key(|(_, dimension)| rank(dimension));
         dimensions
     }
+}
+
+/// How many of a study's runs were removed.
+fn removed(reader: &dyn StorageReader, study: StudyId) -> Result<usize, StorageError> {
+    Ok(reader.removed_runs()?.iter().filter(|removed| removed.study == study).count())
 }
 
 /// Draws one view; `scroll` moves what does not fit: rows of small charts, or lines. How far it is

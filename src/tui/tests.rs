@@ -651,6 +651,8 @@ impl StorageReader for Counting {
         studies() -> Vec<StudySummary>;
         names() -> Vec<(StudyId, String)>;
         removed_studies() -> Vec<crate::storage::RemovedStudy>;
+        removed_runs() -> Vec<crate::storage::tracked::RemovedRun>;
+        next_number(study: StudyId) -> TrialNumber;
         study(name: &str) -> Option<StoredStudy>;
         summary(study: StudyId) -> StudySummary;
         numbers(study: StudyId, query: &TrialQuery) -> Vec<TrialNumber>;

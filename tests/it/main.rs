@@ -64,6 +64,7 @@ mod reproducibility;
 mod requests;
 mod retention;
 mod rm_mv;
+mod rm_runs;
 mod runner_safety;
 mod search_quality;
 mod series;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use super::{Answer, CurvesArguments, SHOWN, SeriesJson, series_json};
 use crate::app::curves::{ALL, By, Detail, points, shown_clock};
-use crate::app::find;
+use crate::app::find::{self, TrialsOf};
 use crate::cli::drawing::{self, Size};
 use crate::cli::{Console, Exit, Failure};
 use crate::report::table::Columns;
@@ -14,7 +14,7 @@ use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::metric::Score;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{SeriesClock, SeriesSummary};
-use crate::study::trial::{Trial, TrialNumber, TrialState};
+use crate::study::trial::{Trial, TrialState};
 use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 
 /// One curve.
@@ -46,7 +46,7 @@ impl Shown {
 /// Prints the curves of the trials that are named, or else the best of the studies.
 pub fn curves(
     arguments: &CurvesArguments,
-    named: &[(String, TrialNumber)],
+    named: Vec<TrialsOf>,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let reader = console.reader()?;
@@ -55,9 +55,10 @@ pub fn curves(
         best(&reader, arguments.several.studies(&reader, word, console)?)?
     } else {
         let mut trials = Vec::new();
-        for (study, number) in named {
-            let study = find::study(&reader, Some(study))?;
-            trials.push((find::trial(&reader, &study, *number)?, study));
+        for (study, numbers) in named {
+            for number in numbers {
+                trials.push((find::trial(&reader, &study, number)?, study.clone()));
+            }
         }
         trials
     };

@@ -1,87 +1,197 @@
-//! Hides trials of a search and removes their files.
+//! Hides trials of searches and removes tracked runs, both with their files.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{RmArguments, agrees, say_left};
+use super::{RmArguments, agrees, erase, say_left};
+use crate::app::find::{self, TrialsOf};
+use crate::app::remove_runs::{plan, remove_runs};
 use crate::app::remove_study::{remove_files, size_of_trial};
-use crate::cli::request::{ask_all, named};
+use crate::cli::request::ask_all;
 use crate::cli::{Console, Exit, Failure};
-use crate::report::wording::{bytes, count, one_line};
+use crate::report::wording::{bytes, count, one_line, run_name};
+use crate::storage::{StorageReader, StudySummary};
 use crate::study::event::Request;
-use crate::study::trial::{Trial, TrialState};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 #[derive(Serialize)]
-struct Answer {
-    /// Whether they were hidden.
+struct Answer<'a> {
+    /// Whether they were removed.
     removed: bool,
-    trials: Vec<TrialJson>,
+    trials: Vec<&'a TrialJson>,
+    /// Directories of removed runs that are still there.
+    left: Vec<PathBuf>,
 }
 
 #[derive(Serialize)]
 struct TrialJson {
-    number: u64,
+    study: String,
+    number: TrialNumber,
+    /// Of a tracked run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     state: TrialState,
     checkpoints: u64,
     /// What its files take on the disk.
     bytes: u64,
 }
 
-/// Hides them, once the person agrees.
-pub fn hide(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let (study, mut trials) = named(&arguments.words, console)?;
-    let name = one_line(&study.spec.name);
-    if let Some(trial) = trials.iter().find(|trial| !trial.state.is_finished()) {
-        let (number, state) = (trial.number, trial.state.as_str());
-        let kill = console.next(&format!("kill {name} {number}"));
-        return Err(Failure::usage(format!("trial {number} is {state}, and needs its files"))
-            .help(format!("{kill} ends it first")));
+/// What goes of one study.
+struct Group {
+    study: StudySummary,
+    trials: Vec<TrialJson>,
+    /// What is said of them besides.
+    asides: Vec<String>,
+}
+
+impl Group {
+    fn read(
+        (study, numbers): TrialsOf,
+        console: &Console,
+        reader: &dyn StorageReader,
+    ) -> Result<Group, Failure> {
+        let trials: Vec<Trial> = numbers
+            .into_iter()
+            .map(|number| find::trial(reader, &study, number))
+            .collect::<Result<_, _>>()?;
+        let name = study.spec.name.clone();
+        let line = |trial: &Trial, bytes: u64| TrialJson {
+            study: name.clone(),
+            number: trial.number,
+            name: run_name(trial).map(str::to_owned),
+            state: trial.state,
+            checkpoints: trial.checkpoints.len() as u64,
+            bytes,
+        };
+        if study.spec.is_tracked() {
+            let planned = plan(reader, &console.store, &study, &trials)?;
+            let asides = planned.iter().flat_map(|planned| {
+                planned.parts.iter().map(|part| {
+                    let whole = planned.run.number;
+                    format!("run {part} was part of run {whole}, and keeps its number")
+                })
+            });
+            let asides = asides.collect();
+            let trials = planned.iter().map(|planned| line(&planned.run, planned.bytes)).collect();
+            return Ok(Group { study, trials, asides });
+        }
+        if let Some(trial) = trials.iter().find(|trial| !trial.state.is_finished()) {
+            let (number, state) = (trial.number, trial.state.as_str());
+            let kill = console.next(&format!("kill {} {number}", one_line(&name)));
+            return Err(Failure::usage(format!("trial {number} is {state}, and needs its files"))
+                .help(format!("{kill} ends it first")));
+        }
+        let visible = trials.iter().filter(|trial| !trial.hidden);
+        let trials = visible
+            .map(|trial| {
+                let bytes = size_of_trial(reader, &console.store, &study, trial.number)?;
+                Ok(line(trial, bytes))
+            })
+            .collect::<Result<_, Failure>>()?;
+        Ok(Group { study, trials, asides: Vec::new() })
     }
-    trials.retain(|trial| !trial.hidden);
-    if trials.is_empty() && !arguments.json {
+
+    fn numbers(&self) -> Vec<TrialNumber> {
+        self.trials.iter().map(|trial| trial.number).collect()
+    }
+
+    /// `2 runs of study speech, with 3 MiB of files`
+    fn in_words(&self) -> String {
+        let name = one_line(&self.study.spec.name);
+        let size = bytes(self.trials.iter().map(|trial| trial.bytes).sum());
+        let all = self.trials.len() as u64;
+        match self.study.spec.is_tracked() {
+            true => format!("{} of study {name}, with {size} of files", count(all, "run")),
+            false => {
+                let trials = count(all, "trial");
+                format!("{trials} of study {name} from its tables, with {size} of files")
+            }
+        }
+    }
+
+    fn list(&self, console: &mut Console) -> Result<(), Failure> {
+        let what = if self.study.spec.is_tracked() { "run" } else { "trial" };
+        for trial in &self.trials {
+            let name = trial.name.as_ref().map(|name| format!(" (`{}`)", one_line(name)));
+            writeln!(
+                console.out,
+                "{what} {}{}: {}, {}, {}",
+                trial.number,
+                name.unwrap_or_default(),
+                trial.state.as_str(),
+                count(trial.checkpoints, "checkpoint"),
+                bytes(trial.bytes)
+            )?;
+        }
+        for aside in &self.asides {
+            writeln!(console.out, "  {aside}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes them, once the person agrees.
+pub fn remove(
+    trials: Vec<TrialsOf>,
+    arguments: &RmArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let mut groups = Vec::new();
+    {
+        let reader = console.reader()?;
+        for of_study in trials {
+            groups.push(Group::read(of_study, console, &reader)?);
+        }
+    }
+    groups.retain(|group| !group.trials.is_empty());
+    if groups.is_empty() && !arguments.json {
         console.say("these trials are hidden already");
         return Ok(Exit::Done);
     }
-    let reader = console.reader()?;
-    let line = |trial: &Trial| -> Result<TrialJson, Failure> {
-        Ok(TrialJson {
-            number: trial.number.0,
-            state: trial.state,
-            checkpoints: trial.checkpoints.len() as u64,
-            bytes: size_of_trial(&reader, &console.store, &study, trial.number)?,
-        })
-    };
-    let lines: Vec<TrialJson> = trials.iter().map(line).collect::<Result<_, _>>()?;
-    drop(reader);
     let wants = if arguments.json {
         arguments.yes
     } else {
-        for line in &lines {
-            let state = line.state.as_str();
-            let checkpoints = count(line.checkpoints, "checkpoint");
-            let size = bytes(line.bytes);
-            writeln!(console.out, "trial {}: {state}, {checkpoints}, {size}", line.number)?;
+        for group in &groups {
+            group.list(console)?;
         }
         console.out.flush()?;
-        let all = bytes(lines.iter().map(|line| line.bytes).sum());
-        let what = format!(
-            "{} of study {name} from its tables, with {all} of files",
-            count(lines.len() as u64, "trial")
-        );
-        !arguments.dry_run && (arguments.yes || agrees(&what)?)
+        let what: Vec<String> = groups.iter().map(Group::in_words).collect();
+        !arguments.dry_run && (arguments.yes || agrees(&what.join(", and "))?)
     };
+    let mut left = Vec::new();
     if wants {
-        let hide = |trial: &Trial| Request::Hide { trial: trial.number };
-        let requests: Vec<Request> = trials.iter().map(hide).collect();
-        ask_all(&study, &requests, console)?;
         let path = console.store.clone();
-        let leftovers = remove_files(&mut console.writer()?, &path)?;
+        for group in &groups {
+            if group.study.spec.is_tracked() {
+                remove_runs(&mut console.writer()?, &path, &group.study, &group.numbers())?;
+                if !arguments.json {
+                    writeln!(console.out, "removed {}", group.in_words())?;
+                }
+            } else {
+                let hide = |trial| Request::Hide { trial };
+                let requests: Vec<Request> = group.numbers().into_iter().map(hide).collect();
+                ask_all(&group.study, &requests, console)?;
+            }
+        }
+        let mut store = console.writer()?;
+        let leftovers = remove_files(&mut store, &path).map_err(|error| {
+            Failure::from(error).help("they are removed; `hpsearch gc` removes their files")
+        })?;
+        if groups.iter().any(|group| group.study.spec.is_tracked()) {
+            erase(&mut store, console)?;
+        }
         say_left(&leftovers, console);
+        left = leftovers.directories;
     }
     if arguments.json {
-        let answer = Answer { removed: wants, trials: lines };
-        return console.json(Some(&study.spec.name), &answer);
+        let study = match groups.as_slice() {
+            [only] => Some(only.study.spec.name.as_str()),
+            _ => None,
+        };
+        let trials = groups.iter().flat_map(|group| &group.trials).collect();
+        return console.json(study, &Answer { removed: wants, trials, left });
     }
     Ok(Exit::Done)
 }

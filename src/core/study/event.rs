@@ -16,7 +16,7 @@ use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
 use crate::study::spec::{Extension, FailureCause};
 use crate::study::statistics::Sample;
-use crate::study::tracked::Tracker;
+use crate::study::tracked::{MovedRun, Tracker};
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
 /// Position in a store's journal, from 1.
@@ -329,7 +329,16 @@ pub enum TrialEvent {
     /// becomes visible if it continues.
     #[serde(rename = "trial_hidden")]
     Hidden,
-    /// Proposals were skipped because they are not expected to fit in the memory of any device.
+    /// A tracked run was removed, or moved to another study. It has no other event in the journal and
+    /// no row in any table, and its number is not reused.
+    #[serde(rename = "run_removed")]
+    Removed {
+        /// Its new place, if it was moved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        moved: Option<MovedRun>,
+    },
+    /// Points were passed over when a trial was proposed, for they are expected not to fit into the
+    /// memory of any device.
     #[serde(rename = "passed_over")]
     ConfigurationsSkipped {
         /// How many.

@@ -86,7 +86,7 @@ pub struct StudyState {
     rule: ValueRule,
     constraints: Vec<Constraint>,
     replicates: u32,
-    /// By number.
+    /// By number; without gaps, unless tracked runs were removed.
     pub trials: Vec<Trial>,
     /// Number of trials by state.
     pub counts: Counts,
@@ -161,7 +161,7 @@ impl StudyState {
 
     /// The trial with this number.
     pub fn trial(&self, number: TrialNumber) -> Option<&Trial> {
-        self.trials.get(usize::try_from(number.0).ok()?)
+        self.trials.get(place_of(&self.trials, number)?)
     }
 
     /// The winner of the race, or else the best complete trial that is feasible and visible; ties
@@ -302,7 +302,8 @@ impl StudyState {
         params: crate::study::params::Params,
         origin: crate::study::trial::Origin,
     ) {
-        debug_assert_eq!(number.index(), self.trials.len(), "trials are created in order");
+        let last = self.trials.last().map(|last| last.number);
+        debug_assert!(last < Some(number), "trials are created in order");
         self.counts.queued += 1;
         self.changes.note(number);
         self.race_counts.queued += u64::from(origin.is_race());
@@ -310,8 +311,8 @@ impl StudyState {
     }
 
     fn apply_to_trial(&mut self, at: Timestamp, number: TrialNumber, event: &TrialEvent) {
-        let index = usize::try_from(number.0).unwrap_or(usize::MAX);
-        let Some(trial) = self.trials.get_mut(index) else { return };
+        let Some(place) = place_of(&self.trials, number) else { return };
+        let trial = &mut self.trials[place];
         let before = trial.state;
         self.changes.note(trial.number);
         match event {
@@ -409,6 +410,12 @@ impl StudyState {
                     trial.params.remove(name);
                 }
             }
+            TrialEvent::Removed { .. } => {
+                self.paths.0.remove(&number);
+                *self.counts.of(before) -= 1;
+                self.trials.remove(place);
+                return;
+            }
             TrialEvent::Created { .. }
             | TrialEvent::SummaryRecorded { .. }
             | TrialEvent::ArtifactSaved { .. }
@@ -425,6 +432,15 @@ impl StudyState {
         }
         *self.counts.of(before) -= 1;
         *self.counts.of(after) += 1;
+    }
+}
+
+/// The index of a trial: its number, unless earlier ones were removed.
+fn place_of(trials: &[Trial], number: TrialNumber) -> Option<usize> {
+    let place = usize::try_from(number.0).ok()?;
+    match trials.get(place) {
+        Some(trial) if trial.number == number => Some(place),
+        _ => trials.binary_search_by_key(&number, |trial| trial.number).ok(),
     }
 }
 

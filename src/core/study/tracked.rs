@@ -49,7 +49,16 @@ pub struct Tracker {
     pub boot_id: Option<String>,
 }
 
-/// Whether `name` is valid, by [`RUN_NAME_RULE`].
+/// Where a run was moved to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MovedRun {
+    /// The name that the other study had then.
+    pub study: String,
+    /// The run's number there.
+    pub run: TrialNumber,
+}
+
+/// Whether `name` can be a run's, by [`RUN_NAME_RULE`].
 pub fn is_run_name(name: &str) -> bool {
     let is_number = name.chars().all(|char| char.is_ascii_digit());
     let fits = name.chars().count() <= LONGEST_NAME && !name.contains(['\n', '\r', '\0']);

@@ -217,20 +217,17 @@ pub(super) fn views_differ(
     tables: &StudyState,
     seq: Seq,
 ) -> Option<Difference> {
-    let of = |view: &StudyState, index: usize| {
-        view.trials.get(index).map_or_else(Facts::default, |trial| of_trial(trial, metric))
+    let of = |view: &StudyState, number: TrialNumber| {
+        view.trial(number).map_or_else(Facts::default, |trial| of_trial(trial, metric))
     };
-    let differs = |index: &usize| match (folded.trials.get(*index), tables.trials.get(*index)) {
-        (Some(folded), Some(tables)) => folded != tables,
-        _ => true,
-    };
-    let trials = (0..folded.trials.len().max(tables.trials.len())).filter(differs);
-    let of_trials = |index: usize| {
-        found(seq, Some(TrialNumber(index as u64)), of(tables, index), of(folded, index))
-    };
+    let differs = |number: &TrialNumber| folded.trial(*number) != tables.trial(*number);
+    let trials = folded.trials.iter().chain(&tables.trials).map(|trial| trial.number);
+    let trials: BTreeSet<TrialNumber> = trials.filter(differs).collect();
+    let difference =
+        |number: TrialNumber| found(seq, Some(number), of(tables, number), of(folded, number));
     trials
         .into_iter()
-        .find_map(of_trials)
+        .find_map(difference)
         .or_else(|| found(seq, None, of_study(tables), of_study(folded)))
 }
 

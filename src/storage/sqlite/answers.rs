@@ -9,10 +9,10 @@ use super::fault::Fault;
 use super::place::lock_file;
 use super::wal::Rescue;
 use super::{
-    SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, remove, series_read,
-    tracked, trials, used, write,
+    SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, remove, remove_run,
+    series_read, tracked, trials, used, write,
 };
-use crate::storage::tracked::{BeginRun, Recorded, RunFence, TrackerProcess};
+use crate::storage::tracked::{BeginRun, Move, Recorded, RemovedRun, RunFence, TrackerProcess};
 use crate::storage::{
     Attempt, Curve, Holder, Lease, OutcomeCursor, Remarked, RemovedStudy, SeriesFault, Storage,
     StorageError, StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary,
@@ -95,6 +95,16 @@ impl<T: Reads> StorageReader for T {
 
     fn removed_studies(&self) -> Result<Vec<RemovedStudy>, StorageError> {
         self.reader().read("listing removed studies", remove::removed_studies)
+    }
+
+    fn removed_runs(&self) -> Result<Vec<RemovedRun>, StorageError> {
+        self.reader().read("listing removed runs", remove_run::removed_runs)
+    }
+
+    fn next_number(&self, study: StudyId) -> Result<TrialNumber, StorageError> {
+        self.reader().read_of(study, "reading trials", |connection, study| {
+            write::trials_of(connection, study).map(TrialNumber)
+        })
     }
 
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
@@ -389,6 +399,35 @@ impl<T: Writes> Storage for T {
     fn files_removed(&mut self, study: StudyId) -> Result<(), StorageError> {
         self.store().write("noting that files are gone", |transaction, _| {
             remove::files_removed(transaction, study)
+        })
+    }
+
+    fn remove_runs(
+        &mut self,
+        study: StudyId,
+        now: Timestamp,
+        runs: &[TrialNumber],
+    ) -> Result<(), StorageError> {
+        let store = self.reader().path.clone();
+        self.store().write("removing runs", |transaction, cache| {
+            remove_run::remove_runs(transaction, cache, &store, study, now, runs)
+        })
+    }
+
+    fn move_runs(
+        &mut self,
+        now: Timestamp,
+        moving: &Move<'_>,
+    ) -> Result<Vec<TrialNumber>, StorageError> {
+        let store = self.reader().path.clone();
+        self.store().write("moving runs", |transaction, cache| {
+            remove_run::move_runs(transaction, cache, &store, now, moving)
+        })
+    }
+
+    fn files_moved(&mut self, study: StudyId, run: TrialNumber) -> Result<(), StorageError> {
+        self.store().write("noting that files are moved", |transaction, _| {
+            remove_run::files_moved(transaction, study, run)
         })
     }
 

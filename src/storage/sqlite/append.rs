@@ -153,6 +153,11 @@ impl<'a> Append<'a> {
         Ok(Append { connection, metrics, cache, checkpoints, study, now, trials })
     }
 
+    /// What is written from here on happened at that moment.
+    pub(super) fn at(&mut self, moment: Timestamp) {
+        self.now = moment;
+    }
+
     /// Writes one event to the journal and the tables; gives its position.
     pub(super) fn write(&mut self, event: &Event) -> Result<i64, Fault> {
         let stored = if has_path(event) { self.with_stored_path(event)? } else { None };
@@ -480,7 +485,9 @@ impl<'a> Append<'a> {
             TrialEvent::ArtifactSaved { artifact, content } => {
                 artifacts::save(self.connection, (id, seq, self.now), artifact, content.as_deref())
             }
-            TrialEvent::Created { .. }
+            // Written by `remove_run`, which removes its rows.
+            TrialEvent::Removed { .. }
+            | TrialEvent::Created { .. }
             | TrialEvent::SummaryRecorded { .. }
             | TrialEvent::SpoolRead { .. }
             | TrialEvent::Remarked { .. }

@@ -75,9 +75,11 @@ pub(super) fn artifacts(
     })
 }
 
-/// Removes the texts that only artifacts of this study have.
-pub(super) fn remove_documents(connection: &Connection, study: StudyId) -> Result<(), Fault> {
-    let (least, most) = trial_ids(study);
+/// Removes the texts that only artifacts of the trials with these ids have.
+pub(super) fn remove_documents(
+    connection: &Connection,
+    (least, most): (i64, i64),
+) -> Result<(), Fault> {
     connection.execute(
         "DELETE FROM document WHERE digest IN (SELECT digest FROM artifact WHERE trial_id BETWEEN \
          ?1 AND ?2) AND NOT EXISTS (SELECT 1 FROM artifact a WHERE a.digest = document.digest AND \

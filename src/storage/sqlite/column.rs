@@ -219,6 +219,11 @@ pub(super) fn number_of(id: i64) -> TrialNumber {
     TrialNumber(id.rem_euclid(TRIALS_PER_STUDY).unsigned_abs())
 }
 
+/// The study of a trial's id.
+pub(super) fn study_of(id: i64) -> StudyId {
+    StudyId(id.div_euclid(TRIALS_PER_STUDY))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -87,28 +87,29 @@ impl Roots {
 
     /// An event as it is stored.
     pub(super) fn stored_event(&self, event: &Event) -> Option<Event> {
-        self.mapped(event, |_, path| self.stored(path).to_owned())
+        mapped(event, |_, path| self.stored(path).to_owned())
     }
 
     /// A stored event, with paths as they lead somewhere.
     pub(super) fn found_event(&self, event: &Event) -> Option<Event> {
-        self.mapped(event, |trial, path| self.found(Some(trial), path))
+        mapped(event, |trial, path| self.found(Some(trial), path))
     }
+}
 
-    fn mapped(&self, event: &Event, lead: impl Fn(TrialNumber, &Path) -> PathBuf) -> Option<Event> {
-        let mut mapped = event.clone();
-        match &mut mapped {
-            Event::Trial(
-                trial,
-                TrialEvent::CheckpointSaved { path, .. } | TrialEvent::CheckpointDropped { path },
-            ) => *path = lead(*trial, path),
-            Event::Trial(trial, TrialEvent::AttemptStarted { resume: Some((_, path)), .. }) => {
-                *path = lead(*trial, path)
-            }
-            _ => return None,
+/// An event with other paths, where it has one.
+pub(super) fn mapped(event: &Event, lead: impl Fn(TrialNumber, &Path) -> PathBuf) -> Option<Event> {
+    let mut mapped = event.clone();
+    match &mut mapped {
+        Event::Trial(
+            trial,
+            TrialEvent::CheckpointSaved { path, .. } | TrialEvent::CheckpointDropped { path },
+        ) => *path = lead(*trial, path),
+        Event::Trial(trial, TrialEvent::AttemptStarted { resume: Some((_, path)), .. }) => {
+            *path = lead(*trial, path)
         }
-        Some(mapped)
+        _ => return None,
     }
+    Some(mapped)
 }
 
 /// Whether an event has a path.

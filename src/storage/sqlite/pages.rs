@@ -112,8 +112,8 @@ fn cut(mut places: Vec<Place>, query: &TrialQuery) -> Vec<Place> {
     places
 }
 
-/// The first and the last id of a page of all trials by number: numbers have no gaps. The last is
-/// before the first where there are none. `None`: the page is not one range.
+/// The first and the last id of a page of all trials by number, where numbers have no gaps. The last
+/// is before the first where there are none. `None`: the page is not one range.
 fn range(
     connection: &Connection,
     study: StudyId,
@@ -123,6 +123,10 @@ fn range(
         return Ok(None);
     }
     let (least, most) = trial_ids(study);
+    let removed = "SELECT 1 FROM removed_run WHERE trial_id BETWEEN ?1 AND ?2";
+    if connection.prepare_cached(removed)?.exists([least, most])? {
+        return Ok(None);
+    }
     let newest = "SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2";
     let newest: Option<i64> = value(connection, newest, [least, most])?;
     let newest = newest.unwrap_or(least - 1);

@@ -464,7 +464,7 @@ pub(super) fn events_before(
 }
 
 /// A row of table `event`.
-fn entry(row: &Row<'_>) -> Result<(Seq, Timestamp, Event), Fault> {
+pub(super) fn entry(row: &Row<'_>) -> Result<(Seq, Timestamp, Event), Fault> {
     let seq = Seq(row.get(0)?);
     let cells = Cells::of(row, || format!("table `event`, seq {}", seq.0));
     Ok((seq, Timestamp(cells.get(1)?), cells.json(2)?))

@@ -12,6 +12,7 @@ use super::fault::Fault;
 use super::write::check_fence;
 use crate::storage::{Lease, RemovedStudy, StudyId};
 use crate::study::time::Timestamp;
+use crate::study::tracked::NO_SAMPLER;
 
 /// Removes the study that the lease is on. What it had on the disk is remembered in the same
 /// transaction, so that nothing is lost sight of whatever happens next.
@@ -24,14 +25,13 @@ pub(super) fn remove_study(
     check_fence(connection, lease)?;
     let study = lease.study;
     let name: String = value(connection, "SELECT name FROM study WHERE id = ?1", [study.0])?;
-    remove_documents(connection, study)?;
-    artifacts::remove_documents(connection, study)?;
-    let (first, last) = trial_ids(study);
-    remove_points(connection, study)?;
-    for table in tables_with(connection, "trial_id")? {
-        let sql = format!("DELETE FROM \"{table}\" WHERE trial_id BETWEEN ?1 AND ?2");
-        connection.execute(&sql, [first, last])?;
-    }
+    // As of single runs, nothing of them is to be left in free pages.
+    let of_runs = "UPDATE store SET values_left = 1 WHERE EXISTS (SELECT 1 FROM study WHERE id = ?1 \
+        AND spec ->> '$.sampler.name' = ?2)";
+    connection.execute(of_runs, params![study.0, NO_SAMPLER])?;
+    let runners = "SELECT json_group_array(seq) FROM runner WHERE study_id = ?1";
+    remove_documents(connection, &value::<String>(connection, runners, [study.0])?)?;
+    remove_rows(connection, trial_ids(study), &[])?;
     for table in tables_with(connection, "study_id")? {
         let sql = format!("DELETE FROM \"{table}\" WHERE study_id = ?1");
         connection.execute(&sql, [study.0])?;
@@ -45,8 +45,14 @@ pub(super) fn remove_study(
     Ok(())
 }
 
-/// Removes the points that a study's trials logged.
-fn remove_points(connection: &Connection, study: StudyId) -> Result<(), Fault> {
+/// Removes what tables have of the trials with these ids, but for their own rows; `kept` are tables
+/// that outlive a trial.
+pub(super) fn remove_rows(
+    connection: &Connection,
+    ids: (i64, i64),
+    kept: &[&str],
+) -> Result<(), Fault> {
+    artifacts::remove_documents(connection, ids)?;
     let series = "SELECT id FROM series WHERE trial_id BETWEEN ?1 AND ?2";
     for sql in [
         format!(
@@ -55,7 +61,13 @@ fn remove_points(connection: &Connection, study: StudyId) -> Result<(), Fault> {
         ),
         format!("DELETE FROM series_chunk WHERE series_id IN ({series})"),
     ] {
-        connection.execute(&sql, trial_ids(study))?;
+        connection.execute(&sql, ids)?;
+    }
+    for table in tables_with(connection, "trial_id")? {
+        if !kept.contains(&table.as_str()) {
+            let sql = format!("DELETE FROM \"{table}\" WHERE trial_id BETWEEN ?1 AND ?2");
+            connection.execute(&sql, ids)?;
+        }
     }
     Ok(())
 }
@@ -67,14 +79,16 @@ fn tables_with(connection: &Connection, column: &str) -> Result<Vec<String>, Fau
     rows(connection, sql, [column], |row| Ok(row.get(0)?))
 }
 
-/// Removes the long texts that only runners of this study speak of.
-fn remove_documents(connection: &Connection, study: StudyId) -> Result<(), Fault> {
-    connection.execute(
-        "DELETE FROM document WHERE EXISTS (SELECT 1 FROM runner r WHERE r.study_id = ?1 AND \
-         instr(r.lineage, document.digest) > 0) AND NOT EXISTS (SELECT 1 FROM runner r WHERE \
-         r.study_id <> ?1 AND instr(r.lineage, document.digest) > 0)",
-        [study.0],
-    )?;
+/// Removes the long texts that only these runners speak of, whose events are given as a JSON array.
+pub(super) fn remove_documents(connection: &Connection, runners: &str) -> Result<(), Fault> {
+    let of = |which: &str| {
+        format!(
+            "EXISTS (SELECT 1 FROM runner r WHERE r.seq {which} (SELECT value FROM json_each(?1)) \
+             AND instr(r.lineage, document.digest) > 0)"
+        )
+    };
+    let sql = format!("DELETE FROM document WHERE {} AND NOT {}", of("IN"), of("NOT IN"));
+    connection.execute(&sql, [runners])?;
     Ok(())
 }
 

@@ -1,12 +1,12 @@
-//! Erases the values of `[command] env` that older versions stored: from the rows, and then from
-//! the file's free pages.
+//! Erases the values of `[command] env` that older versions stored, and what is left of removed runs:
+//! from the rows, and then from the file's free pages.
 
 use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
 use super::column::to_json;
-use super::column::{json, rows};
+use super::column::{json, rows, value};
 use super::fault::Fault;
 use crate::storage::BUSY_TIMEOUT;
 use crate::study::provenance::{Masked, masked_command};
@@ -90,10 +90,26 @@ pub(super) fn are_left(connection: &Connection) -> bool {
     connection.query_row("SELECT values_left FROM store", [], |row| row.get(0)).unwrap_or(false)
 }
 
+/// A larger file is written anew only while nothing runs: whoever writes waits for it, and for no
+/// longer than [`BUSY_TIMEOUT`].
+const LARGE: i64 = 256 << 20;
+
 /// Writes the file anew if what was erased may still be in it. A process that dies on the way
 /// leaves that to the next one.
 pub(super) fn finish(connection: &Connection) -> Result<(), Fault> {
+    finish_unless(connection, LARGE)
+}
+
+/// The same, unless something runs and the file is larger than `large` bytes.
+pub(super) fn finish_unless(connection: &Connection, large: i64) -> Result<(), Fault> {
     if !are_left(connection) {
+        return Ok(());
+    }
+    let pages: i64 = value(connection, "PRAGMA page_count", [])?;
+    let page: i64 = value(connection, "PRAGMA page_size", [])?;
+    let runs = "SELECT EXISTS (SELECT 1 FROM lease WHERE pid IS NOT NULL) OR EXISTS (SELECT 1 FROM \
+        trial WHERE state = 'running')";
+    if pages.saturating_mul(page) > large && value(connection, runs, [])? {
         return Ok(());
     }
     connection.busy_timeout(PATIENCE)?;

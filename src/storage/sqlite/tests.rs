@@ -929,3 +929,24 @@ fn an_index_that_is_cut_is_seen_before_it_is_touched() {
     assert_eq!(stored(&path, &lease), 20);
     assert_sound(&path);
 }
+
+#[test]
+fn a_large_file_is_written_anew_once_nothing_runs() {
+    let (_directory, path, mut store, lease) = fresh();
+    let body = "removed".repeat(1000);
+    store.keep_document("digest", &body).unwrap();
+    let connection = &store.reader.connection;
+    connection.execute_batch("DELETE FROM document; UPDATE store SET values_left = 1").unwrap();
+    let holds = || {
+        let files = [path.clone(), path.with_extension("db-wal")].map(fs::read);
+        files.iter().flatten().any(|bytes| bytes.windows(14).any(|at| at == b"removedremoved"))
+    };
+    secrets::finish_unless(connection, 0).ok().unwrap();
+    assert!(secrets::are_left(connection) && holds(), "a study is held");
+    store.release(&lease).unwrap();
+    let connection = &store.reader.connection;
+    secrets::finish_unless(connection, 0).ok().unwrap();
+    assert!(!secrets::are_left(connection) && !holds());
+    assert!(store.erase_removed().unwrap());
+    assert_sound(&path);
+}

@@ -66,6 +66,8 @@ pub(super) fn begin_run(
             let known = attempts.checked_sub(1);
             match newest {
                 Some((newest, true)) if known == Some(newest.0) => {}
+                // It was removed meanwhile.
+                None => return Err(StorageError::NoTrial { trial: *trial }.into()),
                 _ => return Err(StorageError::RunFenced { trial: *trial }.into()),
             }
             (*trial, AttemptNumber(*attempts), resume.clone())
@@ -132,7 +134,7 @@ fn newest_attempt(
 }
 
 /// The names of a study's runs.
-fn names(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+pub(super) fn names(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
     let sql = "SELECT coalesce(json_group_array(origin ->> '$.tracked.name'), '[]') FROM trial \
         WHERE study_id = ?1 AND origin ->> '$.tracked.name' IS NOT NULL";
     let names: String = value(connection, sql, params![study.0])?;

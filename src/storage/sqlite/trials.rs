@@ -1,6 +1,6 @@
 //! Rebuilds trials from the tables: one trial, a page of them, or all of a study.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use rusqlite::{Connection, Row};
@@ -19,8 +19,12 @@ use crate::study::trial::{DecisionAtStep, Hold, Note, Trial, TrialNumber, TrialS
 pub(super) fn all(connection: &Connection, study: StudyId) -> Result<Vec<Trial>, Fault> {
     let (first, last) = trial_ids(study);
     let trials = Loader::new(connection, study)?.range(first, last)?;
-    match (0..).zip(&trials).find(|(number, trial)| trial.number != TrialNumber(*number)) {
-        Some((number, _)) => Err(Fault::corrupt(
+    let sql = "SELECT trial_id FROM removed_run WHERE trial_id BETWEEN ?1 AND ?2";
+    let removed: HashSet<i64> = values(connection, sql, [first, last])?.into_iter().collect();
+    let mut ids = (first..=last).filter(|id| !removed.contains(id)).map(number_of);
+    let missing = trials.iter().find_map(|trial| ids.next().filter(|id| *id != trial.number));
+    match missing {
+        Some(number) => Err(Fault::corrupt(
             format!("table `trial`, study {}", study.0),
             format!("trial {number} is missing"),
         )),
@@ -187,14 +191,8 @@ impl<'a> Loader<'a> {
         let mut rows = statement.query(range)?;
         while let Some(row) = rows.next()? {
             let number = number_of(row.get(0)?);
-            // Trials have the numbers from that of the first one on, without gaps.
-            let index = trials
-                .first()
-                .and_then(|first| number.0.checked_sub(first.number.0))
-                .and_then(|index| usize::try_from(index).ok());
-            let trial = index
-                .and_then(|index| trials.get_mut(index))
-                .filter(|trial| trial.number == number);
+            let place = trials.binary_search_by_key(&number, |trial| trial.number);
+            let trial = place.ok().and_then(|place| trials.get_mut(place));
             let missing = || {
                 Fault::corrupt(
                     format!("table `trial`, study {}", self.study.0),

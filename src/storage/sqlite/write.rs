@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::append::{Append, Cache, add_dimension, present_dimensions};
 use super::column::to_json;
-use super::column::{first, number_of, to_integer, trial_ids, value, values};
+use super::column::{first, number_of, to_integer, trial_id, trial_ids, value, values};
 use super::fault::Fault;
 use super::optuna::distribution_json;
 use super::read::{directories, held, last_event, require, study_row};
@@ -16,6 +16,7 @@ use crate::study::series::LoggedSeries;
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::tracked::NO_SAMPLER;
+use crate::study::trial::TrialNumber;
 
 /// A new study.
 pub(super) fn create_study(
@@ -228,9 +229,10 @@ pub(super) fn append(
     }
 }
 
-/// How many trials there are.
+/// How many numbers of trials were given: the next one. Those of removed runs are not given again.
 pub(super) fn trials_of(connection: &Connection, study: StudyId) -> Result<u64, Fault> {
-    let newest = "SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2";
+    let newest = "SELECT max(id) FROM (SELECT max(id) AS id FROM trial WHERE id BETWEEN ?1 AND ?2 \
+        UNION ALL SELECT max(trial_id) FROM removed_run WHERE trial_id BETWEEN ?1 AND ?2)";
     let newest: Option<i64> = value(connection, newest, trial_ids(study))?;
     Ok(newest.map_or(0, |id| number_of(id).0 + 1))
 }
@@ -251,16 +253,28 @@ pub(super) fn request(
     )?;
     let id = connection.last_insert_rowid();
     if let Some(entry) = request.entry() {
-        let trials = trials_of(connection, study)?;
-        if let Some(trial) = entry.trial().filter(|trial| trial.0 >= trials) {
+        if let Some(trial) = entry.trial()
+            && !is_there(connection, study, trial)?
+        {
             return Err(StorageError::NoTrial { trial }.into());
         }
+        let trials = trials_of(connection, study)?;
         let revision = value(connection, "SELECT revision FROM study WHERE id = ?1", [study.0])?;
         Append::new(connection, cache, store, study, revision, now, trials)?.write(&entry)?;
         let sql = "UPDATE request SET served_at = ?2, answer = ?3 WHERE id = ?1";
         connection.execute(sql, params![id, now.0, to_json(&Answer::Done(String::new()))?])?;
     }
     Ok(id)
+}
+
+/// Whether the study has this trial.
+pub(super) fn is_there(
+    connection: &Connection,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<bool, Fault> {
+    let Ok(id) = trial_id(study, trial) else { return Ok(false) };
+    Ok(connection.prepare_cached("SELECT 1 FROM trial WHERE id = ?1")?.exists([id])?)
 }
 
 /// Keeps a text by its digest.

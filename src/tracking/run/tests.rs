@@ -1,10 +1,14 @@
 //! Tests of runs as they are written.
 
+use std::time::Duration;
+
 use super::*;
 use crate::storage::memory::MemoryStore;
-use crate::storage::{StorageReader as _, Takeover};
-use crate::study::event::Seq;
+use crate::storage::tracked::Move;
+use crate::storage::{StorageReader as _, StudyId, Takeover};
+use crate::study::event::{Request, Seq};
 use crate::study::metric::Direction;
+use crate::study::query::{SortKey, TrialQuery};
 use crate::study::space::Space;
 use crate::study::spec::{Program, StudySpec};
 use crate::tracking::{Goal, find_run, open_study, run_of_job, settle_dead};
@@ -126,6 +130,65 @@ fn a_run_whose_process_died_is_settled_as_interrupted() {
     assert_eq!((trial.tags.len(), trial.notes.len()), (1, 1));
     run.finish(&mut store, RunEnd::Completed).unwrap();
     assert_folds(&store, &study);
+}
+
+#[test]
+fn a_removed_run_is_as_if_it_had_never_been_and_its_number_is_not_given_again() {
+    let (mut store, study) = store();
+    let runs = ["a", "b", "c"].map(|name| {
+        let run = Run::create(&mut store, &study, named(name)).unwrap();
+        run.report(&mut store, 1, loss(0.5)).unwrap();
+        run
+    });
+    let numbers = |store: &MemoryStore, study: StudyId| -> Vec<u64> {
+        let query = TrialQuery::all(SortKey::Number);
+        store.numbers(study, &query).unwrap().into_iter().map(|number| number.0).collect()
+    };
+    let [a, b, c] = &runs;
+    let removed = store.remove_runs(study.id, Timestamp(9), &[b.number()]);
+    assert!(matches!(removed, Err(StorageError::RunTracked { .. })), "{removed:?}");
+    b.finish(&mut store, RunEnd::Completed).unwrap();
+    // Its end is settled as that of a killed process: what it used is told by its last moment.
+    let tracked = life_of(&store, study.id, c.number()).unwrap().unwrap();
+    assert!(settle(&mut store, &tracked, "its process was killed").unwrap());
+    store.remove_runs(study.id, Timestamp(9), &[b.number()]).unwrap();
+    assert_folds(&store, &study);
+    assert_eq!(numbers(&store, study.id), [0, 2]);
+    assert_eq!(store.next_number(study.id).unwrap(), TrialNumber(3));
+    let gone = b.report(&mut store, 2, loss(0.1));
+    assert!(
+        matches!(gone, Err(TrackingError::Storage(StorageError::RunFenced { .. }))),
+        "{gone:?}"
+    );
+    let gone = Run::resume(&mut store, &study, b.number(), ResumedRun::default());
+    assert!(matches!(gone, Err(TrackingError::Storage(StorageError::NoTrial { .. }))), "{gone:?}");
+    let noted = Request::Note { trial: Some(b.number()), text: "late".to_owned() };
+    assert!(store.request(study.id, Timestamp(9), &noted).is_err());
+    let twice = store.remove_runs(study.id, Timestamp(9), &[b.number()]);
+    assert!(matches!(twice, Err(StorageError::NoTrial { .. })), "{twice:?}");
+    // To another study and into a page of it.
+    let path = Path::new("/s.db");
+    let other = open_study(&mut store, path, "other", &Goal::default(), Timestamp(1)).unwrap();
+    Run::create(&mut store, &other, named("c")).unwrap();
+    let files = other.files(path);
+    let runs = [c.number()];
+    let moving = Move { from: study.id, runs: &runs, homes: &[], to: other.id, files: &files };
+    assert_eq!(store.move_runs(Timestamp(9), &moving).unwrap(), [TrialNumber(1)]);
+    let moved = store.trial(other.id, TrialNumber(1)).unwrap().unwrap();
+    assert_eq!(moved.origin.tracked().unwrap().name.as_deref(), Some("c-2"));
+    assert_eq!((moved.state, moved.curve), (TrialState::Paused, vec![(1, 0.5)]));
+    for study in [&study, &other] {
+        assert_folds(&store, study);
+    }
+    a.finish(&mut store, RunEnd::Completed).unwrap();
+    store.remove_runs(study.id, Timestamp(9), &[a.number()]).unwrap();
+    assert_folds(&store, &study);
+    assert_eq!(
+        (numbers(&store, study.id), store.used(study.id).unwrap().busy),
+        (vec![], Duration::ZERO)
+    );
+    let again = Run::create(&mut store, &study, named("a")).unwrap();
+    assert_eq!((again.number(), again.name()), (TrialNumber(3), Some("a")));
 }
 
 #[test]

@@ -1,0 +1,303 @@
+//! Removes tracked runs, and moves them to other studies: what would go, then the rows in one
+//! transaction, then the files.
+//!
+//! Whatever is killed in between, a run is there whole, or it is gone and `gc` finds its files. Of
+//! one that was moved the store remembers that its files are to follow, and the next verb that moves
+//! or removes something, `gc` or `track` moves them.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf, absolute};
+
+use super::AppError;
+use crate::config;
+use crate::runner::disk::{entries, size};
+use crate::runner::garbage_collection::Others;
+use crate::runner::{self, Liveness, ownership};
+use crate::storage::paths::StudyFiles;
+use crate::storage::sqlite::SqliteStore;
+use crate::storage::tracked::{Move, RemovedRun};
+use crate::storage::{Storage as _, StorageError, StorageReader, StudySummary};
+use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::spec::StudySpec;
+use crate::study::trial::{Trial, TrialNumber};
+use crate::tracking::{Goal, adopt_spools, life_of, open_study, settle_dead};
+
+/// A run that is to be removed or moved.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// It.
+    pub run: Trial,
+    /// What its files take on the disk.
+    pub bytes: u64,
+    /// Runs that are part of it.
+    pub parts: Vec<TrialNumber>,
+}
+
+/// A run that was moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The number that it had.
+    pub from: TrialNumber,
+    /// The number that it has.
+    pub to: TrialNumber,
+    /// The name that it has, which may have got a number.
+    pub name: Option<String>,
+}
+
+/// What removing or moving runs of a study would do.
+///
+/// # Errors
+/// One is being tracked, or a trial needs a checkpoint of it; the store failed.
+pub fn plan(
+    reader: &dyn StorageReader,
+    store: &Path,
+    study: &StudySummary,
+    runs: &[Trial],
+) -> Result<Vec<Planned>, AppError> {
+    let name = || study.spec.name.clone();
+    for run in runs {
+        let tracked = life_of(reader, study.id, run.number)?;
+        if tracked.is_some_and(|tracked| tracked.liveness != Liveness::Dead) {
+            return Err(StorageError::RunTracked { study: name(), run: run.number }.into());
+        }
+    }
+    let homes = homes(reader, store, study)?;
+    let numbers: Vec<TrialNumber> = runs.iter().map(|run| run.number).collect();
+    if let Some((run, by, trial)) = needed(reader, study, &numbers, &homes)? {
+        return Err(AppError::RunNeeded { study: name(), run, by, trial });
+    }
+    let view = reader.view(study.id)?;
+    let parts = |run: &Trial| {
+        let is_part = |other: &&Trial| {
+            let parent = other.origin.tracked().and_then(|tracked| tracked.parent);
+            parent == Some(run.number) && !numbers.contains(&other.number)
+        };
+        view.trials.iter().filter(is_part).map(|other| other.number).collect()
+    };
+    let bytes = |run: &Trial| homes.iter().map(|home| size(&home.trial(run.number))).sum();
+    let planned = |run: &Trial| Planned { bytes: bytes(run), parts: parts(run), run: run.clone() };
+    Ok(runs.iter().map(planned).collect())
+}
+
+/// Where the files of its trials lie that are this store's; absolute.
+fn homes(
+    reader: &dyn StorageReader,
+    store: &Path,
+    study: &StudySummary,
+) -> Result<Vec<StudyFiles>, AppError> {
+    Ok(ownership::own_homes(reader, &study.clone().stored(), &absolute(store)?)?)
+}
+
+/// A run of which another trial has a checkpoint, or continues from one now: with the study of that
+/// trial, and it.
+fn needed(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    runs: &[TrialNumber],
+    homes: &[StudyFiles],
+) -> Result<Option<(TrialNumber, String, TrialNumber)>, StorageError> {
+    for (id, name) in reader.names()? {
+        let listed = reader.checkpoints(id)?.into_iter().map(|(trial, saved)| (trial, saved.path));
+        // One that cannot be read here runs no trial here.
+        let runs_some = reader.summary(id).is_ok_and(|other| other.counts.running > 0);
+        let attempts = if runs_some { reader.attempts(id, None)? } else { Vec::new() };
+        let open = attempts.into_iter().filter(|attempt| attempt.ended.is_none());
+        let resumed = open.filter_map(|open| Some((open.trial, open.resume?.1)));
+        for (trial, path) in listed.chain(resumed) {
+            let is_own = id == study.id && runs.contains(&trial);
+            let lies_in =
+                |run: &&TrialNumber| homes.iter().any(|home| path.starts_with(home.trial(**run)));
+            if let Some(run) = runs.iter().find(lies_in).filter(|_| !is_own) {
+                return Ok(Some((*run, name, trial)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Removes runs with all that the store has of them; their files are left to
+/// [`super::remove_study::remove_files`].
+///
+/// # Errors
+/// One is being tracked, or the store failed.
+pub fn remove_runs(
+    store: &mut SqliteStore,
+    path: &Path,
+    study: &StudySummary,
+    runs: &[TrialNumber],
+) -> Result<(), AppError> {
+    settle(store, &absolute(path)?, study, runs)?;
+    let now = runner::clock_of(store, study.id)?.now();
+    Ok(store.remove_runs(study.id, now, runs)?)
+}
+
+/// Writes the ends of runs whose processes died. What their programs logged goes into the store
+/// first: a spool that is left would bring the run back.
+fn settle(
+    store: &mut SqliteStore,
+    path: &Path,
+    study: &StudySummary,
+    runs: &[TrialNumber],
+) -> Result<(), AppError> {
+    let spools = path.with_file_name("spool");
+    adopt_spools(&spools, Path::new(""), store, path, &mut |_| ())?;
+    settle_dead(store, study.id, &study.spec)?;
+    let stem = |path: PathBuf| Some(path.file_stem()?.to_str()?.to_owned());
+    let left: HashSet<String> = entries(&spools).filter_map(stem).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    for (_, _, event) in store.events_after(study.id, Seq(0), u64::MAX)? {
+        if let Event::Trial(run, TrialEvent::SpoolRead { spool, .. }) = event
+            && runs.contains(&run)
+            && left.contains(&spool)
+        {
+            // Its program lives, and has another writer in a moment.
+            let study = study.spec.name.clone();
+            return Err(StorageError::RunTracked { study, run }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Sees that runs of a study can be moved to the one called `to`, if that is there.
+///
+/// # Errors
+/// It is the same study, a search, or one whose runs are compared by something else.
+pub fn check_target(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    to: &str,
+) -> Result<(), AppError> {
+    if !study.spec.is_tracked() {
+        return Err(AppError::SearchNotMoved { study: study.spec.name.clone() });
+    }
+    if !config::is_study_name(to) {
+        return Err(AppError::NoStudyName { name: to.to_owned() });
+    }
+    let Some(other) = reader.study(to)? else { return Ok(()) };
+    if other.id == study.id {
+        return Err(AppError::MovedToItself { study: to.to_owned() });
+    }
+    if !other.spec.is_tracked() {
+        return Err(StorageError::Searched { study: to.to_owned() }.into());
+    }
+    if (goal(&other.spec), other.spec.step) != (goal(&study.spec), study.spec.step) {
+        let in_words = |spec: &StudySpec| {
+            format!("{} ({})", spec.objective().metric, spec.direction().as_str())
+        };
+        let (theirs, own) = (in_words(&other.spec), in_words(&study.spec));
+        return Err(AppError::OtherGoal { to: to.to_owned(), theirs, own });
+    }
+    Ok(())
+}
+
+/// Whether a copy of the store lies beside it, which does not find the files of runs that are moved.
+///
+/// # Errors
+/// The store failed.
+pub fn has_copy(reader: &dyn StorageReader, store: &Path) -> Result<bool, AppError> {
+    let beside = Others::beside(&absolute(store)?).ids;
+    Ok(reader.identity()?.is_some_and(|own| beside.contains(&own)))
+}
+
+/// By what the runs of a study are compared.
+fn goal(spec: &StudySpec) -> Goal {
+    let metric = spec.objective().metric.clone();
+    Goal { metric: Some(metric), direction: Some(spec.direction()) }
+}
+
+/// Moves runs, which are given in ascending order, to the study called `to`, which is made where it
+/// is missing.
+///
+/// # Errors
+/// [`check_target`] says why not; one is being tracked; a directory cannot be moved; the store
+/// failed.
+pub fn move_runs(
+    store: &mut SqliteStore,
+    path: &Path,
+    study: &StudySummary,
+    runs: &[TrialNumber],
+    to: &str,
+) -> Result<Vec<Moved>, AppError> {
+    let path = absolute(path)?;
+    check_target(store, study, to)?;
+    move_files(store, &path)?;
+    settle(store, &path, study, runs)?;
+    let target = open_study(store, &path, to, &goal(&study.spec), runner::now())?;
+    let (homes, files) = (homes(store, &path, study)?, target.files(&path));
+    let now = runner::clock_of(store, study.id)?.now();
+    let moving = Move { from: study.id, runs, homes: &homes, to: target.id, files: &files };
+    let numbers = store.move_runs(now, &moving)?;
+    move_files(store, &path)?;
+    let mut moved = Vec::new();
+    for (from, to) in runs.iter().zip(numbers) {
+        let run = store.trial(target.id, to)?;
+        let name = run.and_then(|run| run.origin.tracked()?.name.clone());
+        moved.push(Moved { from: *from, to, name });
+    }
+    Ok(moved)
+}
+
+/// Moves the files of runs that were moved: of those that were just moved, and of those whose move
+/// was broken off.
+///
+/// # Errors
+/// A directory cannot be moved, or the store failed.
+pub fn move_files(store: &mut SqliteStore, path: &Path) -> Result<(), AppError> {
+    let path = absolute(path)?;
+    for RemovedRun { study, run, moved } in store.removed_runs()? {
+        let Some((to, number)) = moved else { continue };
+        let target = match store.trial(to, number) {
+            Ok(found) => found.map(|_| store.summary(to)).transpose()?,
+            // It was removed in the meantime: its files are nobody's.
+            Err(StorageError::NoStudy { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(target) = target {
+            let to = target.files(&path).trial(number);
+            for home in homes(store, &path, &store.summary(study)?)? {
+                let from = home.trial(run);
+                move_directory(&from, &to).map_err(|source| AppError::NotMoved {
+                    from: from.clone(),
+                    to: to.clone(),
+                    source,
+                })?;
+            }
+        }
+        store.files_moved(study, run)?;
+    }
+    Ok(())
+}
+
+/// Moves a directory, into the other one where that is there by now.
+fn move_directory(from: &Path, to: &Path) -> io::Result<()> {
+    if !from.exists() {
+        return Ok(());
+    }
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match fs::rename(from, to) {
+        // Another process was faster.
+        Err(error) if error.kind() == ErrorKind::NotFound && !from.exists() => Ok(()),
+        Err(error)
+            if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) =>
+        {
+            for entry in entries(from) {
+                let beside = to.join(entry.file_name().unwrap_or_default());
+                if entry.is_dir() && !entry.is_symlink() && beside.is_dir() {
+                    move_directory(&entry, &beside)?;
+                } else if !beside.exists() {
+                    fs::rename(&entry, &beside)?;
+                }
+            }
+            // What is left has the names of files that are there: it was the run's before, too.
+            let _left_to_gc = fs::remove_dir(from);
+            Ok(())
+        }
+        other => other,
+    }
+}
