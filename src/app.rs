@@ -23,6 +23,7 @@ pub mod reconcile;
 pub mod remove_study;
 pub mod rename_study;
 pub mod request;
+pub mod study_clients;
 pub mod study_state;
 pub mod sync;
 pub mod track;

@@ -48,7 +48,7 @@
 //! | 5 | [`cli`] | one thin file a verb: it parses, calls [`app`] and prints; no verb uses another's file |
 //! | | [`tui`] | the live screens |
 //! | | [`library`] | [`Study`], for Rust programs |
-//! | | [`ask_tell`] | a study whose trials another program runs, line by line |
+//! | | [`ask_tell`] | a study whose trials other programs run, line by line; of a stored one that several share, one process has the lease and serves the others ([`app::study_clients`]) |
 //!
 //! Three packages, so that an edit builds little again: `src/core` (layer 0, `arguments`, `analysis`,
 //! `samplers`, `pruners`), `src/trainer`, and this one, which re-exports them.

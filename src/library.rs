@@ -120,8 +120,12 @@ impl From<HeldError> for StudyError {
             }
             HeldError::Sampler(why) => StudyError::Sampler(why),
             HeldError::Tell(error) => error.into(),
-            // No Rust program adds parameters to a trial.
-            HeldError::Define(error) => StudyError::Sampler(error.to_string()),
+            // No Rust program adds parameters to a trial, enqueues, or shares its study; nor does it
+            // begin one that grows.
+            error @ (HeldError::Define(_)
+            | HeldError::RunOtherwise { .. }
+            | HeldError::ChangedMeanwhile { .. }
+            | HeldError::Over { .. }) => StudyError::Sampler(error.to_string()),
             HeldError::Broken => StudyError::Broken,
         }
     }

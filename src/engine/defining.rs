@@ -6,10 +6,10 @@ use crate::samplers::{self, Ask};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::history::History;
 use crate::study::params::{Params, Value};
-use crate::study::space::{Dimension, Distribution, Space, SpaceError};
+use crate::study::space::{Dimension, Distribution, Scale, Space, SpaceError};
 use crate::study::spec::{AlgorithmSpec, StudySpec};
 use crate::study::time::Timestamp;
-use crate::study::trial::{TrialNumber, TrialState};
+use crate::study::trial::{Origin, TrialNumber, TrialState};
 
 /// A parameter of a running trial.
 pub struct Defined {
@@ -53,6 +53,14 @@ pub enum DefineError {
         /// What it may be.
         asked: String,
     },
+    /// The value that was enqueued for a new parameter can be none.
+    #[error("parameter `{name}` cannot be {value}")]
+    NoParameter {
+        /// Its name.
+        name: String,
+        /// The value.
+        value: Value,
+    },
     /// The space cannot have it.
     #[error(transparent)]
     Space(#[from] SpaceError),
@@ -90,18 +98,50 @@ impl Engine {
         };
         let widened = if known == Some(&wide) { None } else { Some(self.with(name, wide)?) };
         let own = trial.params.get(name);
-        let value = match (given, own) {
+        // A parameter that only enqueued configurations have named so far has their one value:
+        // whoever did not enqueue it had no choice.
+        let is_provisional = widened.is_some() && known.is_some_and(has_one_value);
+        let is_chosen = !is_provisional || trial.origin == Origin::Asked;
+        let value = match (given, own.and_then(|own| asked.normalize(own))) {
             (Some(given), _) => asked.normalize(given).ok_or_else(|| DefineError::Outside {
                 name: name.to_owned(),
                 value: given.clone(),
                 asked: asked.to_string(),
             })?,
-            (None, Some(own)) if asked.contains(own) => own.clone(),
+            (None, Some(own)) if is_chosen => own,
             (None, _) => self
                 .by_chance(number, name, asked)
                 .ok_or_else(|| DefineError::Draw { name: name.to_owned() })?,
         };
-        Ok(Defined { is_new: own != Some(&value), value, widened })
+        // The index of a choice is another one in a wider list.
+        Ok(Defined { is_new: own != Some(&value) || is_provisional, value, widened })
+    }
+
+    /// The specification with the parameters of an enqueued configuration that its space lacks,
+    /// each with this one value until a trial asks for it; `None` if it lacks none.
+    ///
+    /// # Errors
+    /// The space cannot have them.
+    pub fn with_parameters_of(
+        &self,
+        params: &Params,
+    ) -> Result<Option<Box<StudySpec>>, DefineError> {
+        let mut dimensions = self.spec.space.dimensions().to_vec();
+        let known = dimensions.len();
+        for (name, value) in params.iter() {
+            if self.spec.space.dimension(name).is_none() {
+                let only = only(value).ok_or_else(|| DefineError::NoParameter {
+                    name: name.to_owned(),
+                    value: value.clone(),
+                })?;
+                dimensions.push(Dimension::new(name, only));
+            }
+        }
+        if dimensions.len() == known {
+            return Ok(None);
+        }
+        let space = Space::new(dimensions)?;
+        Ok(Some(Box::new(StudySpec { space, ..self.spec.clone() })))
     }
 
     /// The specification with a parameter, in the place of one of the same name.
@@ -172,10 +212,29 @@ impl Engine {
     }
 }
 
-/// The narrowest distribution with the values of both, if there is one of their kind.
+/// The distribution of one value.
+fn only(value: &Value) -> Option<Distribution> {
+    match value {
+        Value::Float(value) => Distribution::float(*value, *value, Scale::Linear, None),
+        Value::Int(value) => Distribution::int(*value, *value, Scale::Linear, 1),
+        other => Distribution::choice(vec![other.clone()]),
+    }
+    .ok()
+}
+
+fn has_one_value(distribution: &Distribution) -> bool {
+    distribution.cardinality() == Some(1)
+}
+
+/// The narrowest distribution with the values of both, if there is one of their kind. What has one
+/// value only becomes whatever has it, too.
 pub fn hull(known: &Distribution, asked: &Distribution) -> Option<Distribution> {
     if known == asked {
         return Some(known.clone());
+    }
+    let value = known.nth(0).filter(|_| has_one_value(known));
+    if value.is_some_and(|value| asked.contains(&value)) {
+        return Some(asked.clone());
     }
     match (known, asked) {
         (
@@ -195,7 +254,6 @@ pub fn hull(known: &Distribution, asked: &Distribution) -> Option<Distribution> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::space::Scale;
 
     #[test]
     fn bounds_of_numbers_grow_and_nothing_else_changes() {
@@ -206,5 +264,14 @@ mod tests {
         assert_eq!(hull(&int(0, 4, 2), &int(0, 4, 2)), Some(int(0, 4, 2)));
         assert_eq!(hull(&int(0, 4, 2), &int(0, 8, 2)), None);
         assert_eq!(hull(&int(0, 4, 1), &float(0.0, 4.0)), None);
+        // One value, as an enqueued configuration leaves it.
+        let log = Distribution::float(1.0, 9.0, Scale::Log, None).unwrap();
+        assert_eq!(hull(&int(4, 4, 1), &float(0.0, 4.0)), Some(float(0.0, 4.0)));
+        assert_eq!(hull(&float(4.0, 4.0), &log), Some(log));
+        let choice = |of: &[&str]| {
+            Distribution::choice(of.iter().map(|text| Value::from(*text)).collect()).unwrap()
+        };
+        assert_eq!(hull(&choice(&["b"]), &choice(&["a", "b"])), Some(choice(&["a", "b"])));
+        assert_eq!(hull(&choice(&["c"]), &choice(&["a", "b"])), None);
     }
 }
