@@ -39,7 +39,7 @@ use crate::study::space::Space;
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-use client::{Client, Speaker};
+use client::{Client, Speaker, Topic};
 pub use line::{LONGEST_LINE, converse, serve};
 use request::Request;
 pub use shared::converse_stored;
@@ -97,9 +97,7 @@ impl Session {
     /// The answer to a line, both without their line ends: exactly one object. What cannot be
     /// answered changes nothing.
     pub fn answer(&mut self, line: &str) -> String {
-        let answer = self.try_answer(line).unwrap_or_else(|refusal| refused(&refusal));
-        self.client.hear(line, &answer);
-        answer.to_string()
+        self.try_answer(line).unwrap_or_else(|refusal| refused(&refusal)).to_string()
     }
 
     fn try_answer(&mut self, line: &str) -> Result<Json, Refusal> {
@@ -118,10 +116,12 @@ impl Session {
             }
             _ => {}
         }
-        let speaker = self.client.says("", line, false);
+        let topic = Topic::of(&request);
+        let speaker = self.client.says("", &topic, false);
         let study = self.study.as_mut().ok_or_else(not_begun)?;
         loop {
             if let Some(answer) = study.answer(request, &speaker)? {
+                self.client.hear(&topic, &answer);
                 return Ok(answer);
             }
             threads::sleep(LOOK);
@@ -363,7 +363,10 @@ impl Study {
         metrics: Metrics,
     ) -> Result<Json, Refusal> {
         let trial = self.own(speaker, number)?;
-        if is_told(trial, &told) && (speaker.again || told == TellOutcome::Pruned) {
+        // A new holder prunes what the one before told to stop, whatever is told of it then.
+        let is_pruned = trial.state == TrialState::Pruned
+            && (told == TellOutcome::Pruned || speaker.was_stopped);
+        if is_pruned || speaker.again && is_told(trial, &told) {
             return Ok(done());
         }
         if let Some(attempt) = trial.last_attempt()
@@ -462,8 +465,7 @@ fn is_told(trial: &Trial, told: &TellOutcome) -> bool {
         (TrialState::Complete, TellOutcome::Value(value)) => {
             trial.value.is_some_and(|known| known.total_cmp(value).is_eq())
         }
-        (TrialState::Pruned, TellOutcome::Pruned)
-        | (TrialState::Failed, TellOutcome::Failed(_)) => true,
+        (TrialState::Failed, TellOutcome::Failed(_)) => true,
         _ => false,
     }
 }

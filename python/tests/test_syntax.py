@@ -2,13 +2,14 @@
 
 import ast
 import unittest
+from pathlib import Path
 
-from .harness import PYTHON
+import hpsearch
 
 
 class Syntax(unittest.TestCase):
     def test_every_file_is_python_3_9(self) -> None:
-        files = sorted((PYTHON / "hpsearch").rglob("*.py"))
+        files = sorted(Path(hpsearch.__file__).parent.rglob("*.py"))
         self.assertGreater(len(files), 20)
         for path in files:
             ast.parse(path.read_text(), filename=str(path), feature_version=(3, 9))

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::runner::protocol::quote_non_finite;
+use super::request::Request;
 use crate::study::trial::TrialNumber;
 
 /// Who says a line.
@@ -18,6 +18,35 @@ pub(super) struct Speaker {
     pub again: bool,
     /// The parameters that the trial of this line has asked for.
     pub asked: BTreeSet<String>,
+    /// Whether its trial was told to stop.
+    pub was_stopped: bool,
+}
+
+/// What a line is about, as far as it changes what is out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Topic {
+    Ask,
+    Report(TrialNumber),
+    Tell(TrialNumber),
+    /// A parameter of a trial.
+    Suggest(TrialNumber, String),
+    Other,
+}
+
+impl Topic {
+    pub fn of(request: &Request) -> Self {
+        match request {
+            Request::Ask => Topic::Ask,
+            Request::Report { trial, .. } => Topic::Report(*trial),
+            Request::Tell { trial, .. } => Topic::Tell(*trial),
+            Request::Suggest(suggest) => {
+                let name = suggest.get("param")["name"].as_str().unwrap_or_default();
+                let trial = number(suggest.get("id"));
+                trial.map_or(Topic::Other, |trial| Topic::Suggest(trial, name.to_owned()))
+            }
+            _ => Topic::Other,
+        }
+    }
 }
 
 /// A program that asks and tells.
@@ -31,10 +60,13 @@ pub(super) struct Client {
 
 impl Client {
     /// This program, as it says a line.
-    pub fn says(&self, client: &str, line: &str, again: bool) -> Speaker {
-        let trial = read(line).and_then(|said| number(&said["id"]));
-        let asked = trial.and_then(|trial| self.asked.get(&trial).cloned()).unwrap_or_default();
-        Speaker { client: client.to_owned(), again, asked }
+    pub fn says(&self, client: &str, topic: &Topic, again: bool) -> Speaker {
+        let mut speaker = Speaker { client: client.to_owned(), again, ..Speaker::default() };
+        if let Topic::Tell(trial) = topic {
+            speaker.asked = self.asked.get(trial).cloned().unwrap_or_default();
+            speaker.was_stopped = self.stopped.contains(trial);
+        }
+        speaker
     }
 
     /// The trials that it has out.
@@ -43,42 +75,37 @@ impl Client {
     }
 
     /// Takes in what a line was answered; whether other trials are out now.
-    pub fn hear(&mut self, line: &str, answer: &Json) -> bool {
-        let Some(said) = read(line) else { return false };
-        let before = self.out.clone();
-        let trial = number(&said["id"]);
-        match (said["cmd"].as_str(), trial) {
-            (Some("ask"), _) if answer.get("error").is_none() => {
-                for trial in std::mem::take(&mut self.stopped) {
-                    self.leave(trial);
-                }
-                self.out.extend(number(&answer["id"]).or_else(|| number(&answer["resume"])));
+    pub fn hear(&mut self, topic: &Topic, answer: &Json) -> bool {
+        match topic {
+            Topic::Ask if answer.get("error").is_none() => {
+                let stopped = std::mem::take(&mut self.stopped);
+                let left = stopped.into_iter().filter(|trial| self.leave(*trial)).count();
+                let given = number(&answer["id"]).or_else(|| number(&answer["resume"]));
+                given.is_some_and(|trial| self.out.insert(trial)) || left > 0
             }
-            (Some("report"), Some(trial)) => match answer["verdict"].as_str() {
-                Some("pause") => self.leave(trial),
-                Some("stop") => drop(self.stopped.insert(trial)),
-                _ => {}
+            Topic::Report(trial) => match answer["verdict"].as_str() {
+                Some("pause") => self.leave(*trial),
+                Some("stop") => {
+                    self.stopped.insert(*trial);
+                    false
+                }
+                _ => false,
             },
             // It has ended, whoever ended it.
-            (Some("tell"), Some(trial)) => self.leave(trial),
-            (Some("suggest"), Some(trial)) if answer.get("value").is_some() => {
-                let name = said["param"]["name"].as_str().unwrap_or_default().to_owned();
-                self.asked.entry(trial).or_default().insert(name);
+            Topic::Tell(trial) => self.leave(*trial),
+            Topic::Suggest(trial, name) if answer.get("value").is_some() => {
+                self.asked.entry(*trial).or_default().insert(name.clone());
+                false
             }
-            _ => {}
+            _ => false,
         }
-        self.out != before
     }
 
-    fn leave(&mut self, trial: TrialNumber) {
-        self.out.remove(&trial);
+    fn leave(&mut self, trial: TrialNumber) -> bool {
         self.stopped.remove(&trial);
         self.asked.remove(&trial);
+        self.out.remove(&trial)
     }
-}
-
-fn read(line: &str) -> Option<Json> {
-    serde_json::from_str(&quote_non_finite(line)).ok()
 }
 
 fn number(json: &Json) -> Option<TrialNumber> {
@@ -91,11 +118,16 @@ mod tests {
 
     use super::*;
 
+    /// What a line is about.
+    fn topic(line: Json) -> Topic {
+        Topic::of(&Request::read(&line.to_string()).unwrap())
+    }
+
     #[test]
     fn what_is_out_follows_from_what_was_answered() {
         let mut client = Client::default();
         let mut hear = |line: Json, answer: Json| -> (bool, Vec<u64>) {
-            let changed = client.hear(&line.to_string(), &answer);
+            let changed = client.hear(&topic(line), &answer);
             (changed, client.out().map(|trial| trial.0).collect())
         };
         let ask = || json!({ "cmd": "ask" });
@@ -105,20 +137,21 @@ mod tests {
         let report = |id: u64| json!({ "cmd": "report", "id": id, "step": 1, "value": 1 });
         assert_eq!(hear(report(4), json!({ "verdict": "pause" })), (true, vec![0]));
         assert_eq!(hear(report(0), json!({ "verdict": "stop" })), (false, vec![0]));
+        assert_eq!(hear(ask(), json!({ "done": true })), (true, vec![]));
         assert_eq!(hear(ask(), json!({ "id": 5, "params": {} })), (true, vec![5]));
         let tell = json!({ "cmd": "tell", "id": 5, "state": "failed" });
         assert_eq!(hear(tell, json!({ "ok": true })), (true, vec![]));
     }
 
     #[test]
-    fn a_line_about_a_trial_carries_what_the_trial_asked_for() {
+    fn what_tells_of_a_trial_carries_what_the_trial_asked_for() {
         let mut client = Client::default();
-        let suggest = json!({ "cmd": "suggest", "id": 3, "param": { "name": "x" } }).to_string();
-        client.hear(&suggest, &json!({ "value": 0.5 }));
-        client.hear(&suggest.replace("\"x\"", "\"y\""), &json!({ "error": "no" }));
-        let tell = r#"{"cmd":"tell","id":3,"value":NaN}"#;
-        let speaker = client.says("a", tell, true);
-        assert_eq!(speaker.asked, ["x".to_owned()].into());
-        assert!(client.says("a", r#"{"cmd":"tell","id":4,"value":1}"#, false).asked.is_empty());
+        let suggest =
+            |name: &str| topic(json!({ "cmd": "suggest", "id": 3, "param": { "name": name } }));
+        client.hear(&suggest("x"), &json!({ "value": 0.5 }));
+        client.hear(&suggest("y"), &json!({ "error": "no" }));
+        let tell = |id: u64| topic(json!({ "cmd": "tell", "id": id, "value": 1 }));
+        assert_eq!(client.says("a", &tell(3), true).asked, ["x".to_owned()].into());
+        assert!(client.says("a", &tell(4), false).asked.is_empty());
     }
 }

@@ -267,6 +267,11 @@ impl Checked {
         self.values.get(key) == Some(&Json::Bool(true))
     }
 
+    /// The value of a field.
+    pub fn get(&self, key: &str) -> &Json {
+        self.values.get(key).unwrap_or(&Json::Null)
+    }
+
     /// The value of a field, taken out.
     pub fn take<T: DeserializeOwned>(&mut self, key: &str) -> T {
         let value = self.values.remove(key).unwrap_or_default();

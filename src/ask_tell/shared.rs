@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::client::{Client, Speaker};
+use super::client::{Client, Speaker, Topic};
 use super::request::{Checked, Request};
 use super::{HeldOr, Refusal, Settled, Study, begun_already, done, enqueued, not_begun, refused};
 use crate::app::held_study::{HeldError, LOOK};
@@ -113,6 +113,20 @@ struct Guest {
     paused: Option<Speaker>,
 }
 
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // The thread that hears it has the connection, too.
+        study_clients::close(&self.stream);
+    }
+}
+
+/// A line that is not answered yet.
+struct Current {
+    line: String,
+    topic: Topic,
+    waiting: Waiting,
+}
+
 /// Why the line that is being answered is not answered yet.
 enum Waiting {
     /// It is its holder's to answer.
@@ -182,7 +196,7 @@ struct Conversation<W> {
     /// The line that began it.
     init: Option<String>,
     /// The line of the program that is being answered.
-    current: Option<(String, Waiting)>,
+    current: Option<Current>,
     /// Those behind it.
     lines: VecDeque<Result<String, Refusal>>,
     connections: u64,
@@ -204,7 +218,7 @@ impl<W: Write> Conversation<W> {
                 }
             }
             // Nobody waits for a paused study any more.
-            let waits = self.current.as_ref().is_some_and(|(_, waiting)| !waiting.is_pause());
+            let waits = self.current.as_ref().is_some_and(|current| !current.is_paused());
             if !waits && let Some(ended) = ended {
                 return ended;
             }
@@ -235,7 +249,7 @@ impl<W: Write> Conversation<W> {
     /// After how long something is to be looked at, if nothing happens before.
     fn turn(&self) -> Option<Duration> {
         match (&self.current, &self.role) {
-            (Some((_, Waiting::Request { .. })), _) => Some(TURN),
+            (Some(Current { waiting: Waiting::Request { .. }, .. }), _) => Some(TURN),
             (_, Role::Holder(_)) => Some(LOOK),
             _ => None,
         }
@@ -253,24 +267,29 @@ impl<W: Write> Conversation<W> {
 
     /// Answers a line of the program, now or later; `again`: another holder may have carried it out.
     fn say(&mut self, line: String, again: bool) -> io::Result<()> {
-        let answer = match Request::read(&line) {
-            Ok(Request::Init(_)) if self.init.is_some() => Err(begun_already()),
-            Ok(Request::Init(_)) => self.join(&line).inspect(|_| self.init = Some(line.clone())),
-            Ok(request) => match self.carry_out(request, &line, again) {
-                Ok(Some(answer)) => Ok(answer),
+        let request = match Request::read(&line) {
+            Ok(request) => request,
+            Err(refusal) => return self.print(&refused(&refusal)),
+        };
+        let topic = Topic::of(&request);
+        let answer = match request {
+            Request::Init(_) if self.init.is_some() => Err(begun_already()),
+            Request::Init(_) => self.join(&line).inspect(|_| self.init = Some(line)),
+            request => match self.carry_out(request, &topic, line, again) {
                 Ok(None) => return Ok(()),
+                Ok(Some(answer)) => Ok(answer),
                 Err(refusal) => Err(refusal),
             },
-            Err(refusal) => Err(refusal),
         };
-        self.finish(&line, &answer.unwrap_or_else(|refusal| refused(&refusal)))
+        self.finish(&topic, &answer.unwrap_or_else(|refusal| refused(&refusal)))
     }
 
     /// The answer to a request, if there is one now.
     fn carry_out(
         &mut self,
         request: Request,
-        line: &str,
+        topic: &Topic,
+        line: String,
         again: bool,
     ) -> Result<Option<Json>, Refusal> {
         let init = self.init.clone().ok_or_else(not_begun)?;
@@ -279,7 +298,7 @@ impl<W: Write> Conversation<W> {
             self.join(&init)?;
         }
         let name = self.file.as_ref().map_or("", ClientFile::name);
-        let speaker = self.client.says(name, line, again);
+        let speaker = self.client.says(name, topic, again);
         let waiting = match (&mut self.role, request) {
             (Role::Holder(holder), request) => match holder.study.answer(request, &speaker)? {
                 Some(answer) => return Ok(Some(answer)),
@@ -288,13 +307,13 @@ impl<W: Write> Conversation<W> {
             (_, Request::Enqueue { params }) => self.request(params)?,
             (Role::Guest { stream, .. }, _) => {
                 // Where it cannot be written, the end of the connection is heard as well.
-                let said = Said { speaker, line: line.to_owned() };
+                let said = Said { speaker, line: line.clone() };
                 let _heard_later = write(stream, &serde_json::to_string(&said).unwrap_or_default());
                 Waiting::Holder
             }
             (Role::Apart, _) => return Err(not_begun()),
         };
-        self.current = Some((line.to_owned(), waiting));
+        self.current = Some(Current { line, topic: topic.clone(), waiting });
         Ok(None)
     }
 
@@ -322,8 +341,8 @@ impl<W: Write> Conversation<W> {
     }
 
     /// Prints the answer to a line, once it is written down what the program has out by it.
-    fn finish(&mut self, line: &str, answer: &Json) -> io::Result<()> {
-        if self.client.hear(line, answer)
+    fn finish(&mut self, topic: &Topic, answer: &Json) -> io::Result<()> {
+        if self.client.hear(topic, answer)
             && let Some(file) = &self.file
         {
             file.set(self.client.out())?;
@@ -333,10 +352,12 @@ impl<W: Write> Conversation<W> {
 
     /// Takes in the holder's answer to the line that waits for it.
     fn settle(&mut self, answer: &str) -> io::Result<()> {
-        let Some((line, Waiting::Holder)) = self.current.take() else { return Ok(()) };
+        let Some(Current { topic, waiting: Waiting::Holder, .. }) = self.current.take() else {
+            return Ok(());
+        };
         let unreadable = |error| refused(&Refusal(format!("the holder's answer: {error}")));
         let answer = serde_json::from_str(answer).unwrap_or_else(unreadable);
-        self.finish(&line, &answer)
+        self.finish(&topic, &answer)
     }
 
     /// After the holder's end: at once, so that this program keeps the trials that it has out.
@@ -345,9 +366,9 @@ impl<W: Write> Conversation<W> {
         let Some(init) = self.init.clone() else { return Ok(()) };
         let joined = self.join(&init);
         match self.current.take() {
-            Some((line, Waiting::Holder)) => match joined {
+            Some(Current { line, topic, waiting: Waiting::Holder }) => match joined {
                 Ok(_) => self.say(line, true),
-                Err(refusal) => self.finish(&line, &refused(&refusal)),
+                Err(refusal) => self.finish(&topic, &refused(&refusal)),
             },
             current => {
                 self.current = current;
@@ -468,21 +489,25 @@ impl<W: Write> Conversation<W> {
             holder.look(self.file.as_ref().map_or("", ClientFile::name));
         }
         self.give_up_what_is_broken();
-        match &self.current {
-            Some((_, Waiting::Request { store, study, id })) => {
+        let Some(current) = self.current.take() else { return Ok(()) };
+        match &current.waiting {
+            Waiting::Request { store, study, id } => {
                 let answer = match store.answer(*study, *id) {
-                    Ok(None) => return Ok(()),
+                    Ok(None) => {
+                        self.current = Some(current);
+                        return Ok(());
+                    }
                     Ok(Some(answer)) => enqueued(&answer),
                     Err(error) => Err(HeldError::Storage(error).into()),
                 };
-                let Some((line, _)) = self.current.take() else { return Ok(()) };
-                self.finish(&line, &answer.unwrap_or_else(|refusal| refused(&refusal)))
+                let answer = answer.unwrap_or_else(|refusal| refused(&refusal));
+                self.finish(&current.topic, &answer)
             }
-            Some((_, Waiting::Paused)) => {
-                let Some((line, _)) = self.current.take() else { return Ok(()) };
-                self.say(line, false)
+            Waiting::Paused => self.say(current.line, false),
+            Waiting::Holder => {
+                self.current = Some(current);
+                Ok(())
             }
-            _ => Ok(()),
         }
     }
 
@@ -522,9 +547,9 @@ impl<W: Write> Conversation<W> {
     }
 }
 
-impl Waiting {
-    fn is_pause(&self) -> bool {
-        matches!(self, Waiting::Paused)
+impl Current {
+    fn is_paused(&self) -> bool {
+        matches!(self.waiting, Waiting::Paused)
     }
 }
 

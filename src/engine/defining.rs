@@ -6,7 +6,7 @@ use crate::samplers::{self, Ask};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::history::History;
 use crate::study::params::{Params, Value};
-use crate::study::space::{Dimension, Distribution, Scale, Space, SpaceError};
+use crate::study::space::{Dimension, Distribution, Space, SpaceError};
 use crate::study::spec::{AlgorithmSpec, StudySpec};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, TrialNumber, TrialState};
@@ -53,14 +53,6 @@ pub enum DefineError {
         /// What it may be.
         asked: String,
     },
-    /// The value that was enqueued for a new parameter can be none.
-    #[error("parameter `{name}` cannot be {value}")]
-    NoParameter {
-        /// Its name.
-        name: String,
-        /// The value.
-        value: Value,
-    },
     /// The space cannot have it.
     #[error(transparent)]
     Space(#[from] SpaceError),
@@ -88,37 +80,55 @@ impl Engine {
         let trial = self.view.trial(number).filter(|trial| trial.state == TrialState::Running);
         let trial = trial.ok_or(DefineError::NotOut { number })?;
         let known = self.spec.space.dimension(name).map(|dimension| &dimension.distribution);
+        let is_provisional = known != Some(asked) && self.is_provisional(name);
         let wide = match known {
-            None => asked.clone(),
-            Some(known) => hull(known, asked).ok_or_else(|| DefineError::Other {
-                name: name.to_owned(),
-                known: known.to_string(),
-                asked: asked.to_string(),
-            })?,
+            Some(known) if !is_provisional => {
+                hull(known, asked).ok_or_else(|| DefineError::Other {
+                    name: name.to_owned(),
+                    known: known.to_string(),
+                    asked: asked.to_string(),
+                })?
+            }
+            _ => asked.clone(),
         };
         let widened = if known == Some(&wide) { None } else { Some(self.with(name, wide)?) };
         let own = trial.params.get(name);
-        // A parameter that only enqueued configurations have named so far has their one value:
-        // whoever did not enqueue it had no choice.
-        let is_provisional = widened.is_some() && known.is_some_and(has_one_value);
-        let is_chosen = !is_provisional || trial.origin == Origin::Asked;
-        let value = match (given, own.and_then(|own| asked.normalize(own))) {
-            (Some(given), _) => asked.normalize(given).ok_or_else(|| DefineError::Outside {
-                name: name.to_owned(),
-                value: given.clone(),
-                asked: asked.to_string(),
-            })?,
-            (None, Some(own)) if is_chosen => own,
+        let is_enqueued = trial.origin == Origin::Asked;
+        let outside = |value: &Value| DefineError::Outside {
+            name: name.to_owned(),
+            value: value.clone(),
+            asked: asked.to_string(),
+        };
+        let value = match (given, own) {
+            (Some(given), _) => asked.normalize(given).ok_or_else(|| outside(given))?,
+            // What was enqueued before anybody knew what it may be.
+            (None, Some(own)) if is_provisional && is_enqueued => {
+                asked.normalize(own).ok_or_else(|| outside(own))?
+            }
+            // Who did not enqueue it had the choice among a few values only.
+            (None, Some(own)) if !is_provisional && asked.contains(own) => {
+                asked.normalize(own).unwrap_or_else(|| own.clone())
+            }
             (None, _) => self
                 .by_chance(number, name, asked)
                 .ok_or_else(|| DefineError::Draw { name: name.to_owned() })?,
         };
-        // The index of a choice is another one in a wider list.
-        Ok(Defined { is_new: own != Some(&value) || is_provisional, value, widened })
+        // The index of a choice was another one when it was enqueued.
+        Ok(Defined { is_new: own != Some(&value) || is_enqueued, value, widened })
     }
 
-    /// The specification with the parameters of an enqueued configuration that its space lacks,
-    /// each with this one value until a trial asks for it; `None` if it lacks none.
+    /// Whether a parameter is known by enqueued configurations alone: the space has their values
+    /// as choices, until a trial asks for it. A trial that has ended has what it asked for.
+    fn is_provisional(&self, name: &str) -> bool {
+        let dimension = self.spec.space.dimension(name);
+        let is_choice = dimension
+            .is_some_and(|dimension| matches!(dimension.distribution, Distribution::Choice { .. }));
+        let mut ended = self.view.trials.iter().filter(|trial| trial.state.is_finished());
+        is_choice && !ended.any(|trial| trial.params.get(name).is_some())
+    }
+
+    /// The specification with the parameters of an enqueued configuration that no trial has asked
+    /// for, each with the values that were enqueued as its choices; `None` if it has them.
     ///
     /// # Errors
     /// The space cannot have them.
@@ -127,17 +137,26 @@ impl Engine {
         params: &Params,
     ) -> Result<Option<Box<StudySpec>>, DefineError> {
         let mut dimensions = self.spec.space.dimensions().to_vec();
-        let known = dimensions.len();
+        let mut has_changed = false;
         for (name, value) in params.iter() {
-            if self.spec.space.dimension(name).is_none() {
-                let only = only(value).ok_or_else(|| DefineError::NoParameter {
-                    name: name.to_owned(),
-                    value: value.clone(),
-                })?;
-                dimensions.push(Dimension::new(name, only));
+            let known = dimensions.iter_mut().find(|dimension| dimension.name == name);
+            let choices = match known.as_ref().map(|dimension| &dimension.distribution) {
+                None => vec![value.clone()],
+                Some(Distribution::Choice { choices })
+                    if self.is_provisional(name) && !choices.contains(value) =>
+                {
+                    [&choices[..], &[value.clone()]].concat()
+                }
+                Some(_) => continue,
+            };
+            let Ok(distribution) = Distribution::choice(choices) else { continue };
+            has_changed = true;
+            match known {
+                Some(dimension) => dimension.distribution = distribution,
+                None => dimensions.push(Dimension::new(name, distribution)),
             }
         }
-        if dimensions.len() == known {
+        if !has_changed {
             return Ok(None);
         }
         let space = Space::new(dimensions)?;
@@ -212,29 +231,10 @@ impl Engine {
     }
 }
 
-/// The distribution of one value.
-fn only(value: &Value) -> Option<Distribution> {
-    match value {
-        Value::Float(value) => Distribution::float(*value, *value, Scale::Linear, None),
-        Value::Int(value) => Distribution::int(*value, *value, Scale::Linear, 1),
-        other => Distribution::choice(vec![other.clone()]),
-    }
-    .ok()
-}
-
-fn has_one_value(distribution: &Distribution) -> bool {
-    distribution.cardinality() == Some(1)
-}
-
-/// The narrowest distribution with the values of both, if there is one of their kind. What has one
-/// value only becomes whatever has it, too.
+/// The narrowest distribution with the values of both, if there is one of their kind.
 pub fn hull(known: &Distribution, asked: &Distribution) -> Option<Distribution> {
     if known == asked {
         return Some(known.clone());
-    }
-    let value = known.nth(0).filter(|_| has_one_value(known));
-    if value.is_some_and(|value| asked.contains(&value)) {
-        return Some(asked.clone());
     }
     match (known, asked) {
         (
@@ -254,6 +254,7 @@ pub fn hull(known: &Distribution, asked: &Distribution) -> Option<Distribution> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::space::Scale;
 
     #[test]
     fn bounds_of_numbers_grow_and_nothing_else_changes() {
@@ -264,14 +265,5 @@ mod tests {
         assert_eq!(hull(&int(0, 4, 2), &int(0, 4, 2)), Some(int(0, 4, 2)));
         assert_eq!(hull(&int(0, 4, 2), &int(0, 8, 2)), None);
         assert_eq!(hull(&int(0, 4, 1), &float(0.0, 4.0)), None);
-        // One value, as an enqueued configuration leaves it.
-        let log = Distribution::float(1.0, 9.0, Scale::Log, None).unwrap();
-        assert_eq!(hull(&int(4, 4, 1), &float(0.0, 4.0)), Some(float(0.0, 4.0)));
-        assert_eq!(hull(&float(4.0, 4.0), &log), Some(log));
-        let choice = |of: &[&str]| {
-            Distribution::choice(of.iter().map(|text| Value::from(*text)).collect()).unwrap()
-        };
-        assert_eq!(hull(&choice(&["b"]), &choice(&["a", "b"])), Some(choice(&["a", "b"])));
-        assert_eq!(hull(&choice(&["c"]), &choice(&["a", "b"])), None);
     }
 }

@@ -259,7 +259,17 @@ fn a_trial_that_was_told_to_stop_is_pruned_by_the_next_ask() {
     // It may be told all the same.
     let pruned = r#"{"cmd":"tell","id":0,"state":"pruned"}"#;
     assert_eq!(talk.say(pruned), json!({ "ok": true }));
-    talk.quit();
+    // So may one that the next holder has pruned.
+    let mut other = Talk::new(&site);
+    other.say(&init);
+    assert_eq!(other.say(ASK)["id"], 2);
+    let report = r#"{"cmd":"report","id":2,"step":1,"value":5}"#;
+    assert_eq!(other.say(report)["verdict"], "stop");
+    talk.kill();
+    assert_eq!(other.say(r#"{"cmd":"tell","id":2,"value":5}"#), json!({ "ok": true }));
+    let trials = other.say(r#"{"cmd":"trials"}"#);
+    assert_eq!(trials["trials"][2]["state"], "pruned");
+    other.quit();
     assert_verified(&site);
 }
 
@@ -292,21 +302,33 @@ fn what_is_enqueued_may_name_parameters_that_nobody_has_asked_for() {
     let [mut first, mut second] = [(); 2].map(|()| Talk::new(&site));
     first.say(DEFINES);
     second.say(DEFINES);
-    let line = r#"{"cmd":"enqueue","params":{"x":5,"k":"b","unused":1.5}}"#;
-    assert_eq!(second.say(line), json!({ "ok": true }));
-    let (enqueued, sampled) = (first.say(ASK), second.say(ASK));
-    assert_eq!((&enqueued["id"], &enqueued["params"]["x"]), (&json!(0), &json!(5)));
+    let enqueue = |params: &str| format!(r#"{{"cmd":"enqueue","params":{params}}}"#);
+    for params in [r#"{"x":5,"k":"b","unused":1.5}"#, r#"{"x":6,"k":null}"#, r#"{"x":70,"k":"b"}"#]
+    {
+        assert_eq!(second.say(&enqueue(params)), json!({ "ok": true }));
+    }
+    let asked: Vec<Value> = (0..3).map(|_| first.say(ASK)).collect();
+    assert_eq!((&asked[0]["id"], &asked[0]["params"]["x"]), (&json!(0), &json!(5)));
+    let sampled = second.say(ASK)["id"].as_u64().unwrap();
     let suggest =
         |id: u64, param: &str| format!(r#"{{"cmd":"suggest","id":{id},"param":{param}}}"#);
     let x = r#"{"name":"x","type":"float","low":-10,"high":10}"#;
-    let k = r#"{"name":"k","type":"cat","choices":["a","b"]}"#;
-    // Whoever was given its one value while there was no other has one by chance.
-    let id = sampled["id"].as_u64().unwrap();
-    assert_ne!(second.say(&suggest(id, x))["value"], 5.0);
+    let k = r#"{"name":"k","type":"cat","choices":["a",null,"b"]}"#;
+    // One that cannot be is no value for anybody, and nobody else's trouble.
+    let refused = first.say(&suggest(2, x));
+    assert!(refused["error"].as_str().unwrap().contains("70 is outside of"), "{refused}");
+    // Whoever was given one of them while there were no others has one by chance.
+    let value = second.say(&suggest(sampled, x))["value"].as_f64().unwrap();
+    assert!((-10.0..=10.0).contains(&value) && ![5.0, 6.0].contains(&value), "{value}");
     assert_eq!(first.say(&suggest(0, x))["value"], 5.0);
     assert_eq!(first.say(&suggest(0, k))["value"], "b");
     assert_eq!(first.say(r#"{"cmd":"tell","id":0,"value":1}"#), json!({ "ok": true }));
     assert_eq!(first.say(r#"{"cmd":"best"}"#)["params"], json!({ "k": "b", "x": 5.0 }));
+    assert_eq!(first.say(&suggest(1, x))["value"], 6.0);
+    assert_eq!(first.say(&suggest(1, k))["value"], Value::Null);
+    // From now on it is known what it may be.
+    let refused = second.say(&enqueue(r#"{"x":70}"#));
+    assert!(refused["error"].as_str().unwrap().contains("`70` is not a value of `x`"), "{refused}");
     first.quit();
     second.quit();
     assert_verified(&site);
