@@ -145,7 +145,7 @@ impl Engine {
                 Some(Distribution::Choice { choices })
                     if self.is_provisional(name) && !choices.contains(value) =>
                 {
-                    [&choices[..], &[value.clone()]].concat()
+                    choices.iter().chain([value]).cloned().collect()
                 }
                 Some(_) => continue,
             };

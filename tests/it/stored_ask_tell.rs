@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROGRAM, Site, paths_below, wait_until};
+use crate::harness::{PROGRAM, Site, assert_done, paths_below, wait_until};
 
 const INIT: &str = r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1}],"seed":3,"n_trials":40,"sampler":{"type":"tpe"}}"#;
 const ASK: &str = r#"{"cmd":"ask"}"#;
@@ -36,6 +36,10 @@ impl Talk {
 
     fn say(&mut self, line: &str) -> Value {
         writeln!(self.input, "{line}").unwrap();
+        self.hear()
+    }
+
+    fn hear(&mut self) -> Value {
         let mut answer = String::new();
         self.output.read_line(&mut answer).unwrap();
         serde_json::from_str(&answer).unwrap()
@@ -270,6 +274,38 @@ fn a_trial_that_was_told_to_stop_is_pruned_by_the_next_ask() {
     let trials = other.say(r#"{"cmd":"trials"}"#);
     assert_eq!(trials["trials"][2]["state"], "pruned");
     other.quit();
+    assert_verified(&site);
+}
+
+#[test]
+fn a_paused_study_keeps_all_its_programs_waiting_and_other_lines_are_answered() {
+    let site = Site::empty();
+    let mut talks: Vec<Talk> = (0..3).map(|_| Talk::new(&site)).collect();
+    for talk in &mut talks {
+        assert_eq!(talk.say(INIT)["ok"], true);
+    }
+    let id = talks[2].say(ASK)["id"].as_u64().unwrap();
+    assert_done(&site.run(&["pause", "talk"]));
+    for talk in &mut talks[..2] {
+        writeln!(talk.input, "{ASK}").unwrap();
+    }
+    let tell = format!(r#"{{"cmd":"tell","id":{id},"value":1}}"#);
+    assert_eq!(talks[2].say(&tell), json!({ "ok": true }));
+    assert_done(&site.run(&["resume", "talk"]));
+    let given: Vec<u64> =
+        talks[..2].iter_mut().map(|talk| talk.hear()["id"].as_u64().unwrap()).collect();
+    assert_eq!(given.iter().sum::<u64>(), 1 + 2, "{given:?}");
+    // `stop` reaches all that are out.
+    assert_done(&site.run(&["stop", "talk"]));
+    for (talk, id) in talks.iter_mut().zip(given) {
+        let mut steps = 1..;
+        wait_until("it is told to stop", || {
+            talk.say(&report(id, steps.next().unwrap()))["verdict"] == "stop"
+        });
+    }
+    for talk in talks {
+        talk.quit();
+    }
     assert_verified(&site);
 }
 
