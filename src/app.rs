@@ -26,6 +26,7 @@ pub mod remove_study;
 pub mod rename_study;
 pub mod request;
 pub mod several;
+pub mod study_clients;
 pub mod study_state;
 pub mod sync;
 pub mod track;

@@ -3,7 +3,8 @@
 //!
 //! [`Session::answer`] is the whole protocol as a function of the lines so far; [`serve`] puts it
 //! between two streams. Samplers, pruners and the rules of a study are those of every other run:
-//! the session drives a [`HeldStudy`], in memory or in a store.
+//! the session drives a [`HeldStudy`]. A stored study is shared by all programs that ask for it at
+//! the same time: one holds it and serves the others ([`converse_stored`]).
 
 /// Returns with a [`Refusal`].
 macro_rules! refuse {
@@ -12,32 +13,36 @@ macro_rules! refuse {
     };
 }
 
+mod client;
 mod line;
 mod request;
+mod shared;
 mod start;
 
 use serde_json::{Value as Json, json};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::app::held_study::{self, HeldError, HeldStudy, LOOK};
-use crate::app::reconcile::Consent;
+use crate::app::held_study::{self, Growth, HeldError, HeldStudy, LOOK};
+use crate::app::study_clients::LiveClient;
 use crate::engine::{Input, TellError, TellOutcome};
 use crate::runner::threads;
-use crate::storage::Storage;
 use crate::storage::memory::MemoryStore;
 use crate::storage::sqlite::SqliteStore;
+use crate::storage::{Storage, StoredStudy};
 use crate::study::decision::Decision;
-use crate::study::event::AttemptEnd;
+use crate::study::event::{Answer, AttemptEnd};
 use crate::study::metric::{Metrics, Number};
-use crate::study::params::Value;
+use crate::study::params::{Params, Value};
 use crate::study::space::Space;
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
+use client::{Client, Speaker, Topic};
 pub use line::{LONGEST_LINE, converse, serve};
 use request::Request;
+pub use shared::converse_stored;
 
 /// The metric's name where only its values are said.
 const METRIC: &str = "value";
@@ -53,34 +58,35 @@ impl From<HeldError> for Refusal {
     }
 }
 
-/// A conversation with a program that runs trials.
+/// A conversation with a program that runs trials, about a study in memory.
 #[derive(Default)]
 pub struct Session {
-    /// The store and the study's name; in memory without.
-    place: Option<(PathBuf, String)>,
     study: Option<Study>,
+    client: Client,
     has_quit: bool,
 }
 
 /// The study, once `init` has said what is searched.
 struct Study {
     held: HeldStudy,
-    /// Whether `suggest` adds parameters.
-    grows: bool,
-    /// The parameters that trials which are out have asked for.
-    asked: BTreeMap<TrialNumber, BTreeSet<String>>,
+    growth: Growth,
+    /// The program that each trial is out with.
+    owners: BTreeMap<TrialNumber, String>,
+    is_stored: bool,
+}
+
+/// A study in its store, which may be held by another process.
+struct Settled {
+    store: Box<dyn Storage>,
+    study: StoredStudy,
+    growth: Growth,
     is_stored: bool,
 }
 
 impl Session {
-    /// A conversation that has not begun, about a study in memory.
+    /// A conversation that has not begun.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// The same about a study of this name in the store at `path`.
-    pub fn stored(path: PathBuf, name: String) -> Self {
-        Session { place: Some((path, name)), ..Session::default() }
     }
 
     /// Whether `quit` was said.
@@ -91,42 +97,45 @@ impl Session {
     /// The answer to a line, both without their line ends: exactly one object. What cannot be
     /// answered changes nothing.
     pub fn answer(&mut self, line: &str) -> String {
-        match self.try_answer(line) {
-            Ok(json) => json.to_string(),
-            Err(refusal) => refused(&refusal),
-        }
+        self.try_answer(line).unwrap_or_else(|refusal| refused(&refusal)).to_string()
     }
 
     fn try_answer(&mut self, line: &str) -> Result<Json, Refusal> {
-        match Request::read(line)? {
+        let mut request = Request::read(line)?;
+        match request {
             Request::Init(init) => {
                 if self.study.is_some() {
-                    refuse!(
-                        "`init` was said already: another study needs another `hpsearch ask-tell`"
-                    );
+                    return Err(begun_already());
                 }
-                let (study, answer) = Study::begin(self.place.as_ref(), *init)?;
-                self.study = Some(study);
-                Ok(answer)
+                self.study = Some(Settled::new(None, *init)?.hold()?);
+                return Ok(done());
             }
             Request::Quit => {
                 self.has_quit = true;
-                Ok(done())
+                return Ok(done());
             }
-            Request::Ask => self.study()?.ask(),
-            Request::Report { trial, step, value } => self.study()?.report(trial, step, value),
-            Request::Tell { trial, told, metrics } => self.study()?.tell(trial, told, metrics),
-            Request::Suggest(suggest) => self.study()?.suggest(*suggest),
-            Request::Best => self.study()?.best(),
-            Request::Trials => self.study()?.trials(),
+            _ => {}
+        }
+        let topic = Topic::of(&request);
+        let speaker = self.client.says("", &topic, false);
+        let study = self.study.as_mut().ok_or_else(not_begun)?;
+        loop {
+            if let Some(answer) = study.answer(request, &speaker)? {
+                self.client.hear(&topic, &answer);
+                return Ok(answer);
+            }
+            threads::sleep(LOOK);
+            request = Request::Ask;
         }
     }
+}
 
-    fn study(&mut self) -> Result<&mut Study, Refusal> {
-        self.study.as_mut().ok_or_else(|| {
-            Refusal("there is no study yet: say {\"cmd\":\"init\",\"space\":[..]} first".to_owned())
-        })
-    }
+fn begun_already() -> Refusal {
+    Refusal("`init` was said already: another study needs another `hpsearch ask-tell`".to_owned())
+}
+
+fn not_begun() -> Refusal {
+    Refusal("there is no study yet: say {\"cmd\":\"init\",\"space\":[..]} first".to_owned())
 }
 
 /// The answer where there is nothing to say.
@@ -135,79 +144,193 @@ fn done() -> Json {
 }
 
 /// The answer to what cannot be answered.
-fn refused(refusal: &Refusal) -> String {
-    json!({ "error": refusal.0 }).to_string()
+fn refused(refusal: &Refusal) -> Json {
+    json!({ "error": refusal.0 })
 }
 
-impl Study {
-    /// The study, made or continued; what `init` is answered.
-    fn begin(
-        place: Option<&(PathBuf, String)>,
-        init: request::Checked,
-    ) -> Result<(Self, Json), Refusal> {
-        let grows = init.is_set("define");
-        let name = place.map_or("ask-tell", |(_, name)| name);
-        let consent = if init.is_set("accept") { Consent::Given } else { Consent::Missing };
-        let mut spec = start::study(init, name)?;
+impl Settled {
+    /// The study that `init` describes, made or continued.
+    fn new(place: Option<&(PathBuf, String)>, init: request::Checked) -> Result<Self, HeldOr> {
+        let (name, consent) = (place.map_or("ask-tell", |(_, name)| name), init.consent());
+        let (mut spec, growth) = start::study(init, name)?;
         let mut store: Box<dyn Storage> = match place {
             Some((path, _)) => Box::new(SqliteStore::open(path).map_err(HeldError::Storage)?),
             None => Box::new(MemoryStore::new()),
         };
         let known = store.study(name).map_err(HeldError::Storage)?;
-        if let Some(known) = known.filter(|_| grows) {
-            take_grown(&mut spec, &known.spec.space);
+        if let Some(known) = known {
+            take_grown(&mut spec, growth, &known.spec.space);
         }
         let study = held_study::settle(store.as_mut(), &mut spec, consent)?;
-        let held = HeldStudy::new(store, study)?;
-        let mut answer = done();
-        if place.is_some() {
-            let open = |trial: &&Trial| !trial.state.is_finished() && trial.attempts > 0;
-            let open: Vec<Json> = held.view().trials.iter().filter(open).map(described).collect();
-            answer["trials"] = held.view().trials.len().into();
-            answer["open"] = open.into();
-        }
-        let asked = BTreeMap::new();
-        Ok((Study { held, grows, asked, is_stored: place.is_some() }, answer))
+        Ok(Settled { store, study, growth, is_stored: place.is_some() })
     }
 
-    fn ask(&mut self) -> Result<Json, Refusal> {
-        let asked = loop {
-            match self.held.ask()? {
-                None if self.held.is_paused() => threads::sleep(LOOK),
-                asked => break asked,
-            }
-        };
-        if let Some(assignment) = asked {
-            let number = assignment.trial;
-            if assignment.attempt.0 > 0 {
-                let mut answer = json!({ "resume": number, "until": assignment.until });
-                if self.is_stored {
-                    // Whoever asks now need not be who was given it first.
-                    answer["params"] = json!(assignment.params);
-                    answer["reported"] = assignment.reported.into();
-                }
-                return Ok(answer);
-            }
-            let mut answer = json!({ "id": number, "params": assignment.params });
-            if let Some(until) = assignment.until {
-                answer["until"] = until.into();
-            }
-            return Ok(answer);
+    /// Takes the study.
+    fn hold(self) -> Result<Study, HeldError> {
+        let Settled { store, study, growth, is_stored } = self;
+        let held = HeldStudy::new(store, study, growth)?;
+        Ok(Study { held, growth, owners: BTreeMap::new(), is_stored })
+    }
+}
+
+impl Study {
+    /// The answer to a line; `None` to an `ask` while the study is paused: it is asked again later.
+    fn answer(&mut self, request: Request, speaker: &Speaker) -> Result<Option<Json>, Refusal> {
+        match request {
+            Request::Ask => return self.ask(speaker),
+            Request::Report { trial, step, value } => self.report(speaker, trial, step, value),
+            Request::Tell { trial, told, metrics } => self.tell(speaker, trial, told, metrics),
+            Request::Suggest(suggest) => self.suggest(speaker, *suggest),
+            Request::Enqueue { params } => self.enqueue(params),
+            Request::Best => self.best(),
+            Request::Trials => self.trials(),
+            Request::Init(_) => Err(begun_already()),
+            Request::Quit => Ok(done()),
         }
+        .map(Some)
+    }
+
+    /// What `init` is answered where the study is stored.
+    fn begun(&self) -> Json {
+        let trials = &self.held.view().trials;
+        let is_open = |trial: &&Trial| {
+            !trial.state.is_finished()
+                && trial.attempts > 0
+                && !self.owners.contains_key(&trial.number)
+        };
+        let open: Vec<Json> = trials.iter().filter(is_open).map(described).collect();
+        json!({ "ok": true, "trials": trials.len(), "open": open })
+    }
+
+    /// Lets another program take part, if it means the same study; what its `init` is answered.
+    fn admit(&self, init: request::Checked) -> Result<Json, Refusal> {
+        let known = self.held.spec();
+        let (mut spec, growth) = start::study(init, &known.name)?;
+        if growth != self.growth {
+            let difference = "its `init` says another `define`".to_owned();
+            return Err(self.held.runs_otherwise(difference).into());
+        }
+        take_grown(&mut spec, growth, &known.space);
+        self.held.admit(spec)?;
+        Ok(self.begun())
+    }
+
+    /// Leaves to each program that lives what it had out with the holder before.
+    fn take_over(&mut self, clients: Vec<LiveClient>) -> Result<(), Refusal> {
+        for LiveClient { name, trials } in clients {
+            for number in trials {
+                let waits = self
+                    .held
+                    .view()
+                    .trial(number)
+                    .is_some_and(|trial| trial.state == TrialState::Queued);
+                if waits {
+                    self.held.start_again(number)?;
+                    self.owners.insert(number, name.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what a program had out that is gone.
+    fn client_gone(&mut self, client: &str) -> Result<(), Refusal> {
+        let owned = self.owners.extract_if(.., |_, owner| owner == client);
+        let owned: Vec<TrialNumber> = owned.map(|(number, _)| number).collect();
+        for number in owned {
+            self.held.take_back(number, "the program that ran it is gone")?;
+        }
+        Ok(())
+    }
+
+    /// Takes back everything that is out, as the end of a run.
+    fn leave(&mut self) -> Result<(), Refusal> {
+        self.owners.clear();
+        let running = self.held.view().trials.iter();
+        let running = running.filter(|trial| trial.state == TrialState::Running);
+        let running: Vec<TrialNumber> = running.map(|trial| trial.number).collect();
+        for number in running {
+            self.held.take_back(number, "its run ended")?;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, speaker: &Speaker) -> Result<Option<Json>, Refusal> {
+        let owned = self.owners.iter().filter(|(_, owner)| **owner == speaker.client);
+        let owned: Vec<TrialNumber> = owned.map(|(number, _)| *number).collect();
+        for number in owned {
+            // Whoever asks for another one has left what it was told to stop.
+            if self.held.is_stopped(number) {
+                self.held.take_back(number, "stopped")?;
+                self.owners.remove(&number);
+            }
+        }
+        let Some(assignment) = self.held.ask()? else {
+            return Ok(if self.held.is_paused() { None } else { Some(self.nothing_to_run()) });
+        };
+        let number = assignment.trial;
+        self.owners.insert(number, speaker.client.clone());
+        if assignment.attempt.0 > 0 {
+            let mut answer = json!({ "resume": number, "until": assignment.until });
+            if self.is_stored {
+                // Whoever asks now need not be who was given it first.
+                answer["params"] = json!(assignment.params);
+                answer["reported"] = assignment.reported.into();
+            }
+            return Ok(Some(answer));
+        }
+        let mut answer = json!({ "id": number, "params": assignment.params });
+        if let Some(until) = assignment.until {
+            answer["until"] = until.into();
+        }
+        Ok(Some(answer))
+    }
+
+    fn nothing_to_run(&self) -> Json {
         let out = self.held.view().counts.running;
         let over = self.held.outcome().map(|outcome| outcome.reason().to_owned());
         let reason = over.unwrap_or_else(|| match out {
             1 => "one trial is out: tell how it ended, then ask again".to_owned(),
             _ => format!("{out} trials are out: tell how they ended, then ask again"),
         });
-        Ok(json!({ "done": true, "reason": reason }))
+        json!({ "done": true, "reason": reason })
     }
 
-    fn report(&mut self, number: TrialNumber, step: u64, value: f64) -> Result<Json, Refusal> {
+    /// A trial that this program may speak of: it is not out with another.
+    fn own(&self, speaker: &Speaker, number: TrialNumber) -> Result<&Trial, Refusal> {
+        let trial = self
+            .held
+            .view()
+            .trial(number)
+            .ok_or_else(|| Refusal(TellError::Unknown { number }.to_string()))?;
+        match self.owners.get(&number) {
+            Some(owner) if *owner != speaker.client => {
+                refuse!("trial {number} is out with another program: it was given again")
+            }
+            _ => Ok(trial),
+        }
+    }
+
+    fn report(
+        &mut self,
+        speaker: &Speaker,
+        number: TrialNumber,
+        step: u64,
+        value: f64,
+    ) -> Result<Json, Refusal> {
         self.held.look()?;
-        let trial = self.trial(number)?;
+        let trial = self.own(speaker, number)?;
+        let is_there = trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_ok();
+        if speaker.again && is_there {
+            let decision = trial.decision_at(step).map(|decision| decision.verdict.clone());
+            return Ok(verdict(&decision.unwrap_or(Decision::CONTINUE)));
+        }
         let attempt = match (trial.state, trial.last_attempt()) {
             (TrialState::Running, Some(attempt)) => attempt,
+            // It was out when the study changed hands, and the run ends.
+            (TrialState::Queued, _) if self.owners.contains_key(&number) => {
+                return Ok(asked_to_leave());
+            }
             (TrialState::Paused | TrialState::Queued, _) => refuse!(
                 "trial {number} is {}: it continues when `ask` answers {{\"resume\":{number}}}",
                 trial.state.as_str()
@@ -215,52 +338,59 @@ impl Study {
             (state, _) => refuse!("trial {number} is {}: it reports no more", state.as_str()),
         };
         let metrics: Metrics = [(METRIC.to_owned(), value)].into_iter().collect();
-        let (_, verdict) =
+        let (_, decision) =
             self.held.step(Input::Report { trial: number, attempt, step, metrics })?;
-        let Some(verdict) = verdict else {
+        let Some(decision) = decision else {
             refuse!("trial {number} is not out");
         };
-        if let Decision::Pause(_) = &verdict {
+        if let Decision::Pause(_) = &decision {
             // The program pauses the trial by this answer, and does not confirm it.
             let end = AttemptEnd::Paused;
             self.held.step(Input::Ended { trial: number, attempt, end, message: None })?;
+            self.owners.remove(&number);
         }
-        if self.held.is_leaving(number, attempt) && matches!(verdict, Decision::Continue(_)) {
-            let reason = "asked to leave from elsewhere";
-            return Ok(json!({ "verdict": "stop", "reason": reason }));
+        if self.held.is_leaving(number, attempt) && matches!(decision, Decision::Continue(_)) {
+            return Ok(asked_to_leave());
         }
-        let mut answer = json!({ "verdict": verdict.word() });
-        if let Some(reason) = verdict.reason() {
-            answer["reason"] = reason.to_string().into();
-        }
-        Ok(answer)
+        Ok(verdict(&decision))
     }
 
     fn tell(
         &mut self,
+        speaker: &Speaker,
         number: TrialNumber,
         told: TellOutcome,
         metrics: Metrics,
     ) -> Result<Json, Refusal> {
-        if let Some((trial, attempt)) =
-            self.held.view().trial(number).and_then(|trial| Some((trial, trial.last_attempt()?)))
+        let trial = self.own(speaker, number)?;
+        // A new holder prunes what the one before told to stop, whatever is told of it then.
+        let is_pruned = trial.state == TrialState::Pruned
+            && (told == TellOutcome::Pruned || speaker.was_stopped);
+        if is_pruned || speaker.again && is_told(trial, &told) {
+            return Ok(done());
+        }
+        if let Some(attempt) = trial.last_attempt()
             && trial.state == TrialState::Running
             && metrics.iter().next().is_some()
         {
             let step = trial.last().map_or(0, |(step, _)| step);
             self.held.step(Input::Report { trial: number, attempt, step, metrics })?;
         }
-        if self.grows {
+        if self.growth == Growth::OnDemand {
             // What it did not ask for says nothing about its value.
-            let asked = self.asked.remove(&number).unwrap_or_default();
-            self.held.keep_params(number, &asked)?;
+            self.held.keep_params(number, &speaker.asked)?;
         }
         self.held.tell(number, told)?;
+        self.owners.remove(&number);
         Ok(done())
     }
 
-    fn suggest(&mut self, mut suggest: request::Checked) -> Result<Json, Refusal> {
-        if !self.grows {
+    fn suggest(
+        &mut self,
+        speaker: &Speaker,
+        mut suggest: request::Checked,
+    ) -> Result<Json, Refusal> {
+        if self.growth == Growth::Never {
             refuse!("`suggest` adds parameters: say \"define\":true in `init`");
         }
         let (number, param, given): (TrialNumber, Json, Option<Vec<Json>>) =
@@ -274,9 +404,13 @@ impl Study {
             },
             Some(_) => refuse!("`value` must be a list of one"),
         };
+        self.own(speaker, number)?;
         let value = self.held.define(number, &name, &asked, given.as_ref())?;
-        self.asked.entry(number).or_default().insert(name);
         Ok(json!({ "value": value.to_json() }))
+    }
+
+    fn enqueue(&mut self, params: Params) -> Result<Json, Refusal> {
+        enqueued(&self.held.enqueue(params)?)
     }
 
     fn trials(&self) -> Result<Json, Refusal> {
@@ -296,17 +430,71 @@ impl Study {
         let value = best.value.map_or(Json::Null, |value| Number(value).to_json());
         Ok(json!({ "id": best.number, "params": best.params, "value": value }))
     }
+}
 
-    fn trial(&self, number: TrialNumber) -> Result<&Trial, Refusal> {
-        let unknown = || Refusal(TellError::Unknown { number }.to_string());
-        self.held.view().trial(number).ok_or_else(unknown)
+/// Why a study is not begun.
+enum HeldOr {
+    Held(HeldError),
+    Refused(Refusal),
+}
+
+impl From<HeldError> for HeldOr {
+    fn from(error: HeldError) -> Self {
+        HeldOr::Held(error)
+    }
+}
+
+impl From<Refusal> for HeldOr {
+    fn from(refusal: Refusal) -> Self {
+        HeldOr::Refused(refusal)
+    }
+}
+
+impl From<HeldOr> for Refusal {
+    fn from(error: HeldOr) -> Self {
+        match error {
+            HeldOr::Held(error) => error.into(),
+            HeldOr::Refused(refusal) => refusal,
+        }
+    }
+}
+
+/// Whether a trial ended as it is told now.
+fn is_told(trial: &Trial, told: &TellOutcome) -> bool {
+    match (trial.state, told) {
+        (TrialState::Complete, TellOutcome::Value(value)) => {
+            trial.value.is_some_and(|known| known.total_cmp(value).is_eq())
+        }
+        (TrialState::Failed, TellOutcome::Failed(_)) => true,
+        _ => false,
+    }
+}
+
+fn verdict(decision: &Decision) -> Json {
+    let mut answer = json!({ "verdict": decision.word() });
+    if let Some(reason) = decision.reason() {
+        answer["reason"] = reason.to_string().into();
+    }
+    answer
+}
+
+fn asked_to_leave() -> Json {
+    json!({ "verdict": "stop", "reason": "asked to leave from elsewhere" })
+}
+
+/// The answer to `enqueue`.
+fn enqueued(answer: &Answer) -> Result<Json, Refusal> {
+    match answer {
+        Answer::Done(_) => Ok(done()),
+        Answer::Refused(why) => Err(Refusal(why.clone())),
     }
 }
 
 /// A space of `init` as it has grown: parameters that were added to the stored one stay.
-fn take_grown(spec: &mut StudySpec, stored: &Space) {
+fn take_grown(spec: &mut StudySpec, growth: Growth, stored: &Space) {
     let is_known = |name: &str| stored.dimension(name).is_some();
-    if spec.space.dimensions().iter().all(|dimension| is_known(&dimension.name)) {
+    let may_grow = growth == Growth::OnDemand;
+    if may_grow && spec.space.dimensions().iter().all(|dimension| is_known(&dimension.name)) {
         spec.space = stored.clone();
     }
 }

@@ -120,8 +120,11 @@ impl From<HeldError> for StudyError {
             }
             HeldError::Sampler(why) => StudyError::Sampler(why),
             HeldError::Tell(error) => error.into(),
-            // Rust programs do not define parameters at run time.
-            HeldError::Define(error) => StudyError::Sampler(error.to_string()),
+            // Rust programs neither define parameters at run time nor share their study.
+            error @ (HeldError::Define(_)
+            | HeldError::RunOtherwise { .. }
+            | HeldError::ChangedMeanwhile { .. }
+            | HeldError::Over { .. }) => StudyError::Sampler(error.to_string()),
             HeldError::Broken => StudyError::Broken,
         }
     }

@@ -29,7 +29,8 @@ def study(
     """Begins a search of `space`: in memory, or stored under `name`.
 
     What is stored is watched as every other study, and continues when it is begun again with the
-    same arguments: trials that were out are given again first. `store` is the file, by default
+    same arguments: trials that were out are given again first. Several programs may begin it at the
+    same time, with the same arguments: each trial goes to one of them. `store` is the file, by default
     that of HPSEARCH_STORE or `runs/hpsearch.db`.
 
     The space is written as in a study file: `{"lr": {"float": [1e-5, 1], "log": True},
@@ -170,6 +171,13 @@ class Search:
     def report(self, trial: AskedTrial, step: int, value: Any) -> bool:
         """The same as `trial.report(step, value)`."""
         return trial.report(step, value)
+
+    def enqueue(self, params: Mapping[str, Any]) -> None:
+        """Runs a configuration before any other; the parameters that it lacks are sampled.
+
+        Raises HpsearchError if it is not one of the space.
+        """
+        self._say({"cmd": "enqueue", "params": _values.plain(params)})
 
     def optimize(
         self, objective: Callable[[AskedTrial], Any], trials: Optional[int] = None

@@ -40,7 +40,9 @@ class Spool:
     def __init__(self, directory: str, id: str, header: Dict[str, Any]) -> None:
         os.makedirs(directory, exist_ok=True)
         self.path, self._descriptor = _create(directory, id)
-        self._queue: Deque[Record] = deque()
+        #: Records with their times in nanoseconds. Whoever logs appends to it while it has fewer
+        #: than LONGEST_QUEUE.
+        self.queue: Deque[Record] = deque()
         self._dropped = 0
         # What was serialised and is not in the file yet.
         self._header = header
@@ -54,12 +56,9 @@ class Spool:
         self._try_again = 0.0
         self._write()
 
-    def append(self, record: Record) -> None:
-        """Queues a record; drops it if the disk has not taken the last million."""
-        if len(self._queue) < LONGEST_QUEUE:
-            self._queue.append(record)
-        else:
-            self._dropped += 1
+    def drop(self) -> None:
+        """Counts a record that is dropped, as the disk has not taken those that wait."""
+        self._dropped += 1
 
     def start(self, writer: Writer) -> None:
         """Starts the thread that writes the file and looks after the writer."""
@@ -91,11 +90,11 @@ class Spool:
             self._writer.look(wrote)
 
     def _serialise(self) -> None:
-        queue, lines = self._queue, []
+        queue, lines = self.queue, []
         for count in range(1, len(queue) + 1):
             time_of, line = queue.popleft()
             try:
-                lines.append(f'{{"time":{time_of},"line":{_encode(line)}}}\n')
+                lines.append(f'{{"time":{time_of // 1000},"line":{_encode(line)}}}\n')
             except Exception as error:  # noqa: BLE001 - one record, not the others
                 _messages.once("record", f"a record cannot be written as JSON: {error!r}")
             if count % _TURN == 0:
@@ -184,7 +183,7 @@ class Spool:
         """Closes the file in a forked child, to which nothing here belongs."""
         self._is_over = threading.Event()
         self._is_over.set()
-        self._queue = deque()
+        self.queue.clear()
         self._pending = b""
         if self._descriptor >= 0:
             os.close(self._descriptor)

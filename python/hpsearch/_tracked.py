@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Sequence
 
 from . import _messages, _values
 from ._run import Run
-from ._spool import Spool
+from ._spool import LONGEST_QUEUE, Spool
 from ._writer import Writer
 
 #: How long `finish` waits for the writer, in seconds.
@@ -60,14 +60,18 @@ class TrackedRun(Run):
         }
         self._spool = Spool(os.path.join(os.path.dirname(store), "spool"), id, header)
         self._writer = Writer(self._spool.path, store, self._heard)
-        self._append = self._spool.append
+        self._queue = self._spool.queue
         self._spool.start(self._writer)
 
     def _directory(self) -> str:
         return os.path.dirname(self._spool.path)
 
     def _send(self, line: Dict[str, Any]) -> None:
-        self._append((_now() // 1000, line))
+        queue = self._queue
+        if len(queue) < LONGEST_QUEUE:
+            queue.append((_now(), line))
+        else:
+            self._spool.drop()
 
     def _heard(self, message: Dict[str, Any]) -> None:
         """Takes what the writer says: which run this is, and whether somebody stops it."""

@@ -160,7 +160,8 @@ def searched(environment: Mapping[str, str]) -> Dict[str, Any]:
 def _may_read_standard_input() -> bool:
     """Whether descriptor 0 is the runner's pipe, and nobody put something else in its place."""
     try:
-        if sys.stdin is None or sys.stdin is not sys.__stdin__ or sys.stdin.fileno() != 0:
+        stdin = sys.__stdin__
+        if stdin is None or stdin is not sys.stdin or stdin.fileno() != 0:
             return False
         mode = os.fstat(0).st_mode
         return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

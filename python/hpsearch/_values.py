@@ -14,7 +14,12 @@ LARGEST_STEP = 2**53
 #: Names that were found to be fit for metrics.
 _names: Set[str] = set()
 _MOST_NAMES = 100_000
-_FLOATS = frozenset((float,))
+
+#: Whether all names were found to be fit.
+are_known = _names.issuperset
+
+#: Whether all types are Python's own of real numbers.
+are_floats = frozenset((float,)).issuperset
 
 #: How deep nested dictionaries are read.
 _DEPTH = 8
@@ -25,13 +30,6 @@ def metrics(values: Mapping[str, Any]) -> Dict[str, float]:
 
     Nested dictionaries are flattened: `{"train": {"loss": 1}}` is `train/loss`.
     """
-    if (
-        type(values) is dict
-        and _names.issuperset(values)
-        and _FLOATS.issuperset(map(type, values.values()))
-    ):
-        # What was logged before under these names, and is of Python's own numbers: no loop.
-        return values.copy()
     found: Dict[str, float] = {}
     for name, value in values.items():
         kind = type(value)

@@ -8,6 +8,8 @@ import hpsearch
 import hpsearch.optuna as optuna
 from hpsearch.optuna.trial import TrialState
 
+from .harness import Case
+
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
@@ -74,6 +76,47 @@ class OptunaTest(unittest.TestCase):
         study.optimize(parabola)
         self.assertEqual(len(study.trials), 4)
         self.assertEqual(study.best_params, {"x": 2.0, "kind": "a", "y": 1})
+        cells = {tuple(sorted(trial.params.items())) for trial in study.trials}
+        self.assertEqual(len(cells), 4)
+
+    def test_what_is_enqueued_is_stored(self):
+        study = self.study(study_name="s", storage=self.store)
+        for _ in range(2):
+            study.enqueue_trial({"x": 5.0, "kind": None}, skip_if_exists=True)
+        self.assertEqual([trial.state for trial in study.trials], [TrialState.WAITING])
+        study._search._process.kill()
+        study._search.close()
+        again = self.study(study_name="s", storage=self.store, load_if_exists=True)
+        again.optimize(parabola, n_trials=2)
+        first, second = again.trials
+        self.assertEqual((first.params["x"], first.params["kind"]), (5.0, None))
+        self.assertEqual(first.value, 9 + first.params["z"])
+        self.assertNotEqual(second.params["x"], 5.0)
+
+    def test_programs_share_a_stored_study(self):
+        program = """
+            import os, sys
+            import hpsearch.optuna as optuna
+            optuna.logging.set_verbosity(optuna.logging.ERROR)
+            study = optuna.create_study(study_name="s", storage="a.db", load_if_exists=True)
+            stop = optuna.study.MaxTrialsCallback(24)
+            study.optimize(lambda trial: trial.suggest_float("x", -1, 1) ** 2, callbacks=[stop])
+            print(len(study.trials), study.best_value == min(t.value for t in study.trials if t.value))
+            """
+        case = Case()
+        case.setUp()
+        self.addCleanup(case.doCleanups)
+        for process in [case.start(program) for _ in range(4)]:
+            out, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, err)
+            # Each sees the trials of all.
+            self.assertGreaterEqual(int(out.split()[0]), 24, out)
+            self.assertEqual(out.split()[1], "True")
+        rows = hpsearch.trials("s", store=str(case.path / "a.db"))
+        self.assertEqual({row["state"] for row in rows}, {"complete"})
+        self.assertLessEqual(len(rows), 24 + 3)
+        values = [row["value"] == row["params_x"] ** 2 for row in rows]
+        self.assertTrue(all(values))
 
     def test_a_stored_study_continues(self):
         study = self.study(study_name="s", storage=self.store)

@@ -16,12 +16,13 @@ use crate::runner::lease::OwnLease;
 use crate::runner::{self, RunnerError};
 use crate::storage::{Storage, StorageError, StoredStudy};
 use crate::study::decision::Decision;
+use crate::study::event::{Answer, AttemptEnd, Request};
 use crate::study::params::{Params, Value};
 use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
 /// Shortest interval between reads of requests from other terminals.
 pub const LOOK: Duration = Duration::from_millis(100);
@@ -58,6 +59,31 @@ pub enum HeldError {
     /// A parameter cannot be added to the trial.
     #[error(transparent)]
     Define(#[from] DefineError),
+    /// Another program, which is to share the study, describes another one.
+    #[error(
+        "process {pid} runs study `{study}` as another search: {difference}; begin it with the same \
+         arguments, or once that run has ended"
+    )]
+    RunOtherwise {
+        /// Its name.
+        study: String,
+        /// The process that runs it.
+        pid: u32,
+        /// The first difference that counts most.
+        difference: String,
+    },
+    /// Another process had the study for a moment, and changed it.
+    #[error("study `{study}` was changed by another process at this moment: begin it again")]
+    ChangedMeanwhile {
+        /// Its name.
+        study: String,
+    },
+    /// The run is over: nothing that is asked for would begin in it.
+    #[error("the study is over ({reason}): begin it again to run more")]
+    Over {
+        /// How it ended.
+        reason: String,
+    },
     /// An earlier call could not write to the store.
     #[error("the store failed earlier: open the study again to continue from its last state")]
     Broken,
@@ -104,7 +130,16 @@ pub fn settle(
     Ok(reconcile::settle(store, known, spec)?)
 }
 
-/// Engine, store and lease of a study, which is held exclusively until this is dropped.
+/// Whether the space may grow during the search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// All parameters are known from the start.
+    Never,
+    /// By the parameters that trials ask for, and those that are enqueued.
+    OnDemand,
+}
+
+/// Engine, store and lease of a study: nobody else runs it until this is dropped.
 pub struct HeldStudy {
     store: Box<dyn Storage>,
     study: StoredStudy,
@@ -115,7 +150,8 @@ pub struct HeldStudy {
     leaving: BTreeSet<(TrialNumber, AttemptNumber)>,
     outcome: Option<Outcome>,
     looked: Timestamp,
-    /// A write failed: the state is ahead of the store, and must not be used any more.
+    growth: Growth,
+    /// A write failed: the state is ahead of the store and must not be used.
     is_broken: bool,
 }
 
@@ -125,17 +161,39 @@ impl HeldStudy {
     ///
     /// # Errors
     /// The store failed, or another process runs the study.
-    pub fn new(mut store: Box<dyn Storage>, study: StoredStudy) -> Result<Self, HeldError> {
+    pub fn new(
+        mut store: Box<dyn Storage>,
+        study: StoredStudy,
+        growth: Growth,
+    ) -> Result<Self, HeldError> {
         let lease = runner::take_lease(store.as_mut(), &study)?;
+        // It was read before it was held.
+        if store.study(&study.spec.name)?.is_none_or(|known| known.spec != study.spec) {
+            store.release(&lease)?;
+            return Err(HeldError::ChangedMeanwhile { study: study.spec.name });
+        }
         let waiting = runner::waiting_requests(store.as_mut(), &study, &lease)?;
         let view = store.view(study.id)?;
         let engine = Engine::on_demand(study.spec.clone(), view).map_err(RunnerError::Engine)?;
         let clock = runner::clock_of(store.as_ref(), study.id)?;
         let (leaving, outcome) = (BTreeSet::new(), None);
         let (looked, is_broken) = (clock.now(), false);
-        let mut held =
-            HeldStudy { store, study, lease, engine, clock, leaving, outcome, looked, is_broken };
+        let mut held = HeldStudy {
+            store,
+            study,
+            lease,
+            engine,
+            clock,
+            leaving,
+            outcome,
+            looked,
+            growth,
+            is_broken,
+        };
         let holder = runner::this_process();
+        for stored in &waiting {
+            held.make_room_for(&stored.request)?;
+        }
         let requests = waiting.into_iter().map(|stored| (stored.id, stored.request)).collect();
         held.step(Input::Begin { pid: holder.pid, host: holder.host, requests })?;
         Ok(held)
@@ -161,8 +219,14 @@ impl HeldStudy {
         self.leaving.contains(&(trial, attempt))
     }
 
-    /// A trial to run: a new configuration, or a paused trial that continues. `None`: there is
-    /// nothing to run now.
+    /// Whether the last report of a running trial was answered with stop, and its end is missing.
+    pub fn is_stopped(&self, number: TrialNumber) -> bool {
+        let trial = self.view().trial(number).filter(|trial| trial.state == TrialState::Running);
+        let last = trial.and_then(|trial| trial.decision_at(trial.last()?.0));
+        last.is_some_and(|decision| matches!(decision.verdict, Decision::Stop(_)))
+    }
+
+    /// A trial to run: a new point, or one that continues. `None`: there is nothing to run now.
     ///
     /// # Errors
     /// The store failed, or the sampler cannot propose a configuration.
@@ -207,12 +271,7 @@ impl HeldStudy {
         self.check()?;
         let defined = self.engine.defined(trial, name, asked, given)?;
         if let Some(spec) = defined.widened {
-            let now = self.clock.now();
-            let written = self.store.update_spec(&self.lease, now, &spec);
-            self.is_broken |= written.is_err();
-            written?;
-            self.study.spec = (*spec).clone();
-            self.engine.widen(*spec).map_err(RunnerError::Engine)?;
+            self.widen(*spec)?;
         }
         if defined.is_new {
             let params: Params = [(name.to_owned(), defined.value.clone())].into_iter().collect();
@@ -222,7 +281,90 @@ impl HeldStudy {
         Ok(defined.value)
     }
 
-    /// Removes from an outstanding trial all parameters but `asked`, those that its program used.
+    fn widen(&mut self, spec: StudySpec) -> Result<(), HeldError> {
+        let written = self.store.update_spec(&self.lease, self.clock.now(), &spec);
+        self.is_broken |= written.is_err();
+        written?;
+        self.study.spec = spec.clone();
+        Ok(self.engine.widen(spec).map_err(RunnerError::Engine)?)
+    }
+
+    /// Adds new parameters of an enqueued configuration, if the space may grow.
+    fn make_room_for(&mut self, request: &Request) -> Result<(), HeldError> {
+        if let (Growth::OnDemand, Request::Enqueue { params }) = (self.growth, request)
+            // Invalid parameters are refused with the request.
+            && let Ok(Some(spec)) = self.engine.with_parameters_of(params)
+        {
+            self.widen(*spec)?;
+        }
+        Ok(())
+    }
+
+    /// Requests that a configuration runs before any other; an error if it cannot.
+    ///
+    /// # Errors
+    /// The store failed, or the run is over.
+    pub fn enqueue(&mut self, params: Params) -> Result<Answer, HeldError> {
+        self.check()?;
+        if let Some(outcome) = &self.outcome {
+            return Err(HeldError::Over { reason: outcome.reason().to_owned() });
+        }
+        let request = Request::Enqueue { params };
+        let id = self.store.request(self.study.id, self.clock.now(), &request)?;
+        self.serve(id, request)?;
+        let answer = self.store.answer(self.study.id, id)?;
+        Ok(answer.expect("a run that is not over serves a request at once"))
+    }
+
+    fn serve(&mut self, id: i64, request: Request) -> Result<(), HeldError> {
+        self.make_room_for(&request)?;
+        self.step(Input::Request { id, request }).map(drop)
+    }
+
+    /// Whether another program that describes the study like this means the same one.
+    ///
+    /// # Errors
+    /// It describes another one, or the store failed.
+    pub fn admit(&self, mut spec: StudySpec) -> Result<(), HeldError> {
+        let Some(known) = self.store.study(&self.study.spec.name)? else { return Ok(()) };
+        spec.budget.extend(known.extension);
+        let changes = reconcile::changes(self.store.as_ref(), (known.id, &known.spec), &spec, "")?;
+        match changes.iter().max_by_key(|change| change.class) {
+            None => Ok(()),
+            Some(change) => Err(self.runs_otherwise(change.to_string())),
+        }
+    }
+
+    /// That another program describes it otherwise.
+    pub fn runs_otherwise(&self, difference: String) -> HeldError {
+        let (study, pid) = (self.study.spec.name.clone(), runner::this_process().pid);
+        HeldError::RunOtherwise { study, pid, difference }
+    }
+
+    /// Gives a trial that waits to a program that has it out still; whether it has it now.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn start_again(&mut self, trial: TrialNumber) -> Result<bool, HeldError> {
+        self.check()?;
+        let effects = self.engine.start_again(self.clock.now(), trial);
+        Ok(self.carry_out(effects)?.0.is_some())
+    }
+
+    /// Takes a trial that is out from a program that does not run it any more: it waits to be given
+    /// again, unless its last report was answered with a decision that ends its turn.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn take_back(&mut self, trial: TrialNumber, why: &str) -> Result<(), HeldError> {
+        let running = self.view().trial(trial).filter(|trial| trial.state == TrialState::Running);
+        let Some(attempt) = running.and_then(Trial::last_attempt) else { return Ok(()) };
+        let (end, message) = (AttemptEnd::Interrupted, Some(why.to_owned()));
+        self.step(Input::Ended { trial, attempt, end, message }).map(drop)
+    }
+
+    /// Takes from a trial that is out the parameters that its program did not ask for: all but
+    /// `asked`.
     ///
     /// # Errors
     /// The store failed.
@@ -308,7 +450,7 @@ impl HeldStudy {
         self.looked = now;
         if self.store.changed()? {
             for stored in self.store.pending_requests(self.study.id)? {
-                self.step(Input::Request { id: stored.id, request: stored.request })?;
+                self.serve(stored.id, stored.request)?;
             }
         }
         Ok(())

@@ -20,7 +20,7 @@ pub fn serve(input: impl BufRead, output: impl Write) -> io::Result<()> {
     converse(Session::new(), input, output)
 }
 
-/// The same with a session of one's own, such as of a stored study.
+/// The same with a session of one's own.
 ///
 /// # Errors
 /// A stream cannot be read or written.
@@ -31,18 +31,10 @@ pub fn converse(
 ) -> io::Result<()> {
     let mut line = Vec::new();
     while !session.has_quit() {
-        let answer = match read_line(&mut input, &mut line)? {
-            Read::End => break,
-            Read::TooLong => {
-                refused(&Refusal(format!("the line is longer than {LONGEST_LINE} bytes")))
-            }
-            Read::Line => match std::str::from_utf8(&line) {
-                Ok(text) => session.answer(text),
-                Err(error) => refused(&Refusal(format!(
-                    "the line is not UTF-8 text: byte {} is not a character",
-                    error.valid_up_to() + 1
-                ))),
-            },
+        let answer = match next(&mut input, &mut line)? {
+            None => break,
+            Some(Ok(text)) => session.answer(text),
+            Some(Err(refusal)) => refused(&refusal).to_string(),
         };
         output.write_all(answer.as_bytes())?;
         output.write_all(b"\n")?;
@@ -50,6 +42,25 @@ pub fn converse(
         line.shrink_to(KEPT);
     }
     Ok(())
+}
+
+/// The next line without its end, or why it is none; `None` at the end of the input.
+pub(super) fn next<'line>(
+    input: &mut impl BufRead,
+    line: &'line mut Vec<u8>,
+) -> io::Result<Option<Result<&'line str, Refusal>>> {
+    Ok(match read_line(input, line)? {
+        Read::End => None,
+        Read::TooLong => {
+            Some(Err(Refusal(format!("the line is longer than {LONGEST_LINE} bytes"))))
+        }
+        Read::Line => Some(std::str::from_utf8(line).map_err(|error| {
+            Refusal(format!(
+                "the line is not UTF-8 text: byte {} is not a character",
+                error.valid_up_to() + 1
+            ))
+        })),
+    })
 }
 
 enum Read {

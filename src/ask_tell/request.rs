@@ -4,11 +4,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use super::{METRIC, Refusal};
+use crate::app::reconcile::Consent;
 use crate::engine::TellOutcome;
 use crate::runner::protocol::quote_non_finite;
 use crate::study::field::FieldDefault::{Absent, Flag, Int, Required};
 use crate::study::field::{self, COUNT, Field, FieldKind, NATURAL, field, unknown_help};
 use crate::study::metric::{Metrics, Number};
+use crate::study::params::{Params, Value};
 use crate::study::suggestion::{nearest, quoted};
 use crate::study::trial::TrialNumber;
 
@@ -54,13 +56,21 @@ const TELL: &[Field] = &[
     field("reason", FieldKind::AnyText, Absent, "why it failed"),
 ];
 
+const ENQUEUE: &[Field] = &[field(
+    "params",
+    FieldKind::Object,
+    Required,
+    "the values of parameters; those that are left out are sampled",
+)];
+
 /// Every command with its keys besides `cmd`.
-const COMMANDS: [(&str, &[Field]); 8] = [
+const COMMANDS: [(&str, &[Field]); 9] = [
     ("init", INIT),
     ("ask", &[]),
     ("report", REPORT),
     ("tell", TELL),
     ("suggest", SUGGEST),
+    ("enqueue", ENQUEUE),
     ("best", &[]),
     ("trials", &[]),
     ("quit", &[]),
@@ -79,6 +89,8 @@ pub(super) enum Request {
     Tell { trial: TrialNumber, told: TellOutcome, metrics: Metrics },
     /// A parameter of a running trial.
     Suggest(Box<Checked>),
+    /// A configuration to run before any other.
+    Enqueue { params: Params },
     /// The best complete trial.
     Best,
     /// All trials.
@@ -122,6 +134,7 @@ impl Request {
             "best" => Request::Best,
             "trials" => Request::Trials,
             "suggest" => Request::Suggest(Box::new(own)),
+            "enqueue" => Request::Enqueue { params: params(own.take("params"))? },
             "quit" => Request::Quit,
             "report" => Request::Report {
                 trial: own.take("id"),
@@ -131,6 +144,14 @@ impl Request {
             _ => tell(own)?,
         })
     }
+}
+
+fn params(object: Map<String, Json>) -> Result<Params, Refusal> {
+    let value = |(name, json): (String, Json)| match Value::from_json(&json) {
+        Some(value) => Ok((name, value)),
+        None => refuse!("`{}` is no value of a parameter", short(&name)),
+    };
+    object.into_iter().map(value).collect()
 }
 
 fn tell(mut own: Checked) -> Result<Request, Refusal> {
@@ -236,9 +257,19 @@ impl Checked {
         })
     }
 
+    /// Whether `init` may change a stored study.
+    pub fn consent(&self) -> Consent {
+        if self.is_set("accept") { Consent::Given } else { Consent::Missing }
+    }
+
     /// Whether a flag is there and true.
-    pub fn is_set(&self, key: &str) -> bool {
+    fn is_set(&self, key: &str) -> bool {
         self.values.get(key) == Some(&Json::Bool(true))
+    }
+
+    /// The value of a field.
+    pub fn get(&self, key: &str) -> &Json {
+        self.values.get(key).unwrap_or(&Json::Null)
     }
 
     /// The value of a field, taken out.

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::request::{Checked, INIT, short};
 use super::{METRIC, Refusal};
+use crate::app::held_study::Growth;
 use crate::config::{JsonSearch, Search};
 use crate::study::constraint::Constraint;
 use crate::study::field::FieldDefault::{Absent, Flag, Required};
@@ -33,8 +34,8 @@ const MOST_PARAMETERS: usize = 1000;
 /// Most configurations to run first.
 const MOST_ENQUEUED: usize = 100_000;
 
-/// The study that `init` describes.
-pub(super) fn study(mut init: Checked, name: &str) -> Result<StudySpec, Refusal> {
+/// The study that `init` describes, and whether its space grows.
+pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth), Refusal> {
     let grows: bool = init.take("define");
     let _asked_by_the_caller: bool = init.take("accept");
     let parameters: Vec<Json> = init.take("space");
@@ -95,7 +96,7 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<StudySpec, Refusal>
     spec.step = StepUnit::Step;
     // Whoever says how many trials there are means all of them, as it runs them itself.
     (spec.budget.trials, spec.budget.count) = (init.take("n_trials"), Count::All);
-    Ok(spec)
+    Ok((spec, if grows { Growth::OnDemand } else { Growth::Never }))
 }
 
 fn direction(init: &mut Checked) -> Result<Direction, Refusal> {

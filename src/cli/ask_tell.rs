@@ -6,7 +6,7 @@ use std::io;
 use clap::Args;
 
 use super::{Console, Exit, Failure};
-use crate::ask_tell::{Session, converse};
+use crate::ask_tell::{Session, converse, converse_stored};
 
 const EXAMPLES: &str = r#"Examples:
   hpsearch ask-tell < session.jsonl
@@ -33,9 +33,13 @@ ask may also answer {"resume":3,"until":9}, a paused trial that continues, or
 {"done":true}. report may answer "pause" or "stop"; tell takes "state":"failed"
 or "pruned" instead of a value. Several trials may be out at a time.
 
+enqueue runs a configuration before any other; what it leaves out is sampled:
+  {"cmd":"enqueue","params":{"lr":0.1}}             {"ok":true}
+
 With --study every answer is in the store before it is given, where watch,
 trials and best read it. Say the same init again to continue: it is answered
-with "open", the trials that were out, which ask gives first.
+with "open", the trials that were out, which ask gives first. Several programs
+may say it at the same time: they share the study, and each trial goes to one.
 With "define":true in init, suggest adds a parameter to a trial and the space:
   {"cmd":"suggest","id":0,"param":{"name":"x","type":"int","low":1,"high":9}}
                                                     {"value":4}"#;
@@ -51,10 +55,12 @@ pub struct AskTellArguments {
 
 /// Answers until the input ends or `quit`.
 pub fn ask_tell(arguments: &AskTellArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let session = match &arguments.study {
-        Some(name) => Session::stored(console.store.clone(), name.clone()),
-        None => Session::new(),
-    };
-    converse(session, io::stdin().lock(), &mut console.out)?;
+    match &arguments.study {
+        Some(name) => {
+            let input = || io::stdin().lock();
+            converse_stored(console.store.clone(), name.clone(), input, &mut console.out)?;
+        }
+        None => converse(Session::new(), io::stdin().lock(), &mut console.out)?,
+    }
     Ok(Exit::Done)
 }

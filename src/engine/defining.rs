@@ -9,7 +9,7 @@ use crate::study::params::{Params, Value};
 use crate::study::space::{Dimension, Distribution, Space, SpaceError};
 use crate::study::spec::{AlgorithmSpec, StudySpec};
 use crate::study::time::Timestamp;
-use crate::study::trial::{TrialNumber, TrialState};
+use crate::study::trial::{Origin, TrialNumber, TrialState};
 
 /// A parameter of a running trial.
 pub struct Defined {
@@ -80,28 +80,87 @@ impl Engine {
         let trial = self.view.trial(number).filter(|trial| trial.state == TrialState::Running);
         let trial = trial.ok_or(DefineError::NotOut { number })?;
         let known = self.spec.space.dimension(name).map(|dimension| &dimension.distribution);
+        let is_provisional = known != Some(asked) && self.is_provisional(name);
         let wide = match known {
-            None => asked.clone(),
-            Some(known) => hull(known, asked).ok_or_else(|| DefineError::Other {
-                name: name.to_owned(),
-                known: known.to_string(),
-                asked: asked.to_string(),
-            })?,
+            Some(known) if !is_provisional => {
+                hull(known, asked).ok_or_else(|| DefineError::Other {
+                    name: name.to_owned(),
+                    known: known.to_string(),
+                    asked: asked.to_string(),
+                })?
+            }
+            _ => asked.clone(),
         };
         let widened = if known == Some(&wide) { None } else { Some(self.with(name, wide)?) };
         let own = trial.params.get(name);
+        let is_enqueued = trial.origin == Origin::Asked;
+        let outside = |value: &Value| DefineError::Outside {
+            name: name.to_owned(),
+            value: value.clone(),
+            asked: asked.to_string(),
+        };
         let value = match (given, own) {
-            (Some(given), _) => asked.normalize(given).ok_or_else(|| DefineError::Outside {
-                name: name.to_owned(),
-                value: given.clone(),
-                asked: asked.to_string(),
-            })?,
-            (None, Some(own)) if asked.contains(own) => own.clone(),
+            (Some(given), _) => asked.normalize(given).ok_or_else(|| outside(given))?,
+            // What was enqueued before anybody knew what it may be.
+            (None, Some(own)) if is_provisional && is_enqueued => {
+                asked.normalize(own).ok_or_else(|| outside(own))?
+            }
+            // Who did not enqueue it had the choice among a few values only.
+            (None, Some(own)) if !is_provisional && asked.contains(own) => {
+                asked.normalize(own).unwrap_or_else(|| own.clone())
+            }
             (None, _) => self
                 .by_chance(number, name, asked)
                 .ok_or_else(|| DefineError::Draw { name: name.to_owned() })?,
         };
-        Ok(Defined { is_new: own != Some(&value), value, widened })
+        // The index of a choice was another one when it was enqueued.
+        Ok(Defined { is_new: own != Some(&value) || is_enqueued, value, widened })
+    }
+
+    /// Whether a parameter is known by enqueued configurations alone: the space has their values
+    /// as choices, until a trial asks for it. A trial that has ended has what it asked for.
+    fn is_provisional(&self, name: &str) -> bool {
+        let dimension = self.spec.space.dimension(name);
+        let is_choice = dimension
+            .is_some_and(|dimension| matches!(dimension.distribution, Distribution::Choice { .. }));
+        let mut ended = self.view.trials.iter().filter(|trial| trial.state.is_finished());
+        is_choice && !ended.any(|trial| trial.params.get(name).is_some())
+    }
+
+    /// The specification with the parameters of an enqueued configuration that no trial has asked
+    /// for, each with the values that were enqueued as its choices; `None` if it has them.
+    ///
+    /// # Errors
+    /// The space cannot have them.
+    pub fn with_parameters_of(
+        &self,
+        params: &Params,
+    ) -> Result<Option<Box<StudySpec>>, DefineError> {
+        let mut dimensions = self.spec.space.dimensions().to_vec();
+        let mut has_changed = false;
+        for (name, value) in params.iter() {
+            let known = dimensions.iter_mut().find(|dimension| dimension.name == name);
+            let choices = match known.as_ref().map(|dimension| &dimension.distribution) {
+                None => vec![value.clone()],
+                Some(Distribution::Choice { choices })
+                    if self.is_provisional(name) && !choices.contains(value) =>
+                {
+                    choices.iter().chain([value]).cloned().collect()
+                }
+                Some(_) => continue,
+            };
+            let Ok(distribution) = Distribution::choice(choices) else { continue };
+            has_changed = true;
+            match known {
+                Some(dimension) => dimension.distribution = distribution,
+                None => dimensions.push(Dimension::new(name, distribution)),
+            }
+        }
+        if !has_changed {
+            return Ok(None);
+        }
+        let space = Space::new(dimensions)?;
+        Ok(Some(Box::new(StudySpec { space, ..self.spec.clone() })))
     }
 
     /// The specification with a parameter added or replaced.

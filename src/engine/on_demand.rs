@@ -78,19 +78,32 @@ impl Engine {
         self.enforce_deadlines();
         if self.phase == Phase::Searching && self.view.paused.is_none() {
             match self.next_trial()? {
-                Some(trial) => {
-                    let free = self.slots.iter().position(|slot| slot.running.is_none());
-                    let index = free.unwrap_or_else(|| self.slots.add(&Device::Cpu));
-                    self.start(index, trial);
-                }
+                Some(trial) => self.start_on_demand(trial),
                 None => self.end_if_idle(),
             }
         }
         Ok(std::mem::take(&mut self.effects))
     }
 
-    /// Tells the result of an outstanding trial, or of a queued or paused one, whose value a
-    /// program may know.
+    /// Starts a queued trial for a program that received it from an earlier holder of the study and
+    /// still runs it. No effect if it is not queued, or the run ends.
+    pub fn start_again(&mut self, now: Timestamp, number: TrialNumber) -> Vec<Effect> {
+        self.now = now;
+        let waits = self.view.trial(number).is_some_and(|trial| trial.state == TrialState::Queued);
+        if waits && self.phase == Phase::Searching {
+            self.start_on_demand(number);
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    fn start_on_demand(&mut self, trial: TrialNumber) {
+        let free = self.slots.iter().position(|slot| slot.running.is_none());
+        let index = free.unwrap_or_else(|| self.slots.add(&Device::Cpu));
+        self.start(index, trial);
+    }
+
+    /// Takes the end of a trial that is out, or of one that waits: a program may know the value of
+    /// a paused trial.
     ///
     /// # Errors
     /// There is no such trial, or it has ended.

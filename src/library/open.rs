@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Finished, StudyError};
-use crate::app::held_study::{HeldStudy, LOOK};
+use crate::app::held_study::{Growth, HeldStudy, LOOK};
 use crate::engine::{Assignment, Input, Outcome, TellOutcome};
 use crate::runner::inline::{GoOn, TrialError};
 use crate::storage::{Storage, StoredStudy};
@@ -63,7 +63,9 @@ pub struct AskedTrial {
 
 impl OpenStudy {
     pub(super) fn new(store: Box<dyn Storage>, study: StoredStudy) -> Result<Self, StudyError> {
-        Ok(OpenStudy { session: Arc::new(Mutex::new(HeldStudy::new(store, study)?)) })
+        Ok(OpenStudy {
+            session: Arc::new(Mutex::new(HeldStudy::new(store, study, Growth::Never)?)),
+        })
     }
 
     /// Asks for a trial: a new configuration, or a paused trial that continues. `None`: there is

@@ -3,12 +3,14 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROGRAM, Site};
+use crate::harness::{PROGRAM, Site, assert_done, paths_below, wait_until};
 
 const INIT: &str = r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1}],"seed":3,"n_trials":40,"sampler":{"type":"tpe"}}"#;
+const ASK: &str = r#"{"cmd":"ask"}"#;
 const DEFINES: &str = r#"{"cmd":"init","space":[],"define":true,"seed":1}"#;
 
 struct Talk {
@@ -34,6 +36,10 @@ impl Talk {
 
     fn say(&mut self, line: &str) -> Value {
         writeln!(self.input, "{line}").unwrap();
+        self.hear()
+    }
+
+    fn hear(&mut self) -> Value {
         let mut answer = String::new();
         self.output.read_line(&mut answer).unwrap();
         serde_json::from_str(&answer).unwrap()
@@ -45,6 +51,12 @@ impl Talk {
         self.kill();
     }
 
+    /// Whether it has the study's lease, and serves the others.
+    fn is_holder(&self, site: &Site) -> bool {
+        let pid: i64 = site.query("SELECT pid FROM lease");
+        pid == i64::from(self.child.id())
+    }
+
     fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -54,6 +66,10 @@ impl Talk {
         assert_eq!(self.say(r#"{"cmd":"quit"}"#), json!({ "ok": true }));
         assert!(self.child.wait().unwrap().success());
     }
+}
+
+fn report(id: u64, step: u64) -> String {
+    format!(r#"{{"cmd":"report","id":{id},"step":{step},"value":0.5}}"#)
 }
 
 fn assert_verified(site: &Site) {
@@ -134,20 +150,334 @@ fn lines_that_a_kill_overtakes_are_done_once_or_not_at_all() {
 }
 
 #[test]
-fn a_changed_search_and_a_second_holder_are_refused_in_words() {
+fn a_changed_search_is_refused_in_words() {
     let site = Site::empty();
     let mut talk = Talk::new(&site);
     talk.say(INIT);
-    let mut other = Talk::new(&site);
-    let refused = other.say(INIT);
-    let why = refused["error"].as_str().unwrap();
-    assert!(why.contains(&talk.child.id().to_string()), "{why}");
-    other.quit();
     talk.quit();
     let mut talk = Talk::new(&site);
     let refused = talk.say(&INIT.replace("\"high\":1", "\"high\":2"));
     assert!(refused["error"].as_str().unwrap().contains("differs"), "{refused}");
     talk.quit();
+}
+
+#[test]
+fn several_programs_share_a_study_and_each_trial_is_out_with_one() {
+    let site = Site::empty();
+    let [mut first, mut second] = [(); 2].map(|()| Talk::new(&site));
+    assert_eq!(first.say(INIT)["trials"], 0);
+    let mine = first.say(ASK)["id"].clone();
+    // What is out with another is not open.
+    assert_eq!(second.say(INIT), json!({ "ok": true, "trials": 1, "open": [] }));
+    let yours = second.say(ASK)["id"].clone();
+    assert_eq!((&mine, &yours), (&json!(0), &json!(1)));
+    let stolen = second.say(r#"{"cmd":"tell","id":0,"value":1}"#);
+    assert!(stolen["error"].as_str().unwrap().contains("out with another program"), "{stolen}");
+    let report = r#"{"cmd":"report","id":1,"step":1,"value":0.5}"#;
+    assert_eq!(second.say(report)["verdict"], "continue");
+    assert_eq!(second.say(r#"{"cmd":"tell","id":1,"value":0.5}"#), json!({ "ok": true }));
+    assert_eq!(first.say(r#"{"cmd":"best"}"#)["id"], 1);
+    assert_eq!(second.say(r#"{"cmd":"trials"}"#)["trials"].as_array().unwrap().len(), 2);
+    // A line that is wrong is told so, and the conversation continues.
+    assert!(second.say("{").get("error").is_some());
+    // Whoever means another study reads how it differs from that which is run.
+    let runs = format!("process {} runs study `talk` as another search", first.child.id());
+    for (from, to, difference) in [
+        ("\"high\":1", "\"high\":2", "space.x"),
+        ("\"type\":\"tpe\"}", "\"type\":\"random\"},\"accept\":true", "sampler"),
+        ("\"n_trials\":40", "\"n_trials\":50", "trials"),
+        ("\"seed\"", "\"direction\":\"maximize\",\"seed\"", "direction"),
+        ("\"seed\"", "\"define\":true,\"seed\"", "define"),
+    ] {
+        let mut other = Talk::new(&site);
+        let refused = other.say(&INIT.replace(from, to));
+        let why = refused["error"].as_str().unwrap();
+        assert!(why.contains(difference) && why.contains(&runs), "{why}");
+        other.quit();
+    }
+    first.quit();
+    second.quit();
+    assert_verified(&site);
+}
+
+#[test]
+fn trials_stay_with_those_that_live_and_others_are_given_again() {
+    for kill in [true, false] {
+        let site = Site::empty();
+        let mut talks: Vec<Talk> = (0..3).map(|_| Talk::new(&site)).collect();
+        for talk in &mut talks {
+            talk.say(INIT);
+        }
+        let out: Vec<Value> = talks.iter_mut().map(|talk| talk.say(ASK)).collect();
+        assert_eq!(talks[1].say(&report(1, 1))["verdict"], "continue");
+        // The holder ends: the others have their trials, and nobody has its own.
+        let holder = talks.remove(0);
+        if kill {
+            holder.kill();
+        } else {
+            holder.quit();
+        }
+        assert_eq!(talks[1].say(&report(2, 1))["verdict"], "continue");
+        assert_eq!(talks[0].say(&report(1, 2))["verdict"], "continue");
+        let again = talks[1].say(ASK);
+        assert_eq!((&again["resume"], &again["params"]), (&json!(0), &out[0]["params"]));
+        assert_eq!(talks[0].say(ASK)["id"], 3);
+        assert_eq!(talks[0].say(r#"{"cmd":"tell","id":1,"value":1}"#), json!({ "ok": true }));
+        // A guest ends: whoever asks next has its trials.
+        let (mut stays, ends) = match talks[0].is_holder(&site) {
+            true => (talks.remove(0), talks.remove(0)),
+            false => (talks.remove(1), talks.remove(0)),
+        };
+        if kill {
+            ends.kill();
+        } else {
+            ends.quit();
+        }
+        let mut resumed = Vec::new();
+        wait_until("the trials of the dead one are given again", || {
+            let asked = stays.say(ASK);
+            resumed.extend(asked.get("resume").cloned());
+            resumed.len() == 2 || asked.get("done").is_some()
+        });
+        stays.quit();
+        let trials = site.json(&["trials", "talk", "--sort", "number", "--json"]);
+        let trial = &trials["trials"][1];
+        assert_eq!((&trial["state"], &trial["attempts"]), (&json!("complete"), &json!(2)));
+        assert_verified(&site);
+    }
+}
+
+#[test]
+fn a_trial_that_was_told_to_stop_is_pruned_by_the_next_ask() {
+    let site = Site::empty();
+    let mut talk = Talk::new(&site);
+    let init = INIT.replace("\"seed\"", r#""pruner":{"type":"threshold","upper":1.0},"seed""#);
+    assert!(talk.say(&init).get("error").is_none());
+    for (id, value) in [(0, 5), (1, 0)] {
+        assert_eq!(talk.say(ASK)["id"], id);
+        let line = format!(r#"{{"cmd":"report","id":{id},"step":1,"value":{value}}}"#);
+        assert_eq!(talk.say(&line)["verdict"], if value == 5 { "stop" } else { "continue" });
+    }
+    let trials = talk.say(r#"{"cmd":"trials"}"#);
+    assert_eq!(trials["trials"][0]["state"], "pruned");
+    // It may be told all the same.
+    let pruned = r#"{"cmd":"tell","id":0,"state":"pruned"}"#;
+    assert_eq!(talk.say(pruned), json!({ "ok": true }));
+    // So may one that the next holder has pruned.
+    let mut other = Talk::new(&site);
+    other.say(&init);
+    assert_eq!(other.say(ASK)["id"], 2);
+    let report = r#"{"cmd":"report","id":2,"step":1,"value":5}"#;
+    assert_eq!(other.say(report)["verdict"], "stop");
+    talk.kill();
+    assert_eq!(other.say(r#"{"cmd":"tell","id":2,"value":5}"#), json!({ "ok": true }));
+    let trials = other.say(r#"{"cmd":"trials"}"#);
+    assert_eq!(trials["trials"][2]["state"], "pruned");
+    other.quit();
+    assert_verified(&site);
+}
+
+#[test]
+fn a_paused_study_keeps_all_its_programs_waiting_and_other_lines_are_answered() {
+    let site = Site::empty();
+    let mut talks: Vec<Talk> = (0..3).map(|_| Talk::new(&site)).collect();
+    for talk in &mut talks {
+        assert_eq!(talk.say(INIT)["ok"], true);
+    }
+    let id = talks[2].say(ASK)["id"].as_u64().unwrap();
+    assert_done(&site.run(&["pause", "talk"]));
+    for talk in &mut talks[..2] {
+        writeln!(talk.input, "{ASK}").unwrap();
+    }
+    let tell = format!(r#"{{"cmd":"tell","id":{id},"value":1}}"#);
+    assert_eq!(talks[2].say(&tell), json!({ "ok": true }));
+    assert_done(&site.run(&["resume", "talk"]));
+    let given: Vec<u64> =
+        talks[..2].iter_mut().map(|talk| talk.hear()["id"].as_u64().unwrap()).collect();
+    assert_eq!(given.iter().sum::<u64>(), 1 + 2, "{given:?}");
+    // `stop` reaches all that are out.
+    assert_done(&site.run(&["stop", "talk"]));
+    for (talk, id) in talks.iter_mut().zip(given) {
+        let mut steps = 1..;
+        wait_until("it is told to stop", || {
+            talk.say(&report(id, steps.next().unwrap()))["verdict"] == "stop"
+        });
+    }
+    for talk in talks {
+        talk.quit();
+    }
+    assert_verified(&site);
+}
+
+#[test]
+fn what_is_enqueued_is_run_first_whoever_asked_for_it() {
+    let site = Site::empty();
+    let [mut first, mut second] = [(); 2].map(|()| Talk::new(&site));
+    first.say(INIT);
+    second.say(INIT);
+    let enqueue = |x: &str| format!(r#"{{"cmd":"enqueue","params":{{"x":{x}}}}}"#);
+    assert_eq!(first.say(&enqueue("0.25")), json!({ "ok": true }));
+    assert_eq!(second.say(&enqueue("0.5")), json!({ "ok": true }));
+    for talk in [&mut first, &mut second] {
+        let refused = talk.say(&enqueue("7"));
+        assert!(refused["error"].as_str().unwrap().contains("`7` is not a value of `x`"));
+        let refused = talk.say(r#"{"cmd":"enqueue","params":{"y":1}}"#);
+        assert!(refused["error"].as_str().unwrap().contains("`y` is not a parameter"));
+    }
+    // It is stored: the one that enqueued it may die.
+    second.kill();
+    let asked: Vec<Value> = (0..3).map(|_| first.say(ASK)["params"]["x"].clone()).collect();
+    assert_eq!(asked[..2], [json!(0.25), json!(0.5)]);
+    first.quit();
+    assert_verified(&site);
+}
+
+#[test]
+fn what_is_enqueued_may_name_parameters_that_nobody_has_asked_for() {
+    let site = Site::empty();
+    let [mut first, mut second] = [(); 2].map(|()| Talk::new(&site));
+    first.say(DEFINES);
+    second.say(DEFINES);
+    let enqueue = |params: &str| format!(r#"{{"cmd":"enqueue","params":{params}}}"#);
+    for params in [r#"{"x":5,"k":"b","unused":1.5}"#, r#"{"x":6,"k":null}"#, r#"{"x":70,"k":"b"}"#]
+    {
+        assert_eq!(second.say(&enqueue(params)), json!({ "ok": true }));
+    }
+    let asked: Vec<Value> = (0..3).map(|_| first.say(ASK)).collect();
+    assert_eq!((&asked[0]["id"], &asked[0]["params"]["x"]), (&json!(0), &json!(5)));
+    let sampled = second.say(ASK)["id"].as_u64().unwrap();
+    let suggest =
+        |id: u64, param: &str| format!(r#"{{"cmd":"suggest","id":{id},"param":{param}}}"#);
+    let x = r#"{"name":"x","type":"float","low":-10,"high":10}"#;
+    let k = r#"{"name":"k","type":"cat","choices":["a",null,"b"]}"#;
+    // One that cannot be is no value for anybody, and nobody else's trouble.
+    let refused = first.say(&suggest(2, x));
+    assert!(refused["error"].as_str().unwrap().contains("70 is outside of"), "{refused}");
+    // Whoever was given one of them while there were no others has one by chance.
+    let value = second.say(&suggest(sampled, x))["value"].as_f64().unwrap();
+    assert!((-10.0..=10.0).contains(&value) && ![5.0, 6.0].contains(&value), "{value}");
+    assert_eq!(first.say(&suggest(0, x))["value"], 5.0);
+    assert_eq!(first.say(&suggest(0, k))["value"], "b");
+    assert_eq!(first.say(r#"{"cmd":"tell","id":0,"value":1}"#), json!({ "ok": true }));
+    assert_eq!(first.say(r#"{"cmd":"best"}"#)["params"], json!({ "k": "b", "x": 5.0 }));
+    assert_eq!(first.say(&suggest(1, x))["value"], 6.0);
+    assert_eq!(first.say(&suggest(1, k))["value"], Value::Null);
+    // From now on it is known what it may be.
+    let refused = second.say(&enqueue(r#"{"x":70}"#));
+    assert!(refused["error"].as_str().unwrap().contains("`70` is not a value of `x`"), "{refused}");
+    first.quit();
+    second.quit();
+    assert_verified(&site);
+}
+
+/// Trials and their values.
+type Told = Vec<(u64, f64)>;
+
+/// So many of the programs that share a study are killed.
+fn kills() -> u64 {
+    std::env::var("HPSEARCH_CHAOS_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
+}
+
+/// Runs trials of three reports each until there are no more, in one conversation after the other:
+/// each is killed after a while. What was told, and what was answered.
+fn run_trials((site, init): (&Site, &str), worker: u64, kills: &AtomicI64) -> (Told, Told) {
+    let (mut said, mut answered) = (Vec::new(), Vec::new());
+    let mut dice = 0x9e37_79b9_7f4a_7c15_u64 ^ (worker << 17);
+    let mut throw = |sides: u64| {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        dice % sides
+    };
+    loop {
+        let mut talk = Talk::new(site);
+        let begun = talk.say(init);
+        assert_eq!(begun["ok"], true, "{begun}");
+        let mut left = 1 + throw(20);
+        // Whether it dies now, with a line on its way.
+        let mut dies = || {
+            left = left.saturating_sub(1);
+            left == 0 && kills.fetch_sub(1, Ordering::SeqCst) > 0
+        };
+        'trials: loop {
+            if dies() {
+                break talk.kill_while_it_reads(ASK);
+            }
+            let asked = talk.say(ASK);
+            if asked.get("done").is_some() {
+                talk.quit();
+                return (said, answered);
+            }
+            let id = asked.get("id").or(asked.get("resume")).unwrap().as_u64().unwrap();
+            let x = asked["params"]["x"].as_f64().unwrap();
+            for step in asked["reported"].as_u64().unwrap_or(0) + 1..4 {
+                if dies() {
+                    talk.kill_while_it_reads(&report(id, step));
+                    break 'trials;
+                }
+                // It trains: the others have their turns.
+                std::thread::sleep(std::time::Duration::from_millis(throw(10)));
+                let heard = talk.say(&report(id, step));
+                assert_eq!(heard["verdict"], "continue", "{heard}");
+            }
+            let tell = format!(r#"{{"cmd":"tell","id":{id},"value":{x}}}"#);
+            said.push((id, x));
+            if dies() {
+                break talk.kill_while_it_reads(&tell);
+            }
+            assert_eq!(talk.say(&tell), json!({ "ok": true }));
+            answered.push((id, x));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_told_twice_while_programs_that_share_a_study_are_killed() {
+    let site = Site::empty();
+    let (kills, expected) = (kills(), 40.max(3 * kills()));
+    let init = INIT.replace("\"n_trials\":40", &format!("\"n_trials\":{expected}"));
+    let place = (&site, init.as_str());
+    let left = AtomicI64::new(kills.try_into().unwrap());
+    let (mut said, mut answered) = (Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        let left = &left;
+        let start = |worker| scope.spawn(move || run_trials(place, worker, left));
+        for worker in (0..4).map(start).collect::<Vec<_>>() {
+            let (own_said, own_answered) = worker.join().unwrap();
+            said.extend(own_said);
+            answered.extend(own_answered);
+        }
+    });
+    assert!(left.load(Ordering::SeqCst) <= 0, "not all were killed");
+    // What the last one that was killed had out.
+    let (own_said, own_answered) = run_trials(place, 4, &AtomicI64::new(0));
+    said.extend(own_said);
+    answered.extend(own_answered);
+    let listed = site.json(&["trials", "talk", "--sort", "number", "--json"]);
+    let trials = listed["trials"].as_array().unwrap();
+    assert_eq!(trials.len() as u64, expected);
+    for trial in trials {
+        assert_eq!(trial["state"], "complete", "{trial}");
+        let (id, value) = (trial["number"].as_u64().unwrap(), trial["value"].as_f64().unwrap());
+        assert!(said.contains(&(id, value)), "trial {id} was never told {value}");
+        assert!(answered.iter().filter(|(told, _)| *told == id).count() <= 1, "trial {id}");
+    }
+    for (id, value) in &answered {
+        assert_eq!(trials[usize::try_from(*id).unwrap()]["value"], *value, "trial {id}");
+    }
+    let ends: i64 = site.query("SELECT count(*) FROM event WHERE type = 'trial_finished'");
+    assert_eq!(ends.unsigned_abs(), expected, "each trial ended once");
+    let beside = paths_below(&site.path("runs"));
+    let left: Vec<_> =
+        beside.iter().filter(|path| path.to_string_lossy().contains("socket")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let takeovers: i64 = site.query("SELECT count(*) FROM runner");
+    println!(
+        "{kills} killed, {takeovers} held the study; {} of {expected} trials were told again by \
+         another program",
+        said.len() as u64 - expected
+    );
+    assert_verified(&site);
 }
 
 #[test]

@@ -5,7 +5,7 @@ import datetime
 import json
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Type, Union
 
 from .._binary import HpsearchError
 from .._search import Search
@@ -24,6 +24,10 @@ _STATES = {
     "queued": TrialState.WAITING,
     "paused": TrialState.WAITING,
 }
+
+
+class _Done(HpsearchError):
+    """There is no trial to run."""
 
 
 class StudyDirection:
@@ -57,34 +61,39 @@ class Study:
         self.sampler = sampler
         self.pruner = pruner
         self.user_attrs: Dict[str, Any] = {}
-        self._waiting: List[Dict[str, Any]] = []
+        self._enqueued: List[Dict[str, Any]] = []
         self._stopped = False
         self._trials: Dict[int, FrozenTrial] = {}
+        # Those that this program ran, of which it knows more than the study.
+        self._own: Set[int] = set()
+        self._refresh()
+        # Of a grid, each trial has the cell of its number, whoever runs it.
+        self._cells = _cells(sampler)
+
+    def _refresh(self) -> None:
+        """Takes in what others have done: who enqueued, and programs that share the study."""
         for told in self._say({"cmd": "trials"})["trials"]:
-            frozen = FrozenTrial(told["id"])
+            number = told["id"]
+            if number in self._own:
+                continue
+            frozen = self._trials.setdefault(number, FrozenTrial(number))
             frozen.state = _STATES[told["state"]]
             frozen.params = told["params"]
             frozen.value = None if told["value"] is None else float(told["value"])
             frozen.intermediate_values = {step: float(value) for step, value in told["reports"]}
-            self._trials[frozen.number] = frozen
-        grid = getattr(sampler, "_grid", None)
-        self._cells = _cells(grid, sampler._seed)[len(self._trials):] if grid else None
 
     def _say(self, request: Mapping[str, Any]) -> Dict[str, Any]:
         return self._search._say(request)
 
     def ask(self, fixed_distributions: Optional[Mapping[str, BaseDistribution]] = None) -> Trial:
         """A trial to run; its parameters are suggested now where distributions are given."""
-        fixed = self._waiting.pop(0) if self._waiting else {}
-        if not fixed and self._cells is not None:
-            if not self._cells:
-                raise HpsearchError("every cell of the grid was tried")
-            fixed = self._cells.pop(0)
         answer = self._say({"cmd": "ask"})
         if answer.get("done"):
-            raise HpsearchError(str(answer.get("reason")))
+            raise _Done(str(answer.get("reason")))
         number = answer["resume"] if "resume" in answer else answer["id"]
+        fixed = self._cells[number] if self._cells else {}
         frozen = self._trials.setdefault(number, FrozenTrial(number))
+        self._own.add(number)
         frozen.state, frozen.params = TrialState.RUNNING, {}
         frozen.datetime_start = datetime.datetime.now()
         trial = Trial(self, frozen, answer["params"], fixed)
@@ -150,9 +159,13 @@ class Study:
         while not self._stopped and (n_trials is None or ran < n_trials):
             if timeout is not None and time.monotonic() - begun >= timeout:
                 break
-            if self._cells is not None and not self._cells and not self._waiting:
+            try:
+                frozen = self._run(func, caught)
+            except _Done:
+                if not self._cells:
+                    raise
+                # Every cell of the grid was tried, or is being tried by another program.
                 break
-            frozen = self._run(func, caught)
             ran += 1
             if gc_after_trial:
                 import gc
@@ -195,13 +208,19 @@ class Study:
                       skip_if_exists: bool = False) -> None:
         """Runs these parameters next; what they lack is suggested."""
         params = dict(params)
-        exists = any(trial.params == params for trial in self._trials.values())
-        if not (skip_if_exists and (exists or params in self._waiting)):
-            self._waiting.append(params)
+        if user_attrs:
+            raise NotImplementedError("hpsearch.optuna has no `user_attrs` for enqueue_trial")
+        if self._cells:
+            raise NotImplementedError("hpsearch.optuna has no enqueue_trial with a GridSampler")
+        exists = any(trial.params == params for trial in self.get_trials(deepcopy=False))
+        if not (skip_if_exists and (exists or params in self._enqueued)):
+            self._search.enqueue(params)
+            self._enqueued.append(params)
 
     def get_trials(self, deepcopy: bool = True,
                    states: Optional[Sequence[TrialState]] = None) -> List[FrozenTrial]:
         """All trials, or those in some states."""
+        self._refresh()
         trials = [self._trials[number] for number in sorted(self._trials)]
         trials = [trial for trial in trials if states is None or trial.state in states]
         return copy.deepcopy(trials) if deepcopy else trials
@@ -219,13 +238,13 @@ class Study:
     @property
     def best_trial(self) -> FrozenTrial:
         """The best complete trial."""
-        complete = [trial for trial in self._trials.values()
+        complete = [(trial.value, trial) for trial in self.get_trials(deepcopy=False)
                     if trial.state == TrialState.COMPLETE and trial.value is not None
                     and trial.value == trial.value]
         if not complete:
             raise ValueError("No trials are completed yet.")
         sign = -1.0 if self.direction == "maximize" else 1.0
-        best = min(complete, key=lambda trial: (sign * trial.value, trial.number))
+        _, best = min(complete, key=lambda pair: (sign * pair[0], pair[1].number))
         return copy.deepcopy(best)
 
     @property
@@ -323,8 +342,11 @@ def _open(storage: Any, name: Optional[str], direction: str, sampler: Optional[B
     if seed is None:
         # Optuna draws a seed where none is given; a stored study needs the same one again.
         seed = 0 if path is not None else int.from_bytes(os.urandom(4), "little")
-    request = {"cmd": "init", "space": [], "define": True, "seed": seed, "direction": direction,
+    request: Dict[str, Any] = {"cmd": "init", "space": [], "define": True, "seed": seed, "direction": direction,
                "sampler": sampler._spec(), "pruner": pruner._spec()}
+    cells = _cells(sampler)
+    if cells:
+        request["n_trials"] = len(cells)
     if load_if_exists:
         # In Optuna, sampler and pruner are no part of what is stored.
         request["accept"] = True
@@ -359,10 +381,13 @@ def _known(path: Optional[str], name: Optional[str]) -> Optional[Dict[str, Any]]
     return next((study for study in studies if study["name"] == name), None)
 
 
-def _cells(grid: Mapping[str, Sequence[Any]], seed: Optional[int]) -> List[Dict[str, Any]]:
+def _cells(sampler: BaseSampler) -> List[Dict[str, Any]]:
     import itertools
     import random
 
+    grid = getattr(sampler, "_grid", None)
+    if not grid:
+        return []
     cells = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
-    random.Random(seed or 0).shuffle(cells)
+    random.Random(sampler._seed or 0).shuffle(cells)
     return cells

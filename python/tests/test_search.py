@@ -1,0 +1,83 @@
+"""Searches that a program runs itself: their loop, what is enqueued, and programs that share one."""
+
+import unittest
+
+import hpsearch
+
+from .harness import Case, program
+
+SPACE = {"x": {"float": [0, 1]}, "kind": ["a", None]}
+
+
+@unittest.skipUnless(program(), "HPSEARCH_BINARY is not set")
+class Searches(Case):
+    def test_a_search_runs_its_trials_and_stopped_ones_are_pruned(self) -> None:
+        store = str(self.path / "a.db")
+        pruner = {"type": "threshold", "upper": 0.5}
+        with hpsearch.study("s", SPACE, trials=12, pruner=pruner, store=store) as search:
+            for trial in search:
+                if trial.report(1, trial.params["x"]):
+                    trial.tell(trial.params["x"])
+            best = search.best()
+        rows = hpsearch.trials("s", store=store)
+        self.assertEqual(len(rows), 12)
+        for row in rows:
+            state = "pruned" if row["params_x"] > 0.5 else "complete"
+            self.assertEqual(row["state"], state, row)
+        self.assertEqual(best["value"], min(row["params_x"] for row in rows))
+
+    def test_what_is_enqueued_is_run_first_and_what_it_lacks_is_sampled(self) -> None:
+        with hpsearch.study(space=SPACE, trials=3) as search:
+            search.enqueue({"x": 0.25, "kind": None})
+            search.enqueue({"x": 0.5})
+            with self.assertRaisesRegex(hpsearch.HpsearchError, "`2` is not a value of `x`"):
+                search.enqueue({"x": 2})
+            trials = list(search)
+        self.assertEqual([trial.params["x"] for trial in trials[:2]], [0.25, 0.5])
+        self.assertIsNone(trials[0].params["kind"])
+        self.assertIn(trials[1].params["kind"], ("a", None))
+
+    def test_a_trial_of_a_program_that_is_killed_goes_to_one_that_shares_the_study(self) -> None:
+        words = f"""
+            import hpsearch, sys
+            search = hpsearch.study("s", {SPACE!r}, trials=20, store="a.db")
+            """
+        first = self.start(words + "trial = search.ask(); print(trial.params['x'], flush=True)\n"
+                           + "            sys.stdin.read()", stdin=-1)
+        assert first.stdout is not None
+        x = float(first.stdout.readline())
+        second = self.start(words + """
+            mine = search.ask()
+            mine.report(1, 0.5)
+            print(mine.number, flush=True)
+            sys.stdin.readline()
+            mine.report(2, 0.5)
+            found = None
+            while found is None:
+                trial = search.ask()
+                found = trial if trial.is_resumed else trial.tell(1.0)
+            found.tell(0.0)
+            mine.tell(0.25)
+            print(found.number, found.params['x'])
+            """, stdin=-1)
+        assert second.stdout is not None
+        self.assertEqual(second.stdout.readline(), "1\n")
+        first.kill()
+        first.wait()
+        out, err = second.communicate("\n", timeout=60)
+        self.assertEqual(out.split(), ["0", repr(x)], err)
+        values = {row["number"]: row["value"] for row in
+                  hpsearch.trials("s", store=str(self.path / "a.db"))}
+        self.assertEqual((values[0], values[1]), (0.0, 0.25))
+
+    def test_a_program_that_means_another_search_is_told_how_it_differs(self) -> None:
+        store = str(self.path / "a.db")
+        with hpsearch.study("s", SPACE, store=store):
+            for other in ({"direction": "maximize"}, {"seed": 4}, {"sampler": "random"}):
+                with self.assertRaisesRegex(hpsearch.HpsearchError, "as another search") as raised:
+                    hpsearch.study("s", SPACE, store=store, **other)
+                self.assertIn(next(iter(other)), str(raised.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
