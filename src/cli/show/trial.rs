@@ -301,14 +301,15 @@ fn identity(run: &TrackedRun) -> Vec<(&'static str, String)> {
     facts.into_iter().filter_map(|(title, text)| Some((title, text?))).collect()
 }
 
-/// What a tracked run said that it came to; of the same names the last.
+/// What a tracked run said that it came to, or its tool of a trial that was imported; of the same
+/// names the last.
 fn summary(
     reader: &dyn StorageReader,
     study: &StudySummary,
     trial: &Trial,
 ) -> Result<BTreeMap<String, serde_json::Value>, Failure> {
     let mut said = BTreeMap::new();
-    if trial.origin.tracked().is_none() {
+    if !matches!(trial.origin, Origin::Tracked(_) | Origin::Imported(_)) {
         return Ok(said);
     }
     for (_, _, event) in reader.events_after(study.id, Seq::default(), u64::MAX)? {
