@@ -22,7 +22,13 @@ use crate::report::table::{Column, Room, write_table};
 use crate::report::wording::{count, width};
 use crate::storage::StudySummary;
 use crate::storage::sqlite::{Migrated, SqliteReader, SqliteStore};
+use crate::tracking::Credentials;
 use crate::tui::{Palette, Theme};
+
+/// What the environment says of who asks a tracking server.
+pub fn credentials() -> Credentials {
+    Credentials::from_environment(|name| env::var(name).ok())
+}
 
 /// How much is said on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

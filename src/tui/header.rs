@@ -17,6 +17,7 @@ use crate::report::wording::{StudyStatus, no_best, number, one_line, rough_durat
 use crate::study::finalists::Race;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
+use crate::tracking::Behind;
 
 /// Draws them; a low area gets the two lines that matter most.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, theme: Theme) {
@@ -71,10 +72,16 @@ fn two_sided(
 fn name(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
     let objective = seen.summary.spec.objective();
     let goal = format!("  {} {}", objective.direction.as_str(), one_line(&objective.metric));
-    vec![
+    let mut spans = vec![
         Span::styled(format!(" {}", one_line(&seen.summary.spec.name)), theme.strong()),
         Span::styled(goal, theme.dim()),
-    ]
+    ];
+    let behind = seen.behind.iter().map(|Behind { destination, why }| {
+        let text = format!("  {} is behind: {}", destination.tool.as_str(), one_line(why));
+        Span::styled(text, theme.warning())
+    });
+    spans.extend(behind);
+    spans
 }
 
 fn state_word(seen: &Snapshot, theme: Theme) -> Span<'static> {

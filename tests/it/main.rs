@@ -48,6 +48,8 @@ mod library;
 mod memory;
 mod memory_model;
 mod metric_files;
+#[cfg(feature = "mlflow")]
+mod mlflow;
 #[cfg(feature = "train")]
 mod models;
 mod notify;
