@@ -55,6 +55,8 @@ mod models;
 mod notify;
 #[cfg(feature = "train")]
 mod out_of_memory;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod pictures;
 mod printed_metrics;
 mod programs;
