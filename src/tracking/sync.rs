@@ -182,8 +182,8 @@ trait Target: Send {
     /// Takes in the study: before its runs, each time.
     fn begin(&mut self, reader: &dyn StorageReader, study: &StudySummary) -> Result<(), SyncError>;
 
-    /// Brings a run up to date; how many points were written.
-    fn write(&mut self, run: &Run<'_>) -> Result<u64, SyncError>;
+    /// Brings a run up to date; how many points were written, `None`: it was.
+    fn write(&mut self, run: &Run<'_>) -> Result<Option<u64>, SyncError>;
 
     /// Runs that were removed there, and are left so.
     fn left_alone(&self) -> u64 {
@@ -304,8 +304,8 @@ impl Mirror {
                     let run = Run { reader, study: &study, trial: &trial, series, began };
                     match self.target.write(&run) {
                         Ok(points) => {
-                            written.points += points;
-                            written.runs += u64::from(points > 0);
+                            written.points += points.unwrap_or(0);
+                            written.runs += u64::from(points.is_some());
                             run.is_open()
                         }
                         // One run that is not taken holds up no other.

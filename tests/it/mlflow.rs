@@ -102,7 +102,7 @@ fn what_is_noted_tagged_and_renamed_after_the_last_point_arrives() {
     assert!(run.end.as_i64().unwrap() >= run.start.as_i64().unwrap());
     assert_done(&site.run(&["note", "t", "0", "-m", "looks good"]));
     assert_done(&site.run(&["tag", "t", "0", "+late", "-tag7"]));
-    sync(&site, &server);
+    assert_names(&sync(&site, &server), &["0 points of 1 run written"]);
     let run = server.with(|content| content.active().remove(&0).unwrap());
     assert_eq!(run.tags["mlflow.note.content"], "looks good");
     assert_eq!(run.tags["tag.late"], "late");

@@ -423,11 +423,11 @@ impl Target for MlFlow {
         Ok(())
     }
 
-    fn write(&mut self, run: &Run<'_>) -> Result<u64, SyncError> {
+    fn write(&mut self, run: &Run<'_>) -> Result<Option<u64>, SyncError> {
         let number = run.trial.number;
         let mut record = self.outbox.read(number)?;
         if !self.look(run, &mut record) {
-            return Ok(0);
+            return Ok(None);
         }
         let mut rest = since(run, &record)?;
         let mut sent = params(run, &record.params);
@@ -437,7 +437,7 @@ impl Target for MlFlow {
             rest = since(run, &record)?;
             sent = params(run, &record.params);
         }
-        let (Some(rest), Some(sent)) = (rest, sent) else { return Ok(0) };
+        let (Some(rest), Some(sent)) = (rest, sent) else { return Ok(None) };
         self.name_series(run, &mut record.series);
         let title = run.trial.origin.tracked().and_then(|tracked| tracked.name.clone());
         let title = cut(&title.unwrap_or_else(|| run.name()), LONGEST_NAME);
@@ -446,7 +446,7 @@ impl Target for MlFlow {
         let is_said = record.title == title && record.tags == wanted && record.params == sent;
         let is_clean = record.obsolete.is_empty() && record.sent.is_begun();
         if is_whole && is_said && is_clean && rest.count() == 0 && !rest.is_end {
-            return Ok(0);
+            return Ok(None);
         }
         if !record.obsolete.is_empty() {
             self.outbox.write(number, &record)?;
@@ -486,7 +486,7 @@ impl Target for MlFlow {
         record.sent = record.pending.take().unwrap_or_default();
         record.tags = before.wanted;
         self.outbox.write(number, &record)?;
-        Ok(rest.count().max(1))
+        Ok(Some(rest.count()))
     }
 
     fn left_alone(&self) -> u64 {
