@@ -444,10 +444,13 @@ fn what_was_sent_comes_back_without_a_difference_once() {
     // A run that grew gets a new attempt with all of it.
     track(&site, &["--resume", "open"], "echo '@hpsearch {\"step\":11,\"loss\":0.125}'\n", 0);
     sync(&site, &server);
-    // It was sent anew, as another run: the one that was imported is deleted there.
-    let listed = import(&["--json"]);
-    let said: Json = listed.json();
-    assert_eq!((&said["studies"][0]["new"], &said["studies"][0]["known"]), (&json!(1), &json!(2)));
+    // It was sent anew, as another run there: here it is the same.
+    let said: Json = import(&["--json"]).json();
+    assert_eq!(
+        (&said["studies"][0]["continued"], &said["studies"][0]["known"]),
+        (&json!(1), &json!(2))
+    );
+    assert_eq!(stored(&site, "back"), stored(&site, "t"));
     server.with(|content| {
         let run = content.runs.values_mut().find(|run| !run.is_deleted).unwrap();
         run.metrics.push(("loss".to_owned(), 1_700_000_000_000, 99, "0.5".to_owned()));

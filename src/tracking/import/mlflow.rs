@@ -69,27 +69,34 @@ impl Experiments {
     ) -> Result<(), E> {
         for (id, name) in &self.experiments {
             let runs = self.server.runs(id, false);
-            for run in in_order(runs.map_err(|refusal| error(&self.server, refusal))?) {
-                let read = self.read(&run, name);
+            let runs = runs.map_err(|refusal| error(&self.server, refusal))?;
+            let sources = runs.iter().map(|run| (id_of(run).to_owned(), source(run)));
+            let sources: BTreeMap<String, String> = sources.collect();
+            for run in in_order(runs) {
+                let read = self.read(&run, name, &sources);
                 take(read.map_err(|refusal| error(&self.server, refusal))?)?;
             }
         }
         Ok(())
     }
 
-    fn read(&self, run: &Json, experiment: &str) -> Result<RecordedRun, Refusal> {
-        let info = &run["info"];
-        let id = info["run_id"].as_str().unwrap_or_default();
+    fn read(
+        &self,
+        run: &Json,
+        experiment: &str,
+        sources: &BTreeMap<String, String>,
+    ) -> Result<RecordedRun, Refusal> {
+        let (info, id) = (&run["info"], id_of(run));
         let tags: BTreeMap<&str, &str> =
             pairs(run, "tags").filter_map(|(key, value)| Some((key, value.as_str()?))).collect();
         let tag = |name: &str| tags.get(name).map(|value| (*value).to_owned());
         let is_own = tags.contains_key(RUN);
         let mut recorded = RecordedRun {
-            source: source(id),
+            source: source(run),
             project: Some(experiment.to_owned()),
             name: info["run_name"].as_str().map(str::to_owned),
             group: tag(GROUP),
-            parent: tags.get(PARENT).map(|parent| source(parent)),
+            parent: tags.get(PARENT).and_then(|parent| sources.get(*parent)).cloned(),
             note: tag(NOTE).filter(|note| !note.trim().is_empty()),
             began: moment(&info["start_time"]),
             ended: moment(&info["end_time"]),
@@ -151,8 +158,15 @@ impl Experiments {
     }
 }
 
-fn source(id: &str) -> String {
-    format!("{}:{id}", Format::MlFlow.as_str())
+fn id_of(run: &Json) -> &str {
+    run["info"]["run_id"].as_str().unwrap_or_default()
+}
+
+/// The server's name of a run; of one that hpsearch sent its own, which stays the same when it is sent
+/// anew.
+fn source(run: &Json) -> String {
+    let own = pairs(run, "tags").find(|(key, _)| *key == RUN).and_then(|(_, key)| key.as_str());
+    format!("{}:{}", Format::MlFlow.as_str(), own.unwrap_or(id_of(run)))
 }
 
 fn error(server: &Server, refusal: Refusal) -> ImportError {
@@ -197,9 +211,8 @@ fn take_params(recorded: &mut RecordedRun, run: &Json) {
 
 /// Runs by their beginnings, but parents first.
 fn in_order(mut runs: Vec<Json>) -> Vec<Json> {
-    let id = |run: &Json| run["info"]["run_id"].as_str().unwrap_or_default().to_owned();
-    runs.sort_by_cached_key(|run| (moment(&run["info"]["start_time"]), id(run)));
-    let ids = runs.iter().enumerate().map(|(index, run)| (id(run), index));
+    runs.sort_by_cached_key(|run| (moment(&run["info"]["start_time"]), id_of(run).to_owned()));
+    let ids = runs.iter().enumerate().map(|(index, run)| (id_of(run).to_owned(), index));
     let indices: BTreeMap<String, usize> = ids.collect();
     let parent = |index: usize| {
         let (_, parent) = pairs(&runs[index], "tags").find(|(key, _)| *key == PARENT)?;
@@ -233,8 +246,7 @@ mod tests {
             })
         };
         let ids = |runs: Vec<Json>| -> Vec<String> {
-            let id = |run: &Json| run["info"]["run_id"].as_str().unwrap().to_owned();
-            in_order(runs).iter().map(id).collect()
+            in_order(runs).iter().map(|run| id_of(run).to_owned()).collect()
         };
         let runs = vec![run("c", 1, "b"), run("a", 3, ""), run("b", 2, "a"), run("d", 9, "gone")];
         assert_eq!(ids(runs), ["a", "b", "c", "d"]);
