@@ -27,6 +27,9 @@ pub(super) const LONGEST_NAME: usize = 250;
 /// The tag by which a run of hpsearch is found again: store, study and trial.
 pub(super) const RUN: &str = "hpsearch.run";
 
+/// The tag with the number of a trial.
+pub(super) const TRIAL: &str = "hpsearch.trial";
+
 /// The tag with the clock of a study's steps.
 pub(super) const CLOCK: &str = "hpsearch.clock";
 

@@ -11,8 +11,8 @@ use crate::study::event::is_tag;
 use crate::study::params::Value;
 use crate::study::series::SeriesClock;
 use crate::tracking::mlflow::{
-    CLOCK, GROUP, NOTE, PARAMS, PARENT, RUN, Refusal, SERIES, Server, TAG, clock, entries, moment,
-    number, pairs, parameter,
+    CLOCK, GROUP, NOTE, PARAMS, PARENT, RUN, Refusal, SERIES, Server, TAG, TRIAL, clock, entries,
+    moment, number, pairs, parameter,
 };
 
 /// How long one request may take: a page of a long history takes its time.
@@ -109,7 +109,7 @@ impl Experiments {
         };
         if is_own {
             // A run without a name has its number there.
-            let number = tag("hpsearch.trial").unwrap_or_default();
+            let number = tag(TRIAL).unwrap_or_default();
             let is_number = |name: &String| {
                 ["run-", "trial-"].iter().any(|kind| name.strip_prefix(kind) == Some(&number))
             };
@@ -209,9 +209,15 @@ fn take_params(recorded: &mut RecordedRun, run: &Json) {
     }
 }
 
-/// Runs by their beginnings, but parents first.
+/// Runs by their beginnings, those of hpsearch that began at once by their numbers, but parents first.
 fn in_order(mut runs: Vec<Json>) -> Vec<Json> {
-    runs.sort_by_cached_key(|run| (moment(&run["info"]["start_time"]), id_of(run).to_owned()));
+    let number = |run: &Json| {
+        let (_, number) = pairs(run, "tags").find(|(key, _)| *key == TRIAL)?;
+        number.as_str()?.parse::<u64>().ok()
+    };
+    runs.sort_by_cached_key(|run| {
+        (moment(&run["info"]["start_time"]), number(run), id_of(run).to_owned())
+    });
     let ids = runs.iter().enumerate().map(|(index, run)| (id_of(run).to_owned(), index));
     let indices: BTreeMap<String, usize> = ids.collect();
     let parent = |index: usize| {
@@ -250,6 +256,13 @@ mod tests {
         };
         let runs = vec![run("c", 1, "b"), run("a", 3, ""), run("b", 2, "a"), run("d", 9, "gone")];
         assert_eq!(ids(runs), ["a", "b", "c", "d"]);
+        let numbered = |id: &str, number: &str| {
+            json!({
+                "info": { "run_id": id, "start_time": 5 },
+                "data": { "tags": [{ "key": TRIAL, "value": number }] },
+            })
+        };
+        assert_eq!(ids(vec![numbered("a", "10"), numbered("b", "9")]), ["b", "a"]);
         assert_eq!(ids(vec![run("x", 2, "y"), run("y", 1, "x")]), ["x", "y"]);
     }
 }

@@ -19,8 +19,8 @@ use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::series::{Point, SeriesClock, SeriesSummary};
 use crate::study::trial::{TrialNumber, TrialState};
 use crate::tracking::mlflow::{
-    CLOCK, GROUP, LONGEST_NAME, NOTE, PARAMS, PARENT, RUN, Refusal, SERIES, Server, TAG, cut,
-    objects, pairs, parameter,
+    CLOCK, GROUP, LONGEST_NAME, NOTE, PARAMS, PARENT, RUN, Refusal, SERIES, Server, TAG, TRIAL,
+    cut, objects, pairs, parameter,
 };
 
 /// How long one request may take: less than a run waits at its end.
@@ -252,7 +252,7 @@ impl MlFlow {
         let mut tags = BTreeMap::from([
             (RUN.to_owned(), self.key(run)),
             ("hpsearch.study".to_owned(), run.study.spec.name.clone()),
-            ("hpsearch.trial".to_owned(), run.trial.number.0.to_string()),
+            (TRIAL.to_owned(), run.trial.number.0.to_string()),
             (CLOCK.to_owned(), self.clock.to_string()),
         ]);
         if !run.is_open() {
