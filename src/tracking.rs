@@ -2,10 +2,13 @@
 //! tracks a run writes to it by itself, fenced by the run's newest attempt.
 
 pub mod arguments;
+mod credentials;
 mod error;
 pub mod import;
 mod life;
 mod measuring;
+#[cfg(feature = "mlflow")]
+mod mlflow;
 pub mod process;
 pub mod requests;
 mod run;
@@ -14,10 +17,13 @@ mod study;
 mod sync;
 mod writer;
 
+pub use credentials::Credentials;
 pub use error::TrackingError;
 pub use life::{Tracked, life_of, settle_dead};
 pub use run::{NewRun, ResumedRun, Rival, Run, RunEnd};
 pub use spool::SpoolError;
 pub use study::{DEFAULT_STUDY, Goal, find_run, open_study, run_of_job, study_named_for};
-pub use sync::{Behind, Follower, Mirror, SyncError, Written};
+pub use sync::{
+    Behind, Follower, Listener, Mirror, SyncError, Written, behind, forget, say_behind,
+};
 pub use writer::{Notice, Program, SpoolWriter, adopt_spools, write_spool};

@@ -8,7 +8,9 @@ use crate::config::is_study_name;
 use crate::runner;
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{StorageError, StorageReader, StoredStudy};
-use crate::tracking::import::{Format, KnownRuns, Mapping, RecordedRun, Source, Taken, find, read};
+use crate::tracking::import::{
+    Experiments, Format, KnownRuns, Mapping, RecordedRun, ServerPlace, Source, Taken, find, read,
+};
 use crate::tracking::{Goal, TrackingError, open_study};
 
 /// What is asked of an import.
@@ -18,6 +20,8 @@ pub struct Wanted {
     pub path: PathBuf,
     /// What it holds; `None`: whatever is found.
     pub format: Option<Format>,
+    /// A server, instead of a path.
+    pub server: Option<ServerPlace>,
     /// The study; `None`: that of each run's project, or called as the file or directory.
     pub study: Option<String>,
     /// What its runs are compared by.
@@ -69,6 +73,9 @@ fn each(
     wanted: &Wanted,
     mut take: impl FnMut(&str, &RecordedRun, &mut Outcome) -> Result<(), AppError>,
 ) -> Result<Outcome, AppError> {
+    if let Some(place) = &wanted.server {
+        return each_of_server(wanted, place, take);
+    }
     let sources = find(&wanted.path, wanted.format)?;
     let root = std::fs::canonicalize(&wanted.path)?;
     let mut outcome = Outcome { sources: sources.len() as u64, ..Outcome::default() };
@@ -89,6 +96,38 @@ fn each(
         }
     }
     Ok(outcome)
+}
+
+/// The same of a server's runs.
+fn each_of_server(
+    wanted: &Wanted,
+    place: &ServerPlace,
+    mut take: impl FnMut(&str, &RecordedRun, &mut Outcome) -> Result<(), AppError>,
+) -> Result<Outcome, AppError> {
+    let (mut outcome, now) = (Outcome::default(), runner::now());
+    Experiments::of(place)?.each(|run| {
+        let run = run.settled(now);
+        outcome.sources += 1;
+        let remarks = run.remarks.iter();
+        outcome.remarks.extend(remarks.map(|it| (PathBuf::from(&place.address), it.clone())));
+        let project = run.project.clone().filter(|name| is_study_name(name));
+        let name = wanted.study.clone().or(project);
+        take(name.as_deref().unwrap_or(Format::MlFlow.as_str()), &run, &mut outcome)
+    })?;
+    Ok(outcome)
+}
+
+/// Sees that there is something to import, before anything is made.
+///
+/// # Errors
+/// There is nothing, or it cannot be looked at.
+pub fn check(wanted: &Wanted) -> Result<(), AppError> {
+    if let Some(place) = &wanted.server {
+        let _it_answers = Experiments::of(place)?;
+    } else {
+        find(&wanted.path, wanted.format)?;
+    }
+    Ok(())
 }
 
 /// The study that a run goes to where none is named.
@@ -154,7 +193,7 @@ pub fn import(
             let runs = KnownRuns::of(store, &study)?;
             known.insert(name.to_owned(), (study, runs));
         }
-        let Some((study, runs)) = known.get(name) else { return Ok(()) };
+        let Some((study, runs)) = known.get_mut(name) else { return Ok(()) };
         let taken = runs.write(store, study, run)?;
         outcome.studies.entry(name.to_owned()).or_default().count(taken, run);
         progress(run);

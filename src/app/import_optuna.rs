@@ -154,12 +154,13 @@ fn finished(
             trial.number
         ));
     }
+    // What is no scalar, and what only Python reads, such as NaN, is kept as the text that it is.
     let json = |(name, json): (&String, &String)| {
-        let value: serde_json::Value = serde_json::from_str(json).ok()?;
-        let is_scalar = !value.is_object() && !value.is_array() && !value.is_null();
-        is_scalar.then(|| (name.clone(), value))
+        let value: Option<serde_json::Value> = serde_json::from_str(json).ok();
+        let scalar = value.filter(|it| !it.is_object() && !it.is_array() && !it.is_null());
+        (name.clone(), scalar.unwrap_or_else(|| json.as_str().into()))
     };
-    let summary = trial.attributes.iter().filter_map(json).collect();
+    let summary = trial.attributes.iter().map(json).collect();
     let value = trial.values.first().copied().filter(|_| state == TrialState::Complete);
     let source = format!("optuna:{}/{}", study.name, trial.number);
     Some(Finished { source, params, state, value, reports, summary, began, ended })

@@ -17,7 +17,7 @@ use crate::runner::{self, ownership, take_lease_of_any};
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage as _, StorageReader, StudySummary};
 use crate::study::trial::TrialNumber;
-use crate::tracking::settle_dead;
+use crate::tracking::{forget, settle_dead};
 
 /// What goes with a study.
 #[derive(Clone, Debug)]
@@ -100,6 +100,7 @@ pub fn remove_study(
     }
     if let Some(lock) = store.lock_file(study.id) {
         // Nobody asks for the lock of a study that is gone: its id is not given again.
+        forget(&lock);
         let _empty_file = fs::remove_file(lock);
     }
     Ok(())

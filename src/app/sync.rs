@@ -3,7 +3,7 @@
 use super::AppError;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::destination::Destination;
-use crate::tracking::{Mirror, Written};
+use crate::tracking::{Credentials, Mirror, Written, say_behind};
 
 /// Brings a destination up to date with a study.
 ///
@@ -13,6 +13,10 @@ pub fn sync(
     reader: &dyn StorageReader,
     study: &StudySummary,
     destination: &Destination,
+    credentials: &Credentials,
 ) -> Result<Written, AppError> {
-    Ok(Mirror::open(reader, study, destination)?.update(reader, &mut |_, _| {})?)
+    let mut mirror = Mirror::open(reader, study, destination, credentials)?;
+    let written = mirror.update(reader, &mut |_, _| {})?;
+    say_behind(reader, study.id, destination, None);
+    Ok(written)
 }

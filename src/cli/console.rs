@@ -22,7 +22,13 @@ use crate::report::table::{Column, Room, write_table};
 use crate::report::wording::{count, width};
 use crate::storage::StudySummary;
 use crate::storage::sqlite::{Migrated, SqliteReader, SqliteStore};
+use crate::tracking::Credentials;
 use crate::tui::{Palette, Theme};
+
+/// Credentials of tracking servers from the environment.
+pub fn credentials() -> Credentials {
+    Credentials::from_environment(|name| env::var(name).ok())
+}
 
 /// Verbosity on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

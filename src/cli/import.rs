@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::console::shown;
+use super::console::{credentials, shown};
 use super::way::Way;
 use super::{Console, Exit, Failure};
 use crate::app::AppError;
-use crate::app::import::{Imported, Outcome, Wanted, import as import_into, look};
+use crate::app::import::{Imported, Outcome, Wanted, check, import as import_into, look};
 use crate::app::import_optuna::{Came, METRIC, import_database};
 use crate::report::wording::{count, one_line};
 use crate::storage::StorageReader;
 use crate::storage::optuna_database;
 use crate::storage::sqlite::{SqliteStore, is_database};
+use crate::study::destination::{Destination, Tool};
 use crate::study::metric::Direction;
 use crate::tracking::Goal;
-use crate::tracking::import::{self, Format, Mapping};
+use crate::tracking::import::{Format, Mapping, ServerPlace};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,12 +28,13 @@ Examples:
   hpsearch import log.csv --metric loss --step epoch --run id --params lr
   hpsearch import optuna.db                  all studies of Optuna's database
   hpsearch import 'optuna:optuna.db#demo' --study digits
+  hpsearch import mlflow:http://127.0.0.1:5000 --experiment digits
   hpsearch import wandb --dry-run            what would come
 
 Each run becomes a tracked run with its parameters, series, tags and notes; a
 run of TensorBoard is a directory with event files. Run again, it adds what is
-new. Without --study, runs go to a study called as their project in W&B, or as
-the directory or file.
+new. Without --study, runs go to a study called as their project in W&B or their
+experiment in MLflow, or as the directory or file.
 
 A study of Optuna stays a search: `hpsearch ask-tell --study` and Python's
 `hpsearch.optuna` continue it, and `warm_start` in a study file learns from it.
@@ -48,11 +50,15 @@ const REMARKS: usize = 20;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ImportArguments {
-    /// A directory or file, or wandb:PATH, tensorboard:PATH, csv:PATH, optuna:PATH#STUDY
+    /// A directory or file, or wandb:PATH, tensorboard:PATH, csv:PATH, optuna:PATH#STUDY,
+    /// mlflow:URL
     pub source: String,
     /// The study that the runs go to; it is made where there is none
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
+    /// The experiment of a server of MLflow; without it, all
+    #[arg(long, value_name = "NAME")]
+    pub experiment: Option<String>,
     /// The metric that runs are compared by
     #[arg(long, value_name = "METRIC")]
     pub metric: Option<String>,
@@ -91,7 +97,7 @@ pub fn import_runs(arguments: &ImportArguments, console: &mut Console) -> Result
         look(reader, &wanted)?
     } else {
         // Before anything is made: is there something?
-        import::find(&wanted.path, wanted.format)?;
+        check(&wanted)?;
         let mut store = SqliteStore::open(&console.store)?;
         console.tell_migration(store.reader());
         let path = console.store.clone();
@@ -171,8 +177,29 @@ fn import_search(
     Ok(Exit::Done)
 }
 
+/// A server of MLflow, where the source is one.
+fn server(arguments: &ImportArguments) -> Result<Option<ServerPlace>, Failure> {
+    let source = &arguments.source;
+    if !source.starts_with(&format!("{}:", Tool::MlFlow.as_str())) {
+        if arguments.experiment.is_some() {
+            return Err(Failure::usage("`--experiment` is about a server of MLflow")
+                .help("name one, as in `mlflow:http://127.0.0.1:5000`, or leave the option out"));
+        }
+        return Ok(None);
+    }
+    let destination: Destination = source
+        .parse()
+        .map_err(|error| Failure::usage(format!("`{}`: {error}", one_line(source))))?;
+    Ok(Some(ServerPlace {
+        address: destination.place.to_string_lossy().into_owned(),
+        experiment: arguments.experiment.clone(),
+        credentials: credentials(),
+    }))
+}
+
 fn wanted(arguments: &ImportArguments) -> Result<Wanted, Failure> {
-    let named = Format::ALL.into_iter().find_map(|format| {
+    let server = server(arguments)?;
+    let named = Format::OF_FILES.into_iter().find_map(|format| {
         let rest = arguments.source.strip_prefix(format.as_str())?.strip_prefix(':')?;
         Some((Some(format), rest))
     });
@@ -185,6 +212,7 @@ fn wanted(arguments: &ImportArguments) -> Result<Wanted, Failure> {
     Ok(Wanted {
         path: PathBuf::from(path),
         format,
+        server,
         study: arguments.study.clone(),
         goal: Goal { metric: metric.clone(), direction: arguments.direction.map(Direction::from) },
         mapping: Mapping {

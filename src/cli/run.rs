@@ -1,7 +1,7 @@
 //! `hpsearch run`: runs or resumes a study.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crossbeam_channel::Sender;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::best_runs;
-use super::console::{Console, Talk, can_draw, shown, typed};
+use super::console::{Console, Talk, can_draw, credentials, shown, typed};
 use super::exit::{AGAIN, Exit, Failure};
 use super::exported;
 use super::failures;
@@ -48,7 +48,7 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
 use crate::study::event::Request;
 use crate::study::spec::StudySpec;
-use crate::tracking::{Behind, Follower};
+use crate::tracking::{Behind, Follower, Listener};
 use crate::tui::{Detach, RunnerEnd, TuiContext, TuiExit, TuiMode, Watched, run_tui};
 
 const EXAMPLES: &str = "\
@@ -248,12 +248,18 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     // Adopts orphans of killed supervisors, so that they can be killed.
     let _refused_by_old_kernels =
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let destinations = Follower::start(&path, study.id, &spec.track.to);
+    let form = if arguments.is_on_screen(console) { Form::Screens } else { Form::Lines };
+    let destinations = Follower::start(
+        &path,
+        study.id,
+        &spec.track.to,
+        &credentials(),
+        &destination_listener(form, console),
+    );
     let (notifier, mailbox) = match notifier(&spec, &file, console)? {
         Some((notifier, mailbox)) => (Some(notifier), Some(mailbox)),
         None => (None, None),
     };
-    let form = if arguments.is_on_screen(console) { Form::Screens } else { Form::Lines };
     let (outcome, signal) = if form == Form::Lines {
         let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?
             .describe(found)?;
@@ -295,6 +301,23 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         console.say(&format!("{destination} lacks some of the runs, {sync} adds them: {why}"));
     }
     conclude(&outcome, signal, form, (&study, &file), arguments, console)
+}
+
+/// Reports a destination that is behind, and its recovery, while the study runs; the screens read
+/// that from a file beside the store.
+fn destination_listener(form: Form, console: &Console) -> Listener {
+    if form == Form::Screens || console.talk == Talk::Quiet {
+        return Arc::new(|_, _| ());
+    }
+    Arc::new(|destination, why| {
+        let destination = one_line(&destination.to_string());
+        let line = match why {
+            Some(why) => format!("{destination} is behind, trials go on: {}", one_line(why)),
+            None => format!("{destination} is up to date again"),
+        };
+        // A blocked standard error delays only the thread of the destination.
+        let _unread = writeln!(io::stderr(), "{line}");
+    })
 }
 
 /// Starts the delivery of notices; problems are reported, and do not prevent the run.

@@ -35,6 +35,7 @@ use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::{AlgorithmSpec, Count, Duplicates, Program, StudySpec, ValueRule};
 use crate::study::state::{Counts, StudyState};
 use crate::study::trial::TrialNumber;
+use crate::tracking::{Behind, behind};
 use trial::Form;
 
 const EXAMPLES: &str = "\
@@ -81,6 +82,8 @@ struct Answer<'a> {
     forecast: Option<ForecastJson>,
     specification: &'a StudySpec,
     lineage: Option<&'a Provenance>,
+    #[serde(skip_serializing_if = "<[Behind]>::is_empty")]
+    behind: &'a [Behind],
 }
 
 /// Resource usage of the study, and its forecast unless it is over.
@@ -117,6 +120,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     let effort = effort(&reader, &study, state)?;
     let view = best::view_of_runs(&reader, &study)?;
     let runners = reader.runners(study.id)?;
+    let behind = behind(&reader, study.id);
     if arguments.json {
         let answer = Answer {
             state: state.as_str(),
@@ -131,10 +135,12 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             forecast: effort.forecast.as_ref().map(ForecastJson::from),
             specification: &study.spec,
             lineage: runners.last().and_then(|runner| runner.lineage.as_ref()),
+            behind: &behind,
         };
         return console.json(Some(&study.spec.name), &answer);
     }
-    print(&study, state, &effort, &Behind { view: view.as_ref(), runners: &runners }, console)?;
+    let figures = Figures { view: view.as_ref(), runners: &runners, behind: &behind };
+    print(&study, state, &effort, &figures, console)?;
     Ok(Exit::Done)
 }
 
@@ -153,16 +159,17 @@ fn effort(
 }
 
 /// The inputs of the description.
-struct Behind<'a> {
+struct Figures<'a> {
     view: Option<&'a StudyState>,
     runners: &'a [StoredRunner],
+    behind: &'a [Behind],
 }
 
 fn print(
     study: &StudySummary,
     state: StudyStatus,
     effort: &Effort,
-    behind: &Behind<'_>,
+    figures: &Figures<'_>,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let spec = &study.spec;
@@ -178,18 +185,22 @@ fn print(
         writeln!(console.out, "{}", one_line(description))?;
     }
     writeln!(console.out)?;
-    for (title, text) in how_far(study, state, effort, behind.runners, console)
+    for (title, text) in how_far(study, state, effort, figures.runners, console)
         .into_iter()
         .chain(rules(study, console))
     {
         console.fact(title, &text)?;
-        if let (true, Some(view)) = (title == "best", behind.view) {
+        if let (true, Some(view)) = (title == "best", figures.view) {
             several_runs(view, console)?;
         }
     }
+    for Behind { destination, why } in figures.behind {
+        let sync = console.next(&format!("sync {} --to {destination}", spec.name));
+        console.fact("behind", &format!("{destination} ({why}); {sync} adds what it lacks"))?;
+    }
     writeln!(console.out)?;
-    if behind.runners.last().is_some_and(|runner| runner.lineage.is_some()) {
-        lineage::print_study(behind.runners, console)?;
+    if figures.runners.last().is_some_and(|runner| runner.lineage.is_some()) {
+        lineage::print_study(figures.runners, console)?;
         writeln!(console.out)?;
     }
     if spec.is_tracked() {

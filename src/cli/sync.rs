@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::console::shown;
+use super::console::{credentials, shown};
 use super::selection::SeveralArguments;
 use super::{Console, Exit, Failure};
 use crate::app::{find, sync::sync};
@@ -44,7 +44,7 @@ pub fn sync_studies(arguments: &SyncArguments, console: &mut Console) -> Result<
             .map_err(|error| Failure::usage(format!("`--to {}`: {error}", one_line(text))))
     };
     let destinations = arguments.to.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let reader = console.reader()?;
+    let (reader, credentials) = (console.reader()?, credentials());
     let named = arguments.study.as_deref();
     let studies = if arguments.several.is_given() {
         arguments.several.studies(&reader, named, console)?
@@ -53,9 +53,16 @@ pub fn sync_studies(arguments: &SyncArguments, console: &mut Console) -> Result<
     };
     for study in &studies {
         for destination in &destinations {
-            let written = sync(&reader, study, destination)?;
+            let written = sync(&reader, study, destination, &credentials)?;
             let there = shown(&destination.place);
             let name = one_line(&study.spec.name);
+            if written.left_alone > 0 {
+                console.say(&format!(
+                    "`{name}`: {} deleted in MLflow and left so; `mlflow runs restore` brings them \
+                     back",
+                    count(written.left_alone, "run"),
+                ));
+            }
             if written.runs == 0 {
                 console.say(&format!("`{name}`: {there} has all of it"));
                 continue;

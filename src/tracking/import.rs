@@ -5,6 +5,8 @@
 //! name of its source ([`TrackedRun::source`]), by which the next import knows it again.
 
 mod csv_table;
+#[cfg(feature = "mlflow")]
+mod mlflow;
 mod tensorboard;
 mod wandb;
 
@@ -13,8 +15,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::TrackingError;
 use super::run::{RunEnd, ending};
+use super::{Credentials, TrackingError};
 use crate::runner::{self, identified_process};
 use crate::storage::tracked::{BeginRun, TrackerProcess};
 use crate::storage::{Holder, Storage, StorageReader, StoredStudy};
@@ -30,6 +32,8 @@ use crate::study::tracked::{TrackedRun, Tracker, is_run_name};
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
 pub use csv_table::Mapping;
+#[cfg(feature = "mlflow")]
+pub use mlflow::Experiments;
 
 /// How deep directories are searched.
 const DEPTH: usize = 8;
@@ -43,11 +47,13 @@ pub enum Format {
     TensorBoard,
     /// A table with a row for each run, or for each step of a run.
     Csv,
+    /// A tracking server of MLflow.
+    MlFlow,
 }
 
 impl Format {
-    /// All of them.
-    pub const ALL: [Format; 3] = [Format::Wandb, Format::TensorBoard, Format::Csv];
+    /// Those that lie in files.
+    pub const OF_FILES: [Format; 3] = [Format::Wandb, Format::TensorBoard, Format::Csv];
 
     /// Its name in front of a path.
     pub fn as_str(self) -> &'static str {
@@ -55,6 +61,7 @@ impl Format {
             Format::Wandb => "wandb",
             Format::TensorBoard => "tensorboard",
             Format::Csv => "csv",
+            Format::MlFlow => "mlflow",
         }
     }
 }
@@ -84,6 +91,17 @@ pub enum ImportError {
         /// The path.
         path: PathBuf,
     },
+    /// A server cannot be asked.
+    #[error("{address}: {what}")]
+    Server {
+        /// Its address.
+        address: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// This program was built without what MLflow needs.
+    #[error("this hpsearch was built without MLflow")]
+    NotBuilt,
     /// A table lacks a column that was named.
     #[error("{} has no column `{column}`; it has {known}", path.display())]
     NoColumn {
@@ -119,6 +137,12 @@ impl ImportError {
                  a `.csv` file"
             }
             ImportError::NoColumn { .. } => "name one of its columns",
+            ImportError::Server { .. } => {
+                "see that the server runs, that it is MLflow's, and that MLFLOW_TRACKING_USERNAME \
+                 and MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN are set if it asks for \
+                 them; what was imported stays, and the next import adds the rest"
+            }
+            ImportError::NotBuilt => "build it with `cargo build --release --features mlflow`",
         }
     }
 }
@@ -134,6 +158,8 @@ pub struct RecordedRun {
     pub name: Option<String>,
     /// Its group.
     pub group: Option<String>,
+    /// The source of the run that it is part of.
+    pub parent: Option<String>,
     /// Its tags.
     pub tags: Vec<String>,
     /// Its note.
@@ -175,6 +201,15 @@ pub struct RecordedPoint {
 }
 
 impl RecordedRun {
+    /// The state that it gets.
+    fn state(&self) -> TrialState {
+        match self.end {
+            None => TrialState::Paused,
+            Some(RecordedEnd::Complete) => TrialState::Complete,
+            Some(RecordedEnd::Failed(_)) => TrialState::Failed,
+        }
+    }
+
     /// How many points it has.
     pub fn points(&self) -> u64 {
         self.series.values().map(|points| points.len() as u64).sum()
@@ -188,7 +223,7 @@ impl RecordedRun {
     }
 
     /// Series by step with one value each, the last that was logged; moments that can have been.
-    fn settled(mut self, now: Timestamp) -> Self {
+    pub fn settled(mut self, now: Timestamp) -> Self {
         let possible = |at: Timestamp| Timestamp(at.0.clamp(0, now.0));
         for points in self.series.values_mut() {
             points.retain(|point| point.step.is_finite());
@@ -220,6 +255,39 @@ impl RecordedRun {
             Direction::Minimize => best.min(value),
             Direction::Maximize => best.max(value),
         })
+    }
+}
+
+/// A server with runs.
+#[derive(Clone, Debug)]
+pub struct ServerPlace {
+    /// Its address.
+    pub address: String,
+    /// The experiment that is meant; `None`: all.
+    pub experiment: Option<String>,
+    /// Who asks.
+    pub credentials: Credentials,
+}
+
+/// In builds without MLflow nothing is known of a server.
+#[cfg(not(feature = "mlflow"))]
+pub struct Experiments;
+
+#[cfg(not(feature = "mlflow"))]
+impl Experiments {
+    /// # Errors
+    /// Always.
+    pub fn of(_place: &ServerPlace) -> Result<Experiments, ImportError> {
+        Err(ImportError::NotBuilt)
+    }
+
+    /// # Errors
+    /// Never: there are none.
+    pub fn each<E: From<ImportError>>(
+        &self,
+        _take: impl FnMut(RecordedRun) -> Result<(), E>,
+    ) -> Result<(), E> {
+        Ok(())
     }
 }
 
@@ -264,7 +332,7 @@ pub fn find(path: &Path, format: Option<Format>) -> Result<Vec<Source>, ImportEr
     found.sort_by_cached_key(|source| match source.format {
         Format::Wandb => wandb::began(&source.path),
         Format::TensorBoard => tensorboard::began(&source.path),
-        Format::Csv => None,
+        Format::Csv | Format::MlFlow => None,
     });
     Ok(found)
 }
@@ -322,6 +390,7 @@ pub fn read(
         Format::Wandb => vec![wandb::read(&source.path)?],
         Format::TensorBoard => tensorboard::read(&source.path, root)?.into_iter().collect(),
         Format::Csv => csv_table::read(&source.path, mapping)?,
+        Format::MlFlow => Vec::new(),
     };
     Ok(runs.into_iter().map(|run| run.settled(now)).collect())
 }
@@ -337,9 +406,17 @@ pub enum Taken {
     Known,
 }
 
+/// A run that came from elsewhere, as far as the next import needs it.
+#[derive(Clone, Copy, Debug)]
+struct KnownRun {
+    number: TrialNumber,
+    attempts: u32,
+    state: TrialState,
+}
+
 /// The runs of a study that came from elsewhere, by their sources.
 #[derive(Debug, Default)]
-pub struct KnownRuns(BTreeMap<String, Trial>);
+pub struct KnownRuns(BTreeMap<String, KnownRun>);
 
 impl KnownRuns {
     /// Those of a study.
@@ -349,7 +426,11 @@ impl KnownRuns {
     pub fn of(reader: &dyn StorageReader, study: &StoredStudy) -> Result<KnownRuns, TrackingError> {
         let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Number))?;
         let source = |trial: &Trial| trial.origin.tracked().and_then(|run| run.source.clone());
-        Ok(KnownRuns(trials.into_iter().filter_map(|run| Some((source(&run)?, run))).collect()))
+        let known = |run: Trial| {
+            let Trial { number, attempts, state, .. } = run;
+            Some((source(&run)?, KnownRun { number, attempts, state }))
+        };
+        Ok(KnownRuns(trials.into_iter().filter_map(known).collect()))
     }
 
     /// What becomes of a run when it is written.
@@ -365,12 +446,7 @@ impl KnownRuns {
         let Some(known) = self.0.get(&run.source) else { return Ok(Taken::New) };
         let series = reader.series(study.id, &[known.number])?;
         let points: u64 = series.iter().map(|series| series.count).sum();
-        let state = match run.end {
-            None => TrialState::Paused,
-            Some(RecordedEnd::Complete) => TrialState::Complete,
-            Some(RecordedEnd::Failed(_)) => TrialState::Failed,
-        };
-        let is_same = points == run.points() && known.state == state;
+        let is_same = points == run.points() && known.state == run.state();
         Ok(if is_same { Taken::Known } else { Taken::Continued })
     }
 
@@ -379,7 +455,7 @@ impl KnownRuns {
     /// # Errors
     /// The store failed.
     pub fn write(
-        &self,
+        &mut self,
         storage: &mut dyn Storage,
         study: &StoredStudy,
         run: &RecordedRun,
@@ -393,7 +469,10 @@ impl KnownRuns {
         let began = run.began.unwrap_or_default();
         let ended = run.ended.unwrap_or(began);
         let (begin, attempt) = match self.0.get(&run.source) {
-            None => (new(run), AttemptNumber(0)),
+            None => {
+                let parent = run.parent.as_ref().and_then(|parent| self.0.get(parent));
+                (new(run, parent.map(|parent| parent.number)), AttemptNumber(0))
+            }
             Some(known) => {
                 let (trial, attempts) = (known.number, known.attempts);
                 (BeginRun::Resumed { trial, attempts, resume: None }, AttemptNumber(attempts))
@@ -411,8 +490,10 @@ impl KnownRuns {
             },
         };
         let ran = ended.0.saturating_sub(began.0).max(0);
+        let mut written = None;
         storage.record_run(study.id, (began, ended), (&begin, &process()), &mut |fence| {
             let trial = fence.trial;
+            written = Some(trial);
             let mut events = Vec::new();
             if !run.summary.is_empty() {
                 let summary = run.summary.clone();
@@ -421,15 +502,20 @@ impl KnownRuns {
             events.extend(ending(fence, &end, value, ran));
             (events, logged(run, trial, attempt))
         })?;
+        if let Some(number) = written {
+            let known = KnownRun { number, attempts: attempt.0 + 1, state: run.state() };
+            self.0.insert(run.source.clone(), known);
+        }
         Ok(taken)
     }
 }
 
-fn new(run: &RecordedRun) -> BeginRun {
+fn new(run: &RecordedRun, parent: Option<TrialNumber>) -> BeginRun {
     let tracked = TrackedRun {
         name: run.name.clone(),
         group: run.group.clone(),
         source: Some(run.source.clone()),
+        parent,
         ..TrackedRun::default()
     };
     let (params, tags) = (run.params.clone(), run.tags.clone());

@@ -5,9 +5,12 @@
 //! trial: what it lacks is written later. What it has is known from a file beside it, which is
 //! written after it; whatever is killed in between, the next call writes the same again.
 
+mod beside;
 mod follower;
 #[cfg(feature = "mlflow")]
 mod mlflow;
+#[cfg(feature = "mlflow")]
+mod outbox;
 mod protobuf;
 mod run_file;
 mod tensorboard;
@@ -21,6 +24,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::Credentials;
+#[cfg(feature = "mlflow")]
+use super::mlflow::Server;
 use crate::report::wording::one_line;
 use crate::storage::paths::component;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
@@ -29,7 +35,8 @@ use crate::study::series::{Point, SeriesSummary};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-pub use follower::{Behind, Follower};
+pub use beside::{Behind, behind, forget, say_behind};
+pub use follower::{Follower, Listener};
 
 /// The file that says whose runs a directory has.
 const MARK: &str = ".hpsearch.json";
@@ -74,6 +81,16 @@ pub enum SyncError {
         /// What is wrong.
         what: String,
     },
+    /// The server does not take a run; others it may.
+    #[error("{address} does not take {}: {what}", one_line(run))]
+    Refused {
+        /// Its address.
+        address: String,
+        /// What the run is called.
+        run: String,
+        /// What it said.
+        what: String,
+    },
     /// The directory has the runs of another study.
     #[error("{} has the runs of another study, `{}`", path.display(), one_line(study))]
     OtherStudy {
@@ -103,6 +120,10 @@ impl SyncError {
                  same"
             }
             SyncError::OtherStudy { .. } => "name another directory",
+            SyncError::Refused { .. } => {
+                "see what the server says; other runs are sent all the same, and `hpsearch sync` \
+                 tries this one again"
+            }
             SyncError::NotBuilt => "build it with `cargo build --release --features mlflow`",
             SyncError::Server { .. } => {
                 "see that the server runs, that it is MLflow's, and that MLFLOW_TRACKING_USERNAME \
@@ -161,8 +182,13 @@ trait Target: Send {
     /// Takes in the study: before its runs, each time.
     fn begin(&mut self, reader: &dyn StorageReader, study: &StudySummary) -> Result<(), SyncError>;
 
-    /// Brings a run up to date; how many points were written.
-    fn write(&mut self, run: &Run<'_>) -> Result<u64, SyncError>;
+    /// Brings a run up to date; how many points were written, `None`: it was.
+    fn write(&mut self, run: &Run<'_>) -> Result<Option<u64>, SyncError>;
+
+    /// Runs that were removed there, and are left so.
+    fn left_alone(&self) -> u64 {
+        0
+    }
 }
 
 /// What a call wrote.
@@ -172,6 +198,8 @@ pub struct Written {
     pub runs: u64,
     /// Points.
     pub points: u64,
+    /// Runs that people deleted there, and that are left so.
+    pub left_alone: u64,
 }
 
 /// The runs of one study at one destination.
@@ -187,7 +215,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Takes the study's directory at a destination.
+    /// Takes the study's directory at a destination; a server may ask who writes.
     ///
     /// # Errors
     /// Another process writes there, it has the runs of another study, or it cannot be written.
@@ -195,9 +223,10 @@ impl Mirror {
         reader: &dyn StorageReader,
         study: &StudySummary,
         destination: &Destination,
+        credentials: &Credentials,
     ) -> Result<Mirror, SyncError> {
         if destination.tool == Tool::MlFlow {
-            return Mirror::on_server(reader, study, &destination.place);
+            return Mirror::on_server(reader, study, destination, credentials);
         }
         let root = destination.place.join(component(&study.spec.name));
         fs::create_dir_all(&root).map_err(SyncError::io(&root))?;
@@ -227,30 +256,21 @@ impl Mirror {
     fn on_server(
         reader: &dyn StorageReader,
         study: &StudySummary,
-        address: &Path,
+        destination: &Destination,
+        credentials: &Credentials,
     ) -> Result<Mirror, SyncError> {
-        let address = address.to_string_lossy().into_owned();
-        let lock = match reader.lock_file(study.id) {
-            None => None,
-            Some(beside) => {
-                let mut path = beside.into_os_string();
-                path.push(".mlflow");
-                let path = PathBuf::from(path);
-                let lock = File::create(&path).map_err(SyncError::io(&path))?;
-                if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-                    return Err(SyncError::Busy { path: PathBuf::from(address) });
-                }
-                Some(lock)
-            }
-        };
-        Ok(Mirror::new(Box::new(mlflow::MlFlow::new(&address)), study, lock))
+        let address = destination.place.to_string_lossy();
+        let server = Server::new(&address, credentials.clone(), mlflow::PATIENCE);
+        let outbox = outbox::Outbox::open(reader, study.id, destination)?;
+        Ok(Mirror::new(Box::new(mlflow::MlFlow::new(server, outbox)), study, None))
     }
 
     #[cfg(not(feature = "mlflow"))]
     fn on_server(
         _reader: &dyn StorageReader,
         _study: &StudySummary,
-        _address: &Path,
+        _destination: &Destination,
+        _credentials: &Credentials,
     ) -> Result<Mirror, SyncError> {
         Err(SyncError::NotBuilt)
     }
@@ -272,6 +292,7 @@ impl Mirror {
         self.open.extend(changed.iter().map(|outcome| outcome.number));
         self.cursor = cursor;
         let (mut written, all) = (Written::default(), self.open.len() as u64);
+        let mut refused = None;
         for (done, number) in self.open.clone().into_iter().enumerate() {
             progress(done as u64, all);
             let is_open = match reader.trial(self.study, number)? {
@@ -281,10 +302,19 @@ impl Mirror {
                     let began = reader.began(self.study, number)?.unwrap_or(trial.created);
                     let series = reader.series(self.study, &[number])?;
                     let run = Run { reader, study: &study, trial: &trial, series, began };
-                    let points = self.target.write(&run)?;
-                    written.points += points;
-                    written.runs += u64::from(points > 0);
-                    run.is_open()
+                    match self.target.write(&run) {
+                        Ok(points) => {
+                            written.points += points.unwrap_or(0);
+                            written.runs += u64::from(points.is_some());
+                            run.is_open()
+                        }
+                        // One run that is not taken holds up no other.
+                        Err(error @ SyncError::Refused { .. }) => {
+                            refused = refused.or(Some(error));
+                            true
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
                 None => false,
             };
@@ -293,7 +323,8 @@ impl Mirror {
             }
         }
         progress(all, all);
-        Ok(written)
+        written.left_alone = self.target.left_alone();
+        refused.map_or(Ok(written), Err)
     }
 }
 

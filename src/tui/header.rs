@@ -21,6 +21,7 @@ use crate::study::finalists::Race;
 use crate::study::state::Counts;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
+use crate::tracking::Behind;
 
 /// Draws them; a low area gets the two lines that matter most.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, theme: Theme) {
@@ -89,6 +90,11 @@ fn name(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
             format!("  one of {}; 1 lists all", study_count(together.studies.len() as u64));
         spans.push(Span::styled(others, theme.dim()));
     }
+    let behind = seen.behind.iter().map(|Behind { destination, why }| {
+        let text = format!("  {} is behind: {}", destination.tool.as_str(), one_line(why));
+        Span::styled(text, theme.warning())
+    });
+    spans.extend(behind);
     spans
 }
 

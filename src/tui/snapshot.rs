@@ -24,6 +24,7 @@ use crate::study::series::{Pixel, SeriesClock, SeriesSummary};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
+use crate::tracking::{Behind, behind};
 
 /// What a screen wants besides the header: everything that is loaded depends on this alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,6 +148,8 @@ pub struct Snapshot {
     pub page: Arc<Page>,
     /// What the study used so far.
     pub used: Arc<Used>,
+    /// Its destinations that lack something.
+    pub behind: Arc<Vec<Behind>>,
     /// The wanted trial.
     pub detail: Option<Arc<Detail>>,
     /// What stands behind its curve.
@@ -350,6 +353,7 @@ impl Source {
             picture,
             journal: self.known.journal.clone(),
             used: Arc::new(self.reader.used(study)?),
+            behind: Arc::new(behind(&*self.reader, study)),
             ran: micros(ran_micros),
             // A runner that died left its beginning behind; the clock stopped when it did.
             running_since: running_since.filter(|_| state == StudyStatus::Running),

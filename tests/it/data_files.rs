@@ -438,3 +438,14 @@ fn a_table_of_trials_has_the_format_that_its_name_says() {
         assert!(!scene.path(name).exists());
     }
 }
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_table_that_is_called_parquet_is_never_another_one() {
+    let scene = Scene::digits();
+    for words in [vec!["-o", "t.parquet"], vec!["-o", "t.pq"], vec!["--format", "parquet"]] {
+        let refused = scene.run(&[vec!["export-data", "digits"], words].concat());
+        crate::harness::assert_refused(&refused, &["does not write Parquet", "--features parquet"]);
+        assert!(!scene.path("t.parquet").exists() && !scene.path("t.pq").exists());
+    }
+}

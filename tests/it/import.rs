@@ -209,7 +209,10 @@ fn database(site: &Site) -> PathBuf {
 #[test]
 fn a_study_of_optuna_continues_here_and_is_learned_from() {
     let site = Site::new("", "");
-    database(&site);
+    let path = database(&site);
+    let attributes = "INSERT INTO trial_user_attributes (trial_id, key, value_json) VALUES \
+        (1, 'conf', '{\"a\":[1,2]}'), (1, 'score', 'NaN'), (1, 'size', '3')";
+    rusqlite::Connection::open(path).unwrap().execute_batch(attributes).unwrap();
     let dry = site.run(&["import", "optuna.db", "--dry-run"]);
     assert_done(&dry);
     assert_names(&dry.err, &["12 trials would be new", "1 trial of it has not ended"]);
@@ -221,6 +224,9 @@ fn a_study_of_optuna_continues_here_and_is_learned_from() {
         assert_names(&done.err, &[came]);
     }
     assert_done(&site.run(&["verify", "demo"]));
+    let summary = &json(&site, &["show", "demo", "0", "--json"])["summary"];
+    assert_eq!(summary["conf"], "{\"a\":[1,2]}", "{summary}");
+    assert_eq!((&summary["score"], &summary["size"]), (&"NaN".into(), &3.into()));
     let known = rusqlite::Connection::open(site.path("optuna.db")).unwrap();
     let trials = json(&site, &["trials", "demo", "--sort", "number", "--json"]);
     for trial in trials["trials"].as_array().unwrap() {

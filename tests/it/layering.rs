@@ -114,7 +114,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "tracking/spool",
         ],
     ),
-    ("ureq", &["trainer/hub/client", "runner/notifier/webhook", "tracking/sync/mlflow"]),
+    ("ureq", &["trainer/hub/client", "runner/notifier/webhook", "tracking/mlflow"]),
     ("sha2", &["trainer/hub", "runner/artifacts"]),
     (
         "toml",
@@ -135,6 +135,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "runner/checkpoint_recovery",
             "runner/untracked_sources",
             "tracking/sync/wandb",
+            "tracking/sync/beside",
         ],
     ),
     ("tpe", &["samplers/tpe_independent"]),

@@ -48,11 +48,15 @@ mod library;
 mod memory;
 mod memory_model;
 mod metric_files;
+#[cfg(feature = "mlflow")]
+mod mlflow;
 #[cfg(feature = "train")]
 mod models;
 mod notify;
 #[cfg(feature = "train")]
 mod out_of_memory;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod pictures;
 mod printed_metrics;
 mod programs;

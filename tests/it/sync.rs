@@ -123,3 +123,15 @@ fn a_directory_of_another_study_is_refused_and_so_are_words_that_name_none() {
     let json: Json = site.json(&["ls", "--json"]);
     assert_eq!(json["studies"][0]["name"], json!("s"));
 }
+
+#[cfg(not(feature = "mlflow"))]
+#[test]
+fn a_build_without_mlflow_says_so() {
+    let site = site();
+    for words in [
+        ["sync", "s", "--to", "mlflow:http://127.0.0.1:9"],
+        ["import", "mlflow:http://127.0.0.1:9", "--study", "t"],
+    ] {
+        assert_refused(&site.run(&words), &["without MLflow", "--features mlflow"]);
+    }
+}

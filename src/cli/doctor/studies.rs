@@ -16,6 +16,7 @@ use crate::runner::{Liveness, liveness};
 use crate::storage::paths::files_directory;
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::tracking::{Behind, behind};
 
 pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
     let path = shown(&console.store);
@@ -147,6 +148,14 @@ fn of_study(
                 format!("`kill {}` ends them; so does running the study again", pids.join(" ")),
             ));
         }
+    }
+    for Behind { destination, why } in behind(reader, study.id) {
+        let sync = console.next(&format!("sync {} --to {destination}", study.spec.name));
+        found.push(Finding::warning(
+            "sync",
+            format!("{destination} lacks runs of `{name}`: {why}"),
+            format!("{sync} adds them"),
+        ));
     }
     let files = files_directory(&study.spec, &console.store);
     if study.spec.checkpoints.dir.is_some() && files.exists() {

@@ -300,14 +300,14 @@ fn identity(run: &TrackedRun) -> Vec<(&'static str, String)> {
     facts.into_iter().filter_map(|(title, text)| Some((title, text?))).collect()
 }
 
-/// The summary values of a tracked run.
+/// The summary values of a tracked run or of an imported trial; of equal names the last.
 fn summary(
     reader: &dyn StorageReader,
     study: &StudySummary,
     trial: &Trial,
 ) -> Result<BTreeMap<String, serde_json::Value>, Failure> {
     let mut said = BTreeMap::new();
-    if trial.origin.tracked().is_none() {
+    if !matches!(trial.origin, Origin::Tracked(_) | Origin::Imported(_)) {
         return Ok(said);
     }
     for (_, _, event) in reader.events_after(study.id, Seq::default(), u64::MAX)? {

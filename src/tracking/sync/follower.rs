@@ -9,14 +9,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{Mirror, SyncError};
+use super::{Behind, Mirror, SyncError, say_behind};
+use crate::report::wording::count;
 use crate::storage::StorageReader as _;
 use crate::storage::StudyId;
 use crate::storage::sqlite::SqliteReader;
 use crate::study::destination::Destination;
+use crate::tracking::Credentials;
 
 /// How often a destination is brought up to date.
 const PERIOD: Duration = Duration::from_secs(2);
+
+/// How long is waited at most after one that failed: each failure in a row doubles it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// How long after a study's end is waited for its destinations.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,14 +29,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often is looked whether they are done.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A destination that lacks something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Behind {
-    /// Which.
-    pub destination: Destination,
-    /// Why.
-    pub why: String,
-}
+/// An update that takes longer is said to be behind.
+const SLOW: Duration = Duration::from_secs(10);
+
+/// Who is told on a destination's thread that it lacks something, and why, or that it does not any
+/// more.
+pub type Listener = Arc<dyn Fn(&Destination, Option<&str>) + Send + Sync>;
 
 /// A destination that is written by a thread.
 struct Written {
@@ -50,7 +53,13 @@ pub struct Follower {
 
 impl Follower {
     /// Begins to write the runs of a study in the store at `store` to its destinations.
-    pub fn start(store: &Path, study: StudyId, destinations: &[Destination]) -> Follower {
+    pub fn start(
+        store: &Path,
+        study: StudyId,
+        destinations: &[Destination],
+        credentials: &Credentials,
+        listener: &Listener,
+    ) -> Follower {
         let (mut stop, mut all) = (Vec::new(), Vec::new());
         for destination in destinations {
             let (tx, rx) = channel();
@@ -59,7 +68,9 @@ impl Follower {
                 store: store.to_owned(),
                 study,
                 destination: destination.clone(),
+                credentials: credentials.clone(),
                 trouble: Arc::clone(&trouble),
+                listener: Arc::clone(listener),
             };
             let started = thread::Builder::new()
                 .name("destination".to_owned())
@@ -109,25 +120,48 @@ struct Follow {
     store: PathBuf,
     study: StudyId,
     destination: Destination,
+    credentials: Credentials,
     trouble: Arc<Mutex<Option<String>>>,
+    listener: Listener,
 }
 
 impl Follow {
     fn until_stopped(&self, stop: &Receiver<()>) {
-        let mut mirror = None;
+        let (mut mirror, mut pause) = (None, PERIOD);
         loop {
-            let is_over = stop.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout);
+            let is_over = stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);
             match self.update(&mut mirror) {
-                Ok(()) => set(&self.trouble, None),
+                Ok(()) => {
+                    pause = PERIOD;
+                    self.stands(None);
+                }
                 Err(error) => {
                     // What is there may be anything: it is looked at anew.
                     mirror = None;
-                    set(&self.trouble, Some(error.to_string()));
+                    pause = LONGEST_PAUSE.min(pause * 2);
+                    self.stands(Some(error.to_string()));
                 }
             }
             if is_over {
                 return;
             }
+        }
+    }
+
+    /// Tells those who want to know, once.
+    fn stands(&self, why: Option<String>) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if *trouble == why {
+            return;
+        }
+        let is_news = trouble.is_some() != why.is_some();
+        trouble.clone_from(&why);
+        drop(trouble);
+        if let Ok(reader) = SqliteReader::open(&self.store) {
+            say_behind(&reader, self.study, &self.destination, why.as_deref());
+        }
+        if is_news {
+            (self.listener)(&self.destination, why.as_deref());
         }
     }
 
@@ -137,10 +171,20 @@ impl Follow {
             None => {
                 let reader = SqliteReader::open(&self.store)?;
                 let study = reader.summary(self.study)?;
-                let open = Mirror::open(&reader, &study, &self.destination)?;
+                let open = Mirror::open(&reader, &study, &self.destination, &self.credentials)?;
                 mirror.insert((reader, open))
             }
         };
-        mirror.update(reader, &mut |_, _| {}).map(|_| ())
+        let began = Instant::now();
+        let mut progress = |done, all| {
+            if done < all && began.elapsed() > SLOW {
+                let (done, all) = (done + 1, count(all, "run"));
+                self.stands(Some(format!(
+                    "it is slow: {done} of {all} after {} s",
+                    SLOW.as_secs()
+                )));
+            }
+        };
+        mirror.update(reader, &mut progress).map(|_| ())
     }
 }

@@ -1,401 +1,539 @@
-//! Runs on a tracking server of MLflow, by its REST interface: an experiment for each study, a run
-//! for each trial (<https://mlflow.org/docs/latest/rest-api.html>; limits of
-//! `mlflow/utils/validation.py`).
+//! Runs on a tracking server of MLflow: an experiment for each study, a run for each trial.
 //!
-//! What the server has is known from the server: a run is found by a tag with the names of the
-//! store, the study and the trial, and a second tag says up to where its points are there. That is
-//! written after them, and the server takes a point that is sent twice for one: whatever is killed
-//! in between, the next call sends the same again.
+//! How far a run has been sent is known from the outbox beside the store. What will be there is
+//! written into it before anything is sent, and the server takes for one what it is sent twice:
+//! whatever is killed in between, the next call sends the rest, or, where what may be there does not
+//! hold any more, deletes the run there and sends another one. The server's own word, a tag with the
+//! number of points, is a check: a server that lacks some of them, or has others, gets a new run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use super::run_file::{self, Rest, State};
+use super::outbox::{Outbox, Record, SentParam, SeriesName};
+use super::run_file::{Rest, State, anew, continued};
 use super::{Run, SyncError, Target};
 use crate::report::wording::one_line;
-use crate::storage::{StorageReader, StudySummary};
+use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::series::{Point, SeriesClock, SeriesSummary};
-use crate::study::trial::TrialState;
+use crate::study::trial::{TrialNumber, TrialState};
+use crate::tracking::mlflow::{
+    CLOCK, GROUP, LONGEST_NAME, NOTE, PARAMS, PARENT, RUN, Refusal, SERIES, Server, TAG, TRIAL,
+    cut, objects, pairs, parameter,
+};
 
-/// How long one request may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one request may take: less than a run waits at its end.
+pub(super) const PATIENCE: Duration = Duration::from_secs(8);
 
-/// How often a request is sent that the server cannot serve just now, and how long is waited.
-const TRIES: u32 = 4;
-const PAUSE: Duration = Duration::from_millis(250);
-
-/// Most metrics of a request.
+/// Most metrics of a request, and most parameters or tags.
 const METRICS: usize = 1_000;
+const ITEMS: usize = 100;
 
-/// Most parameters or tags of a request.
-const PARAMS: usize = 100;
+/// Most bytes of a request, of which the server takes 1 MB.
+const BYTES: usize = 900_000;
 
-/// Most characters of a parameter's value, and of a tag's.
+/// Most characters of a parameter's value, and of a tag's; of tags older servers take fewer.
 const LONGEST_PARAM: usize = 6_000;
 const LONGEST_TAG: usize = 5_000;
 
-/// Most characters of a name.
-const LONGEST_NAME: usize = 250;
-
-/// The tag by which a run is found again.
-const RUN: &str = "hpsearch.run";
-
-/// The tag that says what is there.
+/// The tag with the number of points that are there.
 const SENT: &str = "hpsearch.sent";
 
 /// A study's experiment on a server.
 pub(super) struct MlFlow {
-    agent: ureq::Agent,
-    address: String,
-    authorization: Option<String>,
+    server: Server,
+    outbox: Outbox,
     experiment: String,
+    /// The clock of the study's reports.
     clock: SeriesClock,
     /// The store's name, of which runs have theirs.
     store: String,
+    /// What the server had of each run when it was first asked, until the run is looked at.
+    listed: Option<BTreeMap<String, Vec<Listed>>>,
+    looked_at: BTreeSet<TrialNumber>,
+    /// Runs that were deleted there.
+    deleted: BTreeSet<TrialNumber>,
 }
 
-/// Why a request failed.
-enum Refusal {
-    /// What was asked for is not there.
-    Missing,
-    /// Anything else, in words.
-    Other(String),
+/// A run as the server has it.
+struct Listed {
+    id: String,
+    is_deleted: bool,
+    /// Whether nothing was logged to it.
+    is_blank: bool,
+    /// How many points it has, as was said there.
+    sent: u64,
+}
+
+impl Listed {
+    fn of(run: &Json) -> Option<(String, Listed)> {
+        let tag = |name| pairs(run, "tags").find(|(key, _)| *key == name)?.1.as_str();
+        let info = &run["info"];
+        Some((
+            tag(RUN)?.to_owned(),
+            Listed {
+                id: info["run_id"].as_str()?.to_owned(),
+                is_deleted: info["lifecycle_stage"] == "deleted",
+                is_blank: ["metrics", "params"].iter().all(|of| pairs(run, of).next().is_none()),
+                sent: tag(SENT).and_then(|text| text.parse().ok()).unwrap_or(0),
+            },
+        ))
+    }
 }
 
 impl MlFlow {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "secrets pass through as few hands as can be: they are read where they are sent"
-    )]
-    pub fn new(address: &str) -> Self {
-        let agent = ureq::Agent::config_builder()
-            .timeout_global(Some(PATIENCE))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .build()
-            .into();
+    pub fn new(server: Server, outbox: Outbox) -> Self {
         MlFlow {
-            agent,
-            address: address.to_owned(),
-            authorization: authorization(|name| std::env::var(name).ok()),
+            server,
+            outbox,
             experiment: String::new(),
             clock: SeriesClock::Step,
             store: String::new(),
+            listed: None,
+            looked_at: BTreeSet::new(),
+            deleted: BTreeSet::new(),
         }
-    }
-
-    /// The answer to a request that may be sent twice; one that the server cannot serve just now is.
-    fn ask(&self, method: &str, path: &str, body: &Json) -> Result<Json, Refusal> {
-        self.try_to_ask(method, path, body, TRIES)
-    }
-
-    /// The answer to a request that is sent so often at most.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "it runs on a thread that has nothing else to do"
-    )]
-    fn try_to_ask(
-        &self,
-        method: &str,
-        path: &str,
-        body: &Json,
-        most: u32,
-    ) -> Result<Json, Refusal> {
-        let address = format!("{}/api/2.0/mlflow/{path}", self.address);
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let last = match self.send(method, &address, body) {
-                Ok((200..300, text)) => {
-                    return serde_json::from_str(&text).map_err(|_| {
-                        Refusal::Other("its answer is not that of MLflow".to_owned())
-                    });
-                }
-                Ok((404, text)) if text.contains("RESOURCE_DOES_NOT_EXIST") => {
-                    return Err(Refusal::Missing);
-                }
-                Ok((status, text)) if status == 429 || status >= 500 => {
-                    format!("it answered {path} with status {status}{}", said(&text))
-                }
-                Ok((status, text)) => {
-                    return Err(Refusal::Other(format!(
-                        "it answered {path} with status {status}{}",
-                        said(&text)
-                    )));
-                }
-                Err(ureq::Error::Timeout(_)) => {
-                    format!("it did not answer {path} in {} s", PATIENCE.as_secs())
-                }
-                Err(error) => format!("it cannot be reached: {error}"),
-            };
-            if tries == most {
-                return Err(Refusal::Other(last));
-            }
-            std::thread::sleep(PAUSE * 2u32.pow(tries - 1));
-        }
-    }
-
-    fn send(&self, method: &str, address: &str, body: &Json) -> Result<(u16, String), ureq::Error> {
-        let mut answer = if method == "GET" {
-            let mut request = self.agent.get(address);
-            if let Some(authorization) = &self.authorization {
-                request = request.header("Authorization", authorization);
-            }
-            for (name, value) in body.as_object().into_iter().flatten() {
-                request = request.query(name, value.as_str().unwrap_or_default());
-            }
-            request.call()?
-        } else {
-            let mut request = self.agent.post(address).header("Content-Type", "application/json");
-            if let Some(authorization) = &self.authorization {
-                request = request.header("Authorization", authorization);
-            }
-            request.send(body.to_string())?
-        };
-        let status = answer.status().as_u16();
-        Ok((status, answer.body_mut().read_to_string()?))
-    }
-
-    fn post(&self, path: &str, body: &Json) -> Result<Json, SyncError> {
-        self.ask("POST", path, body).map_err(|refusal| self.error(refusal))
     }
 
     fn error(&self, refusal: Refusal) -> SyncError {
-        let what = match refusal {
-            Refusal::Missing => "what was asked for is not there".to_owned(),
-            Refusal::Other(what) => what,
-        };
-        SyncError::Server { address: self.address.clone(), what }
+        SyncError::Server { address: self.server.address.clone(), what: refusal.what() }
+    }
+
+    /// The same about what concerns one run only: the others may be taken.
+    fn error_of(&self, run: &Run<'_>) -> impl Fn(Refusal) -> SyncError + use<> {
+        let (address, run) = (self.server.address.clone(), run.name());
+        move |refusal| match refusal {
+            Refusal::Refused(what) => {
+                SyncError::Refused { address: address.clone(), run: run.clone(), what }
+            }
+            other => SyncError::Server { address: address.clone(), what: other.what() },
+        }
     }
 
     /// The study's experiment, which is made where there is none.
     fn experiment(&self, name: &str) -> Result<String, SyncError> {
-        let known = self.ask("GET", "experiments/get-by-name", &json!({ "experiment_name": name }));
-        let (found, id) = match known {
-            Ok(answer) => {
-                let is_deleted = answer["experiment"]["lifecycle_stage"] == "deleted";
-                if is_deleted {
-                    return Err(self.error(Refusal::Other(format!(
+        let query = json!({ "experiment_name": name });
+        let said = match self.server.ask("GET", "experiments/get-by-name", &query) {
+            Ok(mut answer) => {
+                let experiment = answer["experiment"].take();
+                if experiment["lifecycle_stage"] == "deleted" {
+                    return Err(self.error(Refusal::Unavailable(format!(
                         "its experiment `{}` was deleted: restore it, or rename the study",
                         one_line(name)
                     ))));
                 }
-                (answer.clone(), answer["experiment"]["experiment_id"].clone())
+                experiment
             }
-            Err(Refusal::Missing) => {
-                let made = self.post("experiments/create", &json!({ "name": name }))?;
-                (made.clone(), made["experiment_id"].clone())
-            }
+            Err(Refusal::Missing) => self
+                .server
+                .post("experiments/create", &json!({ "name": name }))
+                .map_err(|refusal| self.error(refusal))?,
             Err(refusal) => return Err(self.error(refusal)),
         };
-        id.as_str().map(str::to_owned).ok_or_else(|| {
-            self.error(Refusal::Other(format!(
+        said["experiment_id"].as_str().map(str::to_owned).ok_or_else(|| {
+            self.error(Refusal::Unavailable(format!(
                 "it names no experiment: {}",
-                one_line(&found.to_string())
+                one_line(&said.to_string())
             )))
         })
     }
 
-    /// The run as the server has it.
-    fn find(&self, key: &str) -> Result<Option<Json>, SyncError> {
-        let filter = format!("tags.`{RUN}` = '{key}'");
-        let body =
-            json!({ "experiment_ids": [self.experiment], "filter": filter, "max_results": 1 });
-        Ok(self.post("runs/search", &body)?["runs"].get(0).cloned())
+    fn key(&self, run: &Run<'_>) -> String {
+        format!("{}/{}/{}", self.store, run.study.id.0, run.trial.number.0)
     }
 
-    fn create(&self, run: &Run<'_>, key: &str) -> Result<String, SyncError> {
-        let name = run.trial.origin.tracked().and_then(|tracked| tracked.name.clone());
-        let name = name.unwrap_or_else(|| run.name());
-        let mut tags = vec![
-            json!({ "key": RUN, "value": key }),
-            json!({ "key": "hpsearch.study", "value": run.study.spec.name }),
-            json!({ "key": "hpsearch.trial", "value": run.trial.number.0.to_string() }),
-        ];
-        tags.extend(
-            run.trial
-                .tags
-                .iter()
-                .take(PARAMS - 4)
-                .map(|tag| json!({ "key": format!("tag.{}", named(tag)), "value": "true" })),
-        );
-        let body = json!({
-            "experiment_id": self.experiment,
-            "start_time": run.began.0 / 1_000,
-            "run_name": cut(&name, LONGEST_NAME),
-            "tags": tags,
-        });
-        self.create_once(&body, key)
-    }
-
-    /// Makes a run. The request is not sent again, since each would make another one: where the answer
-    /// is lost, the server is asked whether the run is there.
-    fn create_once(&self, body: &Json, key: &str) -> Result<String, SyncError> {
-        let made = match self.try_to_ask("POST", "runs/create", body, 1) {
-            Ok(answer) => answer["run"].clone(),
-            Err(refusal) => match self.find(key)? {
-                Some(run) => run,
-                None => return Err(self.error(refusal)),
-            },
-        };
-        let id = made["info"]["run_id"].as_str();
-        id.map(str::to_owned).ok_or_else(|| {
-            self.error(Refusal::Other("its answer to runs/create names no run".to_owned()))
-        })
-    }
-
-    /// The name of a series there: its metric, and its clock where the metric has another one, too.
-    fn metric(&self, run: &Run<'_>, series: &SeriesSummary) -> String {
-        let others = run.series.iter().filter(|other| other.metric == series.metric).count();
-        if others == 1 || series.clock == self.clock {
-            named(&series.metric)
-        } else {
-            named(&format!("{} by {}", series.metric, series.clock))
-        }
-    }
-
-    fn points(&self, run: &Run<'_>, id: &str, rest: &Rest<'_>) -> Result<(), SyncError> {
-        let mut metrics = Vec::with_capacity(METRICS);
-        for (series, points) in &rest.points {
-            let key = self.metric(run, series);
-            for point in points {
-                metrics.push(metric(&key, point));
-                if metrics.len() == METRICS {
-                    self.post("runs/log-batch", &json!({ "run_id": id, "metrics": metrics }))?;
-                    metrics.clear();
+    /// Compares what is known of a run with what the server had when it was asked; whether the run is
+    /// to be written.
+    fn look(&mut self, run: &Run<'_>, record: &mut Record) -> bool {
+        let number = run.trial.number;
+        if self.looked_at.insert(number) {
+            let key = self.key(run);
+            let listed = self.listed.as_mut().and_then(|listed| listed.remove(&key));
+            let listed = listed.unwrap_or_default();
+            if let Some(id) = &record.run {
+                // Another one there was sent by another address of the server.
+                let is_replaced = listed.iter().any(|there| !there.is_deleted && there.id != *id);
+                match listed.iter().find(|there| there.id == *id) {
+                    Some(there) if there.is_deleted && is_replaced => {
+                        record.run = None;
+                        record.start_again();
+                    }
+                    Some(there) if there.is_deleted => drop(self.deleted.insert(number)),
+                    Some(there) => {
+                        let possible = record.sent.points()..=record.reached().points();
+                        if record.reached().is_begun() && !possible.contains(&there.sent) {
+                            record.start_again();
+                        }
+                    }
+                    // It is gone for good: the server lost it, or is another one.
+                    None => {
+                        record.run = None;
+                        record.start_again();
+                    }
+                }
+            }
+            for there in listed.into_iter().filter(|there| !there.is_deleted) {
+                let known = record.run.as_ref().is_some_and(|id| *id == there.id);
+                if record.run.is_none() && there.is_blank {
+                    // It was made, and its name not written down.
+                    record.run = Some(there.id);
+                } else if !known && !record.obsolete.contains(&there.id) {
+                    record.obsolete.push(there.id);
                 }
             }
         }
-        if !metrics.is_empty() {
-            self.post("runs/log-batch", &json!({ "run_id": id, "metrics": metrics }))?;
-        }
-        Ok(())
+        !self.deleted.contains(&number)
     }
 
-    /// Parameters that the server lacks: those that are there cannot be changed.
-    fn params(&self, run: &Run<'_>, id: &str, known: &Json) -> Result<(), SyncError> {
-        let there = known["data"]["params"].as_array().into_iter().flatten();
-        let mut there: BTreeSet<String> =
-            there.filter_map(|param| param["key"].as_str().map(str::to_owned)).collect();
-        let mut params = Vec::new();
-        for (name, value) in run.trial.params.iter() {
-            let name = named(name);
-            if there.insert(name.clone()) {
-                params
-                    .push(json!({ "key": name, "value": cut(&value.to_string(), LONGEST_PARAM) }));
+    /// Makes a run. The request is not sent again, since each would make another one: where the
+    /// answer is lost, the server is asked whether the run is there.
+    fn create(&self, run: &Run<'_>, title: &str) -> Result<String, SyncError> {
+        let key = self.key(run);
+        let body = json!({
+            "experiment_id": self.experiment,
+            "start_time": run.began.0 / 1_000,
+            "run_name": title,
+            "tags": [{ "key": RUN, "value": key }],
+        });
+        let made = match self.server.ask_once("runs/create", &body) {
+            Ok(mut answer) => answer["run"].take(),
+            Err(refusal @ Refusal::Refused(_)) => return Err(self.error_of(run)(refusal)),
+            Err(refusal) => {
+                let filter = format!("tags.`{RUN}` = '{key}'");
+                let body = json!({ "experiment_ids": [self.experiment], "filter": filter });
+                let found = self.server.pages("runs/search", body, "runs");
+                let found = found.map_err(|refusal| self.error(refusal))?;
+                match found.into_iter().next() {
+                    Some(run) => run,
+                    None => return Err(self.error(refusal)),
+                }
+            }
+        };
+        let id = made["info"]["run_id"].as_str();
+        id.map(str::to_owned).ok_or_else(|| {
+            self.error(Refusal::Unavailable("its answer to runs/create names no run".to_owned()))
+        })
+    }
+
+    /// Sends items of a kind in requests that the server takes.
+    fn batches(
+        &self,
+        run: &Run<'_>,
+        id: &str,
+        kind: &str,
+        items: impl Iterator<Item = Json>,
+    ) -> Result<(), SyncError> {
+        let most = if kind == "metrics" { METRICS } else { ITEMS };
+        let send = |batch: &mut Vec<Json>| {
+            let body = json!({ "run_id": id, kind: std::mem::take(batch) });
+            self.server.post("runs/log-batch", &body).map(drop).map_err(self.error_of(run))
+        };
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        for item in items {
+            let length = length(&item.to_string());
+            if batch.len() == most || (bytes + length > BYTES && !batch.is_empty()) {
+                send(&mut batch)?;
+                bytes = 0;
+            }
+            bytes += length;
+            batch.push(item);
+        }
+        if batch.is_empty() { Ok(()) } else { send(&mut batch) }
+    }
+
+    /// All tags that a run is to have.
+    fn tags(
+        &self,
+        run: &Run<'_>,
+        record: &Record,
+        params: &[SentParam],
+    ) -> Result<BTreeMap<String, String>, SyncError> {
+        let mut tags = BTreeMap::from([
+            (RUN.to_owned(), self.key(run)),
+            ("hpsearch.study".to_owned(), run.study.spec.name.clone()),
+            (TRIAL.to_owned(), run.trial.number.0.to_string()),
+            (CLOCK.to_owned(), self.clock.to_string()),
+        ]);
+        if !run.is_open() {
+            tags.insert("hpsearch.state".to_owned(), run.trial.state.as_str().to_owned());
+        }
+        if let Some(tracked) = run.trial.origin.tracked() {
+            tags.extend(tracked.group.clone().map(|group| (GROUP.to_owned(), group)));
+            if let Some(parent) = tracked.parent {
+                let parent = self.outbox.read(parent)?.run;
+                tags.extend(parent.map(|parent| (PARENT.to_owned(), parent)));
             }
         }
-        for params in params.chunks(PARAMS) {
-            self.post("runs/log-batch", &json!({ "run_id": id, "params": params }))?;
+        let notes: Vec<&str> = run.trial.notes.iter().map(|note| note.text.as_str()).collect();
+        if !notes.is_empty() {
+            tags.insert(NOTE.to_owned(), notes.join("\n\n"));
+        }
+        for tag in &run.trial.tags {
+            let name = free(&format!("{TAG}{tag}"), |name| tags.contains_key(name));
+            tags.insert(name, tag.clone());
+        }
+        let series = record
+            .series
+            .iter()
+            .filter(|series| series.name != series.metric || series.clock != self.clock);
+        let series =
+            series.map(|known| (known.name.clone(), json!([known.metric, known.clock.as_str()])));
+        let changed = params.iter().filter_map(|sent| {
+            let value = run.trial.params.get(&sent.param)?;
+            let is_plain = sent.name == sent.param && parameter(&sent.value) == *value;
+            (!is_plain).then(|| (sent.name.clone(), json!([sent.param, value.to_json()])))
+        });
+        let parts =
+            [(SERIES, objects(series, LONGEST_TAG)), (PARAMS, objects(changed, LONGEST_TAG))];
+        for (name, texts) in parts {
+            for (index, text) in texts.into_iter().enumerate() {
+                let key =
+                    if index == 0 { name.to_owned() } else { format!("{name}.{}", index + 1) };
+                tags.insert(key, text);
+            }
+        }
+        tags.values_mut().for_each(|value| *value = cut(value, LONGEST_TAG));
+        Ok(tags)
+    }
+
+    /// Gives names to series that have none there yet: the metric, with its clock where the metric has
+    /// another one, too.
+    fn name_series(&self, run: &Run<'_>, known: &mut Vec<SeriesName>) {
+        for series in &run.series {
+            let SeriesSummary { metric, clock, .. } = series;
+            if known.iter().any(|known| known.metric == *metric && known.clock == *clock) {
+                continue;
+            }
+            let has_plain = known.iter().any(|known| known.metric == *metric)
+                || run.series.iter().any(|other| {
+                    other.metric == *metric && other.clock == self.clock && *clock != self.clock
+                });
+            let wanted = if has_plain { format!("{metric} by {clock}") } else { metric.clone() };
+            let name = free(&wanted, |name| known.iter().any(|known| known.name == name));
+            known.push(SeriesName { metric: metric.clone(), clock: *clock, name });
+        }
+    }
+
+    /// Sends what a run there lacks.
+    fn send(
+        &self,
+        run: &Run<'_>,
+        id: &str,
+        record: &Record,
+        before: &Before,
+        rest: &Rest<'_>,
+    ) -> Result<(), SyncError> {
+        let params = record.params.iter().filter(|sent| !before.params.contains(sent));
+        let params = params.map(|sent| json!({ "key": sent.name, "value": sent.value }));
+        self.batches(run, id, "params", params)?;
+        let of = |series: &SeriesSummary| {
+            record
+                .series
+                .iter()
+                .find(|known| known.metric == series.metric && known.clock == series.clock)
+        };
+        let points = rest.points.iter().filter_map(|(series, points)| Some((of(series)?, points)));
+        let points = points
+            .flat_map(|(known, points)| points.iter().map(|point| metric(&known.name, point)));
+        self.batches(run, id, "metrics", points)?;
+        let wanted = &before.wanted;
+        let tags = wanted.iter().filter(|(key, value)| before.tags.get(*key) != Some(*value));
+        let sent = record.reached().points().to_string();
+        let tags = tags.chain([(&SENT.to_owned(), &sent)]).map(tag).collect::<Vec<_>>();
+        self.batches(run, id, "tags", tags.into_iter())?;
+        for key in record.tags.keys().filter(|key| !wanted.contains_key(*key)) {
+            let body = json!({ "run_id": id, "key": key });
+            match self.server.post("runs/delete-tag", &body) {
+                Ok(_) | Err(Refusal::Missing) => {}
+                Err(refusal) => return Err(self.error_of(run)(refusal)),
+            }
+        }
+        let mut body = json!({ "run_id": id });
+        if before.title != record.title {
+            body["run_name"] = Json::from(record.title.as_str());
+        }
+        if rest.is_end {
+            let at = run.trial.finished.unwrap_or(run.began).0 / 1_000;
+            let is_failed = run.trial.state == TrialState::Failed;
+            body["status"] = Json::from(if is_failed { "FAILED" } else { "FINISHED" });
+            body["end_time"] = Json::from(at);
+        }
+        if body.as_object().is_some_and(|body| body.len() > 1) {
+            self.server.post("runs/update", &body).map_err(self.error_of(run))?;
         }
         Ok(())
     }
+}
 
-    fn tag(&self, id: &str, key: &str, value: &str) -> Result<(), SyncError> {
-        let body = json!({ "run_id": id, "key": key, "value": value });
-        self.post("runs/set-tag", &body).map(drop)
+/// What a run surely had before it is brought up to date, and the tags that it is to have.
+struct Before {
+    title: String,
+    tags: BTreeMap<String, String>,
+    params: Vec<SentParam>,
+    wanted: BTreeMap<String, String>,
+}
+
+/// The points that are not surely there; `None`: what may be there does not hold any more.
+fn since<'a>(run: &'a Run<'_>, record: &Record) -> Result<Option<Rest<'a>>, StorageError> {
+    let holds = |state: &State| continued(run, state);
+    if let Some(pending) = &record.pending
+        && holds(pending)?.is_none()
+    {
+        return Ok(None);
     }
+    if record.sent.is_begun() { holds(&record.sent) } else { anew(run, 0).map(Some) }
+}
+
+/// The parameters of a run; `None`: one that may be there is another one now.
+fn params(run: &Run<'_>, known: &[SentParam]) -> Option<Vec<SentParam>> {
+    let mut params: Vec<SentParam> = known.to_vec();
+    for sent in known {
+        let value = run.trial.params.get(&sent.param)?;
+        if cut(&value.to_string(), LONGEST_PARAM) != sent.value {
+            return None;
+        }
+    }
+    for (param, value) in run.trial.params.iter() {
+        if known.iter().any(|sent| sent.param == param) {
+            continue;
+        }
+        let name = free(param, |name| params.iter().any(|sent| sent.name == name));
+        let value = cut(&value.to_string(), LONGEST_PARAM);
+        params.push(SentParam { param: param.to_owned(), name, value });
+    }
+    Some(params)
 }
 
 impl Target for MlFlow {
     fn begin(&mut self, reader: &dyn StorageReader, study: &StudySummary) -> Result<(), SyncError> {
+        if self.listed.is_some() {
+            return Ok(());
+        }
         self.clock = study.spec.step.into();
         self.store = reader.identity()?.unwrap_or_default();
         self.experiment = self.experiment(&study.spec.name)?;
+        let there = self.server.runs(&self.experiment, true);
+        let there = there.map_err(|refusal| self.error(refusal))?;
+        let mut listed: BTreeMap<String, Vec<Listed>> = BTreeMap::new();
+        for (key, run) in there.iter().filter_map(Listed::of) {
+            listed.entry(key).or_default().push(run);
+        }
+        self.listed = Some(listed);
         Ok(())
     }
 
-    fn write(&mut self, run: &Run<'_>) -> Result<u64, SyncError> {
-        let key = format!("{}/{}/{}", self.store, run.study.id.0, run.trial.number.0);
-        let mut known = self.find(&key)?.unwrap_or(Json::Null);
-        let tags = known["data"]["tags"].as_array().into_iter().flatten();
-        let sent = tags.clone().find(|tag| tag["key"] == SENT);
-        let sent = sent.and_then(|tag| serde_json::from_str::<State>(tag["value"].as_str()?).ok());
-        let Some(rest) = run_file::rest_of(run, sent.as_ref())? else { return Ok(0) };
-        let mut id = known["info"]["run_id"].as_str().map(str::to_owned);
-        if let (Some(old), true) = (&id, sent.is_some() && rest.is_new_generation(sent.as_ref())) {
-            // Points cannot be taken back there: the run begins anew.
-            self.post("runs/delete", &json!({ "run_id": old }))?;
-            (id, known) = (None, Json::Null);
+    fn write(&mut self, run: &Run<'_>) -> Result<Option<u64>, SyncError> {
+        let number = run.trial.number;
+        let mut record = self.outbox.read(number)?;
+        if !self.look(run, &mut record) {
+            return Ok(None);
         }
-        let id = match id {
+        let mut rest = since(run, &record)?;
+        let mut sent = params(run, &record.params);
+        if rest.is_none() || sent.is_none() {
+            // Points and parameters cannot be taken back there: the run begins anew.
+            record.start_again();
+            rest = since(run, &record)?;
+            sent = params(run, &record.params);
+        }
+        let (Some(rest), Some(sent)) = (rest, sent) else { return Ok(None) };
+        self.name_series(run, &mut record.series);
+        let title = run.trial.origin.tracked().and_then(|tracked| tracked.name.clone());
+        let title = cut(&title.unwrap_or_else(|| run.name()), LONGEST_NAME);
+        let wanted = self.tags(run, &record, &sent)?;
+        let is_whole = record.run.is_some() && record.pending.is_none();
+        let is_said = record.title == title && record.tags == wanted && record.params == sent;
+        let is_clean = record.obsolete.is_empty() && record.sent.is_begun();
+        if is_whole && is_said && is_clean && rest.count() == 0 && !rest.is_end {
+            return Ok(None);
+        }
+        if !record.obsolete.is_empty() {
+            self.outbox.write(number, &record)?;
+            for id in std::mem::take(&mut record.obsolete) {
+                match self.server.post("runs/delete", &json!({ "run_id": id })) {
+                    Ok(_) | Err(Refusal::Missing) => {}
+                    Err(refusal) => return Err(self.error_of(run)(refusal)),
+                }
+            }
+        }
+        let id = match record.run.take() {
             Some(id) => id,
-            None => self.create(run, &key)?,
+            None => {
+                let id = self.create(run, &title)?;
+                record.title.clone_from(&title);
+                id
+            }
         };
-        self.params(run, &id, &known)?;
-        self.points(run, &id, &rest)?;
-        let notes: Vec<&str> = run.trial.notes.iter().map(|note| note.text.as_str()).collect();
-        if !notes.is_empty() {
-            self.tag(&id, "mlflow.note.content", &cut(&notes.join("\n\n"), LONGEST_TAG))?;
+        record.run = Some(id.clone());
+        let mut before = Before {
+            title: std::mem::take(&mut record.title),
+            tags: record.tags.clone(),
+            params: std::mem::take(&mut record.params),
+            wanted,
+        };
+        if record.pending.is_some() {
+            // What was being sent may be there or not: it is sent again.
+            before = Before { wanted: before.wanted, ..Before::nothing() };
         }
-        if rest.is_end {
-            self.tag(&id, "hpsearch.state", run.trial.state.as_str())?;
-            let status = match run.trial.state {
-                TrialState::Failed => "FAILED",
-                _ => "FINISHED",
-            };
-            let at = run.trial.finished.unwrap_or(run.began).0 / 1_000;
-            let body = json!({ "run_id": id, "status": status, "end_time": at });
-            self.post("runs/update", &body)?;
-        }
-        let mut state = rest.state.clone();
-        state.take(run, &rest);
-        let state = serde_json::to_string(&state).unwrap_or_default();
-        // A run with hundreds of metrics is sent whole each time: the tag has no room for them.
-        if state.len() <= LONGEST_TAG {
-            self.tag(&id, SENT, &state)?;
-        }
-        Ok(rest.count().max(1))
+        let mut after = rest.state.clone();
+        after.take(run, &rest);
+        record.pending = Some(after);
+        (record.title, record.params) = (title, sent);
+        record.tags.extend(before.wanted.iter().map(|(key, value)| (key.clone(), value.clone())));
+        self.outbox.write(number, &record)?;
+        self.send(run, &id, &record, &before, &rest)?;
+        record.sent = record.pending.take().unwrap_or_default();
+        record.tags = before.wanted;
+        self.outbox.write(number, &record)?;
+        Ok(Some(rest.count()))
+    }
+
+    fn left_alone(&self) -> u64 {
+        self.deleted.len() as u64
     }
 }
 
-/// What the environment says of who asks.
-fn authorization(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-    if let Some(token) = set("MLFLOW_TRACKING_TOKEN") {
-        return Some(format!("Bearer {token}"));
-    }
-    let user = set("MLFLOW_TRACKING_USERNAME")?;
-    let password = set("MLFLOW_TRACKING_PASSWORD").unwrap_or_default();
-    Some(format!("Basic {}", base64(format!("{user}:{password}").as_bytes())))
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::new();
-    for group in bytes.chunks(3) {
-        let bits = group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte));
-        let bits = bits << (8 * (3 - group.len()));
-        for digit in 0..4 {
-            let index = usize::try_from(bits >> (18 - 6 * digit) & 63).unwrap_or(0);
-            out.push(if digit <= group.len() { char::from(DIGITS[index]) } else { '=' });
+impl Before {
+    fn nothing() -> Before {
+        Before {
+            title: String::new(),
+            tags: BTreeMap::new(),
+            params: Vec::new(),
+            wanted: BTreeMap::new(),
         }
     }
-    out
 }
 
-/// What a server says is wrong, on one line.
-fn said(text: &str) -> String {
-    let json: Json = serde_json::from_str(text).unwrap_or_default();
-    let message = json["message"].as_str().unwrap_or_default();
-    if message.is_empty() { String::new() } else { format!(": {}", one_line(&cut(message, 300))) }
+/// The bytes of a text in a request, however the server counts: as JSON that escapes all but ASCII.
+fn length(text: &str) -> usize {
+    text.chars().map(|char| if char.is_ascii() { 1 } else { 6 * char.len_utf16() }).sum::<usize>()
+        + 1
 }
 
-fn cut(text: &str, longest: usize) -> String {
-    text.chars().take(longest).collect()
+fn tag((key, value): (&String, &String)) -> Json {
+    json!({ "key": key, "value": value })
 }
 
 /// A name as the server takes it: letters, digits, `_`, `-`, `.`, ` `, `:` and `/`, and not a path that
 /// leads elsewhere.
-fn named(name: &str) -> String {
+fn named(name: &str, longest: usize) -> String {
     let is_taken = |char: char| char.is_alphanumeric() || "_-. :/".contains(char);
     let name: String = name.chars().map(|char| if is_taken(char) { char } else { '_' }).collect();
     let parts: Vec<&str> = name.split('/').filter(|part| !["", ".", ".."].contains(part)).collect();
     let name = parts.join("/");
-    cut(if name.trim().is_empty() { "_" } else { &name }, LONGEST_NAME)
+    cut(if name.trim().is_empty() { "_" } else { &name }, longest)
+}
+
+/// The name that a text gets there: one that nothing else has.
+fn free(text: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let name = named(text, LONGEST_NAME);
+    let numbered = |number: u64| {
+        let end = format!("-{number}");
+        named(text, LONGEST_NAME - end.len()) + &end
+    };
+    let mut names = std::iter::once(name).chain((2..).map(numbered));
+    names.find(|name| !is_taken(name)).unwrap_or_default()
 }
 
 /// A point: steps are integers there, moments milliseconds.
@@ -412,59 +550,11 @@ fn metric(key: &str, point: &Point) -> Json {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a server needs a thread of its own")]
 mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
-    use std::thread::JoinHandle;
-
     use super::*;
 
-    /// A server that takes these requests in their order: the path of each, and the answer, if any.
-    fn server(
-        answers: &'static [(&'static str, Option<&'static str>)],
-    ) -> (MlFlow, JoinHandle<()>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let served = std::thread::spawn(move || {
-            for (path, answer) in answers {
-                let (mut stream, _) = listener.accept().unwrap();
-                let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
-                while !bytes.ends_with(b"}") {
-                    let read = stream.read(&mut piece).unwrap();
-                    assert!(read > 0);
-                    bytes.extend(&piece[..read]);
-                }
-                let request = String::from_utf8(bytes).unwrap();
-                assert!(request.starts_with(&format!("POST /api/2.0/mlflow/{path} ")), "{request}");
-                if let Some(body) = answer {
-                    let length = body.len();
-                    write!(
-                        stream,
-                        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-                    )
-                    .unwrap();
-                }
-            }
-        });
-        (MlFlow::new(&address), served)
-    }
-
     #[test]
-    fn a_run_whose_answer_was_lost_is_not_made_a_second_time() {
-        let (target, served) = server(&[
-            ("runs/create", None),
-            ("runs/search", Some(r#"{"runs":[{"info":{"run_id":"first"}}]}"#)),
-        ]);
-        assert_eq!(target.create_once(&json!({}), "s/1/0").ok().as_deref(), Some("first"));
-        served.join().unwrap();
-        let (target, served) = server(&[("runs/create", None), ("runs/search", Some("{}"))]);
-        assert!(target.create_once(&json!({}), "s/1/0").is_err());
-        served.join().unwrap();
-    }
-
-    #[test]
-    fn names_become_those_that_the_server_takes() {
+    fn names_become_those_that_the_server_takes_and_stay_distinct() {
         for (name, there) in [
             ("train/loss", "train/loss"),
             ("val acc@1", "val acc_1"),
@@ -473,23 +563,24 @@ mod tests {
             ("", "_"),
             ("größe", "größe"),
         ] {
-            assert_eq!(named(name), there);
+            assert_eq!(named(name, LONGEST_NAME), there);
         }
+        let mut taken = BTreeSet::new();
+        for (name, there) in [("a@b", "a_b"), ("a#b", "a_b-2"), ("a_b", "a_b-3"), ("a/b", "a/b")] {
+            let name = free(name, |name| taken.contains(name));
+            assert_eq!(name, there);
+            taken.insert(name);
+        }
+        let long = ["x".repeat(300), "x".repeat(301)];
+        let first = free(&long[0], |_| false);
+        let second = free(&long[1], |name| name == first);
+        assert!(first != second && second.len() == LONGEST_NAME);
     }
 
     #[test]
-    fn who_asks_is_known_from_the_environment_alone() {
-        let of = |variables: &[(&str, &str)]| {
-            authorization(|name| {
-                let found = variables.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| (*value).to_owned())
-            })
-        };
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(&[("MLFLOW_TRACKING_TOKEN", "t")]).as_deref(), Some("Bearer t"));
-        let both =
-            [("MLFLOW_TRACKING_USERNAME", "Aladdin"), ("MLFLOW_TRACKING_PASSWORD", "open sesame")];
-        // RFC 7617, section 2.
-        assert_eq!(of(&both).as_deref(), Some("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="));
+    fn a_request_is_as_long_as_the_server_may_count() {
+        assert_eq!(length("ab"), 3);
+        assert_eq!(length("ä"), 7);
+        assert_eq!(length("😀"), 13);
     }
 }

@@ -24,6 +24,25 @@ struct SeriesState {
     last: f64,
     /// The bits of the value there: NaN is one, too.
     last_value: u64,
+    /// Of all points there ([`sum`]).
+    #[serde(default)]
+    sum: u64,
+}
+
+/// A digest of points, of which those of the parts of a series add up.
+fn sum(points: &[Point]) -> u64 {
+    let of = |point: &Point| {
+        let parts = [point.step.to_bits(), point.value.to_bits(), point.at.0.cast_unsigned()];
+        parts.into_iter().fold(0, |hash: u64, part| {
+            // The finaliser of MurmurHash3.
+            let mut hash = hash.rotate_left(23) ^ part;
+            for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
+                hash = (hash ^ hash >> 33).wrapping_mul(factor);
+            }
+            hash ^ hash >> 33
+        })
+    };
+    points.iter().map(of).fold(0, u64::wrapping_add)
 }
 
 /// What is known to be in a file.
@@ -57,6 +76,18 @@ pub(super) struct Rest<'a> {
 }
 
 impl State {
+    /// Whether anything is known to be there.
+    #[cfg(feature = "mlflow")]
+    pub fn is_begun(&self) -> bool {
+        self.attempts > 0
+    }
+
+    /// How many points are there.
+    #[cfg(feature = "mlflow")]
+    pub fn points(&self) -> u64 {
+        self.series.iter().map(|series| series.count).sum()
+    }
+
     /// Takes in what was written.
     pub fn take(&mut self, run: &Run<'_>, rest: &Rest<'_>) {
         if rest.is_end {
@@ -72,6 +103,7 @@ impl State {
             match known {
                 Some(known) => {
                     known.count += count;
+                    known.sum = known.sum.wrapping_add(sum(points));
                     (known.last, known.last_value) = (last.step, last_value);
                 }
                 None => self.series.push(SeriesState {
@@ -80,6 +112,7 @@ impl State {
                     count,
                     last: last.step,
                     last_value,
+                    sum: sum(points),
                 }),
             }
         }
@@ -90,12 +123,6 @@ impl Rest<'_> {
     /// Whether the file is to be begun.
     pub fn is_new(&self) -> bool {
         self.state.bytes == 0
-    }
-
-    /// Whether what is known to be there does not hold any more.
-    #[cfg(feature = "mlflow")]
-    pub fn is_new_generation(&self, known: Option<&State>) -> bool {
-        known.is_some_and(|known| known.generation != self.state.generation)
     }
 
     /// Where the file continues.
@@ -132,29 +159,11 @@ pub(super) fn rest<'a>(
             return Ok(Some(rest).filter(|_| !nothing));
         }
     }
-    anew(run, known.map_or(0, |known| known.generation + 1)).map(Some)
-}
-
-/// The same where what is there is kept elsewhere than in a file.
-///
-/// # Errors
-/// The store failed.
-#[cfg(feature = "mlflow")]
-pub(super) fn rest_of<'a>(
-    run: &'a Run<'_>,
-    known: Option<&State>,
-) -> Result<Option<Rest<'a>>, SyncError> {
-    if let Some(known) = known
-        && let Some(rest) = continued(run, known)?
-    {
-        let nothing = rest.count() == 0 && !rest.is_end;
-        return Ok(Some(rest).filter(|_| !nothing));
-    }
-    anew(run, known.map_or(0, |known| known.generation + 1)).map(Some)
+    Ok(Some(anew(run, known.map_or(0, |known| known.generation + 1))?))
 }
 
 /// All that a run has.
-fn anew<'a>(run: &'a Run<'_>, generation: u32) -> Result<Rest<'a>, SyncError> {
+pub(super) fn anew<'a>(run: &'a Run<'_>, generation: u32) -> Result<Rest<'a>, StorageError> {
     let state = State { attempts: run.trial.attempts, generation, ..State::default() };
     let points = |series| Ok((series, run.points(series, f64::NEG_INFINITY)?));
     let points = run.series.iter().map(points).collect::<Result<_, StorageError>>()?;
@@ -162,7 +171,10 @@ fn anew<'a>(run: &'a Run<'_>, generation: u32) -> Result<Rest<'a>, SyncError> {
 }
 
 /// What is new since; `None` if what is there does not hold any more.
-fn continued<'a>(run: &'a Run<'_>, known: &State) -> Result<Option<Rest<'a>>, StorageError> {
+pub(super) fn continued<'a>(
+    run: &'a Run<'_>,
+    known: &State,
+) -> Result<Option<Rest<'a>>, StorageError> {
     let ended = (!run.is_open()).then_some(run.trial.state);
     // An end that is not the last word cannot be taken back.
     let is_end = known.ended != ended;
@@ -186,6 +198,14 @@ fn continued<'a>(run: &'a Run<'_>, known: &State) -> Result<Option<Rest<'a>>, St
             all.push((series, run.points(series, f64::NEG_INFINITY)?));
             continue;
         };
+        // A point before the last one may have been logged again: that is looked for at the end.
+        if is_end && ended.is_some() {
+            let all = run.points(series, f64::NEG_INFINITY)?;
+            let there = all.partition_point(|point| point.step <= state.last);
+            if sum(&all[..there]) != state.sum {
+                return Ok(None);
+            }
+        }
         let is_same_value = series.last_value.to_bits() == state.last_value;
         if series.count == state.count && series.last == state.last && is_same_value {
             continue;

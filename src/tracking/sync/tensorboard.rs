@@ -76,12 +76,12 @@ impl Target for TensorBoard {
         Ok(())
     }
 
-    fn write(&mut self, run: &Run<'_>) -> Result<u64, SyncError> {
+    fn write(&mut self, run: &Run<'_>) -> Result<Option<u64>, SyncError> {
         let directory = self.root.join(run.directory());
         fs::create_dir_all(&directory).map_err(SyncError::io(&directory))?;
-        let Some(rest) = run_file::rest(run, &directory, file_name)? else { return Ok(0) };
+        let Some(rest) = run_file::rest(run, &directory, file_name)? else { return Ok(None) };
         run_file::append(run, &directory, &rest, file_name, |_, out| self.events(run, &rest, out))?;
-        Ok(rest.count().max(1))
+        Ok(Some(rest.count()))
     }
 }
 

@@ -61,12 +61,12 @@ impl Target for Wandb {
         Ok(())
     }
 
-    fn write(&mut self, run: &Run<'_>) -> Result<u64, SyncError> {
+    fn write(&mut self, run: &Run<'_>) -> Result<Option<u64>, SyncError> {
         let id = self.id(run);
         let directory = self.root.join(format!("offline-run-{}-{id}", moment(run.began)));
         fs::create_dir_all(&directory).map_err(SyncError::io(&directory))?;
         let name = |_| format!("run-{id}.wandb");
-        let Some(rest) = run_file::rest(run, &directory, name)? else { return Ok(0) };
+        let Some(rest) = run_file::rest(run, &directory, name)? else { return Ok(None) };
         run_file::append(run, &directory, &rest, name, |state, out| {
             let mut log = Log { at: rest.bytes(), records: &mut state.records, out };
             if rest.is_new() {
@@ -80,7 +80,7 @@ impl Target for Wandb {
             }
             Ok(())
         })?;
-        Ok(rest.count().max(1))
+        Ok(Some(rest.count()))
     }
 }
 

@@ -1,0 +1,77 @@
+//! What is kept of a study's destinations beside its store: a directory with one for each, in which
+//! stands what the destination lacks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::replace;
+use crate::storage::{StorageReader, StudyId};
+use crate::study::destination::Destination;
+
+/// The file that says why a destination lacks something.
+const BEHIND: &str = "behind.json";
+
+/// The directory of a study beside its store, by the file of the study's lock.
+fn directory(lock_file: &Path) -> PathBuf {
+    let mut beside = lock_file.as_os_str().to_owned();
+    beside.push(".sync");
+    PathBuf::from(beside)
+}
+
+/// That of one of its destinations; `None` of a store in memory.
+pub(super) fn of_destination(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    destination: &Destination,
+) -> Option<PathBuf> {
+    // Addresses and paths may be longer than a name can be.
+    let digest = blake3::hash(destination.to_string().as_bytes()).to_hex();
+    let name = format!("{}-{}", destination.tool.as_str(), &digest[..16]);
+    Some(directory(&reader.lock_file(study)?).join(name))
+}
+
+/// A destination that lacks something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Behind {
+    /// Which.
+    pub destination: Destination,
+    /// Why.
+    pub why: String,
+}
+
+/// Says beside the store that a destination lacks something, or that it does not. What cannot be
+/// written is not said: it is no reason to stop.
+pub fn say_behind(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    destination: &Destination,
+    why: Option<&str>,
+) {
+    let Some(directory) = of_destination(reader, study, destination) else { return };
+    let path = directory.join(BEHIND);
+    let Some(why) = why else {
+        let _there_may_be_none = fs::remove_file(path);
+        return;
+    };
+    let behind = Behind { destination: destination.clone(), why: why.to_owned() };
+    if let (Ok(()), Ok(json)) = (fs::create_dir_all(directory), serde_json::to_vec(&behind)) {
+        let _said_elsewhere_too = replace(&path, &json);
+    }
+}
+
+/// The destinations of a study that lack something, as far as is known.
+pub fn behind(reader: &dyn StorageReader, study: StudyId) -> Vec<Behind> {
+    let entries = reader.lock_file(study).and_then(|lock| fs::read_dir(directory(&lock)).ok());
+    let entries = entries.into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    let read = |path: &PathBuf| serde_json::from_slice(&fs::read(path.join(BEHIND)).ok()?).ok();
+    paths.iter().filter_map(read).collect()
+}
+
+/// Forgets how far a study was sent: it is removed.
+pub fn forget(lock_file: &Path) {
+    let _there_may_be_none = fs::remove_dir_all(directory(lock_file));
+}
