@@ -1,4 +1,4 @@
-//! `hpsearch plot`: pictures of whole studies in the terminal.
+//! `hpsearch plot`: plots of whole studies in the terminal.
 
 mod figures;
 
@@ -20,6 +20,7 @@ use crate::study::metric::Number;
 use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::SeriesClock;
+use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
 use crate::tui::chart::Chart;
 use figures::StudyCurve;
@@ -42,7 +43,7 @@ importance  which parameters matter, as bars
 
 Braille where the terminal knows it, else ASCII; no colours in a pipe.";
 
-/// A kind of picture.
+/// A kind of plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -78,7 +79,7 @@ pub struct PlotArguments {
     /// Columns [default: those of the terminal, 80 in a pipe]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(10..=500))]
     pub width: Option<u16>,
-    /// Rows of each picture [default: 20, of `slice` 12]
+    /// Rows of each plot [default: 20, of `slice` 12]
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u16).range(4..=200))]
     pub height: Option<u16>,
     /// Print the points as JSON
@@ -128,10 +129,10 @@ impl<'a> From<&'a Chart<'_>> for ChartJson<'a> {
     }
 }
 
-/// Of trials drawn as a line each, at most so many, the best first.
+/// Most trials drawn as lines: the best ones.
 const LINES: u64 = 200;
 
-/// What is drawn, and of which studies: the first word is the kind, or the last.
+/// The kind of plot, which is the first or the last word, and the studies.
 fn kind_of(words: &[String]) -> Result<(Kind, &[String]), Failure> {
     let kind = |word: &String| Kind::from_str(word, false).ok();
     let is_behind = words.len() == 2 && kind(&words[1]).is_some();
@@ -141,18 +142,24 @@ fn kind_of(words: &[String]) -> Result<(Kind, &[String]), Failure> {
         [] => None,
     };
     found.ok_or_else(|| {
-        let word = words.first().map_or("", String::as_str);
         let kinds = Kind::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-        let names: Vec<String> = kinds.map(|kind| kind.get_name().to_owned()).collect();
-        Failure::usage(format!("`{}` is no kind of picture", one_line(word))).known(
-            word,
-            "there are",
-            names.iter().map(String::as_str),
-        )
+        let kinds: Vec<String> = kinds.map(|kind| kind.get_name().to_owned()).collect();
+        let names = || kinds.iter().map(String::as_str);
+        // A word like a kind is a misspelt one; without any, the words are studies.
+        match words.iter().find(|word| nearest(word, names()).is_some()) {
+            Some(word) => Failure::usage(format!("`{}` is not a kind of plot", one_line(word)))
+                .known(word, "the kinds are", names()),
+            None => Failure::usage("the kind of plot is missing").help(format!(
+                "did you mean `hpsearch plot {} {}`? The kinds are {}",
+                kinds.first().map_or("", String::as_str),
+                one_line(&words.join(" ")),
+                kinds.join(", ")
+            )),
+        }
     })
 }
 
-/// Prints the pictures.
+/// Prints the plots.
 pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (kind, studies) = kind_of(&arguments.words)?;
     if arguments.choice.is_given() && kind != Kind::Curves {
@@ -174,7 +181,7 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// The pictures of several studies: over each other where they have one pair of axes, else one
+/// The plots of several studies: over each other where they have one pair of axes, else one
 /// below the other.
 fn several(
     kind: Kind,
@@ -211,13 +218,13 @@ fn several(
     Ok(Exit::Done)
 }
 
-/// What one study gives to a picture of several.
+/// The part of one study in a plot of several.
 enum Layer {
     Curves { best: Option<f64>, curves: Vec<StudyCurve>, unit: &'static str, metric: String },
     History(Vec<Outcome>),
 }
 
-/// A picture for each pair of axes, with the studies that have it in one colour each.
+/// One plot per pair of axes, with one colour per study.
 fn overlaid(
     reader: &dyn StorageReader,
     kind: Kind,
@@ -392,4 +399,30 @@ fn unknown_parameter(study: &StudySummary, name: &str) -> Failure {
         "it searches",
         known,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_the_first_word_or_the_last_and_a_missing_or_misspelt_one_is_answered() {
+        let said = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            match kind_of(&words) {
+                Ok((kind, studies)) => format!("{kind:?} of {}", studies.join(", ")),
+                Err(failure) => failure.to_string(),
+            }
+        };
+        for (words, expected) in [
+            (&["history"][..], "History of "),
+            (&["acc", "slice"], "Slice of acc"),
+            (&["curves", "acc", "sms"], "Curves of acc, sms"),
+            (&["acc"], "did you mean `hpsearch plot history acc`? The kinds are history, "),
+            (&["acc", "histroy"], "`histroy` is not a kind of plot"),
+            (&["curvs"], "did you mean `curves`?"),
+        ] {
+            assert!(said(words).contains(expected), "{words:?}: {}", said(words));
+        }
+    }
 }

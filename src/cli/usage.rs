@@ -87,9 +87,6 @@ fn answer(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<
                     .help("names of files may hold any bytes; texts, names and numbers are UTF-8"),
             )
         }
-        ErrorKind::InvalidValue if text(ContextKind::InvalidArg) == Some("<KIND>") => {
-            nothing_to_draw(text(ContextKind::InvalidValue)?, error)
-        }
         ErrorKind::UnknownArgument => {
             let word = text(ContextKind::InvalidArg)?;
             let typed: Vec<&str> = words.iter().skip(1).filter_map(|word| word.to_str()).collect();
@@ -114,23 +111,6 @@ pub fn unknown_verb(command: &Command, verb: &str) -> Failure {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`hpsearch --help` lists the verbs".to_owned(),
     })
-}
-
-/// The error about `plot` with a study and without a kind.
-fn nothing_to_draw(study: &str, error: &clap::Error) -> Option<Failure> {
-    let Some(ContextValue::Strings(kinds)) = error.get(ContextKind::ValidValue) else {
-        return None;
-    };
-    // clap suggests a similarly spelt kind.
-    if error.get(ContextKind::SuggestedValue).is_some() {
-        return None;
-    }
-    let (study, first) = (lines(study), kinds.first()?);
-    let failure = Failure::usage(format!("`{study}` is not a kind of plot"));
-    Some(failure.help(format!(
-        "did you mean `hpsearch plot {study} {first}`? The kinds are {}",
-        kinds.join(", ")
-    )))
 }
 
 /// The positional argument of a verb that takes texts.
@@ -232,7 +212,6 @@ mod tests {
             (&["predict", "m", "--great, really"], "`--great, really` begins with `-`"),
             (&["extend", "acc", "+20"], "did you mean `--trials +20`?"),
             (&["extend", "acc", "+2h"], "did you mean `--time +2h`?"),
-            (&["plot", "acc"], "did you mean `hpsearch plot acc history`? The kinds are history, "),
             (&["rnu"], "error: there is no verb `rnu`\nhelp: did you mean `run`?"),
             (&["xyzzy"], "`hpsearch --help` lists the verbs"),
             (&["report"], "`hpsearch report` is not built yet"),
@@ -246,7 +225,6 @@ mod tests {
             &["explain", "--no-such"],
             &["predict", "m", "--jsn"],
             &["explain", "-x y"],
-            &["plot", "acc", "histroy"],
         ] {
             assert_eq!(said(words), None, "{words:?}");
         }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use serde_json::{Value, json};
 
-use crate::harness::PROGRAM;
+use crate::harness::{PROGRAM, cases};
 
 const INIT: &str = r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1},{"name":"k","type":"cat","choices":["a","b"]},{"name":"y","type":"int","low":1,"high":9,"when":{"param":"k","in":["b"]}}],"seed":3}"#;
 
@@ -273,7 +273,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 300, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: cases(100, 300), rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn whatever_is_sent_there_is_one_answer_a_line_and_the_search_goes_on(

@@ -52,16 +52,28 @@ fn the_tests_of_the_python_client_pass() {
     let site = Site::empty();
     let Some(version) = site.run_program("python3", &["--version"]) else { return };
     assert_done(&version);
-    let mut command = std::process::Command::new("python3");
-    command
-        .args(["-m", "unittest", "discover", "-t", ".", "-s", "tests"])
-        .current_dir(client())
-        .env("HPSEARCH_BINARY", PROGRAM)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env_remove("HPSEARCH_STORE");
-    let ended = Running::start(command).end();
-    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("\nOK"), "{}", ended.err);
+    // One process per file: most tests wait.
+    let files = paths_below(&client().join("tests"));
+    let files: Vec<&str> = files.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+    let files = files.into_iter().filter(|name| name.starts_with("test_") && name.ends_with(".py"));
+    let running: Vec<Running> = files
+        .map(|file| {
+            let mut command = std::process::Command::new("python3");
+            command
+                .args(["-m", "unittest", "discover", "-t", ".", "-s", "tests", "-p", file])
+                .current_dir(client())
+                .env("HPSEARCH_BINARY", PROGRAM)
+                .env("PYTHONDONTWRITEBYTECODE", "1")
+                .env_remove("HPSEARCH_STORE");
+            Running::start(command)
+        })
+        .collect();
+    assert!(running.len() > 3, "{} files of tests", running.len());
+    for running in running {
+        let ended = running.end();
+        assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+        assert!(ended.err.contains("\nOK"), "{}", ended.err);
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use crate::harness::{
     ONE_SLOT, OnTerminal, PROGRAM, REPORT_X, Site, assert_code, assert_done, assert_names,
-    assert_refused, paths_below, study, wait_until,
+    assert_refused, cases, paths_below, study, wait_until,
 };
 
 /// Leaves something in every table and file that a run can have; its first argument is its value,
@@ -410,10 +410,11 @@ fn killed_at_many_moments(
     track(&site, "runs", "whole", "0.5");
     prepare(&site, "whole");
     assert_done(&start("whole").end());
-    let step = began.elapsed() / 16;
+    let rounds = cases(6, 16);
+    let step = began.elapsed() / rounds;
     let (mut undone, mut done, mut pause) = (0, 0, Duration::ZERO);
     for round in 0.. {
-        if round >= 16 && undone > 0 && done > 0 {
+        if round >= rounds && undone > 0 && done > 0 {
             break;
         }
         assert!(round < 100, "{undone} undone, {done} done");
@@ -423,7 +424,7 @@ fn killed_at_many_moments(
         let began = Instant::now();
         let mut running = start(&name);
         while began.elapsed() < pause && running.child.try_wait().unwrap().is_none() {
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_micros(200));
         }
         let is_over = running.child.try_wait().unwrap().is_some();
         running.kill();

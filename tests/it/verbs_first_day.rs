@@ -104,7 +104,7 @@ fn a_killed_run_leaves_its_terminal_as_it_was() {
     assert!(!edits_lines());
     wait_until("it has run for 2 s", || {
         let shown = site.run(&["show"]).out;
-        !shown.contains("  0 s;") && !shown.contains("  1 s;")
+        shown.contains(" s; ") && !shown.contains("  0 s;") && !shown.contains("  1 s;")
     });
     processes::signal(holder(&site), Signal::KILL);
     terminal.wait_for_text("the run was killed (signal 9); `hpsearch run study.toml` continues");
