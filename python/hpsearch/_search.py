@@ -74,6 +74,7 @@ class AskedTrial:
         self.decision = "continue"
         #: Why, in a sentence.
         self.reason: Optional[str] = None
+        self._has_ended = False
 
     @property
     def should_stop(self) -> bool:
@@ -95,15 +96,18 @@ class AskedTrial:
         if metrics:
             request["metrics"] = _values.metrics(metrics)
         self._search._say(request)
+        self._has_ended = True
 
     def fail(self, reason: Optional[str] = None) -> None:
         """Ends the trial as failed."""
         request = {"cmd": "tell", "id": self.number, "state": "failed", "reason": reason}
         self._search._say({key: value for key, value in request.items() if value is not None})
+        self._has_ended = True
 
     def prune(self) -> None:
         """Ends the trial as pruned, with its last report."""
         self._search._say({"cmd": "tell", "id": self.number, "state": "pruned"})
+        self._has_ended = True
 
     def __repr__(self) -> str:
         return f"AskedTrial(number={self.number}, params={self.params})"
@@ -125,6 +129,8 @@ class Search:
                 words += ["--store", os.fspath(store)]
         self._lock = threading.Lock()
         self._paused: Dict[int, AskedTrial] = {}
+        #: The trial that a loop over the search runs now.
+        self._iterated: Optional[AskedTrial] = None
         self._pid = os.getpid()
         #: Trials that were out when the program before this one ended; `ask` gives them first.
         self.open: List[Dict[str, Any]] = []
@@ -214,7 +220,9 @@ class Search:
             trial = self.ask()
             if trial is None:
                 return
+            self._iterated = trial
             yield trial
+            self._iterated = None
 
     def close(self) -> None:
         """Ends the conversation."""
@@ -233,7 +241,14 @@ class Search:
     def __enter__(self) -> "Search":
         return self
 
-    def __exit__(self, *_error: Any) -> None:
+    def __exit__(self, _type: Any, error: Any, _traceback: Any) -> None:
+        # As in `optimize`; after an interrupt the trial is given again.
+        trial = self._iterated
+        if isinstance(error, Exception) and trial and not (trial._has_ended or trial.should_stop):
+            try:
+                trial.fail(f"{type(error).__name__}: {error}")
+            except HpsearchError:
+                pass
         self.close()
 
     def _say(self, request: Mapping[str, Any]) -> Dict[str, Any]:

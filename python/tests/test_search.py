@@ -26,6 +26,25 @@ class Searches(Case):
             self.assertEqual(row["state"], state, row)
         self.assertEqual(best["value"], min(row["params_x"] for row in rows))
 
+    def test_an_exception_in_the_loop_fails_its_trial_and_an_interrupt_does_not(self) -> None:
+        store = str(self.path / "a.db")
+
+        def run(error: BaseException) -> None:
+            with hpsearch.study("s", SPACE, trials=5, store=store) as search:
+                for trial in search:
+                    if trial.number == 1:
+                        raise error
+                    trial.tell(trial.params["x"])
+
+        with self.assertRaises(KeyboardInterrupt):
+            run(KeyboardInterrupt())
+        states = {row["number"]: row["state"] for row in hpsearch.trials("s", store=store)}
+        self.assertEqual(states, {0: "complete", 1: "queued"})
+        with self.assertRaisesRegex(ValueError, "boom"):
+            run(ValueError("boom"))
+        row = next(row for row in hpsearch.trials("s", store=store) if row["number"] == 1)
+        self.assertEqual((row["state"], row["reason"]), ("failed", "ValueError: boom"))
+
     def test_what_is_enqueued_is_run_first_and_what_it_lacks_is_sampled(self) -> None:
         with hpsearch.study(space=SPACE, trials=3) as search:
             search.enqueue({"x": 0.25, "kind": None})

@@ -70,11 +70,13 @@ fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
         Ok(view) => view.trials,
         Err(error) => return error.into(),
     };
+    let is_unreported = complete > 0 && trials.iter().all(|trial| trial.last().is_none());
+    let unreported = is_unreported.then(|| study.spec.objective().metric.clone());
     let broken = trials.into_iter().filter(|trial| trial.violation.is_some());
     let nearest = broken
         .min_by(|a, b| a.violation.unwrap_or(f64::MAX).total_cmp(&b.violation.unwrap_or(f64::MAX)));
     let nearest = nearest.map(|trial| (trial.number, trial.reason.unwrap_or_default()));
-    AppError::NoBestTrial { study: name, complete, nearest }
+    AppError::NoBestTrial { study: name, complete, nearest, unreported }
 }
 
 /// The step of the report that determines the trial's value.

@@ -206,7 +206,7 @@ pub enum AppError {
         state: StudyStatus,
     },
     /// No trial has a value.
-    #[error("{}", no_value(study, *complete, nearest.is_some()))]
+    #[error("{}", no_value(study, *complete, nearest.is_some(), unreported.as_deref()))]
     NoBestTrial {
         /// The study's name.
         study: String,
@@ -214,6 +214,8 @@ pub enum AppError {
         complete: u64,
         /// The one that violates the limits least, and how.
         nearest: Option<(TrialNumber, String)>,
+        /// The study's metric, if no complete trial reported it: tracked runs need not.
+        unreported: Option<String>,
     },
     /// The trial's checkpoint was removed.
     #[error(
@@ -399,6 +401,10 @@ impl AppError {
             AppError::NoBestTrial { nearest: Some((trial, reason)), .. } => {
                 said(format!("trial {trial} comes nearest: {}", one_line(reason)))
             }
+            AppError::NoBestTrial { unreported: Some(_), .. } => text(
+                "`--metric` of the study's first run sets its metric; track runs with another \
+                 metric in a study of their own",
+            ),
             AppError::NoBestTrial { study, .. } => {
                 let words = format!("trials {}", one_line(study));
                 Some(Remedy::Command { words, does: "shows where they stand" })
@@ -484,16 +490,19 @@ fn held(names: &[String]) -> String {
     }
 }
 
-fn no_value(study: &str, complete: u64, breaks_limits: bool) -> String {
+fn no_value(study: &str, complete: u64, breaks_limits: bool, unreported: Option<&str>) -> String {
     let study = one_line(study);
-    match (complete, breaks_limits) {
-        (0, _) => format!("no trial of `{study}` is complete yet"),
-        (_, true) => {
-            format!("none of the {complete} complete trials of `{study}` keeps all limits")
-        }
-        (_, false) => format!(
-            "none of the {complete} complete trials of `{study}` has a value: what they reported \
-             is NaN"
-        ),
+    let none = match complete {
+        0 => return format!("no trial of `{study}` is complete yet"),
+        1 => format!("the only complete trial of `{study}`"),
+        complete => format!("none of the {complete} complete trials of `{study}`"),
+    };
+    match (breaks_limits, unreported, complete) {
+        (true, _, 1) => format!("{none} breaks a limit"),
+        (true, ..) => format!("{none} keeps all limits"),
+        (false, Some(metric), 1) => format!("{none} did not report `{}`", one_line(metric)),
+        (false, Some(metric), _) => format!("{none} reported `{}`", one_line(metric)),
+        (false, None, 1) => format!("{none} has no value: it reported only NaN"),
+        (false, None, _) => format!("{none} has a value: what they reported is NaN"),
     }
 }

@@ -68,6 +68,7 @@ fn a_program_is_run_as_if_nobody_looked_on_and_all_of_it_is_kept() {
     assert_eq!((&run["tags"][0], &run["notes"][0]["text"]), (&json!("x"), &json!("why")));
     let params = json!({ "lr": 0.1, "fp16": true, "data": "v2", "api-key": "***" });
     assert_eq!(run["params"], params);
+    assert_names(&site.run(&["show", "runs", "0"]).out, &["tags        x\n", "note        why\n"]);
     let log = site.run(&["logs", "runs", "0"]);
     assert_names(&log.out, &["begins", "warns", "ends"]);
     let database = std::fs::read(site.path("runs/hpsearch.db")).unwrap();
@@ -471,4 +472,12 @@ fn runs_are_filtered_by_what_they_are_called_have_and_came_to() {
     let by_param = site.json(&["trials", "demo", "--sort", "-lr", "--json"]);
     assert_eq!(by_param["trials"][0]["name"], "other");
     assert_refused(&site.run(&["trials", "demo", "--where", "lrr>0"]), &["did you mean `lr`?"]);
+}
+
+#[test]
+fn runs_that_never_report_the_metric_have_no_best_and_best_names_it() {
+    let site = site("echo '@hpsearch {\"step\":1,\"acc\":0.5}'\n");
+    assert_done(&site.run(&words(&[], &[])));
+    let said = ["the only complete trial of `runs` did not report `loss`", "`--metric`"];
+    assert_names(&site.run(&["best", "runs"]).err, &said);
 }

@@ -208,6 +208,12 @@ fn print(
     let params: Vec<String> =
         trial.params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
     console.fact("parameters", &one_line(&params.join(" ")))?;
+    if !trial.tags.is_empty() {
+        console.fact("tags", &one_line(&trial.tags.join(" ")))?;
+    }
+    for note in &trial.notes {
+        console.fact("note", &one_line(&note.text))?;
+    }
     if is_dead {
         let reason = "its process was killed; the next `hpsearch track` writes its end";
         console.fact("reason", reason)?;
