@@ -326,7 +326,7 @@ impl Screens {
     /// Takes all keys that are there.
     fn keys(&mut self, context: &mut TuiContext<'_>) -> Result<Command, TuiError> {
         let mut done = Command::Ignore;
-        while poll(Duration::ZERO)? {
+        while self.exit_by_signal().is_none() && poll(Duration::ZERO)? {
             let command = match read()? {
                 TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
                     panic_if_told(key.code);

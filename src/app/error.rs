@@ -168,6 +168,17 @@ pub enum AppError {
         /// Those of the study that the runs are in.
         own: String,
     },
+    /// A run has files that this store may not move.
+    #[error(
+        "run {run} is not moved: its files in `{}` are not marked as this store's",
+        one_line(&directory.display().to_string())
+    )]
+    ForeignFiles {
+        /// The run.
+        run: TrialNumber,
+        /// Where its files lie.
+        directory: PathBuf,
+    },
     /// The directory of a moved run stays where it was.
     #[error("the run is moved, and its directory `{}` is not yet (to `{}`)", from.display(), to.display())]
     NotMoved {
@@ -392,6 +403,10 @@ impl AppError {
             AppError::OtherGoal { .. } => {
                 text("name another study by `--to`: one that is not there is made")
             }
+            AppError::ForeignFiles { .. } => text(
+                "the mark `.hpsearch-store` of its study's directory is missing or names another \
+                 store, as after a backup was restored: move them aside by hand, and try again",
+            ),
             AppError::NotMoved { .. } => {
                 text("see that both directories may be written; `hpsearch gc` tries it again")
             }

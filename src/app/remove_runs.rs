@@ -107,8 +107,16 @@ fn needed(
         let resumed = open.filter_map(|open| Some((open.trial, open.resume?.1)));
         for (trial, path) in listed.chain(resumed) {
             let is_own = id == study.id && runs.contains(&trial);
-            let lies_in =
-                |run: &&TrialNumber| homes.iter().any(|home| path.starts_with(home.trial(**run)));
+            // A program may have named it through a link.
+            let resolved = (!is_own).then(|| path.canonicalize().ok()).flatten();
+            let lies_in = |run: &&TrialNumber| {
+                homes.iter().map(|home| home.trial(**run)).any(|directory| {
+                    let is_below = |path: &PathBuf| {
+                        directory.canonicalize().is_ok_and(|directory| path.starts_with(directory))
+                    };
+                    path.starts_with(&directory) || resolved.as_ref().is_some_and(is_below)
+                })
+            };
             if let Some(run) = runs.iter().find(lies_in).filter(|_| !is_own) {
                 return Ok(Some((*run, name, trial)));
             }
@@ -226,7 +234,10 @@ pub fn move_runs(
     check_target(store, study, to)?;
     move_files(store, &path)?;
     settle(store, &path, study, runs)?;
+    refuse_foreign(store, &path, study, runs)?;
     let target = open_study(store, &path, to, &goal(&study.spec), runner::now())?;
+    // It may have found that this store is a copy, or an old backup, whose files are another's.
+    refuse_foreign(store, &path, study, runs)?;
     let (homes, files) = (homes(store, &path, study)?, target.files(&path));
     let now = runner::clock_of(store, study.id)?.now();
     let moving = Move { from: study.id, runs, homes: &homes, to: target.id, files: &files };
@@ -239,6 +250,25 @@ pub fn move_runs(
         moved.push(Moved { from: *from, to, name });
     }
     Ok(moved)
+}
+
+/// An error if a run has files where this store may remove none: they would be left behind.
+fn refuse_foreign(
+    reader: &dyn StorageReader,
+    store: &Path,
+    study: &StudySummary,
+    runs: &[TrialNumber],
+) -> Result<(), AppError> {
+    let own = homes(reader, store, study)?;
+    for home in ownership::homes(reader, &study.clone().stored(), store)? {
+        let of_run =
+            |run: &TrialNumber| Some((*run, home.trial(*run))).filter(|(_, at)| at.exists());
+        if let (false, Some((run, directory))) = (own.contains(&home), runs.iter().find_map(of_run))
+        {
+            return Err(AppError::ForeignFiles { run, directory });
+        }
+    }
+    Ok(())
 }
 
 /// Moves the files of runs that were moved: of those that were just moved, and of those whose move

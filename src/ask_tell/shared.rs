@@ -28,7 +28,11 @@ use crate::study::time::Timestamp;
 /// The version of what processes of one study say to each other.
 const PROTOCOL: u32 = 1;
 
-/// How long a guest or a holder may take to say its first word, or to take in an answer.
+/// How long a guest may take to take in an answer: all others wait meanwhile. One that is dropped
+/// joins again, and says what was not answered again.
+const TAKING_IN: Duration = Duration::from_secs(2);
+
+/// How long a guest or a holder may take to say its first word.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often the answer to a stored request is looked for, and a study asked for that is being
@@ -642,7 +646,7 @@ impl Busy {
 
 fn hear_guest(guest: u64, stream: UnixStream, sender: &SyncSender<Heard>) {
     let hear = || -> io::Result<()> {
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(TAKING_IN))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut lines = BufReader::new(stream.try_clone()?);
         let hello = serde_json::from_str(&read(&mut lines)?)?;

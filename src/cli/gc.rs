@@ -58,7 +58,10 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     let reader = console.reader()?;
     let changes = if arguments.json { arguments.yes } else { !arguments.dry_run };
     if changes && reader.removed_runs()?.iter().any(|removed| removed.moved.is_some()) {
-        move_files(&mut console.writer()?, &store)?;
+        // What cannot be moved now keeps nothing else from being removed.
+        if let Err(error) = move_files(&mut console.writer()?, &store) {
+            console.complain(&one_line(&error.with_remedy()));
+        }
     }
     let stores = Stores {
         path: &store,

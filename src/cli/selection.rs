@@ -189,9 +189,9 @@ pub fn sort_key(
 
 /// The error with the given text, and marks under its location.
 fn refused(error: ExpressionError, text: &str) -> Failure {
-    let before = width(&text[..error.span.start]);
+    let before = " ".repeat(width(&text[..error.span.start]));
     let marks = "^".repeat(width(&text[error.span]).max(1));
-    let failure = Failure::usage(format!("{}\n  {text}\n  {:before$}{marks}", error.message, ""));
+    let failure = Failure::usage(format!("{}\n  {text}\n  {before}{marks}", error.message));
     match error.help {
         Some(help) => failure.help(help),
         None => failure,

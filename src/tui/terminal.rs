@@ -2,6 +2,8 @@
 //! from the loader.
 
 use std::io::{self, BufWriter, Read, Stdout, Write};
+use std::net::Shutdown;
+use std::os::fd::IntoRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +26,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::low_level::unregister;
 
 use super::TuiMode;
+use crate::runner::threads;
 
 /// Whether the screens hold the terminal: a panic anywhere in the process gives it back before it
 /// says what happened.
@@ -219,6 +222,8 @@ pub struct EventPoll {
     registered: Vec<SigId>,
     bell: UnixStream,
     waker: UnixStream,
+    /// Ends the thread that waits for SIGHUP.
+    hung_up: UnixStream,
 }
 
 /// What the waiting was ended by.
@@ -237,6 +242,8 @@ impl EventPoll {
         let (bell, waker) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         waker.set_nonblocking(true)?;
+        let (hung_up, signal) = UnixStream::pair()?;
+        let hears = hung_up.try_clone()?;
         let mut event_poll = EventPoll {
             leave: Arc::default(),
             hang_up: Arc::default(),
@@ -245,6 +252,7 @@ impl EventPoll {
             registered: Vec::new(),
             bell,
             waker,
+            hung_up,
         };
         if mode == TuiMode::Watching {
             for signal in [SIGTERM, SIGINT] {
@@ -252,6 +260,8 @@ impl EventPoll {
             }
         }
         event_poll.flag(SIGHUP, &event_poll.hang_up.clone())?;
+        event_poll.registered.push(signal_hook::low_level::pipe::register(SIGHUP, signal)?);
+        threads::spawn("hang-up", move || end_reading(&hears))?;
         // Once the screens are left, Ctrl-Z is the system's again: this is never unregistered, for
         // without it the signal would do nothing at all. SIGHUP stays without effect, since it
         // comes twice when a terminal is closed, and whoever is leaving in order because of the
@@ -312,9 +322,27 @@ impl EventPoll {
     }
 }
 
+/// Waits for SIGHUP, then puts a silent socket in the place of the terminal: crossterm would read
+/// the end of a closed one for ever, where it came between [`EventPoll::wait`] and its own `poll`.
+fn end_reading(hears: &UnixStream) {
+    let replace = || -> io::Result<()> {
+        let (silent, open) = UnixStream::pair()?;
+        silent.set_nonblocking(true)?;
+        rustix::stdio::dup2_stdin(&silent)?;
+        // As long as the process lives.
+        let _open = open.into_raw_fd();
+        Ok(())
+    };
+    let mut reader = hears;
+    if matches!(reader.read(&mut [0]), Ok(1..)) {
+        let _read_on = replace();
+    }
+}
+
 impl Drop for EventPoll {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
+        let _ended_already = self.hung_up.shutdown(Shutdown::Both);
         for id in self.registered.drain(..) {
             unregister(id);
         }

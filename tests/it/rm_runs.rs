@@ -730,3 +730,37 @@ fn a_store_that_cannot_be_written_keeps_the_run_or_has_removed_it() {
     }
     assert!(refused > 0 && postponed > 0, "{refused} refused, {postponed} postponed");
 }
+
+#[test]
+fn a_run_whose_files_are_not_marked_as_the_stores_is_not_moved() {
+    let site = site();
+    track(&site, "runs", "whole", "0.5");
+    let mark = site.path("runs/files/runs/.hpsearch-store");
+    let aside = fs::read(&mark).unwrap();
+    fs::remove_file(&mark).unwrap();
+    let refused = site.run(&["mv", "runs", "whole", "--to", "old", "--yes"]);
+    assert_refused(&refused, &["is not moved: its files in", "`.hpsearch-store`"]);
+    assert!(runs(&site, "runs").iter().any(|(_, name)| name == "whole"));
+    fs::write(&mark, aside).unwrap();
+    assert_done(&site.run(&["mv", "runs", "whole", "--to", "old", "--yes"]));
+    assert_names(&site.run(&["logs", "old", "whole"]).out, &["log "]);
+}
+
+#[test]
+fn a_checkpoint_that_another_run_lists_through_a_link_keeps_its_run() {
+    let site = site();
+    track(&site, "runs", "holder", "0.5");
+    let number = number_of(&site, "holder");
+    std::os::unix::fs::symlink(site.path("runs/files"), site.path("link")).unwrap();
+    let saved = site.path(&format!("runs/files/runs/trial-{number}/checkpoints/step-9"));
+    fs::create_dir_all(saved.parent().unwrap()).unwrap();
+    fs::write(&saved, "weights").unwrap();
+    let through = site.path(&format!("link/runs/trial-{number}/checkpoints/step-9"));
+    let line = format!("@hpsearch {{\"checkpoint\":\"{}\",\"step\":9}}", through.display());
+    let words = ["track", "--study", "runs", "--name", "user", "--", "echo", line.as_str()];
+    assert_done(&site.run(&words));
+    assert_refused(
+        &site.run(&["mv", "runs", "holder", "--to", "old", "--yes"]),
+        &["needs a checkpoint in"],
+    );
+}

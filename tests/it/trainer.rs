@@ -178,7 +178,7 @@ fn training_can_be_diagnosed_before_it_runs() {
         ],
     );
     assert_done(&stuck);
-    assert_names(&stuck.err, &["not learnt by heart"]);
+    assert_names(&stuck.err, &["the model does not overfit the batch"]);
 
     let rates = run(directory.path(), &["train", "small.toml", "--find-lr", "--steps", "80"]);
     assert_done(&rates);

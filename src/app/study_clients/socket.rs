@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,12 @@ const KIND: &str = "socket";
 /// There can be no socket there.
 pub fn listen(lock: &Path) -> io::Result<UnixListener> {
     unlink(lock);
-    through_directory(&beside(lock, KIND), |path| UnixListener::bind(path))
+    through_directory(&beside(lock, KIND), |path| {
+        let listener = UnixListener::bind(path)?;
+        // Whatever the umask says: who cannot write the store does not ask and tell.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        Ok(listener)
+    })
 }
 
 /// Connects to the holder of a study.
@@ -61,6 +67,8 @@ mod tests {
         assert!(connect(&lock).is_err(), "nobody listens at what a dead holder left");
         let _listener = listen(&lock).unwrap();
         assert!(connect(&lock).is_ok());
+        let mode = fs::metadata(beside(&lock, KIND)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
         unlink(&lock);
         assert!(connect(&lock).is_err());
     }
