@@ -545,12 +545,18 @@ fn a_finished_study_stays_and_says_why() {
 #[test]
 fn scrolling_ends_where_there_is_nothing_more_to_see() {
     for keys in ["\n", "3", "4v", "4vv", "5", "6v", "?"] {
+        // The load of this machine changes by itself.
+        let frame = |shown: &mut Shown| -> Vec<String> {
+            let frame = shown.frame();
+            let steady = |line: &&str| !line.contains("memory") && !line.contains(" cores");
+            frame.lines().filter(steady).map(str::to_owned).collect()
+        };
         let mut shown = Shown::new(mixed(), (60, 8)).press(keys).press("⇲");
-        let last = shown.frame();
+        let last = frame(&mut shown);
         let mut shown = shown.press("↓↓");
-        assert_eq!(shown.frame(), last, "{keys}");
+        assert_eq!(frame(&mut shown), last, "{keys}");
         if keys != "4vv" {
-            assert_ne!(shown.press("↑").frame(), last, "{keys}");
+            assert_ne!(frame(&mut shown.press("↑")), last, "{keys}");
         }
     }
 }
