@@ -32,9 +32,9 @@ impl By {
 /// Which points of a curve are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Every one.
+    /// All points.
     Every,
-    /// Of each of so many columns of a chart the smallest, the largest and the last.
+    /// The smallest, the largest and the last in each of these columns of a chart.
     Columns(u16),
 }
 

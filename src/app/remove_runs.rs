@@ -98,6 +98,14 @@ fn needed(
     runs: &[TrialNumber],
     homes: &[StudyFiles],
 ) -> Result<Option<(TrialNumber, String, TrialNumber)>, StorageError> {
+    // As written, and with links resolved: a program may have named its checkpoint either way.
+    let mut directories: Vec<(TrialNumber, PathBuf)> = Vec::new();
+    for run in runs {
+        for directory in homes.iter().map(|home| home.trial(*run)) {
+            directories.extend(directory.canonicalize().ok().map(|resolved| (*run, resolved)));
+            directories.push((*run, directory));
+        }
+    }
     for (id, name) in reader.names()? {
         let listed = reader.checkpoints(id)?.into_iter().map(|(trial, saved)| (trial, saved.path));
         // One that cannot be read here runs no trial here.
@@ -106,18 +114,14 @@ fn needed(
         let open = attempts.into_iter().filter(|attempt| attempt.ended.is_none());
         let resumed = open.filter_map(|open| Some((open.trial, open.resume?.1)));
         for (trial, path) in listed.chain(resumed) {
-            let is_own = id == study.id && runs.contains(&trial);
-            // A program may have named it through a link.
-            let resolved = (!is_own).then(|| path.canonicalize().ok()).flatten();
-            let lies_in = |run: &&TrialNumber| {
-                homes.iter().map(|home| home.trial(**run)).any(|directory| {
-                    let is_below = |path: &PathBuf| {
-                        directory.canonicalize().is_ok_and(|directory| path.starts_with(directory))
-                    };
-                    path.starts_with(&directory) || resolved.as_ref().is_some_and(is_below)
-                })
+            if id == study.id && runs.contains(&trial) {
+                continue;
+            }
+            let places = [path.canonicalize().ok(), Some(path)];
+            let lies_in = |(_, directory): &&(TrialNumber, PathBuf)| {
+                places.iter().flatten().any(|place| place.starts_with(directory))
             };
-            if let Some(run) = runs.iter().find(lies_in).filter(|_| !is_own) {
+            if let Some((run, _)) = directories.iter().find(lies_in) {
                 return Ok(Some((*run, name, trial)));
             }
         }

@@ -112,7 +112,7 @@ pub fn page(
     for (at, (index, _)) in (first + 1..).zip(shown) {
         ranks[*index] += 1;
         let rank = if is_one_list { at } else { ranks[*index] };
-        // One that is gone since its place was read is left out.
+        // A trial removed since its place was read is left out.
         rows.extend(trials[*index].next().map(|trial| Row { study: *index, rank, trial }));
     }
     Ok(Page { matching, first, rows })

@@ -204,7 +204,7 @@ fn list(removals: &[Removal], console: &mut Console) -> Result<(), Failure> {
 /// Whether the person agrees.
 fn agrees(what: &str) -> Result<bool, Failure> {
     if !can_ask() {
-        let refusal = Failure::usage("nobody can be asked whether to remove this");
+        let refusal = Failure::usage("removal cannot be confirmed without a terminal");
         return Err(refusal.help(
             "`hpsearch rm` with `--yes` removes it without asking, with `--dry-run` it only lists",
         ));

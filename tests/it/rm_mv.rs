@@ -99,7 +99,7 @@ fn nothing_is_removed_unasked() {
     assert_done(&listed);
     assert_names(&listed.out, &["study a: 2 trials, 2 checkpoints, ", "runs/files/a"]);
     let refused = site.run(&["rm", "a"]);
-    assert_refused(&refused, &["nobody can be asked", "--yes"]);
+    assert_refused(&refused, &["cannot be confirmed", "--yes"]);
     let told: Json = site.json(&["rm", "a", "--json"]);
     assert_eq!(
         (&told["version"], &told["removed"], &told["studies"][0]["study"]),
@@ -334,7 +334,7 @@ fn a_trial_of_a_search_is_hidden_and_its_journal_stays_whole() {
     let best = before["trial"]["number"].as_u64().unwrap();
     let other = 1 - best;
     let best_word = best.to_string();
-    assert_refused(&site.run(&["rm", "a", &best_word]), &["nobody can be asked", "--yes"]);
+    assert_refused(&site.run(&["rm", "a", &best_word]), &["cannot be confirmed", "--yes"]);
     assert_refused(&site.run(&["rm", "a", "7", "--yes"]), &["no trial 7"]);
     let listed = site.run(&["rm", "a", &best_word, "--dry-run"]);
     assert_done(&listed);

@@ -109,7 +109,7 @@ fn a_removed_run_leaves_nothing_but_its_number() {
     let listed = site.run(&["rm", "runs", "b", "--dry-run"]);
     assert_done(&listed);
     assert_names(&listed.out, &["run 1 (`b`): complete, 1 checkpoint, "]);
-    assert_refused(&site.run(&["rm", "runs", "b"]), &["nobody can be asked", "--yes"]);
+    assert_refused(&site.run(&["rm", "runs", "b"]), &["cannot be confirmed", "--yes"]);
     assert_eq!(numbers(&site, "runs"), [0, 1, 2]);
     let ended = site.run(&["rm", "runs", "b", "--yes"]);
     assert_done(&ended);
@@ -201,7 +201,7 @@ fn a_person_is_asked_and_may_say_no() {
         assert_eq!(terminal.leave(), 0);
         assert_eq!(numbers(&site, "runs"), [0, 1, 2]);
     }
-    assert_refused(&site.run(&["mv", "runs", "b", "--to", "old"]), &["nobody can be asked"]);
+    assert_refused(&site.run(&["mv", "runs", "b", "--to", "old"]), &["cannot be confirmed"]);
     assert_eq!(site.json(&["ls", "--json"])["studies"].as_array().unwrap().len(), 1);
     let mut terminal = OnTerminal::start(&site, &["rm", "runs", "b"]);
     terminal.wait_for_text("Remove 1 run");

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use super::MvArguments;
-use crate::app::find::{self, Meant, TrialsOf};
+use crate::app::find::{self, Meant};
 use crate::app::remove_runs::{Moved, Planned, check_target, has_copy, move_runs, plan};
 use crate::cli::console::{can_ask, says_yes};
 use crate::cli::{Console, Exit, Failure};
@@ -20,7 +20,7 @@ pub fn move_to(to: &str, arguments: &MvArguments, console: &mut Console) -> Resu
             return Err(Failure::usage("runs are moved to another study, and none is named")
                 .help("write `hpsearch mv STUDY RUN --to OTHER`"));
         };
-        for (study, mut numbers) in trials as Vec<TrialsOf> {
+        for (study, mut numbers) in trials {
             check_target(&reader, &study, to)?;
             numbers.sort_unstable();
             let runs: Vec<Trial> = numbers
@@ -79,7 +79,7 @@ fn list(groups: &[(StudySummary, Vec<Planned>)], console: &mut Console) -> Resul
 /// Whether the person agrees.
 fn agrees(what: &str) -> Result<bool, Failure> {
     if !can_ask() {
-        let refusal = Failure::usage("nobody can be asked whether to move this");
+        let refusal = Failure::usage("moving cannot be confirmed without a terminal");
         return Err(refusal.help(
             "`hpsearch mv` with `--yes` moves it without asking, with `--dry-run` it only lists",
         ));
