@@ -23,10 +23,11 @@ use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::{Params, Value};
+use hpsearch::study::program::Program;
 use hpsearch::study::query::{Filter, SortKey, TrialQuery};
 use hpsearch::study::seed::{SeedTree, StreamRng};
 use hpsearch::study::space::{Distribution, Scale, Space};
-use hpsearch::study::spec::{Program, StudySpec};
+use hpsearch::study::spec::StudySpec;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 

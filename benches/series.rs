@@ -16,10 +16,11 @@ use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{Event, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
+use hpsearch::study::program::Program;
 use hpsearch::study::query::{SortKey, TrialQuery};
 use hpsearch::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use hpsearch::study::space::Space;
-use hpsearch::study::spec::{Program, StudySpec};
+use hpsearch::study::spec::StudySpec;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber};
 

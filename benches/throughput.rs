@@ -31,8 +31,9 @@ use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::AttemptEnd;
 use hpsearch::study::metric::{Direction, Metrics};
 use hpsearch::study::params::Params;
+use hpsearch::study::program::Program;
 use hpsearch::study::space::{Distribution, Scale, Space};
-use hpsearch::study::spec::{AlgorithmSpec, Program, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 
 const TRIALS: u64 = 10_000;

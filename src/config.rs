@@ -39,7 +39,8 @@ pub(crate) use trainer::{is_of_hub, of_hub};
 
 use crate::arguments::data_file::is_delimited;
 use crate::arguments::default_of;
-use crate::study::spec::{Program, StudySpec};
+use crate::study::program::Program;
+use crate::study::spec::StudySpec;
 use crate::study::step::StepUnit;
 
 /// The rule for names of studies, for error messages.

@@ -197,7 +197,7 @@
 //! # Design notes
 //!
 //! - There are no traits for objectives and exporters: there is one exporter, and the three kinds
-//!   of objective are [`Program`](study::spec::Program) and the launchers. A trait comes with its
+//!   of objective are [`Program`](study::program::Program) and the launchers. A trait comes with its
 //!   second implementation.
 //! - Besides `judge`, a pruner has `first_rung` and `conclude`: ladders of pauses need a first stop
 //!   and an end. Promotions clone nothing and draw nothing, so they are decided from the history

@@ -28,9 +28,10 @@ use crate::study::constraint::Constraint;
 use crate::study::device::{Device, Slot};
 use crate::study::metric::Direction;
 use crate::study::params::Value;
+use crate::study::program::Program;
 use crate::study::space::distribution::DistributionError;
 use crate::study::space::{Dimension, Distribution, Scale, Space, SpaceError};
-use crate::study::spec::{AlgorithmSpec, Program, StudySpec};
+use crate::study::spec::{AlgorithmSpec, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::trial::{LARGEST_STEP, Trial};
 

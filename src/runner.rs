@@ -60,11 +60,11 @@ use crate::report::wording;
 use crate::report::{Happening, Reporter};
 use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
 use crate::study::device::Slot;
-use crate::study::event::{
-    Answer, AttemptEnd, Event, Request, RunnerEvent, Seq, StudyEvent, TrialEvent,
-};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, StudyEvent, TrialEvent};
+use crate::study::program::Program;
+use crate::study::request::{Answer, Request};
 use crate::study::series::LoggedSeries;
-use crate::study::spec::{FailureCause, Program};
+use crate::study::spec::FailureCause;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};

@@ -48,7 +48,7 @@ use rustix::io::Errno;
 use crate::app::several::StudySelection;
 use crate::report::wording::{HolderLife, StudyStatus};
 use crate::storage::{HeldLease, StorageError, StorageReader, StudyId};
-use crate::study::event::Request;
+use crate::study::request::Request;
 use crate::study::time::Timestamp;
 use loader::{Loader, LoaderMessage};
 use preferences::Preferences;

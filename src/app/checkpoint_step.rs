@@ -9,7 +9,8 @@ use crate::storage::paths::is_copy;
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, Seq, TrialEvent};
-use crate::study::spec::{Program, StudySpec};
+use crate::study::program::Program;
+use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::Trial;
 

@@ -21,8 +21,9 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Device;
 use crate::study::event::{Event, FinalistsEvent};
 use crate::study::metric::Metrics;
+use crate::study::program::Program;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::spec::{Milestones, Program, Quantize, StudySpec};
+use crate::study::spec::{Milestones, Quantize, StudySpec};
 use crate::study::trial::{Trial, TrialNumber};
 
 /// The directory to which a study may be exported; `file` is the study's, `known` the stored study,

@@ -7,10 +7,10 @@ use super::AppError;
 use crate::config;
 use crate::storage::sqlite;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
-use crate::study::event::ARCHIVED;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::suggestion::nearest;
+use crate::study::tag::ARCHIVED;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// The study `named` in the store behind `reader`; `None`: the only one.

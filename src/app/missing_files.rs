@@ -7,7 +7,8 @@ use std::path::Path;
 
 use crate::config::placeholder::{Piece, fill_in, pieces};
 use crate::config::shown::one_line;
-use crate::study::spec::{Program, StudySpec};
+use crate::study::program::Program;
+use crate::study::spec::StudySpec;
 use crate::study::suggestion::nearest;
 
 /// Suffixes of scripts.

@@ -12,8 +12,9 @@ use crate::runner::worker_job::JobError;
 use crate::storage::paths;
 use crate::study::constraint::broken;
 use crate::study::params::{Params, Value};
+use crate::study::program::Program;
 use crate::study::space::{Dimension, Distribution};
-use crate::study::spec::{Program, StudySpec};
+use crate::study::spec::StudySpec;
 
 /// Prepared data.
 #[derive(Clone, Debug, Default)]

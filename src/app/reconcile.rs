@@ -8,7 +8,8 @@ use crate::runner::provenance::environment;
 use crate::runner::{self, RunnerError};
 use crate::storage::paths::StudyFiles;
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
-use crate::study::spec::{Extension, StudySpec};
+use crate::study::budget::Extension;
+use crate::study::spec::StudySpec;
 
 /// The user's consent to a changed search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

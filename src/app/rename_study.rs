@@ -7,8 +7,9 @@ use crate::config::is_study_name;
 use crate::runner::{self, take_lease_of_any};
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Lease, Storage as _, StorageError, StorageReader as _, StudySummary};
-use crate::study::event::{ARCHIVED, Request};
+use crate::study::request::Request;
 use crate::study::spec::StudySpec;
+use crate::study::tag::ARCHIVED;
 use crate::tracking::settle_dead;
 
 /// Renames a study. Its files stay in the directory that they have.

@@ -9,7 +9,7 @@ use super::study_state::{has_runner, state};
 use crate::runner::{self, Liveness, RunnerError, offline_requests};
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage, StorageError, StorageReader as _, StudyId, StudySummary};
-use crate::study::event::{Answer, Request};
+use crate::study::request::{Answer, Request};
 use crate::tracking::life_of;
 
 /// A runner reads requests ten times a second; allows for a busy machine.

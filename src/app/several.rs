@@ -126,9 +126,9 @@ mod tests {
     use crate::study::event::{Event, TrialEvent};
     use crate::study::metric::Direction;
     use crate::study::params::Params;
+    use crate::study::program::Program;
     use crate::study::query::Filter;
     use crate::study::space::Space;
-    use crate::study::spec::Program;
     use crate::study::time::Timestamp;
     use crate::study::trial::{Origin, TrialNumber, TrialState};
 

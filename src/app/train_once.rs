@@ -19,8 +19,9 @@ use crate::runner::slots::{Machine, slots, tried};
 use crate::runner::worker_job::{self, JobError};
 use crate::study::metric::{Metrics, Score};
 use crate::study::params::Params;
+use crate::study::program::Program;
 use crate::study::space::Space;
-use crate::study::spec::{Program, StudySpec, ValueRule};
+use crate::study::spec::{StudySpec, ValueRule};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
 

@@ -21,8 +21,8 @@ use crate::app::study_state::has_runner;
 use crate::runner::{self, RunnerError, threads};
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
 use crate::storage::{Storage as _, StorageError, StorageReader as _, StudyId};
-use crate::study::event::Request as StoredRequest;
 use crate::study::params::Params;
+use crate::study::request::Request as StoredRequest;
 use crate::study::time::Timestamp;
 
 /// The version of what processes of one study say to each other.

@@ -6,12 +6,14 @@ use super::request::{Checked, INIT, short};
 use super::{METRIC, Refusal};
 use crate::app::held_study::Growth;
 use crate::config::{JsonSearch, Search};
+use crate::study::budget::Count;
 use crate::study::constraint::Constraint;
 use crate::study::field::FieldDefault::{Absent, Flag, Required};
 use crate::study::field::{self, Field, FieldKind, field};
 use crate::study::metric::Direction;
+use crate::study::program::Program;
 use crate::study::space::Distribution;
-use crate::study::spec::{AlgorithmSpec, Count, Duplicates, Program, StudySpec};
+use crate::study::spec::{AlgorithmSpec, Duplicates, StudySpec};
 use crate::study::step::StepUnit;
 
 const PARAMETER: &[Field] = &[

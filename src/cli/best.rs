@@ -16,7 +16,8 @@ use crate::export::recipe;
 use crate::report::wording::{duration, micros, number, one_line, toml_key, toml_value};
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::variable;
-use crate::study::spec::{Program, StudySpec};
+use crate::study::program::Program;
+use crate::study::spec::StudySpec;
 use crate::study::trial::Trial;
 
 const EXAMPLES: &str = "\

@@ -30,8 +30,9 @@ use crate::storage::{StorageError, StorageReader};
 use crate::study::constraint::broken;
 use crate::study::device::Slot;
 use crate::study::params::{Params, Value};
+use crate::study::program::Program;
 use crate::study::space::Space;
-use crate::study::spec::{Program, StudySpec};
+use crate::study::spec::StudySpec;
 use crate::study::usage::{Used, devices_of};
 
 use answer::Answer;

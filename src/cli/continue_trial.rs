@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::request::{ask_all, named};
 use super::{Console, Exit, Failure};
-use crate::study::event::Request;
+use crate::study::request::Request;
 use crate::study::trial::{LARGEST_STEP, step_of};
 
 const EXAMPLES: &str = "\

@@ -11,8 +11,8 @@ use crate::app::enqueue::{Repeat, check, drop_inactive};
 use crate::app::find;
 use crate::config;
 use crate::report::wording::one_line;
-use crate::study::event::Request;
 use crate::study::params::{Params, Value};
+use crate::study::request::Request;
 use crate::study::space::Space;
 use crate::study::trial::TrialNumber;
 

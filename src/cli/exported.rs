@@ -8,7 +8,8 @@ use crate::app::export::Written;
 use crate::export::{ExportError, Holds, Placed, holds_weights};
 use crate::report::wording::{bytes, number, one_line};
 use crate::study::device::Device;
-use crate::study::spec::{Program, StudySpec};
+use crate::study::program::Program;
+use crate::study::spec::StudySpec;
 
 /// The absolute path of an exported model.
 pub fn model(directory: &Path) -> Result<PathBuf, Failure> {

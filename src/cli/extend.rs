@@ -6,9 +6,10 @@ use clap::Args;
 
 use super::request::ask_all;
 use super::{Console, Exit, Failure};
+use crate::study::budget::Extension;
+use crate::study::budget::LARGEST_INTEGER;
 use crate::study::duration;
-use crate::study::event::Request;
-use crate::study::spec::{Extension, LARGEST_WHOLE};
+use crate::study::request::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +52,7 @@ fn amount(text: &str) -> Result<f64, String> {
 
 fn trials(text: &str) -> Result<u64, String> {
     Extension::trials_of(text)
-        .ok_or_else(|| format!("a number of trials is like +50, and at most {LARGEST_WHOLE}"))
+        .ok_or_else(|| format!("a number of trials is like +50, and at most {LARGEST_INTEGER}"))
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -7,9 +7,9 @@ use super::exit::Failure;
 use crate::report::wording::param;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::outcome::Outcome;
+use crate::study::program::Program;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::space::Distribution;
-use crate::study::spec::Program;
 use crate::study::trial::TrialState;
 
 /// Warns about choices with which every trial failed, while trials with others did not.

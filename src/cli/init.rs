@@ -327,7 +327,7 @@ fn parsed(text: &str, output: &Path) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::cli::{CommandLine, Verb};
-    use crate::study::spec::Program;
+    use crate::study::program::Program;
     use clap::Parser as _;
     use proptest::prelude::*;
 

@@ -5,7 +5,7 @@ use clap::Args;
 use super::request::ask_all;
 use super::{Console, Exit, Failure};
 use crate::app::{AppError, find, request};
-use crate::study::event::Request;
+use crate::study::request::Request;
 
 /// Arguments of `hpsearch kill`.
 #[derive(Clone, Debug, Args)]

@@ -12,7 +12,7 @@ use super::trial_json::as_instant;
 use super::{Console, Exit, Failure};
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
-use crate::study::event::Request;
+use crate::study::request::Request;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Note, Trial, TrialNumber};
 

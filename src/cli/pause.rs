@@ -5,7 +5,7 @@ use clap::Args;
 use super::request::{ask_all, named};
 use super::{Console, Exit, Failure};
 use crate::study::device::Device;
-use crate::study::event::Request;
+use crate::study::request::Request;
 
 const EXAMPLES: &str = "\
 Examples:

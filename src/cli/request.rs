@@ -4,7 +4,7 @@ use super::{Console, Exit, Failure};
 use crate::app::{AppError, find, request};
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
-use crate::study::event::{Answer, Request};
+use crate::study::request::{Answer, Request};
 use crate::study::trial::{Trial, TrialNumber};
 
 /// The study and the trials that words name.

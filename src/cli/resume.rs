@@ -6,7 +6,7 @@ use super::request::{ask_all, named};
 use super::{Console, Exit, Failure};
 use crate::runner::slots::{Machine, slots};
 use crate::study::device::Device;
-use crate::study::event::Request;
+use crate::study::request::Request;
 use crate::study::spec::DevicesSpec;
 
 const EXAMPLES: &str = "\

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::request::{ask_all, named};
 use super::{Console, Exit, Failure};
-use crate::study::event::{Request, Retried};
+use crate::study::request::{Request, Retried};
 
 const EXAMPLES: &str = "\
 Examples:

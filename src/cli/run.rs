@@ -46,7 +46,7 @@ use crate::storage::sqlite::{SqliteReader, SqliteStore};
 use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
-use crate::study::event::Request;
+use crate::study::request::Request;
 use crate::study::spec::StudySpec;
 use crate::tracking::{Behind, Follower, Listener};
 use crate::tui::{Detach, RunnerEnd, TuiContext, TuiExit, TuiMode, Watched, run_tui};

@@ -7,8 +7,8 @@ use super::{Console, Exit, Failure};
 use crate::app::request;
 use crate::report::wording::one_line;
 use crate::storage::StorageReader as _;
-use crate::study::event::Request;
 use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::request::Request;
 use crate::study::trial::TrialNumber;
 
 const EXAMPLES: &str = "\

@@ -10,7 +10,8 @@ use super::request::{ask_all, named, named_or, subjects};
 use super::{Console, Exit, Failure};
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
-use crate::study::event::{Request, TAG_RULE, is_tag};
+use crate::study::request::Request;
+use crate::study::tag::{TAG_RULE, is_tag};
 use crate::study::trial::{Trial, TrialNumber};
 
 const EXAMPLES: &str = "\

@@ -12,7 +12,7 @@ use super::space::Searched;
 use super::syntax::{Node, Table};
 use super::tables::fields_of;
 use crate::study::params::variable;
-use crate::study::spec::{ArgsRules, EnvironmentValue, Inactive, Program};
+use crate::study::program::{ArgsRules, EnvironmentValue, Inactive, Program};
 use crate::study::suggestion::{nearest, quoted};
 
 /// Names commonly mistaken for placeholders that are environment variables instead.

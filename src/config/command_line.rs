@@ -12,8 +12,9 @@ use std::path::Path;
 
 use super::placeholder::{Piece, fill_in, pieces};
 use crate::study::params::{Params, Value, variable};
+use crate::study::program::{ArgsRules, ArgsStyle, Inactive, Program};
 use crate::study::space::{Distribution, Space};
-use crate::study::spec::{ArgsRules, ArgsStyle, Inactive, Program, StudySpec};
+use crate::study::spec::StudySpec;
 use crate::study::suggestion::quoted as quoted_names;
 use crate::study::trial::TrialNumber;
 

@@ -8,8 +8,9 @@ use super::section::Section;
 use super::syntax::{Node, Table};
 use crate::study::field::COMMAND_METRICS;
 use crate::study::printed_metrics::{PatternError, Patterns};
+use crate::study::program::{MetricSources, Program};
 use crate::study::space::Dimension;
-use crate::study::spec::{MetricSources, Program, StudySpec};
+use crate::study::spec::StudySpec;
 use crate::study::suggestion::{nearest, quoted};
 
 /// An example of a pattern.

@@ -8,8 +8,9 @@ use serde_json::Value as Json;
 
 use super::tables::keep_word;
 use crate::study::params::Value;
+use crate::study::program::{EnvironmentValue, MetricSources, Program};
 use crate::study::space::{Dimension, Distribution, Scale};
-use crate::study::spec::{AlgorithmSpec, EnvironmentValue, MetricSources, Program, StudySpec};
+use crate::study::spec::{AlgorithmSpec, StudySpec};
 use crate::study::{duration, size};
 
 /// The consent that a change requires when a study is run again.

@@ -4,7 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use crate::study::spec::{Program, StudySpec};
+use crate::study::program::Program;
+use crate::study::spec::StudySpec;
 
 /// A renamed, moved or copied directory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,13 +3,15 @@
 
 use serde_json::json;
 
+use crate::study::budget::Count;
 use crate::study::field::FieldDefault::{Absent, Derived, Flag, Int, Of, Text};
 use crate::study::field::{
     self, COUNT, Field, FieldKind, NATURAL, NUMBER, OBJECTIVE, POSITIVE, key,
 };
 use crate::study::notify::Occasion;
+use crate::study::program::ArgsStyle;
 use crate::study::spec::{
-    ArgsStyle, CheckpointsSpec, Count, DevicesSpec, Duplicates, Quantize, RetrySpec, ValueRule,
+    CheckpointsSpec, DevicesSpec, Duplicates, Quantize, RetrySpec, ValueRule,
 };
 use crate::study::step::StepUnit;
 

@@ -3,6 +3,7 @@
 //! threads or touches files.
 
 pub mod artifact;
+pub mod budget;
 pub mod checkpoint;
 pub mod condition;
 pub mod configuration;
@@ -21,11 +22,14 @@ pub mod number;
 pub mod outcome;
 pub mod params;
 pub mod printed_metrics;
+pub mod program;
 pub mod provenance;
 pub mod query;
 pub mod registry;
 pub mod remark;
+pub mod request;
 pub mod seed;
+mod serialized;
 pub mod series;
 pub mod size;
 pub mod space;
@@ -34,6 +38,7 @@ pub mod state;
 pub mod statistics;
 pub mod step;
 pub mod suggestion;
+pub mod tag;
 pub mod time;
 pub mod tracked;
 pub mod trial;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Effect;
+use crate::study::budget::Budget;
 use crate::study::event::AttemptEnd;
 use crate::study::remark::{RemarkKind, Reports};
-use crate::study::spec::{Budget, FailureCause};
+use crate::study::spec::FailureCause;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 

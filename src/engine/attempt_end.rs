@@ -6,8 +6,9 @@ use super::attempt::Leaving;
 use crate::study::constraint;
 use crate::study::decision::Decision;
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
+use crate::study::program::{MetricSources, Program};
 use crate::study::remark::without_metric;
-use crate::study::spec::{FailureCause, MetricSources, Program};
+use crate::study::spec::FailureCause;
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
 impl Engine {

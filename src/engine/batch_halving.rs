@@ -16,7 +16,8 @@ use super::Engine;
 use crate::arguments::RowsAtOnce;
 use crate::study::event::AttemptEnd;
 use crate::study::params::Params;
-use crate::study::spec::{FailureCause, Program, StudySpec};
+use crate::study::program::Program;
+use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::trial::{Trial, TrialNumber};
 
 /// How often a trial's batch size was halved after running out of memory.

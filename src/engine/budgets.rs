@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::device_time::DeviceMeter;
-use crate::study::spec::{Budget, DeviceLimit};
+use crate::study::budget::{Budget, DeviceLimit};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 

@@ -11,7 +11,8 @@ use crate::study::event::{
     AttemptEnd, ConcurrencyChange, DeviceEvent, Event, MemoryUse, TrialEvent,
 };
 use crate::study::metric::Score;
-use crate::study::spec::{FailureCause, Program, StudySpec};
+use crate::study::program::Program;
+use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 

@@ -2,8 +2,9 @@
 
 use super::Engine;
 use super::requests::{Served, all_of, refused};
+use crate::study::budget::{Budget, Extension};
 use crate::study::event::{Event, StudyEvent, TrialEvent};
-use crate::study::spec::{Budget, Extension, Program};
+use crate::study::program::Program;
 use crate::study::step::StepUnit;
 use crate::study::trial::{LARGEST_STEP, TrialNumber, TrialState};
 

@@ -3,7 +3,9 @@
 
 use super::Engine;
 use super::first_failures::FirstFailures;
-use crate::study::spec::{Count, Program, StudySpec};
+use crate::study::budget::Count;
+use crate::study::program::Program;
+use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::trial::TrialState;
 

@@ -1,7 +1,7 @@
 //! Early stopping of the search by `budget.target` or `budget.patience`.
 
+use crate::study::budget::Budget;
 use crate::study::metric::{Number, Score};
-use crate::study::spec::Budget;
 use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 

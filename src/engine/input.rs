@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::load::Load;
-use crate::study::event::{AttemptEnd, Request, TrialEvent};
+use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::metric::Metrics;
 use crate::study::remark::Remark;
+use crate::study::request::Request;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 

@@ -6,7 +6,8 @@ use super::{Engine, Phase};
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::Device;
 use crate::study::event::{DeviceEvent, Event, StudyEvent, TrialEvent};
-use crate::study::spec::{MOST_SLOTS, Program};
+use crate::study::program::Program;
+use crate::study::spec::MOST_SLOTS;
 use crate::study::trial::{Hold, Trial, TrialNumber, TrialState};
 
 /// The reason of a pause requested by the user.

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use super::Engine;
 use super::pruning::history_of;
 use crate::samplers::{self, Ask, Room};
+use crate::study::budget::Count;
 use crate::study::configuration::{Run, configurations, for_samplers};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::params::Params;
-use crate::study::spec::{Count, Duplicates};
+use crate::study::spec::Duplicates;
 use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber};
 

@@ -3,10 +3,11 @@
 use super::attempt::Leaving;
 use super::{Effect, Engine, Outcome, Phase};
 use crate::study::constraint;
-use crate::study::event::{Answer, Event, Request, Retried, StudyEvent, TrialEvent};
+use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::finalists::Race;
 use crate::study::metric::Number;
 use crate::study::params::{Params, Value};
+use crate::study::request::{Answer, Request, Retried};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 

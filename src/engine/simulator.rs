@@ -9,8 +9,9 @@ use world::{World, moved};
 
 use super::{Engine, EngineError, Outcome, end_of_killed_runner};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Event, Request, RunnerEvent};
+use crate::study::event::{Event, RunnerEvent};
 use crate::study::params::Params;
+use crate::study::request::Request;
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;

@@ -13,7 +13,7 @@ use super::earlier::{Found, Stamps};
 use super::marker::{Marker, State};
 use super::target::Target;
 use super::{ExportError, Exported, Holds, Obstacle, Placed, custom_code};
-use crate::study::spec::Program;
+use crate::study::program::Program;
 
 /// Called with the number of bytes copied, and the total.
 type Told<'a> = &'a mut dyn FnMut(u64, u64);

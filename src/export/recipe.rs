@@ -13,8 +13,9 @@ use crate::storage::sqlite;
 use crate::study::device::Device;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
+use crate::study::program::Program;
 use crate::study::seed::SeedTree;
-use crate::study::spec::{Milestones, Program, StudySpec, ValueRule};
+use crate::study::spec::{Milestones, StudySpec, ValueRule};
 use crate::study::step::StepUnit;
 use crate::study::trial::Trial;
 

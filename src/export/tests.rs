@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
+use crate::study::program::Program;
 use crate::study::space::Space;
-use crate::study::spec::{Milestones, Program};
+use crate::study::spec::Milestones;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, TrialNumber};
 

@@ -147,8 +147,9 @@ fn whole(number: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::study::metric::Direction;
+    use crate::study::program::Program;
     use crate::study::space::Space;
-    use crate::study::spec::{AlgorithmSpec, Program};
+    use crate::study::spec::AlgorithmSpec;
 
     #[test]
     fn a_forecast_is_said_with_its_ranges() {

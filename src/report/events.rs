@@ -70,8 +70,8 @@ mod tests {
     use super::*;
     use crate::study::event::TrialEvent;
     use crate::study::metric::Direction;
+    use crate::study::program::Program;
     use crate::study::space::Space;
-    use crate::study::spec::Program;
     use crate::study::trial::{TrialNumber, TrialState};
 
     #[test]

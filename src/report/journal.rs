@@ -7,9 +7,10 @@ use super::wording::{
 };
 use crate::study::decision::Decision;
 use crate::study::event::{
-    Answer, AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
+    AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
 };
 use crate::study::metric::{Direction, Metrics, Score};
+use crate::study::request::Answer;
 use crate::study::state::StudyState;
 use crate::study::step::StepUnit;
 use crate::study::tracked::MovedRun;

@@ -11,10 +11,11 @@ use super::wording::{count, duration, micros, no_best, number, one_line, params,
 use super::{Happening, LeftOut, Reporter};
 use crate::study::device::Slot;
 use crate::study::event::{
-    Answer, AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
+    AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
 };
 use crate::study::metric::{Direction, Score};
 use crate::study::remark::RemarkKind;
+use crate::study::request::Answer;
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -413,8 +414,8 @@ mod tests {
     use crate::study::device::{Device, Slot};
     use crate::study::event::Seq;
     use crate::study::params::Params;
+    use crate::study::program::Program;
     use crate::study::space::Space;
-    use crate::study::spec::Program;
     use crate::study::trial::Origin;
 
     fn told(spec: &StudySpec, events: Vec<Event>) -> String {

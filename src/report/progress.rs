@@ -57,8 +57,8 @@ fn part(used: Duration, limit: Duration) -> f64 {
 mod tests {
     use super::*;
     use crate::study::metric::Direction;
+    use crate::study::program::Program;
     use crate::study::space::Space;
-    use crate::study::spec::Program;
 
     fn spec() -> StudySpec {
         StudySpec::new("study", "loss", Direction::Minimize, Space::default(), Program::Inline)

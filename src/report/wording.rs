@@ -8,11 +8,12 @@ use ratatui::text::Span;
 
 pub use crate::config::shown::{drives_a_terminal, one_line};
 use crate::storage::StudySummary;
+use crate::study::budget::Extension;
 use crate::study::device::Slot;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::significant;
 use crate::study::params::{Params, Value};
-use crate::study::spec::{Extension, FailureCause, StudySpec};
+use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::Counts;
 use crate::study::trial::{Origin, Trial, TrialState};
 

@@ -3,8 +3,9 @@
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::metric::Direction;
+use crate::study::program::Program;
 use crate::study::space::Space;
-use crate::study::spec::{Program, StudySpec};
+use crate::study::spec::StudySpec;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 pub const TRIAL: TrialNumber = TrialNumber(0);

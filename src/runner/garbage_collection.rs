@@ -21,7 +21,7 @@ use crate::storage::{
     StudySummary,
 };
 use crate::study::event::{Event, Seq, TrialEvent};
-use crate::study::spec::Program;
+use crate::study::program::Program;
 use crate::study::trial::{TrialNumber, TrialState};
 
 /// While a study runs, files touched within this time are kept: they may be incomplete.

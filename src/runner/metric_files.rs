@@ -17,8 +17,8 @@ use super::protocol::{CHECKPOINTS, Clock};
 use crate::config::command_line::{TrialValues, names_something, path};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
+use crate::study::program::MetricSources;
 use crate::study::space::Space;
-use crate::study::spec::MetricSources;
 
 /// An item found in a file.
 #[derive(Clone, Debug, PartialEq)]

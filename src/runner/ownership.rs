@@ -15,8 +15,8 @@ use crate::config::file;
 use crate::storage::paths::{StudyFiles, component};
 use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
+use crate::study::program::Program;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::spec::Program;
 use crate::study::trial::Trial;
 
 /// The file in a study's directory that names its owner.

@@ -33,7 +33,8 @@ use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
 use crate::study::params::Params;
 use crate::study::printed_metrics::{Patterns, PrintedMetrics};
-use crate::study::spec::{Program, StudySpec};
+use crate::study::program::Program;
+use crate::study::spec::StudySpec;
 use crate::study::step::StepUnit;
 
 /// A worker of the built-in trainer is replaced after this many trials.

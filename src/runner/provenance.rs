@@ -13,11 +13,12 @@ use crate::runner::python_packages::{self, Interpreter};
 use crate::runner::untracked_sources;
 use crate::runner::{processes, threads};
 use crate::storage::sqlite;
+use crate::study::program::Program;
 use crate::study::provenance::{
     Build, Changes, Code, GpuKind, Machine, Masked, Packages, Provenance, SourceFile, Variable,
     masked_command,
 };
-use crate::study::spec::{Program, StudySpec};
+use crate::study::spec::StudySpec;
 
 /// Most bytes kept of the diff to the commit.
 pub const MOST_CHANGES: usize = 256 * 1024;
@@ -93,10 +94,7 @@ pub fn look_around_python(
             None => std::env::current_dir().unwrap_or_default().into_os_string(),
         }),
         code,
-        hpsearch: Build {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            digest: digest_of(&own_program()),
-        },
+        hpsearch: Build { version: env!("CARGO_PKG_VERSION").to_owned(), digest: own_build() },
         machine: machine(),
         files,
         packages,
@@ -302,6 +300,15 @@ fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<
         SourceFile { role, bytes, digest, path: path.display().to_string(), why: None }
     };
     files.into_iter().map(described).collect()
+}
+
+/// Which build of hpsearch this is, hexadecimal: the linker's build id, which differs whenever the
+/// code does; without one, the digest of the program's file, which takes longer.
+fn own_build() -> Option<String> {
+    let by_linker = buildid::build_id().filter(|id| id.len() >= 8);
+    by_linker
+        .map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect())
+        .or_else(|| digest_of(&own_program()))
 }
 
 /// BLAKE3 of a file, hexadecimal, if it is readable, not too large, and not part of the store.

@@ -253,7 +253,7 @@ fn is_mount_point(path: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::runner::fixtures;
-    use crate::study::spec::Program;
+    use crate::study::program::Program;
 
     const TRIAL: TrialNumber = TrialNumber(2);
 

@@ -86,7 +86,7 @@ pub fn inside(files: &StudyFiles, trial: TrialNumber, path: &Path) -> Option<Pat
 mod tests {
     use super::*;
     use crate::runner::fixtures;
-    use crate::study::spec::Program;
+    use crate::study::program::Program;
     use std::os::unix::fs::symlink;
 
     const TRIAL: TrialNumber = TrialNumber(1);

@@ -10,7 +10,8 @@ use crate::runner::monitor::gpu::GpuProcess;
 use crate::runner::monitor::{Gpu, NoGpus, gibibytes, gpus};
 use crate::runner::protocol::Job;
 use crate::study::device::{Device, Slot, UnknownDevice};
-use crate::study::spec::{DevicesSpec, Program};
+use crate::study::program::Program;
+use crate::study::spec::DevicesSpec;
 
 /// The devices of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

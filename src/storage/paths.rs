@@ -160,8 +160,8 @@ pub fn store_files(store: &Path) -> [PathBuf; 3] {
 mod tests {
     use super::*;
     use crate::study::metric::Direction;
+    use crate::study::program::Program;
     use crate::study::space::Space;
-    use crate::study::spec::Program;
 
     fn spec(name: &str) -> StudySpec {
         StudySpec::new(name, "loss", Direction::Minimize, Space::default(), Program::Inline)

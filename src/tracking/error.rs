@@ -91,7 +91,7 @@ impl TrackingError {
             TrackingError::StudyName { .. } => crate::config::STUDY_NAME_RULE.to_owned(),
             TrackingError::RunName { .. } => crate::study::tracked::RUN_NAME_RULE.to_owned(),
             TrackingError::Tag { .. } => {
-                format!("a tag is one word: {}", crate::study::event::TAG_RULE)
+                format!("a tag is one word: {}", crate::study::tag::TAG_RULE)
             }
             TrackingError::OtherMetric { .. } => {
                 "leave `--metric` and `--direction` out, or name another study by `--study NAME`"

@@ -23,9 +23,10 @@ use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::params::Params;
+use crate::study::program::Program;
 use crate::study::remark::RemarkKind;
 use crate::study::series::LoggedSeries;
-use crate::study::spec::{FailureCause, Milestones, Program, StudySpec};
+use crate::study::spec::{FailureCause, Milestones, StudySpec};
 use crate::study::trial::TrialNumber;
 
 /// How long the store is tried at the end, where it refuses what is left to be written.

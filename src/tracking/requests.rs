@@ -2,7 +2,8 @@
 
 use super::{Run, RunEnd, TrackingError};
 use crate::storage::{Storage, StoredRequest};
-use crate::study::event::{Answer, Event, Request, StudyEvent};
+use crate::study::event::{Event, StudyEvent};
+use crate::study::request::{Answer, Request};
 use crate::study::spec::FailureCause;
 
 /// What is asked of a run.

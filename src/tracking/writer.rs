@@ -21,12 +21,13 @@ use crate::runner::provenance::{PythonProgram, look_around_python};
 use crate::runner::{self, disk};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::artifact::NewArtifact;
-use crate::study::event::{Event, Seq, TrialEvent, is_tag};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::params::{Params, Value};
 use crate::study::provenance::Provenance;
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::step::StepUnit;
+use crate::study::tag::is_tag;
 use crate::study::time::Timestamp;
 use crate::study::tracked::{TrackedRun, is_run_name};
 use crate::study::trial::{AttemptNumber, TrialNumber};
@@ -464,7 +465,7 @@ fn provenance(
     header: &Header,
 ) -> Result<Option<Box<Provenance>>, StorageError> {
     let (Some(interpreter), Some(cwd)) = (&header.python, &header.cwd) else { return Ok(None) };
-    let program = crate::study::spec::Program::Command {
+    let program = crate::study::program::Program::Command {
         run: header.argv.clone(),
         cwd: cwd.clone(),
         env: Default::default(),

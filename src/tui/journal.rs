@@ -7,8 +7,9 @@ use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::decision::Decision;
 use crate::study::event::{
-    Answer, AttemptEnd, Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent,
+    AttemptEnd, Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent,
 };
+use crate::study::request::Answer;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};

@@ -35,10 +35,11 @@ use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, StudyEvent, Trial
 use crate::study::metric::Direction;
 use crate::study::outcome::Outcome;
 use crate::study::params::{Params, Value};
+use crate::study::program::Program;
 use crate::study::query::{Filter, Place, TrialQuery};
 use crate::study::series::{Pixel, Point, SeriesClock, SeriesSummary};
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
-use crate::study::spec::{FailureCause, Program, StudySpec};
+use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::study::budget::Extension;
 use hpsearch::study::device::Device;
-use hpsearch::study::event::{AttemptEnd, Event, Request, RunnerEvent, StudyEvent, TrialEvent};
-use hpsearch::study::spec::{AlgorithmSpec, Extension};
+use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
+use hpsearch::study::request::Request;
+use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::trial::TrialNumber;
 use proptest::prelude::*;
 
@@ -194,7 +196,7 @@ fn a_paused_study_uses_up_no_time_even_if_its_runner_is_killed_meanwhile() {
         at,
         events: vec![Event::Study(StudyEvent::RequestServed {
             id: 9,
-            answer: hpsearch::study::event::Answer::Done(String::new()),
+            answer: hpsearch::study::request::Answer::Done(String::new()),
         })],
     });
     simulation.requests = vec![(12, Request::PauseStudy), (0, Request::ResumeStudy)];

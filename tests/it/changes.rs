@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use hpsearch::config::{ChangeClass, difference};
 use hpsearch::study::metric::Direction;
+use hpsearch::study::program::Program;
 use hpsearch::study::space::Space;
-use hpsearch::study::spec::{Program, StudySpec};
+use hpsearch::study::spec::StudySpec;
 use serde_json::{Value as Json, json};
 
 use crate::harness::{ONE_SLOT, Site, study};

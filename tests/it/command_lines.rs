@@ -5,7 +5,8 @@ use std::path::Path;
 
 use hpsearch::config;
 use hpsearch::storage::{Storage, StorageReader};
-use hpsearch::study::spec::{ArgsRules, Program, StudySpec};
+use hpsearch::study::program::{ArgsRules, Program};
+use hpsearch::study::spec::StudySpec;
 use hpsearch::study::time::Timestamp;
 use rustix::process::Signal;
 use serde_json::{Value as Json, json};

@@ -5,10 +5,12 @@ use std::fs;
 use std::path::Path;
 
 use hpsearch::config::{self, ChangeClass, Look, TABLES, difference};
+use hpsearch::study::budget::Count;
 use hpsearch::study::field::FieldKind;
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Value;
-use hpsearch::study::spec::{Count, FailureCause, Program, StudySpec, ValueRule};
+use hpsearch::study::program::Program;
+use hpsearch::study::spec::{FailureCause, StudySpec, ValueRule};
 use hpsearch::study::step::StepUnit;
 use proptest::prelude::*;
 

@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use hpsearch::storage::{Storage as _, StorageReader as _};
-use hpsearch::study::event::{Answer, Request};
+use hpsearch::study::budget::Extension;
 use hpsearch::study::params::Params;
+use hpsearch::study::request::{Answer, Request};
 use hpsearch::study::seed::SeedTree;
-use hpsearch::study::spec::Extension;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::TrialNumber;
 use rand::RngExt as _;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use hpsearch::config;
-use hpsearch::study::spec::Program;
+use hpsearch::study::program::Program;
 use serde_json::{Value as Json, json};
 
 use crate::harness::{Ended, Scene, Site, assert_code, assert_done, assert_names, command};

@@ -148,7 +148,7 @@ fn reports_before_a_crash_are_never_taken_back() {
 fn a_lost_worker_is_retried_from_its_checkpoint_and_a_programs_own_error_is_not() {
     let mut simulation =
         Simulation::new(spec(2, "random", AlgorithmSpec::named("none")), 1, 6, loss);
-    simulation.spec.budget.count = hpsearch::study::spec::Count::All;
+    simulation.spec.budget.count = hpsearch::study::budget::Count::All;
     simulation.faults = Box::new(|trial, attempt, step| match (trial.0, attempt.0, step) {
         (0, 0, 4) => Some(Fault::Crash),
         (1, _, 3) => Some(Fault::Fail),
@@ -241,9 +241,9 @@ fn a_study_that_only_fails_says_so() {
         "{:?}",
         run.outcome
     );
-    simulation.spec.budget = hpsearch::study::spec::Budget {
+    simulation.spec.budget = hpsearch::study::budget::Budget {
         trials: Some(5),
-        count: hpsearch::study::spec::Count::All,
+        count: hpsearch::study::budget::Count::All,
         ..Default::default()
     };
     let run = simulation.run(&[]).unwrap();

@@ -7,7 +7,8 @@ use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Simulation};
 use hpsearch::study::event::{Event, StudyEvent};
 use hpsearch::study::params::Params;
-use hpsearch::study::spec::{AlgorithmSpec, FailureCause, Program, StudySpec};
+use hpsearch::study::program::Program;
+use hpsearch::study::spec::{AlgorithmSpec, FailureCause, StudySpec};
 use hpsearch::study::trial::TrialState;
 use serde_json::{Value as Json, json};
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use hpsearch::config;
-use hpsearch::study::spec::Program;
+use hpsearch::study::program::Program;
 use serde_json::Value as Json;
 
 use crate::harness::{Site, assert_done, assert_names};

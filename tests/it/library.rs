@@ -74,7 +74,7 @@ fn policies_are_stored_with_the_version_of_their_rules() {
 #[test]
 fn errors_and_panics_fail_the_trial_and_nothing_else() {
     let mut study = parabola(Study::maximize("failing", "score")).trials(6);
-    study.spec.budget.count = hpsearch::study::spec::Count::All;
+    study.spec.budget.count = hpsearch::study::budget::Count::All;
     let finished = study
         .run(|trial| match trial.number().0 {
             0 => Err(TrialError("no luck".into())),
@@ -266,7 +266,7 @@ fn a_request_from_another_terminal_reaches_an_open_study() {
     let mut other = hpsearch::storage::sqlite::SqliteStore::open(&path).unwrap();
     let id = other.study("asked to stop").unwrap().unwrap().id;
     other
-        .request(id, hpsearch::study::time::Timestamp(0), &hpsearch::study::event::Request::Stop)
+        .request(id, hpsearch::study::time::Timestamp(0), &hpsearch::study::request::Request::Stop)
         .unwrap();
     let mut step = 0;
     loop {
@@ -332,7 +332,7 @@ fn a_program_that_dies_is_given_what_was_out_and_suggests_as_if_it_had_not() {
 #[test]
 fn a_study_that_is_paused_from_another_terminal_waits_until_it_is_resumed() {
     use hpsearch::storage::{Storage, StorageReader};
-    use hpsearch::study::event::Request;
+    use hpsearch::study::request::Request;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("studies.db");
     let study =

@@ -7,9 +7,10 @@ use hpsearch::engine::simulator::{Fault, Run, Simulation};
 use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
+use hpsearch::study::program::Program;
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
-use hpsearch::study::spec::{AlgorithmSpec, FailureCause, Program, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, FailureCause, StudySpec};
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use rand::RngExt as _;
 use serde_json::json;
@@ -128,7 +129,7 @@ fn a_trial_that_is_out_of_memory_with_one_row_fails_like_others_and_is_retried_o
     let mut simulation = simulation(1, "random", none());
     simulation.spec.enqueue =
         vec![[("per_device_train_batch_size".to_owned(), 16.into())].into_iter().collect()];
-    simulation.spec.budget.count = hpsearch::study::spec::Count::All;
+    simulation.spec.budget.count = hpsearch::study::budget::Count::All;
     simulation.room = Box::new(|_, _| 0);
     for (on, retries) in [(vec![FailureCause::WorkerLost], 0), (vec![FailureCause::Oom], 2)] {
         simulation.spec.retry.on = on;
@@ -151,7 +152,7 @@ fn a_trial_that_is_out_of_memory_with_one_row_fails_like_others_and_is_retried_o
 #[test]
 fn rows_are_not_halved_where_the_study_says_so_nor_those_of_a_command() {
     let mut simulation = simulation(1, "random", none());
-    simulation.spec.budget.count = hpsearch::study::spec::Count::All;
+    simulation.spec.budget.count = hpsearch::study::budget::Count::All;
     simulation.faults =
         Box::new(|_, attempt, step| (attempt.0 == 0 && step == 3).then_some(Fault::OutOfMemory));
     let halved = simulation.run(&[]).unwrap();

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 
 use hpsearch::engine::simulator::{Run, Shared, Simulation, Turn};
+use hpsearch::study::budget::Count;
 use hpsearch::study::event::{AttemptEnd, DeviceEvent, Event, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
+use hpsearch::study::program::Program;
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
-use hpsearch::study::spec::{AlgorithmSpec, Count, FailureCause, Program, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, FailureCause, StudySpec};
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::{Engine, Input, Outcome};
-use hpsearch::study::event::{
-    Answer, Event, Request, Retried, RunnerEvent, StudyEvent, TrialEvent,
-};
+use hpsearch::study::budget::Extension;
+use hpsearch::study::event::{Event, RunnerEvent, StudyEvent, TrialEvent};
 use hpsearch::study::params::Params;
+use hpsearch::study::program::Program;
+use hpsearch::study::request::{Answer, Request, Retried};
 use hpsearch::study::seed::SeedTree;
-use hpsearch::study::spec::{AlgorithmSpec, Extension, Program, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{Hold, Trial, TrialNumber, TrialState};
@@ -290,7 +291,7 @@ fn what_is_enqueued_runs_although_the_target_is_reached_and_nothing_else_does() 
 #[test]
 fn failed_trials_are_tried_again_one_or_all() {
     let mut simulation = with_requests(4, 1, Vec::new());
-    simulation.spec.budget.count = hpsearch::study::spec::Count::All;
+    simulation.spec.budget.count = hpsearch::study::budget::Count::All;
     simulation.faults = Box::new(|trial, attempt, step| {
         (trial.0 > 0 && attempt.0 == 0 && step == 3).then_some(Fault::Fail)
     });

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use hpsearch::runner::processes;
 use hpsearch::storage::{Storage, StorageReader};
+use hpsearch::study::budget::Extension;
 use hpsearch::study::device::Device;
-use hpsearch::study::event::{
-    Answer, DeviceEvent, Event, Request, RunnerEvent, StudyEvent, TrialEvent,
-};
-use hpsearch::study::spec::Extension;
+use hpsearch::study::event::{DeviceEvent, Event, RunnerEvent, StudyEvent, TrialEvent};
+use hpsearch::study::request::{Answer, Request};
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use rustix::process::Signal;
 

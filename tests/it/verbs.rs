@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use hpsearch::storage::{Storage, StorageReader};
-use hpsearch::study::event::{AttemptEnd, Event, Request, TrialEvent};
+use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
 use hpsearch::study::params::{Params, Value};
+use hpsearch::study::request::Request;
 use hpsearch::study::trial::{Origin, TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 

@@ -8,7 +8,7 @@ use crate::config;
 use crate::config::shown::one_line;
 use crate::study::metric::significant;
 use crate::study::printed_metrics::{Patterns, PrintedMetrics};
-use crate::study::spec::Program;
+use crate::study::program::Program;
 
 /// Tries the lines.
 pub(super) fn try_lines(

@@ -293,8 +293,8 @@ mod tests {
     use crate::study::decision::Bound;
     use crate::study::device::Slot;
     use crate::study::metric::Direction;
+    use crate::study::program::Program;
     use crate::study::space::{Dimension, Scale};
-    use crate::study::spec::Program;
     use crate::study::step::StepUnit;
     use crate::study::trial::{Origin, TrialState};
 

@@ -330,8 +330,8 @@ mod tests {
     use super::*;
     use crate::study::metric::Direction;
     use crate::study::params::Params;
+    use crate::study::program::Program;
     use crate::study::space::Space;
-    use crate::study::spec::Program;
     use crate::study::time::Timestamp;
 
     fn outcome(number: u64, state: TrialState, value: Option<f64>, optimiser: &str) -> Outcome {

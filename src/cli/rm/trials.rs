@@ -13,7 +13,7 @@ use crate::cli::request::ask_all;
 use crate::cli::{Console, Exit, Failure};
 use crate::report::wording::{bytes, count, one_line, run_name};
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::event::Request;
+use crate::study::request::Request;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 #[derive(Serialize)]

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use crate::study::budget::{Budget, Count, DeviceLimit};
 use crate::study::finalists::{LEAST_ROUNDS, MOST_ROUNDS};
-use crate::study::spec::{Budget, Count, DeviceLimit, StudySpec};
+use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;

@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 use crate::analysis::linalg::Matrix;
 use crate::arguments::{RowsAtOnce, TrainerArguments};
 use crate::study::params::Params;
+use crate::study::program::Program;
 use crate::study::space::Distribution;
-use crate::study::spec::{Program, StudySpec};
+use crate::study::spec::StudySpec;
 
 /// Most sizes of a model.
 const MOST: usize = 3;

@@ -1,5 +1,7 @@
 //! A pruner's decision about a running trial: its reason as numbers, and its wording.
 
+mod wording;
+
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -233,112 +235,6 @@ impl Reason {
             | Reason::Recorded(_) => None,
         }
     }
-}
-
-/// One sentence with the numbers, such as `rank 9 of 12 at step 300; 4 continue`.
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let continues =
-            |first: &u64| format!("{first} {}", if *first == 1 { "continues" } else { "continue" });
-        match self {
-            Reason::Rank { rank, of, first, at, forecast_from } => {
-                write!(f, "rank {rank} of {of} at {at}")?;
-                if let Some(trials) = forecast_from {
-                    write!(f, ", by final values forecast from {trials} that continued")?;
-                }
-                if first >= of {
-                    write!(f, "; the first {first} continue")
-                } else {
-                    write!(f, "; {}", continues(first))
-                }
-            }
-            Reason::Rung { rung, rank, of, first } => {
-                write!(f, "rung {rung} reached with rank {rank} of {of}; the best {first} continue")
-            }
-            Reason::Promoted { rung, rank, of, first, until } => {
-                write!(f, "rank {rank} of {of} at rung {rung}; {} to ", continues(first))?;
-                match until {
-                    Some(until) => until.fmt(f),
-                    None => f.write_str("the end"),
-                }
-            }
-            Reason::Concluded { rung } => write!(
-                f,
-                "the best trial at rung {rung}, the highest that was reached, runs to its end: no \
-                 other did"
-            ),
-            Reason::Percentile { best, border, percentile, of, at, comparison } => {
-                write!(f, "best value {best} is {comparison} than ")?;
-                if *percentile == Number(50.0) {
-                    write!(f, "the median {border}")?;
-                } else {
-                    write!(f, "{border}, percentile {percentile}")?;
-                }
-                write!(f, " of {of} completed trials at {at}")
-            }
-            Reason::Patience { best, reports, before, min_delta, at, comparison, wrapped } => {
-                if best.0.is_nan() {
-                    write!(f, "the last {reports} reports up to {at} are NaN")?;
-                } else {
-                    write!(
-                        f,
-                        "the best value {best} of the last {reports} reports up to {at} is \
-                         {comparison} than {before} before them"
-                    )?;
-                    if *comparison == Comparison::Worse && min_delta.0 > 0.0 {
-                        write!(f, " by more than {min_delta}")?;
-                    }
-                }
-                wrapped.as_ref().map_or(Ok(()), |second| write!(f, ", and {second}"))
-            }
-            Reason::Threshold { value, bound, threshold, at } => {
-                let side = match bound {
-                    Bound::Lower => "below",
-                    Bound::Upper => "above",
-                };
-                write!(f, "value {value} at {at} is {side} the threshold {threshold}")
-            }
-            Reason::Wilcoxon { p, threshold, steps, at, best, means } => {
-                let (p, clocks) = (p.0, at.clock.plural());
-                write!(
-                    f,
-                    "p = {p:.4} at {steps} {clocks} in common with the best trial {best} is "
-                )?;
-                let Some(Means { own, best, comparison }) = means else {
-                    return write!(f, "not below {threshold}");
-                };
-                let and = if *comparison == Comparison::Worse { "and" } else { "but" };
-                write!(f, "below {threshold}, {and} the mean {own} is {comparison} than its {best}")
-            }
-            Reason::Forecast { mean, deviation, best, probability, threshold, at, rank } => {
-                if let Some(rank) = rank {
-                    write!(f, "{rank}; ")?;
-                }
-                let places = meaningful_places(deviation.0);
-                write!(
-                    f,
-                    "at {at} expected to end at {:.places$} +- {:.places$}: better than the best, \
-                     {:.places$}, with probability {:.3}",
-                    mean.0, deviation.0, best.0, probability.0
-                )?;
-                threshold.map_or(Ok(()), |threshold| write!(f, ", less than {threshold}"))
-            }
-            Reason::Nan { at } => write!(f, "the value at {at} is NaN"),
-            Reason::OnlyNan { at } => write!(f, "every value up to {at} is NaN"),
-            Reason::Reached(at) => write!(f, "{at} is reached"),
-            Reason::Held(text) | Reason::Recorded(text) => f.write_str(text),
-        }
-    }
-}
-
-/// Significant decimal places, given the deviation.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a small number of places, clamped"
-)]
-fn meaningful_places(deviation: f64) -> usize {
-    (1.0 - deviation.abs().log10().floor()).clamp(0.0, 12.0) as usize
 }
 
 impl Serialize for Reason {

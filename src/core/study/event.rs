@@ -8,13 +8,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::study::artifact::Artifact;
+use crate::study::budget::Extension;
 use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
-use crate::study::metric::{Metrics, lossless};
+use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
-use crate::study::spec::{Extension, FailureCause};
+use crate::study::request::Answer;
+use crate::study::serialized::{is_zero, optional_number};
+use crate::study::spec::FailureCause;
 use crate::study::statistics::Sample;
 use crate::study::tracked::{MovedRun, Tracker};
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
@@ -595,165 +598,6 @@ pub enum ConcurrencyChange {
     /// Unchanged: cores or memory have no room for another.
     #[serde(rename = "full")]
     Saturated,
-}
-
-/// A request to a study through the store, served by its present or next runner.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Request {
-    /// No new trials; running ones save a checkpoint and exit.
-    Stop,
-    /// Stop one trial at once; it fails with the reason `killed`.
-    Kill {
-        /// Number of the trial.
-        trial: TrialNumber,
-    },
-    /// Start nothing and let running trials save and exit, until the study is resumed.
-    PauseStudy,
-    /// Let a paused study continue.
-    ResumeStudy,
-    /// Let one trial save and leave its slot; only [`Request::ResumeTrial`] resumes it.
-    PauseTrial {
-        /// Number of the trial.
-        trial: TrialNumber,
-    },
-    /// Resume a paused trial, whoever paused it.
-    ResumeTrial {
-        /// Number of the trial.
-        trial: TrialNumber,
-    },
-    /// Let trials on a device save and continue elsewhere; start nothing there until it is resumed.
-    PauseDevice {
-        /// The device.
-        device: Device,
-    },
-    /// Resume a paused device, or change the number of its slots.
-    ResumeDevice {
-        /// The device.
-        device: Device,
-        /// Trials at a time for the rest of this run; `None`: unchanged.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        slots: Option<u32>,
-    },
-    /// Run this configuration next.
-    Enqueue {
-        /// Values of some parameters; the others are sampled.
-        params: Params,
-    },
-    /// Start failed trials again.
-    Retry {
-        /// The failed trials to start again.
-        trials: Retried,
-    },
-    /// Raise the budget.
-    Extend {
-        /// By how much.
-        by: Extension,
-    },
-    /// Continue an ended trial from its checkpoint.
-    Continue {
-        /// Number of the trial.
-        trial: TrialNumber,
-        /// Step at which it ends now.
-        until: u64,
-    },
-    /// Hide an ended trial, and drop its checkpoints.
-    Hide {
-        /// Number of the trial.
-        trial: TrialNumber,
-    },
-    /// Add a note; the store does so at once, without the runner.
-    Note {
-        /// The trial; `None`: the study.
-        trial: Option<TrialNumber>,
-        /// The text as written.
-        text: String,
-    },
-    /// Add or remove a tag; the store does so at once, without the runner.
-    Tag {
-        /// The trial; `None`: the study.
-        trial: Option<TrialNumber>,
-        /// The tag.
-        tag: String,
-        /// Whether to add it.
-        present: bool,
-    },
-    /// A stored request that cannot be read: from another version, or with a number out of range.
-    /// Never written; refused when it is served.
-    #[serde(skip)]
-    Unreadable {
-        /// What is wrong with it.
-        why: String,
-    },
-}
-
-impl Request {
-    /// The event that carries it out, if it is a note or a tag.
-    pub fn entry(&self) -> Option<Event> {
-        match self {
-            Request::Note { trial, text } => Some(Event::noted(*trial, text.clone())),
-            Request::Tag { trial, tag, present } => {
-                Some(Event::tagged(*trial, tag.clone(), *present))
-            }
-            _ => None,
-        }
-    }
-}
-
-/// The tag of archived studies: lists omit them.
-pub const ARCHIVED: &str = "archived";
-
-/// The rule for tags, for error messages.
-pub const TAG_RULE: &str = "letters, digits and any of `._/-`, up to 64";
-
-/// Whether `text` can be a tag, by [`TAG_RULE`]; a longer one is a note.
-pub fn is_tag(text: &str) -> bool {
-    let fits = |char: char| char.is_alphanumeric() || matches!(char, '.' | '_' | '/' | '-');
-    !text.is_empty() && text.chars().count() <= 64 && text.chars().all(fits)
-}
-
-/// Which failed trials to start again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Retried {
-    /// This one.
-    One(TrialNumber),
-    /// All that failed.
-    AllFailed,
-}
-
-/// The answer to a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// Done; one sentence about it.
-    Done(String),
-    /// Refused; why, and what to do instead.
-    Refused(String),
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
-fn is_zero(micros: &i64) -> bool {
-    *micros == 0
-}
-
-mod optional_number {
-    use super::lossless;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Serialize, Deserialize)]
-    struct Wrapped(#[serde(with = "lossless")] f64);
-
-    pub fn serialize<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
-        value.map(Wrapped).serialize(serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<f64>, D::Error> {
-        Ok(Option::<Wrapped>::deserialize(deserializer)?.map(|wrapped| wrapped.0))
-    }
 }
 
 #[cfg(test)]

@@ -114,7 +114,8 @@ pub struct Changes {
 pub struct Build {
     /// Its version.
     pub version: String,
-    /// BLAKE3 of the executable, hexadecimal, if readable.
+    /// Which build, hexadecimal: the linker's build id, or BLAKE3 of the executable (always, before
+    /// version 0.2), if readable.
     pub digest: Option<String>,
 }
 

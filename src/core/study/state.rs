@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::study::budget::Extension;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::configuration::{self, Run};
 use crate::study::constraint::{self, Constraint};
@@ -17,7 +18,7 @@ use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::finalists::Race;
 use crate::study::metric::{Direction, Score};
-use crate::study::spec::{Extension, StudySpec, ValueRule};
+use crate::study::spec::{StudySpec, ValueRule};
 use crate::study::statistics::Sample;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;

@@ -9,10 +9,12 @@ use crate::engine::concurrency::{Load, TrialLoad};
 use crate::engine::{Assignment, Effect, Engine, Input, Outcome};
 use crate::study::decision::Decision;
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event, Request, StudyEvent};
+use crate::study::event::{AttemptEnd, Event, StudyEvent};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
-use crate::study::spec::{FailureCause, Program};
+use crate::study::program::Program;
+use crate::study::request::Request;
+use crate::study::spec::FailureCause;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 

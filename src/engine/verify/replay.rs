@@ -9,7 +9,8 @@ use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Event, FinalistsEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::params::Params;
-use crate::study::spec::{Program, StudySpec};
+use crate::study::program::Program;
+use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rand::RngExt as _;
 
 use crate::storage::Holder;
+use crate::study::budget::Extension;
 use crate::study::decision::{Bound, Decision, Reason};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{
@@ -13,10 +14,11 @@ use crate::study::event::{
 };
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
+use crate::study::program::Program;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
-use crate::study::spec::{Extension, FailureCause, Program, StudySpec};
+use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::statistics::Sample;
 use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};

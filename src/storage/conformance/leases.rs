@@ -8,9 +8,10 @@ use super::{Case, Opener, refused};
 use crate::storage::{
     HeldLease, Holder, Lease, RemovedStudy, Storage, StorageError, StudyId, Takeover,
 };
-use crate::study::event::{Answer, Event, Request, Seq, StudyEvent};
+use crate::study::budget::Extension;
+use crate::study::event::{Event, Seq, StudyEvent};
 use crate::study::metric::Direction;
-use crate::study::spec::Extension;
+use crate::study::request::{Answer, Request};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Note, TrialNumber};
 

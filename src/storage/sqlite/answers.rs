@@ -20,9 +20,10 @@ use crate::storage::{
 };
 use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
-use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::event::{Event, Seq};
 use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, Place, TrialQuery};
+use crate::study::request::{Answer, Request};
 use crate::study::series::{LoggedSeries, Pixel, Point, SeriesClock, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;

@@ -13,6 +13,8 @@ use super::located::{Roots, has_path};
 use super::read::{race, study_row};
 use super::series::{self, SeriesKey};
 use crate::storage::StudyId;
+use crate::study::budget::Extension;
+use crate::study::budget::LARGEST_INTEGER;
 use crate::study::decision::Decision;
 use crate::study::device::Slot;
 use crate::study::event::{
@@ -23,7 +25,6 @@ use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use crate::study::space::Distribution;
-use crate::study::spec::{Extension, LARGEST_WHOLE};
 use crate::study::state::continues;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
@@ -315,7 +316,7 @@ impl<'a> Append<'a> {
         spec.budget.extend(by);
         // Sums are made here: SQLite's turn into another type where they overflow, which the
         // columns do not take.
-        let trials = to_integer(all.trials.min(LARGEST_WHOLE))?;
+        let trials = to_integer(all.trials.min(LARGEST_INTEGER))?;
         let micros = i64::try_from(all.time.as_micros()).unwrap_or(i64::MAX);
         self.execute(
             "UPDATE study SET spec = ?2, extra_trials = ?3, extra_micros = ?4, extra_device_hours \

@@ -16,12 +16,14 @@ use crate::storage::{
     Attempt, Curve, HeldLease, Holder, Remarked, StorageError, StoredRequest, StoredRunner,
     StoredStudy, StudyId, StudySummary,
 };
+use crate::study::budget::Extension;
 use crate::study::configuration::{self, Run};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::event::{Event, Seq};
 use crate::study::finalists::Race;
 use crate::study::metric::Score;
-use crate::study::spec::{Extension, StudySpec};
+use crate::study::request::{Answer, Request};
+use crate::study::spec::StudySpec;
 use crate::study::state::{Counts, StudyState, value_so_far};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Note, TrialNumber};

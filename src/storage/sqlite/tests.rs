@@ -11,10 +11,10 @@ use super::*;
 use crate::storage::SqliteFailure;
 use crate::storage::conformance::{self, random_journal, small_study};
 use crate::storage::{Holder, Lease, Storage as _, Takeover};
-use crate::study::event::Request;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::query::{SortKey, TrialQuery};
+use crate::study::request::Request;
 use crate::study::seed::SeedTree;
 use crate::study::state::StudyState;
 use crate::study::trial::{AttemptNumber, Origin, TrialState};
@@ -721,7 +721,7 @@ fn values_of_the_environment_are_erased_from_an_older_store_and_its_copy_is_said
         assert!(holds(&copy, value));
     }
     let study = reader.study("old").unwrap().unwrap();
-    let crate::study::spec::Program::Command { env, .. } = &study.spec.program else { panic!() };
+    let crate::study::program::Program::Command { env, .. } = &study.spec.program else { panic!() };
     assert_eq!(env.keys().collect::<Vec<_>>(), ["API_KEY", "MODE", "TOKEN"]);
     assert!(env.values().all(|value| value.get().is_none()));
     let lineage = reader.runners(study.id).unwrap()[0].lineage.clone().unwrap();

@@ -7,9 +7,9 @@ use serde_json::{Value as Json, json};
 
 use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun, ServerPlace};
 use crate::report::wording::one_line;
-use crate::study::event::is_tag;
 use crate::study::params::Value;
 use crate::study::series::SeriesClock;
+use crate::study::tag::is_tag;
 use crate::tracking::mlflow::{
     CLOCK, GROUP, NOTE, PARAMS, PARENT, RUN, Refusal, SERIES, Server, TAG, TRIAL, clock, entries,
     moment, number, pairs, parameter,

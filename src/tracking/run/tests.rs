@@ -6,11 +6,13 @@ use super::*;
 use crate::storage::memory::MemoryStore;
 use crate::storage::tracked::Move;
 use crate::storage::{StorageReader as _, StudyId, Takeover};
-use crate::study::event::{Request, Seq};
+use crate::study::event::Seq;
 use crate::study::metric::Direction;
+use crate::study::program::Program;
 use crate::study::query::{SortKey, TrialQuery};
+use crate::study::request::Request;
 use crate::study::space::Space;
-use crate::study::spec::{Program, StudySpec};
+use crate::study::spec::StudySpec;
 use crate::tracking::{Goal, find_run, open_study, run_of_job, settle_dead};
 
 fn store() -> (MemoryStore, StoredStudy) {

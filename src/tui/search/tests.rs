@@ -7,8 +7,9 @@ use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::params::{Params, Value};
+use crate::study::program::Program;
 use crate::study::space::{Condition, Distribution, Space};
-use crate::study::spec::{AlgorithmSpec, Program};
+use crate::study::spec::AlgorithmSpec;
 use crate::tui::tests::{
     COLOURS, PLAIN, Script, at_every_size, attempt_started, created, dimension, drawn, ended,
     processor_time, reported,

@@ -1,7 +1,7 @@
 //! What is typed to raise a budget: the words of `hpsearch extend`, and shorter ones.
 
+use crate::study::budget::Extension;
 use crate::study::duration;
-use crate::study::spec::Extension;
 
 /// What may be typed.
 pub(super) const HINT: &str = "+50 (trials)  +2h (time)  device-hours +4  cost +20   Enter adds it";

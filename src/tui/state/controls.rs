@@ -5,8 +5,8 @@ use ratatui::crossterm::event::KeyCode;
 
 use super::prompt::Purpose;
 use super::{Command, Confirmation, Overlay, RunPhase, State};
-use crate::study::event::{Request, Retried};
 use crate::study::params::Params;
+use crate::study::request::{Request, Retried};
 use crate::study::trial::{Trial, TrialState};
 use crate::tui::form::Form;
 use crate::tui::keys::Screen;

@@ -4,7 +4,7 @@
 use super::prompt::Purpose;
 use super::{Command, State};
 use crate::study::device::Device;
-use crate::study::event::Request;
+use crate::study::request::Request;
 
 impl State {
     /// The devices that the study runs on, as the screen shows them.

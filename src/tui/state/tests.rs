@@ -4,12 +4,11 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::*;
 use crate::storage::Storage as _;
+use crate::study::budget::Extension;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{
-    Answer, AttemptEnd, DeviceEvent, Event, Retried, StudyEvent, TrialEvent,
-};
+use crate::study::event::{AttemptEnd, DeviceEvent, Event, StudyEvent, TrialEvent};
+use crate::study::request::{Answer, Retried};
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
-use crate::study::spec::Extension;
 use crate::study::time::Timestamp;
 use crate::study::trial::AttemptNumber;
 use crate::tui::columns::ColumnKey;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::app::several::StudySelection;
-use crate::study::event::Request;
+use crate::study::request::Request;
 use crate::study::tracked::{NO_SAMPLER, TrackedRun};
 use crate::tui::keys::Screen;
 use crate::tui::state::Command;

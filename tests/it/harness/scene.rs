@@ -9,8 +9,9 @@ use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::{Params, Value};
+use hpsearch::study::program::Program;
 use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
-use hpsearch::study::spec::{Program, StudySpec};
+use hpsearch::study::spec::StudySpec;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 

@@ -4,11 +4,13 @@ use hpsearch::engine::simulator::{Run, Simulation, Turn};
 use hpsearch::engine::verify::{Entry, Verified, verify};
 use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
-use hpsearch::study::event::{Answer, Event, Request, Seq, StudyEvent};
+use hpsearch::study::event::{Event, Seq, StudyEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
+use hpsearch::study::program::Program;
+use hpsearch::study::request::{Answer, Request};
 use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
-use hpsearch::study::spec::{AlgorithmSpec, Program, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::Trial;
 
