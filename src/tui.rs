@@ -48,6 +48,7 @@ use rustix::io::Errno;
 use crate::app::several::StudySelection;
 use crate::report::wording::{HolderLife, StudyStatus};
 use crate::storage::{HeldLease, StorageError, StorageReader, StudyId};
+use crate::study::event;
 use crate::study::request::Request;
 use crate::study::time::Timestamp;
 use loader::{Loader, LoaderMessage};
@@ -356,7 +357,7 @@ impl Screens {
         match command {
             Command::Ask(request) => {
                 // Notes and tags are done at once, and need no answer.
-                let is_answered = request.entry().is_none();
+                let is_answered = event::Event::requested(&request).is_none();
                 match (context.request)(self.state.focus(), request) {
                     Ok(id) if is_answered => self.state.asked(id),
                     Ok(_) => {}

@@ -9,6 +9,7 @@ use super::study_state::{has_runner, state};
 use crate::runner::{self, Liveness, RunnerError, offline_requests};
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage, StorageError, StorageReader as _, StudyId, StudySummary};
+use crate::study::event::Event;
 use crate::study::request::{Answer, Request};
 use crate::tracking::life_of;
 
@@ -26,7 +27,7 @@ pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, Stora
     let mut store = SqliteStore::open(path)?;
     let whose = whose(&store, study, std::slice::from_ref(request))?;
     let id = store.request(study, runner::now(), request)?;
-    if request.entry().is_some() || whose == Whose::Trackers {
+    if Event::requested(request).is_some() || whose == Whose::Trackers {
         return Ok(id);
     }
     let path = absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -113,7 +114,7 @@ enum Whose {
 /// The recipient of these requests. Tracked runs cannot be resumed or extended: only notes, tags and
 /// requests to stop apply to them.
 fn whose(store: &SqliteStore, study: StudyId, requests: &[Request]) -> Result<Whose, StorageError> {
-    if requests.iter().all(|request| request.entry().is_some()) {
+    if requests.iter().all(|request| Event::requested(request).is_some()) {
         return Ok(Whose::Runners);
     }
     let spec = store.summary(study)?.spec;

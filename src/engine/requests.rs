@@ -73,7 +73,7 @@ impl Engine {
             // directly.
             Request::Note { trial, .. } | Request::Tag { trial, .. } => {
                 trial.map_or(Ok(()), |trial| self.known(trial).map(|_| ())).map(|()| {
-                    request.entry().into_iter().for_each(|entry| self.emit(entry));
+                    Event::requested(request).into_iter().for_each(|entry| self.emit(entry));
                     String::new()
                 })
             }

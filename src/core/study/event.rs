@@ -15,7 +15,7 @@ use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
-use crate::study::request::Answer;
+use crate::study::request::{Answer, Request};
 use crate::study::serialized::{is_zero, optional_number};
 use crate::study::spec::FailureCause;
 use crate::study::statistics::Sample;
@@ -510,6 +510,17 @@ impl Event {
             Event::Trial(_, TrialEvent::Noted { .. } | TrialEvent::Tagged { .. })
                 | Event::Study(StudyEvent::Noted { .. } | StudyEvent::Tagged { .. })
         )
+    }
+
+    /// The event that carries out a request for a note or a tag, which need no runner.
+    pub fn requested(request: &Request) -> Option<Event> {
+        match request {
+            Request::Note { trial, text } => Some(Event::noted(*trial, text.clone())),
+            Request::Tag { trial, tag, present } => {
+                Some(Event::tagged(*trial, tag.clone(), *present))
+            }
+            _ => None,
+        }
     }
 
     /// A note on a trial, or on the study.

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::study::budget::Extension;
 use crate::study::device::Device;
-use crate::study::event::Event;
 use crate::study::params::Params;
 use crate::study::trial::TrialNumber;
 
@@ -97,19 +96,6 @@ pub enum Request {
         /// What is wrong with it.
         why: String,
     },
-}
-
-impl Request {
-    /// The event that carries it out, if it is a note or a tag.
-    pub fn entry(&self) -> Option<Event> {
-        match self {
-            Request::Note { trial, text } => Some(Event::noted(*trial, text.clone())),
-            Request::Tag { trial, tag, present } => {
-                Some(Event::tagged(*trial, tag.clone(), *present))
-            }
-            _ => None,
-        }
-    }
 }
 
 /// Which failed trials to start again.

@@ -253,7 +253,7 @@ pub(super) fn request(
         params![study.0, to_json(request)?, now.0],
     )?;
     let id = connection.last_insert_rowid();
-    if let Some(entry) = request.entry() {
+    if let Some(entry) = Event::requested(request) {
         if let Some(trial) = entry.trial()
             && !is_there(connection, study, trial)?
         {
