@@ -24,6 +24,7 @@ mod listener;
 mod loads;
 pub mod metric_files;
 pub mod monitor;
+pub mod moving;
 pub mod notifier;
 pub mod offline_requests;
 mod outlet;

@@ -6,14 +6,14 @@
 //! or removes something, `gc` or `track` moves them.
 
 use std::collections::HashSet;
-use std::fs;
-use std::io::{self, ErrorKind};
+
 use std::path::{Path, PathBuf, absolute};
 
 use super::AppError;
 use crate::config;
 use crate::runner::disk::{entries, size};
 use crate::runner::garbage_collection::Others;
+use crate::runner::moving::move_path;
 use crate::runner::{self, Liveness, ownership};
 use crate::storage::paths::StudyFiles;
 use crate::storage::sqlite::SqliteStore;
@@ -294,7 +294,7 @@ pub fn move_files(store: &mut SqliteStore, path: &Path) -> Result<(), AppError> 
             let to = target.files(&path).trial(number);
             for home in homes(store, &path, &store.summary(study)?)? {
                 let from = home.trial(run);
-                move_directory(&from, &to).map_err(|source| AppError::NotMoved {
+                move_path(&from, &to).map_err(|source| AppError::NotMoved {
                     from: from.clone(),
                     to: to.clone(),
                     source,
@@ -304,34 +304,4 @@ pub fn move_files(store: &mut SqliteStore, path: &Path) -> Result<(), AppError> 
         store.files_moved(study, run)?;
     }
     Ok(())
-}
-
-/// Moves a directory, into the other one where that is there by now.
-fn move_directory(from: &Path, to: &Path) -> io::Result<()> {
-    if !from.exists() {
-        return Ok(());
-    }
-    if let Some(parent) = to.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    match fs::rename(from, to) {
-        // Another process was faster.
-        Err(error) if error.kind() == ErrorKind::NotFound && !from.exists() => Ok(()),
-        Err(error)
-            if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) =>
-        {
-            for entry in entries(from) {
-                let beside = to.join(entry.file_name().unwrap_or_default());
-                if entry.is_dir() && !entry.is_symlink() && beside.is_dir() {
-                    move_directory(&entry, &beside)?;
-                } else if !beside.exists() {
-                    fs::rename(&entry, &beside)?;
-                }
-            }
-            // What is left has the names of files that are there: it was the run's before, too.
-            let _left_to_gc = fs::remove_dir(from);
-            Ok(())
-        }
-        other => other,
-    }
 }

@@ -201,7 +201,8 @@ fn a_removal_that_is_killed_leaves_the_study_whole_or_gone() {
         let sql = "SELECT count(*) FROM removed_study WHERE files IS NOT NULL";
         let open: i64 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
         assert_eq!(open, 0, "round {round}");
-        pause = if is_over { pause / 3 } else { pause + longer };
+        // On a busy machine a removal may take long.
+        pause = if is_over { pause / 3 } else { pause * 3 / 2 + longer };
     }
     assert!(whole > 0 && gone > 0, "{whole} whole, {gone} gone");
     assert_eq!(paths_below(&site.path("runs/files/keep")), kept);
