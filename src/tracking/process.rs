@@ -310,6 +310,9 @@ impl Foreground<'_> {
                 let known = self.remarks.entry(remark.kind).or_insert_with(|| (text.clone(), 0));
                 known.1 += 1;
                 let kind = remark.kind;
+                if known.1 == 1 {
+                    (self.tell)(&format!("run {}: {text}", self.run.number()));
+                }
                 let first = (known.1 == 1).then_some(TrialEvent::Remarked {
                     attempt,
                     kind,

@@ -80,6 +80,18 @@ fn a_program_is_run_as_if_nobody_looked_on_and_all_of_it_is_kept() {
 }
 
 #[test]
+fn a_rejected_line_is_said_once_and_the_run_continues() {
+    let script = "for x in 1 2 3; do echo '@hpsearch {\"step\":'; done\n\
+        echo '@hpsearch {\"step\":1,\"loss\":0.5}'\n";
+    let site = site(script);
+    let ended = site.run(&words(&[], &[]));
+    assert_done(&ended);
+    let said = ended.err.lines().filter(|line| line.contains("run 0: ")).count();
+    assert_eq!(said, 1, "{}", ended.err);
+    assert_eq!(runs(&site, "runs")[0]["value"], 0.5);
+}
+
+#[test]
 fn the_exit_code_is_the_programs_own() {
     let site = site("exit $1");
     for code in ["0", "7", "42"] {
