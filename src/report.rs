@@ -3,6 +3,7 @@
 pub mod ahead;
 pub mod bar;
 mod events;
+pub mod figure;
 pub mod journal;
 mod notices;
 mod plain;

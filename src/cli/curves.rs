@@ -14,6 +14,7 @@ use super::series_choice::SeriesArguments;
 use super::{Console, Exit, Failure};
 use crate::app::curves::{ALL, Detail, points, seconds_since, shown_clock};
 use crate::app::find;
+use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{number, one_line};
 use crate::storage::{StorageError, StorageReader, StudySummary};
@@ -21,7 +22,6 @@ use crate::study::metric::Number;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{Point, SeriesClock, SeriesSummary, step_json};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
-use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -155,7 +155,7 @@ fn series_json<'a>(
     Ok(SeriesJson { study: None, trial: trial.0, metric, clock: *clock, points })
 }
 
-fn chart(title: String, trials: &[Trial], curves: Vec<Vec<(f64, f64)>>) -> Chart<'static> {
+fn chart(title: String, trials: &[Trial], curves: Vec<Vec<(f64, f64)>>) -> Figure<'static> {
     let is_whole = curves.iter().flatten().all(|(step, _)| step.fract() == 0.0);
     let series = trials.iter().zip(curves).enumerate().map(|(index, (trial, points))| Series {
         name: match trial.state {
@@ -166,7 +166,7 @@ fn chart(title: String, trials: &[Trial], curves: Vec<Vec<(f64, f64)>>) -> Chart
         mark: Mark::Line,
         tone: SeriesRole::Compared(index),
     });
-    Chart {
+    Figure {
         title,
         x: if is_whole { Axis::whole() } else { Axis::default() },
         y: Axis::without_outliers(Vec::new()),

@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
-use crate::tui::chart::Chart;
+use crate::report::figure::Figure;
 use crate::tui::{Palette, Theme};
 
 /// Columns and rows of a drawing.
@@ -19,7 +19,7 @@ pub struct Size {
 }
 
 /// Prints a chart of this size.
-pub fn print(out: &mut dyn Write, chart: &Chart<'_>, size: Size, look: Theme) -> io::Result<()> {
+pub fn print(out: &mut dyn Write, chart: &Figure<'_>, size: Size, look: Theme) -> io::Result<()> {
     let area = Rect::new(0, 0, size.width, size.height);
     let mut buffer = Buffer::empty(area);
     chart.draw(&mut buffer, area, look);

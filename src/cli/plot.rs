@@ -14,6 +14,7 @@ use super::{Console, Exit, Failure};
 use crate::app::curves::{Detail, points, shown_clock};
 use crate::app::find;
 use crate::app::several::StudySelection;
+use crate::report::figure::Figure;
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudySummary};
 use crate::study::metric::Number;
@@ -22,7 +23,6 @@ use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::SeriesClock;
 use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
-use crate::tui::chart::Chart;
 use figures::StudyCurve;
 
 const EXAMPLES: &str = "\
@@ -119,8 +119,8 @@ struct SeriesJson<'a> {
     points: Vec<(Number, Number)>,
 }
 
-impl<'a> From<&'a Chart<'_>> for ChartJson<'a> {
-    fn from(chart: &'a Chart<'_>) -> Self {
+impl<'a> From<&'a Figure<'_>> for ChartJson<'a> {
+    fn from(chart: &'a Figure<'_>) -> Self {
         let series = chart.series.iter().map(|series| SeriesJson {
             name: &series.name,
             points: series.points.iter().map(|(x, y)| (Number(*x), Number(*y))).collect(),
@@ -289,7 +289,7 @@ fn size(kind: Kind, arguments: &PlotArguments, console: &Console) -> Size {
 
 fn print(
     study: &StudySummary,
-    charts: &[Chart<'_>],
+    charts: &[Figure<'_>],
     kind: Kind,
     arguments: &PlotArguments,
     console: &mut Console,
@@ -355,7 +355,7 @@ fn charts(
     kind: Kind,
     arguments: &PlotArguments,
     console: &Console,
-) -> Result<Vec<Chart<'static>>, Failure> {
+) -> Result<Vec<Figure<'static>>, Failure> {
     let spec = &study.spec;
     if kind == Kind::Curves {
         let (metric, clock, curves) = curves_of(reader, study, LINES, arguments, console)?;

@@ -1,149 +1,22 @@
 //! Charts for terminals: lines, steps and points over axes with round ticks, in braille or in
 //! ASCII.
 
-pub mod axis;
 mod canvas;
 mod frame;
 #[cfg(test)]
 mod tests;
-
-use std::borrow::Cow;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 use super::theme::{Palette, Theme};
+use crate::report::figure::axis::Range;
+use crate::report::figure::{Figure, Mark, Series, SeriesRole};
 use crate::report::sparkline::Charset;
 use crate::report::wording::{count, width};
-use crate::study::space::Scale;
-use axis::{Cut, Range, Tick};
 use canvas::{Canvas, Pattern, Pen};
 use frame::PlotFrame;
-
-/// How the points of a series are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// Joined by straight lines; a value that is not finite leaves a gap.
-    Line,
-    /// Joined by steps: a value holds until the next one.
-    Steps,
-    /// Each for itself.
-    Dots,
-    /// Each for itself, as a character that is easily found.
-    Star,
-}
-
-/// What a series is among the others, which decides its colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SeriesRole {
-    /// One of many in the background.
-    Behind,
-    /// The one with this index among those compared.
-    Compared(usize),
-    /// The best.
-    Best,
-}
-
-/// Points with a name.
-#[derive(Clone, Debug)]
-pub struct Series<'a> {
-    /// What the legend calls it; without a name it is not in the legend.
-    pub name: String,
-    /// Points in the order in which they are joined.
-    pub points: Cow<'a, [(f64, f64)]>,
-    /// How they are drawn.
-    pub mark: Mark,
-    /// In which colour.
-    pub tone: SeriesRole,
-}
-
-impl Series<'static> {
-    /// Points with a name.
-    pub fn new(
-        name: impl Into<String>,
-        mark: Mark,
-        tone: SeriesRole,
-        points: Vec<(f64, f64)>,
-    ) -> Self {
-        Series { name: name.into(), points: Cow::Owned(points), mark, tone }
-    }
-
-    /// Reports over steps, joined by lines.
-    pub fn curve(name: impl Into<String>, reports: &[(u64, f64)], tone: SeriesRole) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "steps on an axis")]
-        let points = reports.iter().map(|(step, value)| (*step as f64, *value)).collect();
-        Series::new(name, Mark::Line, tone, points)
-    }
-}
-
-/// What an axis shows.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Axis {
-    /// Linear or logarithmic.
-    pub scale: Scale,
-    /// The ends, where they are known beforehand.
-    pub ends: Option<(f64, f64)>,
-    /// Values that are never outside.
-    pub keep: Vec<f64>,
-    /// Whether outliers may be left outside.
-    pub cut: Cut,
-    /// Whether there are integers only.
-    pub whole: bool,
-    /// Names instead of ticks, with their values: of choices.
-    pub names: Vec<(f64, String)>,
-}
-
-impl Axis {
-    /// A linear axis over everything there is.
-    pub fn linear() -> Self {
-        Axis::default()
-    }
-
-    /// The same for integers: steps, numbers of trials.
-    pub fn whole() -> Self {
-        Axis { whole: true, ..Axis::linear() }
-    }
-
-    /// A linear axis that leaves outliers outside, all but the values of `keep`.
-    pub fn without_outliers(keep: Vec<f64>) -> Self {
-        Axis { cut: Cut::Outliers, keep, ..Axis::linear() }
-    }
-
-    fn range(&self, values: impl IntoIterator<Item = f64>) -> Option<Range> {
-        let range = Range::over(values, &self.keep, self.scale, self.cut)?;
-        Some(self.ends.and_then(|(low, high)| Range::new(low, high, self.scale)).unwrap_or(range))
-    }
-
-    fn ticks(&self, range: &Range, most: usize) -> Vec<Tick> {
-        if self.names.is_empty() {
-            let ticks = range.ticks(most, self.whole);
-            // One tick alone tells no scale.
-            return if ticks.len() < 2 { range.ticks(2 * most, self.whole) } else { ticks };
-        }
-        self.names
-            .iter()
-            .filter_map(|(value, name)| {
-                Some(Tick { at: range.place(*value)?, label: name.clone() })
-            })
-            .collect()
-    }
-}
-
-/// A chart: series over two axes, drawn in their order.
-#[derive(Clone, Debug)]
-pub struct Chart<'a> {
-    /// What is shown, over the plot.
-    pub title: String,
-    /// Left to right.
-    pub x: Axis,
-    /// Bottom to top.
-    pub y: Axis,
-    /// The later above the earlier.
-    pub series: Vec<Series<'a>>,
-    /// What is said when there is nothing to draw.
-    pub empty: &'static str,
-}
 
 /// What of the points is not to be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,8 +28,8 @@ struct Unseen {
 /// More points than this are drawn as single dots.
 const CROWD: usize = 400;
 
-impl Chart<'_> {
-    /// Draws the chart into `area` of `buffer`.
+impl Figure<'_> {
+    /// Draws it into `area` of `buffer`.
     pub fn draw(&self, buffer: &mut Buffer, area: Rect, theme: Theme) {
         let area = area.intersection(buffer.area);
         if area.is_empty() {

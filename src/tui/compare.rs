@@ -8,10 +8,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 
-use super::chart::{Axis, Chart, Series, SeriesRole, style_of};
+use super::chart::style_of;
 use super::theme::Theme;
 use super::trial_key::TrialKey;
 use crate::app::several::common_objective;
+use crate::report::figure::{Axis, Figure, Series, SeriesRole};
 use crate::report::wording::{duration, micros, number, one_line, param, value_cell, width};
 use crate::storage::{Curve, StorageError, StorageReader, StudyId};
 use crate::study::metric::Score;
@@ -167,7 +168,7 @@ pub fn draw(
     table.draw(buffer, left, scroll, theme)
 }
 
-fn chart(data: &CompareData) -> Chart<'static> {
+fn chart(data: &CompareData) -> Figure<'static> {
     let behind = data
         .field
         .iter()
@@ -183,7 +184,7 @@ fn chart(data: &CompareData) -> Chart<'static> {
         .filter_map(|curve| Some(curve.1.last()?.1))
         .filter(|value| value.is_finite())
         .collect();
-    Chart {
+    Figure {
         title: format!("{} by {}", one_line(&data.metric), data.step()),
         x: Axis::whole(),
         y: Axis::without_outliers(ends),

@@ -11,12 +11,12 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::chart::{Axis, Chart, Mark, Series, SeriesRole};
 use super::log::LogTail;
 use super::snapshot::Detail;
 use super::state::State;
 use super::theme::{Theme, wrapped};
 use super::trial_key::TrialKey;
+use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::{count, micros, number, one_line, proposed, rough_duration, width};
 use crate::study::series::SeriesClock;
 use crate::study::space::Scale;
@@ -163,7 +163,7 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail,
     });
     let others = if others > 0 { format!(", before {others} others") } else { String::new() };
     let keep = own.iter().map(|(_, value)| *value).filter(|value| value.is_finite());
-    let chart = Chart {
+    let chart = Figure {
         title: format!("{} of trial {}{others}", one_line(metric), detail.trial.number),
         x: match logged {
             Some(logged) if logged.clock == SeriesClock::Seconds => Axis::default(),

@@ -8,6 +8,7 @@ use crate::app::curves::{ALL, By, Detail, points, shown_clock};
 use crate::app::find::{self, TrialsOf};
 use crate::cli::drawing::{self, Size};
 use crate::cli::{Console, Exit, Failure};
+use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::table::Columns;
 use crate::report::wording::{number, one_line};
 use crate::storage::{StorageError, StorageReader, StudySummary};
@@ -15,7 +16,6 @@ use crate::study::metric::Score;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{SeriesClock, SeriesSummary};
 use crate::study::trial::{Trial, TrialState};
-use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 
 /// One curve.
 struct Shown {
@@ -156,7 +156,7 @@ fn chart(
     curves: &[Shown],
     by: By,
     width: u16,
-) -> Result<Chart<'static>, StorageError> {
+) -> Result<Figure<'static>, StorageError> {
     let (metric, unit) = curves.first().map_or(("", ""), Shown::axes);
     let unit = if by == By::Wall { "seconds" } else { unit };
     let series = curves.iter().enumerate().map(|(index, curve)| {
@@ -169,7 +169,7 @@ fn chart(
             tone: SeriesRole::Compared(index),
         })
     });
-    Ok(Chart {
+    Ok(Figure {
         title: one_line(&format!("{metric} by {unit}")),
         series: series.collect::<Result<_, StorageError>>()?,
         x: if by == By::Wall { Axis::default() } else { Axis::whole() },

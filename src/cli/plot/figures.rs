@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::report::figure::axis::Cut;
+use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{one_line, param};
 use crate::study::metric::Score;
@@ -10,8 +12,6 @@ use crate::study::params::Value;
 use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{TrialNumber, TrialState};
-use crate::tui::chart::axis::Cut;
-use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 
 const EMPTY: &str = "no trial has a value yet";
 
@@ -59,7 +59,7 @@ fn complete_by_number(outcomes: &[Outcome]) -> Vec<(f64, f64)> {
 }
 
 /// Values by trial, and the best so far.
-pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Chart<'static> {
+pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
     let points = complete_by_number(outcomes);
     let pruned = outcomes.iter().filter(|outcome| outcome.state == TrialState::Pruned);
     let pruned: Vec<(f64, f64)> =
@@ -67,7 +67,7 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Chart<'static> {
     let best = best_so_far(spec, &points);
     let lowest = best.last().map(|(_, value)| *value);
     let metric = &spec.objective().metric;
-    Chart {
+    Figure {
         title: one_line(&format!(
             "{}: {metric} by trial, {}d",
             spec.name,
@@ -88,7 +88,7 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Chart<'static> {
 pub fn histories<'a>(
     title: &str,
     studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
-) -> Chart<'static> {
+) -> Figure<'static> {
     let (mut dots, mut steps, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for (index, (spec, outcomes)) in studies.enumerate() {
         let points = complete_by_number(outcomes);
@@ -98,7 +98,7 @@ pub fn histories<'a>(
         dots.push(series("", points, Mark::Dots, role));
         steps.push(series(&one_line(&spec.name), best, Mark::Steps, role));
     }
-    Chart {
+    Figure {
         title: one_line(title),
         x: Axis::whole(),
         y: Axis::without_outliers(ends),
@@ -116,7 +116,7 @@ pub fn curves(
     curves: Vec<StudyCurve>,
     best: Option<TrialNumber>,
     value: Option<f64>,
-) -> Chart<'static> {
+) -> Figure<'static> {
     let x = axis_of(curves.iter().flat_map(|(_, points)| points));
     let (front, behind): (Vec<StudyCurve>, Vec<StudyCurve>) =
         curves.into_iter().partition(|(number, _)| best == Some(*number));
@@ -125,7 +125,7 @@ pub fn curves(
     let front = front.into_iter().map(|(number, points)| {
         series(&format!("trial {number}, the best"), points, Mark::Line, SeriesRole::Best)
     });
-    Chart {
+    Figure {
         title: one_line(title),
         x,
         y: values(value),
@@ -138,7 +138,7 @@ pub fn curves(
 pub fn curves_of_several<'a>(
     title: &str,
     studies: impl Iterator<Item = (&'a str, Option<f64>, &'a [StudyCurve])>,
-) -> Chart<'static> {
+) -> Figure<'static> {
     let studies: Vec<_> = studies.collect();
     let points = studies.iter().flat_map(|(.., curves)| curves.iter());
     let x = axis_of(points.flat_map(|(_, points)| points));
@@ -151,7 +151,7 @@ pub fn curves_of_several<'a>(
             if nth == 0 { &mut front } else { &mut behind }.push(line);
         }
     }
-    Chart {
+    Figure {
         title: one_line(title),
         x,
         y: Axis::without_outliers(studies.iter().filter_map(|(_, best, _)| *best).collect()),
@@ -172,7 +172,7 @@ pub fn slice(
     dimension: &Dimension,
     outcomes: &[Outcome],
     best: Option<(TrialNumber, f64)>,
-) -> Chart<'static> {
+) -> Figure<'static> {
     let point = |outcome: &Outcome, value: f64| {
         Some((place(&dimension.distribution, outcome.params.get(&dimension.name)?)?, value))
     };
@@ -185,7 +185,7 @@ pub fn slice(
         };
         group.extend(point(outcome, value));
     }
-    Chart {
+    Figure {
         title: one_line(&format!("{} by {}", spec.objective().metric, dimension.name)),
         x: axis(&dimension.distribution),
         y: values(best.map(|(_, value)| value)),
@@ -231,7 +231,7 @@ fn axis(distribution: &Distribution) -> Axis {
 }
 
 /// Every trial as a line over all parameters, its value at the right, better ones higher.
-pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Chart<'static> {
+pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Figure<'static> {
     let score = |value: f64| Score::new(spec.direction(), value);
     let mut trials: Vec<(&Outcome, f64)> =
         complete(outcomes).filter(|(_, value)| value.is_finite()).collect();
@@ -272,7 +272,7 @@ pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Chart<'s
         .map(whole)
         .zip(dimensions.iter().map(|dimension| one_line(&dimension.name)))
         .chain([(last, one_line(&spec.objective().metric))]);
-    Chart {
+    Figure {
         title: one_line(&format!(
             "{}: parameters and {} of {} trials",
             spec.name,

@@ -11,11 +11,11 @@ use crate::cli::drawing::{self, Size};
 use crate::cli::waiting::listener;
 use crate::cli::{Console, Exit, Failure};
 use crate::export::Recipe;
+use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::number;
 use crate::runner::protocol::{Job, TrainJob};
 use crate::runner::worker_job::JobError;
 use crate::study::space::Scale;
-use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 
 /// Range of learning rates: from almost no progress to certain divergence.
 const RATES: (f64, f64) = (1e-6, 1.0);
@@ -138,7 +138,7 @@ fn draw(
         mark: Mark::Line,
         tone,
     };
-    let chart = Chart {
+    let chart = Figure {
         title: title.to_owned(),
         x,
         y: Axis::without_outliers(Vec::new()),

@@ -3,9 +3,10 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::axis::{Range, Tick};
 use super::canvas::dots_per_cell;
-use super::{Chart, columns, inside};
+use super::{columns, inside};
+use crate::report::figure::Figure;
+use crate::report::figure::axis::{Range, Tick};
 use crate::report::sparkline::Charset;
 use crate::tui::theme::Theme;
 
@@ -27,7 +28,13 @@ const SMALLEST_WITH_AXES: (u16, u16) = (16, 5);
 const WIDEST_LABEL: u16 = 9;
 
 impl PlotFrame {
-    pub fn new(chart: &Chart<'_>, x: &Range, y: &Range, area: Rect, charset: Charset) -> PlotFrame {
+    pub fn new(
+        chart: &Figure<'_>,
+        x: &Range,
+        y: &Range,
+        area: Rect,
+        charset: Charset,
+    ) -> PlotFrame {
         let (across, down) = dots_per_cell(charset);
         let axes = area.width >= SMALLEST_WITH_AXES.0 && area.height >= SMALLEST_WITH_AXES.1;
         let named = chart.series.iter().any(|series| !series.name.is_empty());

@@ -1,12 +1,14 @@
 //! Charts as they look.
 
 use super::*;
+use crate::report::figure::Axis;
+use crate::study::space::Scale;
 use crate::tui::tests::{self, COLOURS, PLAIN, at_every_size};
 
 const GREY: Theme = Theme { palette: Palette::Monochrome, ..COLOURS };
 
-fn chart(series: Vec<Series<'_>>) -> Chart<'_> {
-    Chart {
+fn chart(series: Vec<Series<'_>>) -> Figure<'_> {
+    Figure {
         title: "eval_loss by epoch".to_owned(),
         x: Axis::whole(),
         y: Axis::without_outliers(Vec::new()),
@@ -15,7 +17,7 @@ fn chart(series: Vec<Series<'_>>) -> Chart<'_> {
     }
 }
 
-fn drawn(chart: &Chart<'_>, size: (u16, u16), theme: Theme) -> String {
+fn drawn(chart: &Figure<'_>, size: (u16, u16), theme: Theme) -> String {
     tests::drawn(size, |buffer, area| chart.draw(buffer, area, theme))
 }
 
@@ -33,7 +35,7 @@ fn line(trial: usize, rate: f64, floor: f64, steps: u32) -> Series<'static> {
 }
 
 /// A field of grey curves behind two.
-fn field() -> Chart<'static> {
+fn field() -> Figure<'static> {
     let grey = |index: u32| {
         Series::new("", Mark::Line, SeriesRole::Behind, falling(0.02 * f64::from(index), 0.3, 30))
     };
@@ -95,7 +97,7 @@ fn a_logarithmic_axis_and_points_that_it_cannot_show() {
             (f64::from(step), if step == 20 { 0.0 } else { 10_f64.powf(-f64::from(step) / 8.0) })
         })
         .collect();
-    let chart = Chart {
+    let chart = Figure {
         y: Axis { scale: Scale::Log, ..Axis::linear() },
         ..chart(vec![Series::new("", Mark::Line, SeriesRole::Compared(0), curve)])
     };
@@ -128,7 +130,7 @@ fn choices_have_names_instead_of_numbers() {
         (2.0, "最適化手法の長い名前".to_owned()),
     ];
     let x = Axis { ends: Some((-0.5, 2.5)), names, ..Axis::linear() };
-    let chart = Chart {
+    let chart = Figure {
         x,
         title: "optim".to_owned(),
         ..chart(vec![Series::new("", Mark::Dots, SeriesRole::Compared(0), points)])

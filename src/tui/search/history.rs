@@ -5,10 +5,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Direction, Layout, Rect};
 
 use super::SearchData;
+use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::one_line;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
-use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 use crate::tui::theme::Theme;
 
 /// With so much room both charts are shown: beside each other, or one above the other.
@@ -28,13 +28,13 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, theme: Theme) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a trial's number on an axis")]
-fn over_trials(data: &SearchData) -> Chart<'static> {
+fn over_trials(data: &SearchData) -> Figure<'static> {
     let last = data.dots.len().max(1) as f64 - 1.0;
     let x = Axis { ends: Some((0.0, last.max(1.0))), ..Axis::whole() };
     chart(data, x, "trial", last, &data.better_by_number, &|number| Some(number as f64))
 }
 
-fn over_time(data: &SearchData) -> Chart<'static> {
+fn over_time(data: &SearchData) -> Figure<'static> {
     let begin = data.dots.first().map(|dot| dot.created).unwrap_or_default();
     let last = data.dots.iter().filter_map(|dot| dot.finished).max().unwrap_or(begin);
     let (unit, seconds) = match last.since(begin).as_secs() {
@@ -58,7 +58,7 @@ fn chart(
     last: f64,
     better: &[usize],
     at: &dyn Fn(usize) -> Option<f64>,
-) -> Chart<'static> {
+) -> Figure<'static> {
     let point = |number: usize| Some((at(number)?, data.dots[number].value));
     let of = |state: TrialState| -> Vec<(f64, f64)> {
         data.shown
@@ -74,7 +74,7 @@ fn chart(
     let named = |name: &str, mark, tone, points: Vec<(f64, f64)>| {
         Series::new(if points.is_empty() { "" } else { name }, mark, tone, points)
     };
-    Chart {
+    Figure {
         title: data.titled(format!("{} by {by}", one_line(&data.spec.objective().metric))),
         x,
         y: Axis::without_outliers(data.best_value().into_iter().collect()),

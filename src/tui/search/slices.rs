@@ -4,10 +4,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::{SearchData, scale_of};
+use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::{one_line, param};
 use crate::study::space::{Dimension, Distribution};
 use crate::study::trial::TrialState;
-use crate::tui::chart::{Axis, Chart, Mark, Series, SeriesRole};
 use crate::tui::theme::Theme;
 
 /// The least room of one chart.
@@ -62,7 +62,7 @@ fn grid(count: u16, area: Rect) -> (u16, u16) {
     (columns, count.div_ceil(columns).min(most_rows))
 }
 
-fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Chart<'static> {
+fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Figure<'static> {
     let at = |number: usize| {
         data.places[place][number] + if is_choice(dimension) { jitter(number) } else { 0.0 }
     };
@@ -76,7 +76,7 @@ fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Chart<'stati
         data.best.map(|best| best.index()).filter(|best| !data.places[place][*best].is_nan());
     let best = best.map(|best| (at(best), data.dots[best].value));
     let importance = data.importances.iter().find(|(name, _)| *name == dimension.name);
-    Chart {
+    Figure {
         title: match importance {
             Some((_, share)) => format!("{}  {}", one_line(&dimension.name), percent(*share)),
             None => one_line(&dimension.name),
