@@ -171,6 +171,7 @@ fn chart(title: String, trials: &[Trial], curves: Vec<Vec<(f64, f64)>>) -> Figur
         x: if is_whole { Axis::whole() } else { Axis::default() },
         y: Axis::without_outliers(Vec::new()),
         series: series.collect(),
+        cells: None,
         empty: "no reports yet",
     }
 }

@@ -1,7 +1,5 @@
 //! `hpsearch plot`: plots of whole studies in the terminal.
 
-mod figures;
-
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
@@ -15,6 +13,7 @@ use crate::app::curves::{Detail, points, shown_clock};
 use crate::app::find;
 use crate::app::several::StudySelection;
 use crate::report::figure::Figure;
+use crate::report::figure::of_study::{self as figures, StudyCurve};
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudySummary};
 use crate::study::metric::Number;
@@ -23,7 +22,6 @@ use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::SeriesClock;
 use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
-use figures::StudyCurve;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,9 +1,16 @@
 //! Figures as plain data: series over axes, which the terminal, SVG files and pages draw.
 
 pub mod axis;
+pub mod contour;
+mod json;
+pub mod of_study;
+pub mod rungs;
+pub mod svg;
+pub mod timeline;
 
 use std::borrow::Cow;
 
+use crate::report::wording::count;
 use crate::study::space::Scale;
 use axis::{Cut, Range, Tick};
 
@@ -18,6 +25,8 @@ pub enum Mark {
     Dots,
     /// Each for itself, as a character that is easily found.
     Star,
+    /// Thick segments: every two consecutive points are the ends of one.
+    Bars,
 }
 
 /// What a series is among the others, which decides its colour.
@@ -78,6 +87,8 @@ pub struct Axis {
     pub whole: bool,
     /// Names instead of ticks, with their values: of choices.
     pub names: Vec<(f64, String)>,
+    /// What it measures, for files and pages; the terminal has the title.
+    pub label: String,
 }
 
 impl Axis {
@@ -89,6 +100,12 @@ impl Axis {
     /// The same for integers: steps, numbers of trials.
     pub fn whole() -> Self {
         Axis { whole: true, ..Axis::linear() }
+    }
+
+    /// The same axis with a label.
+    #[must_use]
+    pub fn labelled(self, label: impl Into<String>) -> Self {
+        Axis { label: label.into(), ..self }
     }
 
     /// A linear axis that leaves outliers outside, all but the values of `keep`.
@@ -118,6 +135,54 @@ impl Axis {
     }
 }
 
+/// Values of the cells of a grid, drawn behind the series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatMap {
+    /// Centres of the columns, ascending, as values of the axis.
+    pub x: Vec<f64>,
+    /// Centres of the rows, ascending.
+    pub y: Vec<f64>,
+    /// Row by row from the lowest; `None`: no data nearby.
+    pub values: Vec<Option<f64>>,
+    /// What the values are.
+    pub label: String,
+}
+
+impl HeatMap {
+    /// The smallest and the largest value.
+    pub fn ends(&self) -> Option<(f64, f64)> {
+        let values = self.values.iter().flatten().filter(|value| value.is_finite());
+        values.fold(None, |ends, value| {
+            let (low, high) = ends.unwrap_or((*value, *value));
+            Some((low.min(*value), high.max(*value)))
+        })
+    }
+}
+
+/// Points of a figure that are not drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unseen {
+    /// Outside of the axes.
+    pub outside: u64,
+    /// NaN or infinite.
+    pub not_finite: u64,
+}
+
+impl Unseen {
+    /// In words; empty if all points are drawn.
+    pub fn said(self, separator: &str) -> String {
+        let outside =
+            (self.outside > 0).then(|| format!("{} outside", count(self.outside, "point")));
+        let not_finite = (self.not_finite > 0).then(|| format!("{} not finite", self.not_finite));
+        outside.into_iter().chain(not_finite).collect::<Vec<_>>().join(separator)
+    }
+}
+
+/// Whether a place on an axis is between its ends.
+pub fn is_inside(place: f64) -> bool {
+    (-1e-9..=1.0 + 1e-9).contains(&place)
+}
+
 /// A figure: series over two axes, drawn in their order.
 #[derive(Clone, Debug)]
 pub struct Figure<'a> {
@@ -129,6 +194,32 @@ pub struct Figure<'a> {
     pub y: Axis,
     /// The later above the earlier.
     pub series: Vec<Series<'a>>,
+    /// Behind the series.
+    pub cells: Option<HeatMap>,
     /// What is said when there is nothing to draw.
     pub empty: &'static str,
+}
+
+impl Figure<'_> {
+    /// The ranges of both axes; `None` if there is nothing to draw.
+    pub fn ranges(&self) -> Option<(Range, Range)> {
+        let points = self.series.iter().flat_map(|series| series.points.iter());
+        let drawable = points.filter(|(x, y)| x.is_finite() && y.is_finite());
+        Some((
+            self.x.range(drawable.clone().map(|point| point.0))?,
+            self.y.range(drawable.map(|point| point.1))?,
+        ))
+    }
+
+    /// The named series, in the order of a legend: compared ones by their index, whichever is in
+    /// front.
+    pub fn legend(&self) -> Vec<&Series<'_>> {
+        let mut named: Vec<&Series<'_>> =
+            self.series.iter().filter(|series| !series.name.is_empty()).collect();
+        if named.iter().all(|series| matches!(series.tone, SeriesRole::Compared(_))) {
+            let index = |tone| if let SeriesRole::Compared(index) = tone { index } else { 0 };
+            named.sort_by_key(|series| index(series.tone));
+        }
+        named
+    }
 }

@@ -12,18 +12,11 @@ use ratatui::style::{Color, Modifier, Style};
 
 use super::theme::{Palette, Theme};
 use crate::report::figure::axis::Range;
-use crate::report::figure::{Figure, Mark, Series, SeriesRole};
+use crate::report::figure::{Figure, HeatMap, Mark, Series, SeriesRole, Unseen, is_inside};
 use crate::report::sparkline::Charset;
-use crate::report::wording::{count, width};
+use crate::report::wording::width;
 use canvas::{Canvas, Pattern, Pen};
 use frame::PlotFrame;
-
-/// What of the points is not to be seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Unseen {
-    outside: u64,
-    not_finite: u64,
-}
 
 /// More points than this are drawn as single dots.
 const CROWD: usize = 400;
@@ -35,12 +28,7 @@ impl Figure<'_> {
         if area.is_empty() {
             return;
         }
-        let points = || self.series.iter().flat_map(|series| series.points.iter());
-        let drawable = points().filter(|(x, y)| x.is_finite() && y.is_finite());
-        let (Some(x), Some(y)) = (
-            self.x.range(drawable.clone().map(|point| point.0)),
-            self.y.range(drawable.map(|point| point.1)),
-        ) else {
+        let Some((x, y)) = self.ranges() else {
             return self.draw_empty(buffer, area, theme);
         };
         let frame = PlotFrame::new(self, &x, &y, area, theme.charset);
@@ -58,6 +46,9 @@ impl Figure<'_> {
             );
         }
         frame.draw(buffer, theme);
+        if let Some(cells) = &self.cells {
+            draw_cells(buffer, frame.plot, cells, (&x, &y), theme);
+        }
         canvas.render(buffer, frame.plot);
         self.draw_title(buffer, frame.title, unseen, theme);
         self.draw_legend(buffer, frame.legend, theme);
@@ -80,7 +71,7 @@ impl Figure<'_> {
             return;
         }
         let room = usize::from(area.width);
-        let note = unseen.said(theme);
+        let note = unseen.said(theme.either(" · ", ", "));
         let taken = if note.is_empty() { 0 } else { width(&note) + 2 };
         let title = theme.shorten(&self.title, room.saturating_sub(taken));
         buffer.set_stringn(area.x, area.y, &title, room, theme.strong());
@@ -94,13 +85,7 @@ impl Figure<'_> {
             return;
         }
         let mut column = area.x;
-        let mut named: Vec<&Series<'_>> =
-            self.series.iter().filter(|series| !series.name.is_empty()).collect();
-        // Compared ones in their order, whichever lies above the other.
-        if named.iter().all(|series| matches!(series.tone, SeriesRole::Compared(_))) {
-            let index = |tone| if let SeriesRole::Compared(index) = tone { index } else { 0 };
-            named.sort_by_key(|series| index(series.tone));
-        }
+        let named = self.legend();
         for (index, series) in named.iter().enumerate() {
             let text = format!("{} {}", sample(series, theme), series.name);
             let left = named.len() - index;
@@ -119,15 +104,6 @@ impl Figure<'_> {
     }
 }
 
-impl Unseen {
-    fn said(self, theme: Theme) -> String {
-        let outside =
-            (self.outside > 0).then(|| format!("{} outside", count(self.outside, "point")));
-        let not_finite = (self.not_finite > 0).then(|| format!("{} not finite", self.not_finite));
-        outside.into_iter().chain(not_finite).collect::<Vec<_>>().join(theme.either(" · ", ", "))
-    }
-}
-
 /// Columns of a text, as the screen counts.
 fn columns(text: &str) -> u16 {
     u16::try_from(width(text)).unwrap_or(u16::MAX)
@@ -142,7 +118,7 @@ fn draw_series(
 ) {
     let few = series.points.len() <= CROWD;
     let mut before: Option<(f64, f64)> = None;
-    for (at, value) in series.points.iter() {
+    for (index, (at, value)) in series.points.iter().enumerate() {
         let is_finite = at.is_finite() && value.is_finite();
         let place = x.place(*at).zip(y.place(*value)).filter(|_| is_finite);
         let Some((across, up)) = place else {
@@ -151,7 +127,7 @@ fn draw_series(
             before = None;
             continue;
         };
-        if !inside(across) || !inside(up) {
+        if !is_inside(across) || !is_inside(up) {
             unseen.outside += 1;
         }
         let spot = canvas.at(across, up);
@@ -163,6 +139,7 @@ fn draw_series(
                 canvas.line((spot.0, before.1), spot, pen);
             }
             (Mark::Dots | Mark::Star, _, None) if few => canvas.blot(spot, pen),
+            (Mark::Bars, Some(before), _) if index % 2 == 1 => draw_bar(canvas, before, spot, pen),
             (_, _, _) => canvas.dot(spot, pen),
         }
         before = Some(spot);
@@ -173,8 +150,53 @@ fn draw_series(
     }
 }
 
-fn inside(place: f64) -> bool {
-    (-1e-9..=1.0 + 1e-9).contains(&place)
+/// A bar two dots thick: one would look like a line.
+fn draw_bar(canvas: &mut Canvas, from: (f64, f64), to: (f64, f64), pen: Pen) {
+    let beside = if from.0 == to.0 { (1.0, 0.0) } else { (0.0, 1.0) };
+    canvas.line(from, to, pen);
+    canvas.line((from.0 + beside.0, from.1 + beside.1), (to.0 + beside.0, to.1 + beside.1), pen);
+}
+
+/// Shades for values from low to high.
+const SHADES: [char; 4] = ['░', '▒', '▓', '█'];
+const ASCII_SHADES: [char; 4] = ['.', ':', '+', '%'];
+
+/// Shades the cells of a grid behind the series.
+fn draw_cells(
+    buffer: &mut Buffer,
+    area: Rect,
+    cells: &HeatMap,
+    (x, y): (&Range, &Range),
+    theme: Theme,
+) {
+    let Some((low, high)) = cells.ends() else { return };
+    let shades = match theme.charset {
+        Charset::Unicode => SHADES,
+        Charset::Ascii => ASCII_SHADES,
+    };
+    let nearest = |centres: &[f64], range: &Range, place: f64| {
+        let distance =
+            |centre: &f64| range.place(*centre).map_or(f64::INFINITY, |at| (at - place).abs());
+        (0..centres.len())
+            .min_by(|one, other| distance(&centres[*one]).total_cmp(&distance(&centres[*other])))
+    };
+    let middle = |index: u16, length: u16| (f64::from(index) + 0.5) / f64::from(length);
+    for row in 0..area.height {
+        let Some(up) = nearest(&cells.y, y, 1.0 - middle(row, area.height)) else { return };
+        for column in 0..area.width {
+            let Some(across) = nearest(&cells.x, x, middle(column, area.width)) else { return };
+            let value = cells.values.get(up * cells.x.len() + across).copied().flatten();
+            let Some(value) = value.filter(|value| value.is_finite()) else { continue };
+            let part = if high > low { (value - low) / (high - low) } else { 0.5 };
+            let shade = shades.iter().zip([0.25, 0.5, 0.75, f64::INFINITY]);
+            let shade = shade.into_iter().find(|(_, most)| part < *most).map(|(shade, _)| *shade);
+            if let (Some(shade), Some(cell)) =
+                (shade, buffer.cell_mut((area.x + column, area.y + row)))
+            {
+                cell.set_char(shade).set_style(theme.dim());
+            }
+        }
+    }
 }
 
 /// Colours of compared series, in turn.
@@ -233,6 +255,7 @@ fn sample(series: &Series<'_>, theme: Theme) -> String {
     match (series.mark, theme.charset) {
         (Mark::Dots | Mark::Star, Charset::Unicode) => "•".to_owned(),
         (_, Charset::Ascii) => format!("{sign}{sign}"),
+        (Mark::Bars, Charset::Unicode) => "▬▬".to_owned(),
         (Mark::Line | Mark::Steps, Charset::Unicode) => match pattern_of(series.tone, theme) {
             Pattern::Solid => "━━".to_owned(),
             Pattern::Dashed => "╍╍".to_owned(),

@@ -190,6 +190,7 @@ fn chart(data: &CompareData) -> Figure<'static> {
         y: Axis::without_outliers(ends),
         // The first ones on top: where lines meet, the one marked first is seen.
         series: behind.chain(compared.rev()).collect(),
+        cells: None,
         empty: "no reports of this metric yet",
     }
 }

@@ -171,6 +171,7 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail,
         },
         y: Axis { scale: scale_of(&series), ..Axis::without_outliers(keep.collect()) },
         series,
+        cells: None,
         empty: "no report yet",
     };
     chart.draw(frame.buffer_mut(), area, theme);

@@ -174,6 +174,7 @@ fn chart(
         series: series.collect::<Result<_, StorageError>>()?,
         x: if by == By::Wall { Axis::default() } else { Axis::whole() },
         y: Axis::without_outliers(Vec::new()),
+        cells: None,
         empty: "no reports yet",
     })
 }

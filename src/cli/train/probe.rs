@@ -143,6 +143,7 @@ fn draw(
         x,
         y: Axis::without_outliers(Vec::new()),
         series: lines.into_iter().map(series).collect(),
+        cells: None,
         empty: "no step was made",
     };
     let size = Size { width: console.columns(), height: 16 };

@@ -4,9 +4,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::canvas::dots_per_cell;
-use super::{columns, inside};
-use crate::report::figure::Figure;
+use super::columns;
 use crate::report::figure::axis::{Range, Tick};
+use crate::report::figure::{Figure, is_inside};
 use crate::report::sparkline::Charset;
 use crate::tui::theme::Theme;
 
@@ -68,7 +68,7 @@ impl PlotFrame {
             left: labels,
             below: ticks
                 .into_iter()
-                .filter(|tick| inside(tick.at))
+                .filter(|tick| is_inside(tick.at))
                 .map(|tick| (cell(tick.at, plot.width, across), tick.label))
                 .collect(),
             axes,
@@ -131,7 +131,7 @@ fn cell(place: f64, cells: u16, dots: usize) -> u16 {
 }
 
 fn rows_of(ticks: Vec<Tick>, height: u16, dots: usize) -> Vec<(u16, String)> {
-    let shown = ticks.into_iter().filter(|tick| inside(tick.at));
+    let shown = ticks.into_iter().filter(|tick| is_inside(tick.at));
     let mut rows: Vec<(u16, String)> =
         shown.map(|tick| (cell(1.0 - tick.at, height, dots), tick.label)).collect();
     rows.dedup_by_key(|(row, _)| *row);

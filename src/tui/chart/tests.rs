@@ -13,6 +13,7 @@ fn chart(series: Vec<Series<'_>>) -> Figure<'_> {
         x: Axis::whole(),
         y: Axis::without_outliers(Vec::new()),
         series,
+        cells: None,
         empty: "no reports yet",
     }
 }

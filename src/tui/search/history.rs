@@ -89,6 +89,7 @@ fn chart(
                 star.into_iter().collect(),
             ),
         ],
+        cells: None,
         empty: "no trial has finished yet",
     }
 }

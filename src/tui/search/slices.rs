@@ -88,6 +88,7 @@ fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Figure<'stat
             Series::new("", Mark::Dots, SeriesRole::Compared(0), of(TrialState::Complete)),
             Series::new("", Mark::Star, SeriesRole::Best, best.into_iter().collect()),
         ],
+        cells: None,
         empty: if data.best.is_some() {
             "in no finished trial"
         } else {

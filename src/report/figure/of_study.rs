@@ -1,9 +1,7 @@
-//! What each picture of a study shows: pure functions from what became of its trials to charts.
+//! The figures of a study, as functions of the outcomes of its trials.
 
-use std::borrow::Cow;
-
-use crate::report::figure::axis::Cut;
-use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
+use super::axis::Cut;
+use super::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{one_line, param};
 use crate::study::metric::Score;
@@ -13,24 +11,29 @@ use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{TrialNumber, TrialState};
 
-const EMPTY: &str = "no trial has a value yet";
+pub(super) const EMPTY: &str = "no trial has a value yet";
 
-fn series(name: &str, points: Vec<(f64, f64)>, mark: Mark, tone: SeriesRole) -> Series<'static> {
-    Series { name: name.to_owned(), points: Cow::Owned(points), mark, tone }
+pub(super) fn series(
+    name: &str,
+    points: Vec<(f64, f64)>,
+    mark: Mark,
+    tone: SeriesRole,
+) -> Series<'static> {
+    Series::new(name, mark, tone, points)
 }
 
 /// Without series that have no points, so that the legend names what is there.
-fn present(series: Vec<Series<'static>>) -> Vec<Series<'static>> {
+pub(super) fn present(series: Vec<Series<'static>>) -> Vec<Series<'static>> {
     series.into_iter().filter(|series| !series.points.is_empty()).collect()
 }
 
 /// An integer on an axis.
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
-fn whole(number: u64) -> f64 {
+pub(super) fn whole(number: u64) -> f64 {
     number as f64
 }
 
-fn complete(outcomes: &[Outcome]) -> impl Iterator<Item = (&Outcome, f64)> {
+pub(super) fn complete(outcomes: &[Outcome]) -> impl Iterator<Item = (&Outcome, f64)> {
     outcomes
         .iter()
         .filter(|outcome| outcome.state == TrialState::Complete)
@@ -73,13 +76,14 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
             spec.name,
             spec.direction().as_str()
         )),
-        x: Axis::whole(),
-        y: values(lowest),
+        x: Axis::whole().labelled("trial"),
+        y: values(lowest).labelled(one_line(metric)),
         series: present(vec![
             series("pruned, last report", pruned, Mark::Dots, SeriesRole::Behind),
             series("complete", points, Mark::Dots, SeriesRole::Compared(0)),
             series("best so far", best, Mark::Steps, SeriesRole::Best),
         ]),
+        cells: None,
         empty: EMPTY,
     }
 }
@@ -100,9 +104,10 @@ pub fn histories<'a>(
     }
     Figure {
         title: one_line(title),
-        x: Axis::whole(),
+        x: Axis::whole().labelled("trial"),
         y: Axis::without_outliers(ends),
         series: present(dots.into_iter().chain(steps).collect()),
+        cells: None,
         empty: EMPTY,
     }
 }
@@ -130,6 +135,7 @@ pub fn curves(
         x,
         y: values(value),
         series: present(behind.chain(front).collect()),
+        cells: None,
         empty: "no reports yet",
     }
 }
@@ -156,6 +162,7 @@ pub fn curves_of_several<'a>(
         x,
         y: Axis::without_outliers(studies.iter().filter_map(|(_, best, _)| *best).collect()),
         series: present(behind.into_iter().chain(front).collect()),
+        cells: None,
         empty: "no reports yet",
     }
 }
@@ -187,18 +194,19 @@ pub fn slice(
     }
     Figure {
         title: one_line(&format!("{} by {}", spec.objective().metric, dimension.name)),
-        x: axis(&dimension.distribution),
-        y: values(best.map(|(_, value)| value)),
+        x: axis_of_parameter(dimension),
+        y: values(best.map(|(_, value)| value)).labelled(one_line(&spec.objective().metric)),
         series: present(vec![
             series("complete", points, Mark::Dots, SeriesRole::Compared(0)),
             series("the best", front, Mark::Star, SeriesRole::Best),
         ]),
+        cells: None,
         empty: EMPTY,
     }
 }
 
 /// Where a parameter's value stands on its axis: choices by their places in the list.
-fn place(distribution: &Distribution, value: &Value) -> Option<f64> {
+pub(super) fn place(distribution: &Distribution, value: &Value) -> Option<f64> {
     match distribution {
         Distribution::Choice { choices } => choices
             .iter()
@@ -207,6 +215,11 @@ fn place(distribution: &Distribution, value: &Value) -> Option<f64> {
             .map(|(_, index)| f64::from(index)),
         _ => value.as_number(),
     }
+}
+
+/// The axis of a parameter.
+pub(super) fn axis_of_parameter(dimension: &Dimension) -> Axis {
+    axis(&dimension.distribution).labelled(one_line(&dimension.name))
 }
 
 fn axis(distribution: &Distribution) -> Axis {
@@ -287,6 +300,7 @@ pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Figure<'
             ..Axis::linear()
         },
         series: lines.collect(),
+        cells: None,
         empty: EMPTY,
     }
 }
@@ -323,6 +337,87 @@ pub fn parallel_axes(spec: &StudySpec) -> Vec<Column> {
         .left("high", |row| one_line(&row[2]))
         .left("scale", |row| one_line(&row[3]))
         .end()
+}
+
+/// The importance of each parameter as a bar, the most important at the top.
+pub fn importance(spec: &StudySpec, shares: &[(String, f64)]) -> Figure<'static> {
+    let count = whole(shares.len() as u64);
+    let rows = || (0_u64..).map(|row| count - 1.0 - whole(row));
+    let bars = rows().zip(shares).flat_map(|(row, (_, share))| [(0.0, row), (*share, row)]);
+    let names = rows().zip(shares).map(|(row, (name, _))| (row, one_line(name)));
+    let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
+    let title = format!("{}: importance of parameters for {}", spec.name, spec.objective().metric);
+    Figure {
+        title: one_line(&title),
+        x: Axis { ends: Some((0.0, most.max(0.01))), ..Axis::linear().labelled("importance") },
+        y: Axis {
+            ends: Some((-0.6, (count - 0.4).max(0.6))),
+            names: names.collect(),
+            ..Axis::linear()
+        },
+        cells: None,
+        series: present(vec![series("", bars.collect(), Mark::Bars, SeriesRole::Compared(0))]),
+        empty: "importances need at least 10 completed trials with different values",
+    }
+}
+
+/// The empirical distribution of each study's values: the share of its completed trials that are
+/// at most as large, as Optuna's `plot_edf` has it.
+pub fn distribution<'a>(
+    title: &str,
+    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+) -> Figure<'static> {
+    let (mut lines, mut metric) = (Vec::new(), String::new());
+    for (index, (spec, outcomes)) in studies.enumerate() {
+        metric.clone_from(&spec.objective().metric);
+        let mut values: Vec<f64> = complete(outcomes).map(|(_, value)| value).collect();
+        values.retain(|value| value.is_finite());
+        values.sort_by(f64::total_cmp);
+        let count = whole(values.len() as u64);
+        let start = values.first().map(|first| (*first, 0.0));
+        let steps = values.iter().zip(1_u64..).map(|(value, rank)| (*value, whole(rank) / count));
+        let points = start.into_iter().chain(steps).collect();
+        lines.push(series(&one_line(&spec.name), points, Mark::Steps, SeriesRole::Compared(index)));
+    }
+    Figure {
+        title: one_line(title),
+        x: Axis::without_outliers(Vec::new()).labelled(one_line(&metric)),
+        y: Axis { ends: Some((0.0, 1.0)), ..Axis::linear().labelled("share of trials") },
+        cells: None,
+        series: present(lines),
+        empty: EMPTY,
+    }
+}
+
+/// The best value so far of each study, over seconds since its first trial was created.
+pub fn best_by_time<'a>(
+    title: &str,
+    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+) -> Figure<'static> {
+    let (mut lines, mut ends, mut metric) = (Vec::new(), Vec::new(), String::new());
+    for (index, (spec, outcomes)) in studies.enumerate() {
+        metric.clone_from(&spec.objective().metric);
+        let began = outcomes.iter().map(|outcome| outcome.created).min();
+        let at = |outcome: &Outcome| Some(outcome.finished?.since(began?).as_secs_f64());
+        let mut points: Vec<(f64, f64)> =
+            complete(outcomes).filter_map(|(outcome, value)| Some((at(outcome)?, value))).collect();
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let best = best_so_far(spec, &points);
+        ends.extend(best.last().map(|(_, value)| *value));
+        // A study that ended early stays at its best until its last trial.
+        let last =
+            points.last().zip(best.last()).map(|((seconds, _), (_, best))| (*seconds, *best));
+        let points = best.iter().copied().chain(last).collect();
+        lines.push(series(&one_line(&spec.name), points, Mark::Steps, SeriesRole::Compared(index)));
+    }
+    Figure {
+        title: one_line(title),
+        x: Axis::linear().labelled("seconds"),
+        y: Axis::without_outliers(ends).labelled(one_line(&metric)),
+        cells: None,
+        series: present(lines),
+        empty: EMPTY,
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,76 @@
+//! Figures as SVG: for print and pages, without scripts, fonts or other files.
+
+mod colours;
+mod panel;
+#[cfg(test)]
+mod tests;
+
+use super::Figure;
+pub use colours::Palette;
+
+/// A size in pixels (CSS pixels, 1/96 inch in print).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Width.
+    pub width: u32,
+    /// Height.
+    pub height: u32,
+}
+
+/// The usual size of one figure.
+pub const FIGURE: Size = Size { width: 760, height: 440 };
+/// The usual size of one of several figures beside each other.
+const PANEL: Size = Size { width: 460, height: 320 };
+/// Most figures beside each other.
+const COLUMNS: usize = 3;
+
+/// The figures as one SVG document: one fills it, several are panels of a grid. `size` is that of
+/// each figure.
+pub fn document(figures: &[Figure<'_>], palette: Palette, size: Option<Size>) -> String {
+    let columns = figures.len().clamp(1, COLUMNS);
+    let size = size.unwrap_or(if figures.len() > 1 { PANEL } else { FIGURE });
+    let rows = figures.len().div_ceil(columns).max(1);
+    let times = |one: u32, count: usize| one.saturating_mul(u32::try_from(count).unwrap_or(1));
+    let (width, height) = (times(size.width, columns), times(size.height, rows));
+    let colours = palette.colours();
+    let title: Vec<&str> = figures.iter().map(|figure| figure.title.as_str()).collect();
+    let title = escaped(&title.join("; "));
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\" \
+         font-family=\"{FONTS}\" font-size=\"12\">\n<title>{title}</title>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\n",
+        colours.background
+    );
+    for (index, figure) in figures.iter().enumerate() {
+        let (x, y) = (times(size.width, index % columns), times(size.height, index / columns));
+        svg.push_str(&format!("<g transform=\"translate({x} {y})\">\n"));
+        panel::draw(figure, &colours, size, &mut svg);
+        svg.push_str("</g>\n");
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// Fonts that most systems have, and in files for print the generic one.
+const FONTS: &str = "Inter, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
+
+/// Text for XML content and attributes: markup is escaped, and characters that XML 1.0 forbids or
+/// that reorder text are left out.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+            '\u{fffe}' | '\u{ffff}' => {}
+            char if char.is_control() => out.push(' '),
+            char => out.push(char),
+        }
+    }
+    out
+}

@@ -1,0 +1,495 @@
+//! One figure: frame, ticks, cells, series and legend.
+
+use super::colours::{Colours, of_value};
+use super::{Size, escaped};
+use crate::report::figure::axis::{Range, Tick};
+use crate::report::figure::{Figure, HeatMap, Mark, Series, Unseen, is_inside};
+use crate::report::wording::{number, shorten, width};
+
+/// Average advance of a character at the size of labels.
+const CHARACTER: f64 = 6.6;
+/// Most characters of a tick's label and of a legend's entry.
+const LONGEST_LABEL: usize = 22;
+const LONGEST_NAME: usize = 40;
+/// More entries of a legend are counted instead.
+const MOST_NAMED: usize = 12;
+const LEGEND_ROW: f64 = 18.0;
+const COLOUR_BAR: f64 = 64.0;
+
+/// Where the parts of a panel are, in pixels.
+struct Frame {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+}
+
+struct Drawing<'a> {
+    figure: &'a Figure<'a>,
+    colours: &'a Colours,
+    frame: Frame,
+    x: Range,
+    y: Range,
+    out: &'a mut String,
+}
+
+/// Appends the figure.
+pub fn draw(figure: &Figure<'_>, colours: &Colours, size: Size, out: &mut String) {
+    let (all_width, all_height) = (f64::from(size.width), f64::from(size.height));
+    let room = characters(all_width - 24.0);
+    text(out, 12.0, 22.0, &shorten(&figure.title, room, "…"), Style::title(colours));
+    let Some((x, y)) = figure.ranges() else {
+        let style = Style { anchor: "middle", ..Style::label(colours) };
+        text(out, all_width / 2.0, all_height / 2.0, figure.empty, style);
+        return;
+    };
+    let legend = legend_rows(figure, all_width - 24.0);
+    let top = 36.0 + LEGEND_ROW * f64::from(u32::try_from(legend.len()).unwrap_or(0));
+    // Labels at the left decide how much room the plot has, whose height decides the labels.
+    let rough = all_height - top - 46.0;
+    let left_ticks = figure.y.ticks(&y, steps(rough, 44.0));
+    let widest = left_ticks.iter().map(|tick| width(&short(&tick.label))).max().unwrap_or(0);
+    let has_label = !figure.y.label.is_empty();
+    let left = 14.0 + pixels(widest) + if has_label { 20.0 } else { 0.0 };
+    let right = if figure.cells.is_some() { COLOUR_BAR + 14.0 } else { 18.0 };
+    let plot_width = (all_width - left - right).max(20.0);
+    let below = figure.x.ticks(&x, steps(plot_width, 78.0));
+    let is_slanted = overlap(&below, plot_width);
+    let longest = below.iter().map(|tick| width(&short(&tick.label))).max().unwrap_or(0);
+    let labels = if is_slanted { 14.0 + pixels(longest) * 0.6 } else { 20.0 };
+    let bottom = labels + if figure.x.label.is_empty() { 8.0 } else { 24.0 };
+    let frame =
+        Frame { left, top, width: plot_width, height: (all_height - top - bottom).max(20.0) };
+    let mut drawing = Drawing { figure, colours, frame, x, y, out };
+    drawing.legend(&legend);
+    drawing.axes(&below, &left_ticks, is_slanted, all_height);
+    let unseen = drawing.content();
+    let note = unseen.said(" · ");
+    if !note.is_empty() {
+        let style = Style { anchor: "end", ..Style::label(colours) };
+        text(drawing.out, all_width - 14.0, top - 6.0, &note, style);
+    }
+    if let Some(cells) = &figure.cells {
+        drawing.colour_bar(cells);
+    }
+}
+
+impl Drawing<'_> {
+    fn legend(&mut self, rows: &[Vec<(&Series<'_>, String, f64)>]) {
+        let mut top = 40.0;
+        for row in rows {
+            for (series, name, left) in row {
+                let (colour, middle) = (self.colours.of(series.tone), top - 4.0);
+                let x = 12.0 + left;
+                match series.mark {
+                    Mark::Line | Mark::Steps => self.out.push_str(&format!(
+                        "<path d=\"M{x} {middle}h16\" stroke=\"{colour}\" stroke-width=\"2.5\"{}/>\n",
+                        dashes(self.colours, series)
+                    )),
+                    Mark::Bars => self.out.push_str(&format!(
+                        "<rect x=\"{x}\" y=\"{}\" width=\"16\" height=\"9\" fill=\"{colour}\"/>\n",
+                        middle - 4.5
+                    )),
+                    Mark::Dots => self.out.push_str(&format!(
+                        "<circle cx=\"{}\" cy=\"{middle}\" r=\"3.5\" fill=\"{colour}\"/>\n",
+                        x + 8.0
+                    )),
+                    Mark::Star => {
+                        let at = star(x + 8.0, middle);
+                        self.out.push_str(&format!("<path d=\"{at}\" fill=\"{colour}\"/>\n"));
+                    }
+                }
+                text(self.out, x + 22.0, top, name, Style::label(self.colours));
+            }
+            top += LEGEND_ROW;
+        }
+    }
+
+    fn axes(&mut self, below: &[Tick], left: &[Tick], is_slanted: bool, all_height: f64) {
+        let (colours, frame) = (self.colours, &self.frame);
+        let (bottom, right) = (frame.top + frame.height, frame.left + frame.width);
+        for tick in below.iter().filter(|tick| is_inside(tick.at)) {
+            let x = frame.left + tick.at * frame.width;
+            rule(self.out, (x, frame.top), (x, bottom), colours.grid);
+            let label = short(&tick.label);
+            if is_slanted {
+                let style = Style {
+                    anchor: "end",
+                    slant: Some((x, bottom + 14.0)),
+                    ..Style::label(colours)
+                };
+                text(self.out, x, bottom + 14.0, &label, style);
+            } else {
+                let style = Style { anchor: "middle", ..Style::label(colours) };
+                text(self.out, x, bottom + 17.0, &label, style);
+            }
+        }
+        for tick in left.iter().filter(|tick| is_inside(tick.at)) {
+            let y = bottom - tick.at * frame.height;
+            rule(self.out, (frame.left, y), (right, y), colours.grid);
+            let style = Style { anchor: "end", ..Style::label(colours) };
+            text(self.out, frame.left - 7.0, y + 4.0, &short(&tick.label), style);
+        }
+        rule(self.out, (frame.left, frame.top), (frame.left, bottom), colours.dim);
+        rule(self.out, (frame.left, bottom), (right, bottom), colours.dim);
+        let style = Style { anchor: "middle", ..Style::text(colours) };
+        if !self.figure.x.label.is_empty() {
+            let label = shorten(&self.figure.x.label, characters(frame.width), "…");
+            text(self.out, frame.left + frame.width / 2.0, all_height - 10.0, &label, style);
+        }
+        if !self.figure.y.label.is_empty() {
+            let label = shorten(&self.figure.y.label, characters(frame.height), "…");
+            let (x, y) = (16.0, frame.top + frame.height / 2.0);
+            let style = Style { turn: Some((x, y)), ..style };
+            text(self.out, x, y, &label, style);
+        }
+    }
+
+    /// Cells and series, clipped at the frame.
+    fn content(&mut self) -> Unseen {
+        let Frame { left, top, width, height } = self.frame;
+        // A nested document clips without an id, of which a page may have only one each.
+        self.out.push_str(&format!(
+            "<svg x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\">\n"
+        ));
+        if let Some(cells) = &self.figure.cells {
+            self.cells(cells);
+        }
+        let mut unseen = Unseen::default();
+        for series in &self.figure.series {
+            self.series(series, &mut unseen);
+        }
+        self.out.push_str("</svg>\n");
+        unseen
+    }
+
+    /// The place of a point in the plot, if the axes have one.
+    fn place(&self, (x, y): (f64, f64), unseen: &mut Unseen) -> Option<(f64, f64)> {
+        if !x.is_finite() || !y.is_finite() {
+            unseen.not_finite += 1;
+            return None;
+        }
+        let Some((across, up)) = self.x.place(x).zip(self.y.place(y)) else {
+            unseen.outside += 1;
+            return None;
+        };
+        if !is_inside(across) || !is_inside(up) {
+            unseen.outside += 1;
+        }
+        // Far outside, coordinates of renderers overflow.
+        let within = |place: f64| place.clamp(-10.0, 11.0);
+        Some((within(across) * self.frame.width, (1.0 - within(up)) * self.frame.height))
+    }
+
+    fn series(&mut self, series: &Series<'_>, unseen: &mut Unseen) {
+        let places: Vec<Option<(f64, f64)>> =
+            series.points.iter().map(|point| self.place(*point, unseen)).collect();
+        let colour = self.colours.of(series.tone);
+        let is_behind = series.tone == crate::report::figure::SeriesRole::Behind;
+        match series.mark {
+            Mark::Line | Mark::Steps => {
+                let path = line(&places, series.mark);
+                let stroke = if is_behind { 1.0 } else { 2.0 };
+                let opacity = if is_behind { " stroke-opacity=\"0.55\"" } else { "" };
+                self.out.push_str(&format!(
+                    "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" \
+                     stroke-width=\"{stroke}\" stroke-linejoin=\"round\" \
+                     stroke-linecap=\"round\"{opacity}{}/>\n",
+                    dashes(self.colours, series)
+                ));
+            }
+            Mark::Dots => {
+                let path = dots(&places);
+                let stroke = if series.points.len() > 2000 { 4.0 } else { 6.5 };
+                let opacity = if is_behind { 0.6 } else { 0.8 };
+                self.out.push_str(&format!(
+                    "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" \
+                     stroke-width=\"{stroke}\" stroke-linecap=\"round\" \
+                     stroke-opacity=\"{opacity}\"/>\n"
+                ));
+            }
+            Mark::Star => {
+                let path: String = places.iter().flatten().map(|(x, y)| star(*x, *y)).collect();
+                self.out.push_str(&format!(
+                    "<path d=\"{path}\" fill=\"{colour}\" stroke=\"{}\"/>\n",
+                    self.colours.background
+                ));
+            }
+            Mark::Bars => self.bars(&places, colour, is_behind),
+        }
+    }
+
+    fn bars(&mut self, places: &[Option<(f64, f64)>], colour: &str, is_behind: bool) {
+        let named = |axis: &crate::report::figure::Axis| axis.names.len().max(1);
+        let Frame { width, height, .. } = self.frame;
+        let mut path = String::new();
+        let (mut is_upright, mut gap) = (false, (0.0, 0.0));
+        for pair in places.chunks_exact(2) {
+            let [Some((x, y)), Some((to_x, to_y))] = pair else { continue };
+            is_upright = x == to_x && y != to_y;
+            // A bar shorter than a pixel would not be seen.
+            let far = if !is_upright && (to_x - x).abs() < 1.0 { x + 1.0 } else { *to_x };
+            path.push_str(&format!(
+                "M{} {}L{} {}",
+                short_number(*x),
+                short_number(*y),
+                short_number(far),
+                short_number(*to_y)
+            ));
+            gap = (width, height);
+        }
+        let count = if is_upright { named(&self.figure.x) } else { named(&self.figure.y) };
+        let room =
+            if is_upright { gap.0 } else { gap.1 } / f64::from(u32::try_from(count).unwrap_or(1));
+        let thick = (room * 0.6).clamp(1.0, 34.0);
+        let opacity = if is_behind { 0.5 } else { 1.0 };
+        self.out.push_str(&format!(
+            "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{}\" \
+             stroke-opacity=\"{opacity}\"/>\n",
+            short_number(thick)
+        ));
+    }
+
+    fn cells(&mut self, cells: &HeatMap) {
+        let Some((low, high)) = cells.ends() else { return };
+        let edges = |centres: &[f64], range: &Range, length: f64| -> Vec<f64> {
+            let places: Vec<f64> =
+                centres.iter().filter_map(|centre| range.place(*centre)).collect();
+            let mut edges = Vec::with_capacity(places.len() + 1);
+            let half = places.windows(2).next().map_or(1.0, |pair| (pair[1] - pair[0]) / 2.0);
+            edges.extend(places.first().map(|first| first - half));
+            edges.extend(places.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0));
+            edges.extend(places.last().map(|last| last + half));
+            edges.into_iter().map(|edge| edge * length).collect()
+        };
+        let across = edges(&cells.x, &self.x, self.frame.width);
+        let up = edges(&cells.y, &self.y, self.frame.height);
+        self.out.push_str("<g shape-rendering=\"crispEdges\">\n");
+        for (row, bottom) in up.windows(2).enumerate() {
+            for (column, side) in across.windows(2).enumerate() {
+                let Some(value) = cells.values.get(row * cells.x.len() + column).copied().flatten()
+                else {
+                    continue;
+                };
+                let part = if high > low { (value - low) / (high - low) } else { 0.5 };
+                self.out.push_str(&format!(
+                    "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n",
+                    short_number(side[0]),
+                    short_number(self.frame.height - bottom[1]),
+                    short_number(side[1] - side[0]),
+                    short_number(bottom[1] - bottom[0]),
+                    of_value(part)
+                ));
+            }
+        }
+        self.out.push_str("</g>\n");
+    }
+
+    fn colour_bar(&mut self, cells: &HeatMap) {
+        let Some((low, high)) = cells.ends() else { return };
+        let x = self.frame.left + self.frame.width + 12.0;
+        let parts = 32_u32;
+        let height = self.frame.height / f64::from(parts);
+        self.out.push_str("<g shape-rendering=\"crispEdges\">\n");
+        for part in 0..parts {
+            let y = self.frame.top + self.frame.height - height * f64::from(part + 1);
+            self.out.push_str(&format!(
+                "<rect x=\"{}\" y=\"{}\" width=\"10\" height=\"{}\" fill=\"{}\"/>\n",
+                short_number(x),
+                short_number(y),
+                short_number(height + 0.5),
+                of_value((f64::from(part) + 0.5) / f64::from(parts))
+            ));
+        }
+        self.out.push_str("</g>\n");
+        let style = Style::label(self.colours);
+        let bottom = self.frame.top + self.frame.height;
+        text(self.out, x + 14.0, self.frame.top + 10.0, &number(high), style);
+        text(self.out, x + 14.0, bottom, &number(low), style);
+    }
+}
+
+/// The rows of the legend: series, name, and distance from the left. More than [`MOST_NAMED`] end
+/// with their number.
+fn legend_rows<'a>(figure: &'a Figure<'_>, room: f64) -> Vec<Vec<(&'a Series<'a>, String, f64)>> {
+    let named = figure.legend();
+    let mut rows: Vec<Vec<(&Series<'_>, String, f64)>> = Vec::new();
+    let mut left = 0.0;
+    for (index, series) in named.iter().take(MOST_NAMED).enumerate() {
+        let mut name = shorten(&series.name, LONGEST_NAME, "…");
+        if index + 1 == MOST_NAMED && named.len() > MOST_NAMED {
+            name.push_str(&format!(", and {} more", named.len() - MOST_NAMED));
+        }
+        let takes = 22.0 + pixels(width(&name)) + 16.0;
+        if rows.is_empty() || left + takes > room && left > 0.0 {
+            rows.push(Vec::new());
+            left = 0.0;
+        }
+        if let Some(row) = rows.last_mut() {
+            row.push((series, name, left));
+        }
+        left += takes;
+    }
+    rows
+}
+
+/// The path of a line; a point without a place leaves a gap.
+fn line(places: &[Option<(f64, f64)>], mark: Mark) -> String {
+    let mut path = String::new();
+    let mut is_joined = false;
+    for (index, place) in places.iter().enumerate() {
+        let Some((x, y)) = place else {
+            is_joined = false;
+            continue;
+        };
+        let (x, y) = (short_number(*x), short_number(*y));
+        match (is_joined, mark) {
+            (true, Mark::Steps) => path.push_str(&format!("H{x}V{y}")),
+            (true, _) => path.push_str(&format!("L{x} {y}")),
+            (false, _) => {
+                path.push_str(&format!("M{x} {y}"));
+                // A point alone is drawn as a dot.
+                if !matches!(places.get(index + 1), Some(Some(_))) {
+                    path.push_str("h0");
+                }
+            }
+        }
+        is_joined = true;
+    }
+    path
+}
+
+/// Dots as lines of no length with round ends; those at the same place are drawn once.
+fn dots(places: &[Option<(f64, f64)>]) -> String {
+    let mut drawn = std::collections::BTreeSet::new();
+    let mut path = String::new();
+    for (x, y) in places.iter().flatten() {
+        let dot = format!("M{} {}h0", short_number(*x), short_number(*y));
+        if drawn.insert(dot.clone()) {
+            path.push_str(&dot);
+        }
+    }
+    path
+}
+
+/// A diamond around a place.
+fn star(x: f64, y: f64) -> String {
+    format!("M{} {}l6 6l-6 6l-6 -6z", short_number(x), short_number(y - 6.0))
+}
+
+/// A coordinate with one decimal, without a trailing zero.
+fn short_number(value: f64) -> String {
+    let text = format!("{value:.1}");
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+fn dashes(colours: &Colours, series: &Series<'_>) -> String {
+    colours
+        .dashes(series.tone)
+        .map(|dashes| format!(" stroke-dasharray=\"{dashes}\""))
+        .unwrap_or_default()
+}
+
+fn short(label: &str) -> String {
+    shorten(label, LONGEST_LABEL, "…")
+}
+
+/// Whether labels in a row would touch.
+fn overlap(ticks: &[Tick], length: f64) -> bool {
+    let half = |tick: &Tick| pixels(width(&short(&tick.label))) / 2.0 + 4.0;
+    ticks
+        .windows(2)
+        .any(|pair| (pair[1].at - pair[0].at).abs() * length < half(&pair[0]) + half(&pair[1]))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "columns of a text")]
+fn pixels(columns: usize) -> f64 {
+    columns as f64 * CHARACTER
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number of characters"
+)]
+fn characters(pixels: f64) -> usize {
+    (pixels / CHARACTER).max(4.0) as usize
+}
+
+/// How many ticks fit.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number of ticks"
+)]
+fn steps(length: f64, each: f64) -> usize {
+    (length / each).max(2.0) as usize
+}
+
+fn rule(out: &mut String, from: (f64, f64), to: (f64, f64), colour: &str) {
+    out.push_str(&format!(
+        "<path d=\"M{} {}L{} {}\" stroke=\"{colour}\"/>\n",
+        short_number(from.0),
+        short_number(from.1),
+        short_number(to.0),
+        short_number(to.1)
+    ));
+}
+
+/// How a text is written.
+#[derive(Clone, Copy)]
+struct Style<'a> {
+    colour: &'a str,
+    anchor: &'static str,
+    is_bold: bool,
+    /// Written upwards around this place.
+    turn: Option<(f64, f64)>,
+    /// Written aslant, ending at this place.
+    slant: Option<(f64, f64)>,
+}
+
+impl<'a> Style<'a> {
+    fn text(colours: &'a Colours) -> Self {
+        Style { colour: colours.text, anchor: "start", is_bold: false, turn: None, slant: None }
+    }
+
+    fn label(colours: &'a Colours) -> Self {
+        Style { colour: colours.dim, ..Style::text(colours) }
+    }
+
+    fn title(colours: &'a Colours) -> Self {
+        Style { is_bold: true, ..Style::text(colours) }
+    }
+}
+
+fn text(out: &mut String, x: f64, y: f64, words: &str, style: Style<'_>) {
+    let mut attributes = String::new();
+    if style.anchor != "start" {
+        attributes.push_str(&format!(" text-anchor=\"{}\"", style.anchor));
+    }
+    if style.is_bold {
+        attributes.push_str(" font-weight=\"600\" font-size=\"14\"");
+    }
+    if let Some((x, y)) = style.turn {
+        attributes.push_str(&format!(
+            " transform=\"rotate(-90 {} {})\"",
+            short_number(x),
+            short_number(y)
+        ));
+    }
+    if let Some((x, y)) = style.slant {
+        attributes.push_str(&format!(
+            " transform=\"rotate(-32 {} {})\"",
+            short_number(x),
+            short_number(y)
+        ));
+    }
+    out.push_str(&format!(
+        "<text x=\"{}\" y=\"{}\" fill=\"{}\"{attributes}>{}</text>\n",
+        short_number(x),
+        short_number(y),
+        style.colour,
+        escaped(words)
+    ));
+}
