@@ -14,6 +14,7 @@ pub mod devices;
 pub mod enqueue;
 mod error;
 pub mod export;
+pub mod figures;
 pub mod find;
 pub mod held_study;
 pub mod import;

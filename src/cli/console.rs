@@ -250,6 +250,11 @@ impl Console {
         self.json_of_version(1, study, answer)
     }
 
+    /// The same as text, for a file.
+    pub fn json_text(&self, answer: &impl Serialize) -> Result<String, Failure> {
+        Ok(format!("{}\n", serde_json::to_string(&Versioned { version: 1, study: None, answer })?))
+    }
+
     /// The same with a later version of the format.
     pub fn json_of_version(
         &mut self,

@@ -1,25 +1,25 @@
-//! `hpsearch plot`: plots of whole studies in the terminal.
+//! `hpsearch plot`: figures of studies, in the terminal and as files.
+
+mod file;
 
 use std::io::Write;
+use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::PossibleValue};
 use serde::Serialize;
 
 use super::drawing::{self, Size};
-use super::selection::{self, SeveralArguments, of_each};
+use super::selection::{self, SeveralArguments};
 use super::series_choice::SeriesArguments;
 use super::{Console, Exit, Failure};
-use crate::app::curves::{Detail, points, shown_clock};
+use crate::app::curves::Detail;
+use crate::app::figures::{FigureKind, FigureOptions, StudyFigure, figures};
 use crate::app::find;
-use crate::app::several::StudySelection;
-use crate::report::figure::Figure;
-use crate::report::figure::of_study::{self as figures, StudyCurve};
-use crate::report::wording::one_line;
-use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudySummary};
-use crate::study::metric::Number;
-use crate::study::outcome::Outcome;
-use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::series::SeriesClock;
+use crate::report::figure::of_study::parallel_axes;
+use crate::report::figure::{Axis, Figure, HeatMap, Series};
+use crate::report::table::Columns;
+use crate::report::wording::{count, one_line};
+use crate::storage::StudySummary;
 use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
 
@@ -29,41 +29,31 @@ Examples:
   hpsearch plot digits slice          value by each parameter
   hpsearch plot digits slice --param learning_rate
   hpsearch plot digits parallel --width 120 --height 30
-  hpsearch plot curves --metric train/loss --clock step
+  hpsearch plot contour --param learning_rate --param dropout -o contour.png
+  hpsearch plot curves --metric train/loss --clock step --smooth 0.6
   hpsearch plot curves sms digits     the curves of two studies, over each other
-  hpsearch plot history --study 'sms*'
+  hpsearch plot history --study 'sms*' -o history.svg
 
-history     values by trial, and the best so far
-curves      the curves of all trials, the best in front, of any metric
-parallel    every trial as a line over all parameters
-slice       values by each parameter
-importance  which parameters matter, as bars
+`hpsearch plot` lists the kinds. In the terminal: braille if it supports it, else ASCII; no colours
+in a pipe.";
 
-Braille where the terminal knows it, else ASCII; no colours in a pipe.";
+impl ValueEnum for FigureKind {
+    fn value_variants<'a>() -> &'a [Self] {
+        &FigureKind::ALL
+    }
 
-/// A kind of plot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// Values by trial, and the best so far
-    History,
-    /// The curves of all trials, the best in front
-    Curves,
-    /// Every trial as a line over all parameters
-    Parallel,
-    /// Values by each parameter
-    Slice,
-    /// Which parameters matter, as `hpsearch importance` says it
-    Importance,
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.as_str()).help(self.summary()))
+    }
 }
 
 /// Arguments of `hpsearch plot`.
 #[derive(Clone, Debug, Args)]
-#[command(override_usage = "hpsearch plot [OPTIONS] KIND [STUDY]...", after_help = EXAMPLES)]
+#[command(override_usage = "hpsearch plot [OPTIONS] [KIND [STUDY]...]", after_help = EXAMPLES)]
 pub struct PlotArguments {
-    /// What to draw: history, curves, parallel, slice or importance; then the study's name or file,
-    /// or those of several (the study may come first)
-    #[arg(value_name = "KIND, STUDY", required = true)]
+    /// The kind of figure, then the study's name or file, or those of several (the study may come
+    /// first); without any, the kinds are listed
+    #[arg(value_name = "KIND, STUDY")]
     pub words: Vec<String>,
     /// Several studies instead.
     #[command(flatten)]
@@ -71,35 +61,83 @@ pub struct PlotArguments {
     /// Of `curves`: which series.
     #[command(flatten)]
     pub choice: SeriesArguments,
-    /// Of `slice`: this parameter only, as often as needed
+    /// Of `slice` and `contour`: this parameter, as often as needed
     #[arg(long, value_name = "NAME")]
     pub param: Vec<String>,
-    /// Columns [default: those of the terminal, 80 in a pipe]
-    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(10..=500))]
+    /// Of `system`: this trial [default: the best]
+    #[arg(long, value_name = "NUMBER")]
+    pub trial: Option<u64>,
+    /// Of `curves`: the weight of the past in an exponential moving average
+    #[arg(long, value_name = "WEIGHT", value_parser = weight, default_value_t = 0.0, hide_default_value = true)]
+    pub smooth: f64,
+    /// A logarithmic horizontal axis
+    #[arg(long)]
+    pub log_x: bool,
+    /// A logarithmic vertical axis
+    #[arg(long)]
+    pub log_y: bool,
+    /// Write a file: .svg, .png, .html or .json
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Light lines on a dark background, in files
+    #[arg(long, requires = "output")]
+    pub dark: bool,
+    /// Columns [default: those of the terminal, 80 in a pipe]; of a file, pixels of each figure
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(10..=8000))]
     pub width: Option<u16>,
-    /// Rows of each plot [default: 20, of `slice` 12]
-    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u16).range(4..=200))]
+    /// Rows of each plot [default: 20, of `slice` 12]; of a file, pixels
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u16).range(4..=8000))]
     pub height: Option<u16>,
     /// Print the points as JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output")]
     pub json: bool,
+}
+
+fn weight(text: &str) -> Result<f64, String> {
+    let weight = text.parse().ok().filter(|weight| (0.0..1.0).contains(weight));
+    weight.ok_or_else(|| "it is a number from 0 (no smoothing) below 1".to_owned())
 }
 
 impl PlotArguments {
     /// The study whose importances alone are asked for, which another verb shows; within, whether
     /// it is named.
     pub fn importance(&self) -> Option<Option<&str>> {
+        if self.several.is_given() || self.output.is_some() || self.words.is_empty() {
+            return None;
+        }
         match kind_of(&self.words) {
-            Ok((Kind::Importance, [])) if !self.several.is_given() => Some(None),
-            Ok((Kind::Importance, [study])) if !self.several.is_given() => Some(Some(study)),
+            Ok((FigureKind::Importance, [])) => Some(None),
+            Ok((FigureKind::Importance, [study])) => Some(Some(study)),
             _ => None,
+        }
+    }
+
+    fn options(&self, columns: u16) -> FigureOptions {
+        let is_drawn_small = self.output.is_none() && !self.json;
+        FigureOptions {
+            params: self.param.clone(),
+            metric: self.choice.metric.clone(),
+            clock: self.choice.clock,
+            by: self.choice.by(),
+            detail: match is_drawn_small {
+                true => Detail::Columns(self.width.unwrap_or(columns)),
+                false if self.json => Detail::Every,
+                // More points than a figure has pixels are not seen.
+                false => Detail::Columns(self.width.unwrap_or(1000)),
+            },
+            smooth: self.smooth,
+            log_x: self.log_x,
+            log_y: self.log_y,
+            trial: self.trial.map(TrialNumber),
+            overlay: !self.json,
+            ..FigureOptions::default()
         }
     }
 }
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    plot: Kind,
+    plot: &'a str,
     charts: Vec<ChartJson<'a>>,
 }
 
@@ -108,31 +146,16 @@ struct ChartJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     study: Option<&'a str>,
     title: &'a str,
-    series: Vec<SeriesJson<'a>>,
+    x: &'a Axis,
+    y: &'a Axis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cells: Option<&'a HeatMap>,
+    series: &'a [Series<'static>],
 }
 
-#[derive(Serialize)]
-struct SeriesJson<'a> {
-    name: &'a str,
-    points: Vec<(Number, Number)>,
-}
-
-impl<'a> From<&'a Figure<'_>> for ChartJson<'a> {
-    fn from(chart: &'a Figure<'_>) -> Self {
-        let series = chart.series.iter().map(|series| SeriesJson {
-            name: &series.name,
-            points: series.points.iter().map(|(x, y)| (Number(*x), Number(*y))).collect(),
-        });
-        ChartJson { study: None, title: &chart.title, series: series.collect() }
-    }
-}
-
-/// Most trials drawn as lines: the best ones.
-const LINES: u64 = 200;
-
-/// The kind of plot, which is the first or the last word, and the studies.
-fn kind_of(words: &[String]) -> Result<(Kind, &[String]), Failure> {
-    let kind = |word: &String| Kind::from_str(word, false).ok();
+/// The kind of figure, which is the first or the last word, and the studies.
+fn kind_of(words: &[String]) -> Result<(FigureKind, &[String]), Failure> {
+    let kind = |word: &String| FigureKind::from_str(word, false).ok();
     let is_behind = words.len() == 2 && kind(&words[1]).is_some();
     let found = match words {
         [study @ .., last] if is_behind => kind(last).map(|kind| (kind, study)),
@@ -140,16 +163,14 @@ fn kind_of(words: &[String]) -> Result<(Kind, &[String]), Failure> {
         [] => None,
     };
     found.ok_or_else(|| {
-        let kinds = Kind::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-        let kinds: Vec<String> = kinds.map(|kind| kind.get_name().to_owned()).collect();
-        let names = || kinds.iter().map(String::as_str);
+        let kinds = FigureKind::ALL.map(FigureKind::as_str);
         // A word like a kind is a misspelt one; without any, the words are studies.
-        match words.iter().find(|word| nearest(word, names()).is_some()) {
+        match words.iter().find(|word| nearest(word, kinds).is_some()) {
             Some(word) => Failure::usage(format!("`{}` is not a kind of plot", one_line(word)))
-                .known(word, "the kinds are", names()),
+                .known(word, "the kinds are", kinds),
             None => Failure::usage("the kind of plot is missing").help(format!(
                 "did you mean `hpsearch plot {} {}`? The kinds are {}",
-                kinds.first().map_or("", String::as_str),
+                kinds[0],
                 one_line(&words.join(" ")),
                 kinds.join(", ")
             )),
@@ -157,246 +178,138 @@ fn kind_of(words: &[String]) -> Result<(Kind, &[String]), Failure> {
     })
 }
 
-/// Prints the plots.
+/// Draws the figures.
 pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let (kind, studies) = kind_of(&arguments.words)?;
-    if arguments.choice.is_given() && kind != Kind::Curves {
-        let message = "`--metric`, `--clock` and `--wall` are for `plot curves`";
-        return Err(Failure::usage(message).help("the other kinds show the values of trials"));
+    if arguments.words.is_empty() {
+        return list(arguments, console);
     }
+    let (kind, named) = kind_of(&arguments.words)?;
+    refuse_options_of_others(arguments, kind)?;
+    let target = arguments.output.as_deref().map(file::Target::of).transpose()?;
     let reader = console.reader()?;
-    if let Some(selection) = selection::watched(&reader, studies, &arguments.several, console)? {
-        return several(kind, &selection, arguments, console);
-    }
-    let study = find::study(&reader, studies.first().map(String::as_str))?;
-    let charts = charts(&reader, &study, kind, arguments, console)?;
-    if arguments.json {
-        let charts = charts.iter().map(ChartJson::from).collect();
-        let answer = Answer { plot: kind, charts };
-        return console.json(Some(&study.spec.name), &answer);
-    }
-    print(&study, &charts, kind, arguments, console)?;
-    Ok(Exit::Done)
-}
-
-/// The plots of several studies: over each other where they have one pair of axes, else one
-/// below the other.
-fn several(
-    kind: Kind,
-    selection: &StudySelection,
-    arguments: &PlotArguments,
-    console: &mut Console,
-) -> Result<Exit, Failure> {
-    if kind == Kind::Importance {
+    let several = selection::watched(&reader, named, &arguments.several, console)?;
+    let is_several = several.is_some();
+    let studies = match several {
+        Some(selection) => selection.find(&reader)?.studies,
+        None => vec![find::study(&reader, named.first().map(String::as_str))?],
+    };
+    if is_several && kind == FigureKind::Importance && target.is_none() {
         let message = "importance is shown of one study at a time";
         return Err(Failure::usage(message).help("write `hpsearch importance STUDY`"));
     }
-    let reader = console.reader()?;
-    let studies = selection.find(&reader)?.studies;
-    if !arguments.json && matches!(kind, Kind::Curves | Kind::History) {
-        return overlaid(&reader, kind, studies, arguments, console);
+    let options = arguments.options(console.columns());
+    let figures = figures(&reader, &studies, kind, &options)?;
+    if let Some(target) = target {
+        return write(&figures, kind, &target, arguments, console);
     }
-    let drawn =
-        of_each(studies, console, |study| charts(&reader, study, kind, arguments, console))?;
     if arguments.json {
-        let charts = drawn.iter().flat_map(|(study, charts)| {
-            charts
-                .iter()
-                .map(|chart| ChartJson { study: Some(&study.spec.name), ..ChartJson::from(chart) })
-        });
-        return console.json(None, &Answer { plot: kind, charts: charts.collect() });
+        let answer = answer(&figures, kind, is_several);
+        let study = studies.first().map(|study| study.spec.name.as_str()).filter(|_| !is_several);
+        return console.json(study, &answer);
     }
-    for (index, (study, charts)) in drawn.iter().enumerate() {
-        if index > 0 {
-            writeln!(console.out)?;
-        }
-        writeln!(console.out, "{}", one_line(&study.spec.name))?;
-        print(study, charts, kind, arguments, console)?;
-    }
+    print(&figures, &studies, kind, (arguments, is_several), console)?;
     Ok(Exit::Done)
 }
 
-/// The part of one study in a plot of several.
-enum Layer {
-    Curves { best: Option<f64>, curves: Vec<StudyCurve>, unit: &'static str, metric: String },
-    History(Vec<Outcome>),
-}
-
-/// One plot per pair of axes, with one colour per study.
-fn overlaid(
-    reader: &dyn StorageReader,
-    kind: Kind,
-    studies: Vec<StudySummary>,
-    arguments: &PlotArguments,
-    console: &mut Console,
-) -> Result<Exit, Failure> {
-    let lines = LINES.div_ceil((studies.len() as u64).max(1));
-    let mut layers = of_each(studies, console, |study| {
-        if kind == Kind::History {
-            return Ok(Layer::History(outcomes(reader, study)?));
-        }
-        let (metric, clock, curves) = curves_of(reader, study, lines, arguments, console)?;
-        let is_own = metric == study.spec.objective().metric;
-        let best = study.best.map(|(_, value)| value).filter(|_| is_own);
-        let unit = arguments.choice.by().unit(clock);
-        Ok(Layer::Curves { best, curves, unit, metric })
-    })?;
-    let axes = |(study, layer): &(StudySummary, Layer)| match layer {
-        Layer::Curves { metric, unit, .. } => (metric.clone(), *unit),
-        Layer::History(_) => {
-            (study.spec.objective().metric.clone(), study.spec.direction().as_str())
-        }
-    };
-    let mut is_first = true;
-    while let Some(first) = layers.first().map(axes) {
-        let (together, others): (Vec<_>, Vec<_>) =
-            layers.into_iter().partition(|layer| axes(layer) == first);
-        layers = others;
-        let (metric, unit) = first;
-        let chart = match kind {
-            Kind::History => {
-                let histories = together.iter().filter_map(|(study, layer)| match layer {
-                    Layer::History(outcomes) => Some((&study.spec, outcomes.as_slice())),
-                    Layer::Curves { .. } => None,
-                });
-                figures::histories(&format!("{metric} by trial, {unit}d"), histories)
-            }
-            _ => {
-                let curves = together.iter().filter_map(|(study, layer)| match layer {
-                    Layer::Curves { best, curves, .. } => {
-                        Some((study.spec.name.as_str(), *best, curves.as_slice()))
-                    }
-                    Layer::History(_) => None,
-                });
-                figures::curves_of_several(&format!("{metric} by {unit}"), curves)
-            }
-        };
-        if !std::mem::take(&mut is_first) {
-            writeln!(console.out)?;
-        }
-        let size = size(kind, arguments, console);
-        drawing::print(&mut console.out, &chart, size, console.look)?;
+fn refuse_options_of_others(arguments: &PlotArguments, kind: FigureKind) -> Result<(), Failure> {
+    let of_curves = [
+        (arguments.choice.is_given(), "`--metric`, `--clock` and `--wall` are"),
+        (arguments.smooth > 0.0, "`--smooth` is"),
+    ];
+    if let Some((_, what)) =
+        of_curves.iter().find(|(given, _)| *given && kind != FigureKind::Curves)
+    {
+        let message = format!("{what} for `plot curves`");
+        return Err(Failure::usage(message).help("the other kinds show the values of trials"));
     }
-    Ok(Exit::Done)
-}
-
-fn size(kind: Kind, arguments: &PlotArguments, console: &Console) -> Size {
-    let height = arguments.height.unwrap_or(if kind == Kind::Slice { 12 } else { 20 });
-    Size { width: arguments.width.unwrap_or_else(|| console.columns()), height }
-}
-
-fn print(
-    study: &StudySummary,
-    charts: &[Figure<'_>],
-    kind: Kind,
-    arguments: &PlotArguments,
-    console: &mut Console,
-) -> Result<(), Failure> {
-    let size = size(kind, arguments, console);
-    for (index, chart) in charts.iter().enumerate() {
-        if index > 0 {
-            writeln!(console.out)?;
-        }
-        drawing::print(&mut console.out, chart, size, console.look)?;
-    }
-    if kind == Kind::Parallel {
-        console.table(&figures::parallel_axes(&study.spec))?;
+    if arguments.trial.is_some() && kind != FigureKind::System {
+        let message = "`--trial` is for `plot system`";
+        return Err(Failure::usage(message).help("the other kinds show all trials of a study"));
     }
     Ok(())
 }
 
-/// The curves of the best trials of a study, which metric they are of, and on which clock.
-fn curves_of(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-    most: u64,
-    arguments: &PlotArguments,
-    console: &Console,
-) -> Result<(String, SeriesClock, Vec<StudyCurve>), Failure> {
-    let choice = &arguments.choice;
-    let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
-    let trials = reader.trials(study.id, &query.page(0, most))?;
-    let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
-    let metric = choice.metric.as_ref().unwrap_or(&study.spec.objective().metric).clone();
-    let all = reader.series(study.id, &numbers)?;
-    let own = match choice.is_given() {
-        true => choice.of(&all, &metric)?,
-        // Trials that have not reported the study's metric yet are no error.
-        false => all.iter().filter(|series| series.metric == metric).collect(),
-    };
-    let clock = choice.clock.unwrap_or_else(|| shown_clock(study, own));
-    let detail = match arguments.json {
-        true => Detail::Every,
-        false => Detail::Columns(arguments.width.unwrap_or_else(|| console.columns())),
-    };
-    let mut curves = Vec::new();
-    for number in numbers {
-        let points = points(reader, study, number, (&metric, clock), choice.by(), detail)?;
-        curves.push((number, points));
+/// The kinds, a line each.
+fn list(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if arguments.output.is_some() || arguments.json || arguments.several.is_given() {
+        let kinds = FigureKind::ALL.map(FigureKind::as_str).join(", ");
+        return Err(
+            Failure::usage("the kind of plot is missing").help(format!("write one first: {kinds}"))
+        );
     }
-    Ok((metric, clock, curves))
+    let table = Columns::of(&FigureKind::ALL)
+        .left("kind", |kind| kind.as_str().to_owned())
+        .left("what it shows", |kind| kind.summary().to_owned())
+        .end();
+    console.table(&table)?;
+    Ok(Exit::Done)
 }
 
-/// What became of the trials that are not hidden.
-fn outcomes(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-) -> Result<Vec<Outcome>, StorageError> {
-    let (mut outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
-    outcomes.retain(|outcome| !outcome.hidden);
-    Ok(outcomes)
+fn answer<'a>(figures: &'a [StudyFigure], kind: FigureKind, is_several: bool) -> Answer<'a> {
+    let charts = figures.iter().map(|StudyFigure { study, figure }| ChartJson {
+        study: study.as_deref().filter(|_| is_several),
+        title: &figure.title,
+        x: &figure.x,
+        y: &figure.y,
+        cells: figure.cells.as_ref(),
+        series: &figure.series,
+    });
+    Answer { plot: kind.as_str(), charts: charts.collect() }
 }
 
-fn charts(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-    kind: Kind,
+fn write(
+    figures: &[StudyFigure],
+    kind: FigureKind,
+    target: &file::Target<'_>,
     arguments: &PlotArguments,
-    console: &Console,
-) -> Result<Vec<Figure<'static>>, Failure> {
-    let spec = &study.spec;
-    if kind == Kind::Curves {
-        let (metric, clock, curves) = curves_of(reader, study, LINES, arguments, console)?;
-        let unit = arguments.choice.by().unit(clock);
-        let title = format!("{}: {metric} by {unit}", spec.name);
-        // The values of trials are those of the study's metric.
-        let is_own = metric == spec.objective().metric;
-        let value = study.best.map(|(_, value)| value).filter(|_| is_own);
-        let best = study.best.map(|(number, _)| number);
-        return Ok(vec![figures::curves(&title, curves, best, value)]);
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let drawn: Vec<Figure<'_>> = figures.iter().map(|figure| figure.figure.clone()).collect();
+    if drawn.is_empty() {
+        return Err(Failure::usage("there is nothing to draw")
+            .help("the study searches no parameter: `plot history` shows its values"));
     }
-    let outcomes = outcomes(reader, study)?;
-    Ok(match kind {
-        Kind::History | Kind::Curves | Kind::Importance => vec![figures::history(spec, &outcomes)],
-        Kind::Parallel => {
-            vec![figures::parallel(spec, &outcomes, usize::try_from(LINES).unwrap_or(usize::MAX))]
-        }
-        Kind::Slice => {
-            let mut dimensions: Vec<_> = spec.space.dimensions().iter().collect();
-            if let Some(unknown) =
-                arguments.param.iter().find(|name| spec.space.dimension(name).is_none())
-            {
-                return Err(unknown_parameter(study, unknown));
-            }
-            if !arguments.param.is_empty() {
-                dimensions.retain(|dimension| arguments.param.contains(&dimension.name));
-            }
-            dimensions
-                .into_iter()
-                .map(|dimension| figures::slice(spec, dimension, &outcomes, study.best))
-                .collect()
-        }
-    })
+    let size = file::size(arguments.width, arguments.height, drawn.len());
+    let json = || console.json_text(&answer(figures, kind, figures.len() > 1));
+    target.write(&drawn, file::palette(arguments.dark), size, &json)?;
+    let what = count(drawn.len() as u64, "figure");
+    console.say(&format!("{what} written to {}", one_line(&target.path.display().to_string())));
+    Ok(Exit::Done)
 }
 
-fn unknown_parameter(study: &StudySummary, name: &str) -> Failure {
-    let known = study.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str());
-    let study = one_line(&study.spec.name);
-    Failure::usage(format!("`{study}` searches no parameter `{}`", one_line(name))).known(
-        name,
-        "it searches",
-        known,
-    )
+fn print(
+    figures: &[StudyFigure],
+    studies: &[StudySummary],
+    kind: FigureKind,
+    (arguments, is_several): (&PlotArguments, bool),
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let height = arguments.height.unwrap_or(if kind == FigureKind::Slice { 12 } else { 20 });
+    let size = Size {
+        width: arguments.width.unwrap_or_else(|| console.columns()).min(500),
+        height: height.min(200),
+    };
+    let mut before: Option<&str> = None;
+    for (index, StudyFigure { study, figure }) in figures.iter().enumerate() {
+        if index > 0 {
+            writeln!(console.out)?;
+        }
+        if is_several
+            && let Some(study) = study.as_deref()
+            && before != Some(study)
+        {
+            writeln!(console.out, "{}", one_line(study))?;
+            before = Some(study);
+        }
+        drawing::print(&mut console.out, figure, size, console.look)?;
+        let is_of = |other: &&StudySummary| study.as_deref() == Some(other.spec.name.as_str());
+        if kind == FigureKind::Parallel
+            && let Some(study) = studies.iter().find(is_of)
+        {
+            console.table(&parallel_axes(&study.spec))?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! `--metric`, `--clock` and `--wall`: which series of trials is meant.
 
-use std::collections::BTreeSet;
-
 use clap::Args;
 
 use super::exit::Failure;
 use crate::app::curves::By;
-use crate::report::wording::one_line;
+use crate::app::figures::{FigureError, series_of};
 use crate::study::series::{SeriesClock, SeriesSummary};
 
 /// A series, and what it is drawn by.
@@ -47,23 +45,32 @@ impl SeriesArguments {
         all: &'a [SeriesSummary],
         metric: &str,
     ) -> Result<Vec<&'a SeriesSummary>, Failure> {
-        let own: Vec<&SeriesSummary> =
-            all.iter().filter(|series| series.metric == metric).collect();
-        let known: BTreeSet<&str> = all.iter().map(|series| series.metric.as_str()).collect();
-        if own.is_empty() && !known.is_empty() {
-            let failure = Failure::usage(format!("these trials report no `{}`", one_line(metric)));
-            return Err(failure.known(metric, "they report", known));
+        Ok(series_of(all, metric, self.clock)?)
+    }
+}
+
+impl From<FigureError> for Failure {
+    fn from(error: FigureError) -> Self {
+        let message = error.to_string();
+        match error {
+            FigureError::Storage(error) => error.into(),
+            FigureError::UnknownParameter { name, known, .. } => Failure::usage(message).known(
+                &name,
+                "it searches",
+                known.iter().map(String::as_str),
+            ),
+            FigureError::UnknownMetric { metric, known } => Failure::usage(message).known(
+                &metric,
+                "they report",
+                known.iter().map(String::as_str),
+            ),
+            FigureError::NotOnClock { known, .. } => {
+                Failure::usage(message).help(format!("they have it by {}", known.join(" and ")))
+            }
+            FigureError::NotTwoParameters { .. } => {
+                Failure::usage(message).help("name two: `--param learning_rate --param dropout`")
+            }
+            FigureError::NoTrial { .. } => Failure::usage(message).help("name one: `--trial 3`"),
         }
-        let clocks: BTreeSet<SeriesClock> = own.iter().map(|series| series.clock).collect();
-        if let Some(clock) = self.clock
-            && !clocks.is_empty()
-            && !clocks.contains(&clock)
-        {
-            let message = format!("these trials have no `{}` by {clock}", one_line(metric));
-            let clocks: Vec<&str> = clocks.into_iter().map(SeriesClock::as_str).collect();
-            let help = format!("they have it by {}", clocks.join(" and "));
-            return Err(Failure::usage(message).help(help));
-        }
-        Ok(own)
     }
 }

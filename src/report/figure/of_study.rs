@@ -91,7 +91,7 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
 /// The values of several studies by trial, and the best so far of each, in one colour each.
 pub fn histories<'a>(
     title: &str,
-    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+    studies: &mut dyn Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
 ) -> Figure<'static> {
     let (mut dots, mut steps, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for (index, (spec, outcomes)) in studies.enumerate() {
@@ -365,7 +365,7 @@ pub fn importance(spec: &StudySpec, shares: &[(String, f64)]) -> Figure<'static>
 /// at most as large, as Optuna's `plot_edf` has it.
 pub fn distribution<'a>(
     title: &str,
-    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+    studies: &mut dyn Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
 ) -> Figure<'static> {
     let (mut lines, mut metric) = (Vec::new(), String::new());
     for (index, (spec, outcomes)) in studies.enumerate() {
@@ -392,7 +392,7 @@ pub fn distribution<'a>(
 /// The best value so far of each study, over seconds since its first trial was created.
 pub fn best_by_time<'a>(
     title: &str,
-    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+    studies: &mut dyn Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
 ) -> Figure<'static> {
     let (mut lines, mut ends, mut metric) = (Vec::new(), Vec::new(), String::new());
     for (index, (spec, outcomes)) in studies.enumerate() {

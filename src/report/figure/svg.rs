@@ -21,14 +21,19 @@ pub struct Size {
 pub const FIGURE: Size = Size { width: 760, height: 440 };
 /// The usual size of one of several figures beside each other.
 const PANEL: Size = Size { width: 460, height: 320 };
-/// Most figures beside each other.
+/// The usual size of each of so many figures.
+pub fn usual_size(figures: usize) -> Size {
+    if figures > 1 { PANEL } else { FIGURE }
+}
+
+/// Maximum number of figures beside each other.
 const COLUMNS: usize = 3;
 
 /// The figures as one SVG document: one fills it, several are panels of a grid. `size` is that of
 /// each figure.
 pub fn document(figures: &[Figure<'_>], palette: Palette, size: Option<Size>) -> String {
     let columns = figures.len().clamp(1, COLUMNS);
-    let size = size.unwrap_or(if figures.len() > 1 { PANEL } else { FIGURE });
+    let size = size.unwrap_or_else(|| usual_size(figures.len()));
     let rows = figures.len().div_ceil(columns).max(1);
     let times = |one: u32, count: usize| one.saturating_mul(u32::try_from(count).unwrap_or(1));
     let (width, height) = (times(size.width, columns), times(size.height, rows));

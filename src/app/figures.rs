@@ -1,0 +1,606 @@
+//! The figures of studies, for the terminal, files, reports and pages.
+
+use std::collections::BTreeSet;
+
+use super::curves::{By, Detail, points, shown_clock};
+use crate::analysis::importance::{self, Evaluator};
+use crate::report::figure::contour::contour;
+use crate::report::figure::of_study::{self, StudyCurve};
+use crate::report::figure::rungs::rungs;
+use crate::report::figure::timeline::timeline;
+use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
+use crate::report::wording::one_line;
+use crate::runner;
+use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudySummary};
+use crate::study::outcome::Outcome;
+use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::series::{SeriesClock, SeriesSummary};
+use crate::study::space::{Dimension, Scale};
+use crate::study::spec::StudySpec;
+use crate::study::trial::TrialNumber;
+
+/// Which figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FigureKind {
+    /// Values by trial, and the best so far.
+    History,
+    /// Curves of trials, the best in front.
+    Curves,
+    /// Every trial as a line over all parameters.
+    Parallel,
+    /// Values by each parameter.
+    Slice,
+    /// Values over two parameters.
+    Contour,
+    /// Importance of the parameters.
+    Importance,
+    /// Trials that reached each rung, and those that continued.
+    Rungs,
+    /// Empirical distribution of the values.
+    Distribution,
+    /// Best value so far over time.
+    Comparison,
+    /// Which trials ran on which slot and when.
+    Timeline,
+    /// Load and memory of a trial.
+    System,
+}
+
+impl FigureKind {
+    /// All kinds.
+    pub const ALL: [FigureKind; 11] = [
+        FigureKind::History,
+        FigureKind::Curves,
+        FigureKind::Parallel,
+        FigureKind::Slice,
+        FigureKind::Contour,
+        FigureKind::Importance,
+        FigureKind::Rungs,
+        FigureKind::Distribution,
+        FigureKind::Comparison,
+        FigureKind::Timeline,
+        FigureKind::System,
+    ];
+
+    /// Its name on the command line and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FigureKind::History => "history",
+            FigureKind::Curves => "curves",
+            FigureKind::Parallel => "parallel",
+            FigureKind::Slice => "slice",
+            FigureKind::Contour => "contour",
+            FigureKind::Importance => "importance",
+            FigureKind::Rungs => "rungs",
+            FigureKind::Distribution => "edf",
+            FigureKind::Comparison => "comparison",
+            FigureKind::Timeline => "timeline",
+            FigureKind::System => "system",
+        }
+    }
+
+    /// What it shows, in a line.
+    pub fn summary(self) -> &'static str {
+        match self {
+            FigureKind::History => "values by trial, and the best so far",
+            FigureKind::Curves => "the curves of all trials, the best in front, of any metric",
+            FigureKind::Parallel => "every trial as a line over all parameters",
+            FigureKind::Slice => "values by each parameter",
+            FigureKind::Contour => "values over two parameters, interpolated between trials",
+            FigureKind::Importance => "which parameters matter, as bars",
+            FigureKind::Rungs => "trials that reached each rung, and those that continued",
+            FigureKind::Distribution => "the share of trials up to each value",
+            FigureKind::Comparison => "the best value so far over time",
+            FigureKind::Timeline => "which trials ran on which slot, and when",
+            FigureKind::System => "CPU, memory and GPUs of a trial over time",
+        }
+    }
+
+    /// Whether several studies have one figure in common.
+    fn is_shared(self) -> bool {
+        matches!(
+            self,
+            FigureKind::History
+                | FigureKind::Curves
+                | FigureKind::Distribution
+                | FigureKind::Comparison
+        )
+    }
+}
+
+/// What of a study a figure shows.
+#[derive(Clone, Debug)]
+pub struct FigureOptions {
+    /// Parameters of slices, and the two of a contour; empty: all, or the most important ones.
+    pub params: Vec<String>,
+    /// Metric of curves; `None`: the study's.
+    pub metric: Option<String>,
+    /// Clock of curves; `None`: the study's where the metric is on it.
+    pub clock: Option<SeriesClock>,
+    /// What curves are drawn by.
+    pub by: By,
+    /// Which points of curves are read.
+    pub detail: Detail,
+    /// Weight of the past in the exponential moving average of curves, from 0 (none) below 1.
+    pub smooth: f64,
+    /// Logarithmic horizontal axis, where values are positive.
+    pub log_x: bool,
+    /// Logarithmic vertical axis.
+    pub log_y: bool,
+    /// The trial of system metrics; `None`: the best.
+    pub trial: Option<TrialNumber>,
+    /// Maximum number of trials drawn as lines: the best ones.
+    pub lines: usize,
+    /// Whether several studies share the axes of a figure where they can.
+    pub overlay: bool,
+}
+
+impl Default for FigureOptions {
+    fn default() -> Self {
+        FigureOptions {
+            params: Vec::new(),
+            metric: None,
+            clock: None,
+            by: By::Step,
+            detail: Detail::Every,
+            smooth: 0.0,
+            log_x: false,
+            log_y: false,
+            trial: None,
+            lines: 200,
+            overlay: true,
+        }
+    }
+}
+
+impl FigureOptions {
+    /// Whether another series than the study's metric by its steps is asked for.
+    pub fn names_series(&self) -> bool {
+        self.metric.is_some() || self.clock.is_some() || self.by == By::Wall
+    }
+}
+
+/// A figure of one study, or of several.
+#[derive(Clone, Debug)]
+pub struct StudyFigure {
+    /// The study; `None`: several.
+    pub study: Option<String>,
+    /// The figure.
+    pub figure: Figure<'static>,
+}
+
+/// Why there is no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum FigureError {
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// A parameter that the study does not search.
+    #[error("`{}` searches no parameter `{}`", one_line(study), one_line(name))]
+    UnknownParameter {
+        /// The study.
+        study: String,
+        /// The name.
+        name: String,
+        /// Those that it searches.
+        known: Vec<String>,
+    },
+    /// A contour needs two parameters.
+    #[error("a contour is over two parameters, and {given}")]
+    NotTwoParameters {
+        /// What is given, or how many the study searches.
+        given: String,
+    },
+    /// A metric that none of the trials has.
+    #[error("these trials report no `{}`", one_line(metric))]
+    UnknownMetric {
+        /// The name.
+        metric: String,
+        /// Those that they have.
+        known: Vec<String>,
+    },
+    /// A metric that is not on this clock.
+    #[error("these trials have no `{}` by {clock}", one_line(metric))]
+    NotOnClock {
+        /// The metric.
+        metric: String,
+        /// The clock.
+        clock: SeriesClock,
+        /// The clocks that it is on.
+        known: Vec<&'static str>,
+    },
+    /// The study has no such trial, or no best one.
+    #[error("`{}` has no trial to show system metrics of", one_line(study))]
+    NoTrial {
+        /// The study.
+        study: String,
+    },
+}
+
+/// The series of `metric` among those of some trials, on `clock` if one is given.
+///
+/// # Errors
+/// They have other metrics, or this one on other clocks.
+pub fn series_of<'a>(
+    all: &'a [SeriesSummary],
+    metric: &str,
+    clock: Option<SeriesClock>,
+) -> Result<Vec<&'a SeriesSummary>, FigureError> {
+    let own: Vec<&SeriesSummary> = all.iter().filter(|series| series.metric == metric).collect();
+    let known: BTreeSet<&str> = all.iter().map(|series| series.metric.as_str()).collect();
+    if own.is_empty() && !known.is_empty() {
+        let known = known.into_iter().map(str::to_owned).collect();
+        return Err(FigureError::UnknownMetric { metric: metric.to_owned(), known });
+    }
+    let clocks: BTreeSet<SeriesClock> = own.iter().map(|series| series.clock).collect();
+    if let Some(clock) = clock
+        && !clocks.is_empty()
+        && !clocks.contains(&clock)
+    {
+        let known = clocks.into_iter().map(SeriesClock::as_str).collect();
+        return Err(FigureError::NotOnClock { metric: metric.to_owned(), clock, known });
+    }
+    Ok(own)
+}
+
+/// The figures of one kind: one per pair of axes where studies share them, else those of each
+/// study in turn.
+///
+/// # Errors
+/// The store failed, or the options name what the studies do not have.
+pub fn figures(
+    reader: &dyn StorageReader,
+    studies: &[StudySummary],
+    kind: FigureKind,
+    options: &FigureOptions,
+) -> Result<Vec<StudyFigure>, FigureError> {
+    if studies.len() > 1 && kind.is_shared() && options.overlay {
+        return shared(reader, studies, kind, options);
+    }
+    let mut all = Vec::new();
+    for study in studies {
+        let figures = of_one(reader, study, kind, options)?;
+        let name = Some(study.spec.name.clone());
+        all.extend(figures.into_iter().map(|figure| StudyFigure { study: name.clone(), figure }));
+    }
+    Ok(all)
+}
+
+fn of_one(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    kind: FigureKind,
+    options: &FigureOptions,
+) -> Result<Vec<Figure<'static>>, FigureError> {
+    let spec = &study.spec;
+    let best = study.best.map(|(number, _)| number);
+    let title = |what: &str| format!("{}: {what}", spec.name);
+    let metric = &spec.objective().metric;
+    Ok(match kind {
+        FigureKind::Curves => {
+            let (metric, clock, curves) = curves_of(reader, study, options.lines, options)?;
+            let unit = options.by.unit(clock);
+            // The values of trials are those of the study's metric.
+            let is_own = metric == spec.objective().metric;
+            let value = study.best.map(|(_, value)| value).filter(|_| is_own);
+            let what = title(&format!("{metric} by {unit}"));
+            vec![of_study::curves(&what, curves, best, value).on(unit, &metric, options)]
+        }
+        FigureKind::Timeline => {
+            let attempts = reader.attempts(study.id, None)?;
+            vec![timeline(spec, &attempts, runner::now())]
+        }
+        FigureKind::System => system(reader, study, options)?,
+        FigureKind::History => {
+            let figure = of_study::history(spec, &outcomes(reader, study)?);
+            vec![figure.scaled(options)]
+        }
+        FigureKind::Parallel => {
+            vec![of_study::parallel(spec, &outcomes(reader, study)?, options.lines)]
+        }
+        FigureKind::Rungs => vec![rungs(spec, &outcomes(reader, study)?)],
+        FigureKind::Distribution => {
+            let outcomes = outcomes(reader, study)?;
+            let mut one = std::iter::once((spec, outcomes.as_slice()));
+            vec![
+                of_study::distribution(&title(&format!("trials up to each {metric}")), &mut one)
+                    .scaled(options),
+            ]
+        }
+        FigureKind::Comparison => {
+            let outcomes = outcomes(reader, study)?;
+            let mut one = std::iter::once((spec, outcomes.as_slice()));
+            vec![
+                of_study::best_by_time(&title(&format!("best {metric} over time")), &mut one)
+                    .scaled(options),
+            ]
+        }
+        FigureKind::Importance => {
+            vec![of_study::importance(spec, &importances(spec, &outcomes(reader, study)?))]
+        }
+        FigureKind::Slice => {
+            let outcomes = outcomes(reader, study)?;
+            let dimensions = dimensions(spec, &options.params)?;
+            let slice = |dimension| of_study::slice(spec, dimension, &outcomes, study.best);
+            dimensions.into_iter().map(|dimension| slice(dimension).scaled_up(options)).collect()
+        }
+        FigureKind::Contour => {
+            let outcomes = outcomes(reader, study)?;
+            let pair = pair(spec, &options.params, &outcomes)?;
+            vec![contour(spec, pair, &outcomes, best)]
+        }
+    })
+}
+
+/// One figure per pair of axes, with one colour per study.
+fn shared(
+    reader: &dyn StorageReader,
+    studies: &[StudySummary],
+    kind: FigureKind,
+    options: &FigureOptions,
+) -> Result<Vec<StudyFigure>, FigureError> {
+    if kind == FigureKind::Curves {
+        return shared_curves(reader, studies, options);
+    }
+    let mut layers: Vec<(&StudySpec, Vec<Outcome>)> = Vec::new();
+    for study in studies {
+        layers.push((&study.spec, outcomes(reader, study)?));
+    }
+    let axes = |spec: &StudySpec| (spec.objective().metric.clone(), spec.direction());
+    let mut figures = Vec::new();
+    while let Some(first) = layers.first().map(|(spec, _)| axes(spec)) {
+        let (together, others): (Vec<_>, Vec<_>) =
+            layers.into_iter().partition(|(spec, _)| axes(spec) == first);
+        layers = others;
+        let (metric, direction) = first;
+        let mut each = together.iter().map(|(spec, outcomes)| (*spec, outcomes.as_slice()));
+        let figure = match kind {
+            FigureKind::Distribution => {
+                of_study::distribution(&format!("trials up to each {metric}"), &mut each)
+            }
+            FigureKind::Comparison => {
+                of_study::best_by_time(&format!("best {metric} over time"), &mut each)
+            }
+            _ => {
+                let title = format!("{metric} by trial, {}d", direction.as_str());
+                of_study::histories(&title, &mut each)
+            }
+        };
+        figures.push(StudyFigure { study: None, figure: figure.scaled(options) });
+    }
+    Ok(figures)
+}
+
+fn shared_curves(
+    reader: &dyn StorageReader,
+    studies: &[StudySummary],
+    options: &FigureOptions,
+) -> Result<Vec<StudyFigure>, FigureError> {
+    let lines = options.lines.div_ceil(studies.len().max(1));
+    let mut layers = Vec::new();
+    for study in studies {
+        let (metric, clock, curves) = curves_of(reader, study, lines, options)?;
+        let is_own = metric == study.spec.objective().metric;
+        let best = study.best.map(|(_, value)| value).filter(|_| is_own);
+        layers.push(((metric, options.by.unit(clock)), (study.spec.name.as_str(), best, curves)));
+    }
+    let mut figures = Vec::new();
+    while let Some((axes, _)) = layers.first() {
+        let axes = axes.clone();
+        let (together, others): (Vec<_>, Vec<_>) =
+            layers.into_iter().partition(|(other, _)| *other == axes);
+        layers = others;
+        let (metric, unit) = axes;
+        let each =
+            together.iter().map(|(_, (name, best, curves))| (*name, *best, curves.as_slice()));
+        let figure = of_study::curves_of_several(&format!("{metric} by {unit}"), each);
+        let figure = figure.on(unit, &metric, options);
+        figures.push(StudyFigure { study: None, figure });
+    }
+    Ok(figures)
+}
+
+/// The outcomes of the trials that are not hidden.
+fn outcomes(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<Vec<Outcome>, StorageError> {
+    let (mut outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
+    outcomes.retain(|outcome| !outcome.hidden);
+    Ok(outcomes)
+}
+
+fn importances(spec: &StudySpec, outcomes: &[Outcome]) -> Vec<(String, f64)> {
+    let evaluator = Evaluator::default();
+    let (rows, _) = importance::rows(outcomes, evaluator, spec.direction());
+    importance::importances(evaluator, &spec.space, &rows, spec.direction(), spec.seed)
+        .unwrap_or_default()
+}
+
+/// The named dimensions of the space; all without a name.
+fn dimensions<'a>(
+    spec: &'a StudySpec,
+    names: &[String],
+) -> Result<Vec<&'a Dimension>, FigureError> {
+    let all = spec.space.dimensions();
+    if let Some(unknown) = names.iter().find(|name| spec.space.dimension(name).is_none()) {
+        return Err(FigureError::UnknownParameter {
+            study: spec.name.clone(),
+            name: unknown.clone(),
+            known: all.iter().map(|dimension| dimension.name.clone()).collect(),
+        });
+    }
+    let is_named = |dimension: &&Dimension| names.is_empty() || names.contains(&dimension.name);
+    Ok(all.iter().filter(is_named).collect())
+}
+
+/// The two parameters of a contour: the named ones, else the most important, else the first.
+fn pair<'a>(
+    spec: &'a StudySpec,
+    names: &[String],
+    outcomes: &[Outcome],
+) -> Result<(&'a Dimension, &'a Dimension), FigureError> {
+    let important: Vec<String> =
+        importances(spec, outcomes).into_iter().map(|(name, _)| name).take(2).collect();
+    let names = match names {
+        [] if important.len() == 2 => &important,
+        [] => &spec.space.dimensions().iter().map(|one| one.name.clone()).take(2).collect(),
+        names => names,
+    };
+    dimensions(spec, names)?;
+    let found: Vec<&Dimension> =
+        names.iter().filter_map(|name| spec.space.dimension(name)).collect();
+    match found.as_slice() {
+        [x, y] if x.name != y.name => Ok((x, y)),
+        _ => Err(FigureError::NotTwoParameters {
+            given: match found.len() {
+                0 => "the study searches none".to_owned(),
+                1 => format!("there is only `{}`", one_line(&found[0].name)),
+                2 => "both are the same".to_owned(),
+                more => format!("{more} are named"),
+            },
+        }),
+    }
+}
+
+/// The curves of the best trials of a study, which metric they are of, and on which clock.
+fn curves_of(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    most: usize,
+    options: &FigureOptions,
+) -> Result<(String, SeriesClock, Vec<StudyCurve>), FigureError> {
+    let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
+    let trials = reader.trials(study.id, &query.page(0, most as u64))?;
+    let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
+    let metric = options.metric.as_ref().unwrap_or(&study.spec.objective().metric).clone();
+    let all = reader.series(study.id, &numbers)?;
+    let own = match options.names_series() {
+        true => series_of(&all, &metric, options.clock)?,
+        // Trials that have not reported the study's metric yet are no error.
+        false => all.iter().filter(|series| series.metric == metric).collect(),
+    };
+    let clock = options.clock.unwrap_or_else(|| shown_clock(study, own));
+    let mut curves = Vec::new();
+    for number in numbers {
+        let points = points(reader, study, number, (&metric, clock), options.by, options.detail)?;
+        curves.push((number, smoothed(points, options.smooth)));
+    }
+    Ok((metric, clock, curves))
+}
+
+/// The exponential moving average with debiasing, as TensorBoard's `--smoothing` has it:
+/// `m_t = w m_(t-1) + (1 - w) x_t`, divided by `1 - w^t`. Values that are not finite are left as
+/// they are.
+pub fn smoothed(mut points: Vec<(f64, f64)>, weight: f64) -> Vec<(f64, f64)> {
+    if weight <= 0.0 {
+        return points;
+    }
+    let (mut average, mut debias) = (0.0, 1.0);
+    for (_, value) in points.iter_mut().filter(|(_, value)| value.is_finite()) {
+        average = weight * average + (1.0 - weight) * *value;
+        debias *= weight;
+        *value = average / (1.0 - debias);
+    }
+    points
+}
+
+/// The system metrics of a trial, a figure per metric.
+fn system(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    options: &FigureOptions,
+) -> Result<Vec<Figure<'static>>, FigureError> {
+    let best = study.best.map(|(number, _)| number);
+    let newest = || -> Result<Option<TrialNumber>, StorageError> {
+        let query = TrialQuery::all(SortKey::Number).filtered(study.visible(Filter::all()));
+        let last = study.counts.total().saturating_sub(1);
+        Ok(reader.trials(study.id, &query.page(last, 1))?.last().map(|trial| trial.number))
+    };
+    let Some(trial) = options.trial.or(best).map_or_else(newest, |trial| Ok(Some(trial)))? else {
+        return Err(FigureError::NoTrial { study: study.spec.name.clone() });
+    };
+    let mut figures = Vec::new();
+    for series in reader.series(study.id, &[trial])? {
+        if !series.metric.starts_with(SYSTEM) {
+            continue;
+        }
+        let points =
+            points(reader, study, trial, (&series.metric, series.clock), By::Wall, options.detail)?;
+        let name = one_line(&series.metric);
+        figures.push(Figure {
+            title: one_line(&format!("{}: {name} of trial {trial}", study.spec.name)),
+            x: Axis::linear().labelled("seconds"),
+            y: Axis::linear().labelled(name),
+            cells: None,
+            series: vec![Series::new("", Mark::Line, SeriesRole::Compared(0), points)],
+            empty: "nothing was measured",
+        });
+    }
+    if figures.is_empty() {
+        figures.push(Figure {
+            title: one_line(&format!("{}: system metrics of trial {trial}", study.spec.name)),
+            x: Axis::linear(),
+            y: Axis::linear(),
+            cells: None,
+            series: Vec::new(),
+            empty: "nothing was measured: the trial was too short, or `[track] system` is off",
+        });
+    }
+    Ok(figures)
+}
+
+/// How the names of system metrics begin.
+const SYSTEM: &str = "system/";
+
+impl Figure<'static> {
+    /// With the axes that the options ask for.
+    fn scaled(mut self, options: &FigureOptions) -> Self {
+        for (axis, is_log) in [(&mut self.x, options.log_x), (&mut self.y, options.log_y)] {
+            if is_log && axis.names.is_empty() {
+                axis.scale = Scale::Log;
+                axis.ends = None;
+            }
+        }
+        self
+    }
+
+    /// The same for the vertical axis alone: the horizontal one is the parameter's.
+    fn scaled_up(self, options: &FigureOptions) -> Self {
+        let x = self.x.clone();
+        Figure { x, ..self.scaled(options) }
+    }
+
+    /// With these labels of its axes.
+    fn on(mut self, x: &str, y: &str, options: &FigureOptions) -> Self {
+        self.x.label = x.to_owned();
+        self.y.label = one_line(y);
+        if options.smooth > 0.0 {
+            self.title = format!("{} (smoothed by {})", self.title, options.smooth);
+        }
+        self.scaled(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smoothing_is_the_debiased_average_of_tensorboard() {
+        let points = vec![(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0), (3.0, 2.0)];
+        let smoothed = smoothed(points, 0.5);
+        let values: Vec<f64> = smoothed.iter().map(|(_, value)| *value).collect();
+        assert_eq!(values[0], 1.0);
+        assert!(values[1].is_nan());
+        // (0.5 * 0.5 * 1 + 0.5 * 3) / (1 - 0.25) and so on.
+        assert!((values[2] - 1.75 / 0.75).abs() < 1e-12);
+        assert!((values[3] - 1.875 / 0.875).abs() < 1e-12);
+    }
+
+    #[test]
+    fn each_kind_has_a_name_of_its_own() {
+        let names: BTreeSet<&str> = FigureKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        assert_eq!(names.len(), FigureKind::ALL.len());
+    }
+}
