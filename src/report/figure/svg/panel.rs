@@ -13,6 +13,8 @@ const LONGEST_LABEL: usize = 22;
 const LONGEST_NAME: usize = 40;
 /// More entries of a legend are counted instead.
 const MOST_NAMED: usize = 12;
+/// Pixels around the frame in which marks are still drawn: those at the ends of an axis are whole.
+const MARGIN: f64 = 5.0;
 const LEGEND_ROW: f64 = 18.0;
 const COLOUR_BAR: f64 = 64.0;
 
@@ -150,7 +152,12 @@ impl Drawing<'_> {
         let Frame { left, top, width, height } = self.frame;
         // A nested document clips without an id, of which a page may have only one each.
         self.out.push_str(&format!(
-            "<svg x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\">\n"
+            "<svg x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\">\n\
+             <g transform=\"translate({MARGIN} {MARGIN})\">\n",
+            short_number(left - MARGIN),
+            short_number(top - MARGIN),
+            short_number(width + 2.0 * MARGIN),
+            short_number(height + 2.0 * MARGIN)
         ));
         if let Some(cells) = &self.figure.cells {
             self.cells(cells);
@@ -159,7 +166,7 @@ impl Drawing<'_> {
         for series in &self.figure.series {
             self.series(series, &mut unseen);
         }
-        self.out.push_str("</svg>\n");
+        self.out.push_str("</g>\n</svg>\n");
         unseen
     }
 
@@ -276,8 +283,9 @@ impl Drawing<'_> {
                     "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n",
                     short_number(side[0]),
                     short_number(self.frame.height - bottom[1]),
-                    short_number(side[1] - side[0]),
-                    short_number(bottom[1] - bottom[0]),
+                    // Rounded, neighbours would leave gaps.
+                    short_number(side[1] - side[0] + 0.3),
+                    short_number(bottom[1] - bottom[0] + 0.3),
                     of_value(part)
                 ));
             }
