@@ -4,6 +4,8 @@ pub mod axis;
 pub mod contour;
 mod json;
 pub mod of_study;
+#[cfg(feature = "png")]
+pub mod png;
 pub mod rungs;
 pub mod svg;
 pub mod timeline;

@@ -115,6 +115,7 @@ const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("ureq", &["trainer/hub/client", "runner/notifier/webhook", "tracking/mlflow"]),
+    ("resvg", &["report/figure/png"]),
     ("buildid", &["runner/provenance"]),
     ("sha2", &["trainer/hub", "runner/artifacts"]),
     (

@@ -64,7 +64,7 @@ impl<'a> Target<'a> {
         let document = || svg::document(figures, palette, size);
         let bytes = match self.format {
             Format::Svg => document().into_bytes(),
-            Format::Png => png(&document())?,
+            Format::Png => png(figures, palette, size)?,
             Format::Html => html(figures, &document()).into_bytes(),
             Format::Json => json()?.into_bytes(),
         };
@@ -129,8 +129,16 @@ fn html(figures: &[Figure<'_>], document: &str) -> String {
     )
 }
 
+#[cfg(feature = "png")]
+fn png(figures: &[Figure<'_>], palette: Palette, size: Option<Size>) -> Result<Vec<u8>, Failure> {
+    crate::report::figure::png::image(figures, palette, size).map_err(|error| {
+        Failure::usage(error.to_string())
+            .help("give a smaller `--width` and `--height`, or write a `.svg`")
+    })
+}
+
 #[cfg(not(feature = "png"))]
-fn png(_: &str) -> Result<Vec<u8>, Failure> {
+fn png(_: &[Figure<'_>], _: Palette, _: Option<Size>) -> Result<Vec<u8>, Failure> {
     Err(Failure::usage("this binary was built without PNG files")
         .help("write a `.svg`, which browsers and LaTeX convert, or build with `--features png`"))
 }
