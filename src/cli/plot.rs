@@ -34,8 +34,8 @@ Examples:
   hpsearch plot curves sms digits     the curves of two studies, over each other
   hpsearch plot history --study 'sms*' -o history.svg
 
-`hpsearch plot` lists the kinds. In the terminal: braille if it supports it, else ASCII; no colours
-in a pipe.";
+`hpsearch plot` lists the kinds. In the terminal: braille if it is
+supported, else ASCII; no colours in a pipe.";
 
 impl ValueEnum for FigureKind {
     fn value_variants<'a>() -> &'a [Self] {

@@ -175,10 +175,100 @@ fn the_history_is_drawn_with_the_best_so_far() {
     );
 }
 
+/// All kinds but `importance`, which is another verb's in the terminal.
+const KINDS: [&str; 10] = [
+    "history",
+    "curves",
+    "parallel",
+    "slice",
+    "contour",
+    "rungs",
+    "edf",
+    "comparison",
+    "timeline",
+    "system",
+];
+
+#[test]
+fn every_kind_is_listed_and_written_to_files_of_each_format() {
+    let scene = judged();
+    let listed = scene.run(&["plot"]).out;
+    for kind in KINDS.iter().chain(["importance"].iter()) {
+        assert!(listed.contains(&format!("\n{kind}")), "{kind}: {listed}");
+        let path = scene.path(&format!("{kind}.svg"));
+        let ran = scene.run(&["plot", "digits", kind, "-o", path.to_str().unwrap()]);
+        assert_eq!(ran.code, 0, "{kind}: {}", ran.err);
+        let svg = std::fs::read_to_string(&path).unwrap();
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        assert!(document.root_element().attribute("aria-label").is_some(), "{kind}");
+    }
+    let write = |name: &str, more: &[&str]| {
+        let path = scene.path(name);
+        let words = [&["plot", "history", "-o", path.to_str().unwrap()], more].concat();
+        (scene.run(&words), path)
+    };
+    let (ran, path) = write("history.html", &["--dark"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let page = std::fs::read_to_string(path).unwrap();
+    assert!(
+        page.starts_with("<!doctype html>")
+            && page.contains("#0f1419")
+            && !page.contains("http://www.w3.org/1999")
+    );
+    let (ran, path) = write("history.json", &[]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let data: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(
+        (&data["plot"], &data["charts"][0]["x"]["label"]),
+        (&json!("history"), &json!("trial"))
+    );
+    let (ran, path) = write("history.png", &["--width", "400", "--height", "300"]);
+    if cfg!(feature = "png") {
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert!(std::fs::read(path).unwrap().starts_with(b"\x89PNG"));
+    } else {
+        assert_eq!(ran.code, 2);
+        assert_names(&ran.err, &["without PNG", ".svg"]);
+    }
+}
+
+#[test]
+fn a_figure_that_cannot_be_written_leaves_the_file_as_it_was() {
+    let scene = judged();
+    let refused = |name: &str, words: &[&str]| {
+        let ran = scene.run(&["plot", "history", "-o", scene.path(name).to_str().unwrap()]);
+        assert_eq!(ran.code, 2, "{name}");
+        assert_names(&ran.err, words);
+    };
+    refused("figure.jpeg", &["names no format", ".svg, .png, .html or .json"]);
+    refused("figure", &["names no format"]);
+    refused("nowhere/figure.svg", &["cannot be written", "a directory that exists"]);
+    std::fs::create_dir(scene.path("taken.svg")).unwrap();
+    refused("taken.svg", &["is a directory"]);
+    let left: Vec<_> = std::fs::read_dir(scene.path("."))
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.contains("hpsearch-figure"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    for (words, said) in [
+        (&["plot", "history", "--smooth", "0.5"][..], "`plot curves`"),
+        (&["plot", "curves", "--smooth", "1"], "below 1"),
+        (&["plot", "history", "--trial", "0"], "`plot system`"),
+        (&["plot", "contour", "--param", "learning_rate"], "a contour is over two parameters"),
+        (&["plot", "contour", "--param", "optim", "--param", "optim"], "both are the same"),
+        (&["plot", "-o", "a.svg"], "the kind of plot is missing"),
+    ] {
+        let ran = scene.run(words);
+        assert_eq!(ran.code, 2, "{words:?}");
+        assert_names(&ran.err, &[said]);
+    }
+}
+
 #[test]
 fn every_picture_fits_its_width_in_every_charset() {
     let scene = judged();
-    for kind in ["history", "curves", "parallel", "slice"] {
+    for kind in KINDS {
         for (locale, width) in [("C.UTF-8", 10), ("C", 40), ("C.UTF-8", 150)] {
             let output = scene
                 .command(&["plot", "digits", kind, "--width", &width.to_string()])
@@ -208,7 +298,7 @@ fn pictures_are_points_in_json_and_unknown_parameters_are_answered_with_the_know
     );
     assert_eq!(
         answer["charts"][0]["series"][1],
-        json!({"name": "the best", "points": [[0.0, 0.184_213]]})
+        json!({"name": "the best", "mark": "star", "role": "best", "points": [[0.0, 0.184_213]]})
     );
     let ran = scene.run(&["plot", "slice", "--param", "optin"]);
     assert_eq!(ran.code, 2);

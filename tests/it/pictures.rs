@@ -73,6 +73,18 @@ fn pictures() {
         terminal.press("q");
         terminal.leave();
     }
+    for kind in ["history", "contour"] {
+        for (theme, options) in [("light", &[][..]), ("dark", &["--dark"])] {
+            let file = out.join(format!("figure-{kind}-{theme}.svg"));
+            let plot = Command::new(PROGRAM)
+                .args(["plot", kind, &study, "-o"])
+                .arg(file)
+                .args(options)
+                .current_dir(&directory)
+                .status();
+            assert!(plot.unwrap().success(), "{kind}");
+        }
+    }
 }
 
 #[test]

@@ -96,6 +96,11 @@ impl Scene {
         scene
     }
 
+    /// A path in the scene's directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.site.path(name)
+    }
+
     /// A new study, which this process seems to run.
     pub fn begin(&mut self, name: &str) {
         let study = self.store.create_study(at(0), &spec(name)).unwrap();

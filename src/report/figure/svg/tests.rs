@@ -1,3 +1,5 @@
+//! Figures as SVG: well-formed, small, and harmless whatever names there are.
+
 use super::*;
 use crate::report::figure::{Axis, HeatMap, Mark, Series, SeriesRole};
 use crate::study::space::Scale;
