@@ -3,7 +3,7 @@
 import atexit
 import os
 import sys
-from typing import Any, Iterable, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _messages, _values
 from ._run import Path, Run, ending, rank
@@ -27,12 +27,13 @@ def init(
     group: Optional[str] = None,
     parent: Union[str, int, None] = None,
     system: Optional[str] = None,
+    metric: Optional[str] = None,
+    direction: Optional[str] = None,
 ) -> Run:
     """Begins a run, and ends the one before, if there is one.
 
     Inside a trial of a search, the run is that trial: `params` are the search's over `config`,
-    and study, name, id, resume, tags, store, group, parent and system are the search's own. On
-    ranks other than 0 of a distributed program the run does nothing but have `params`.
+    and everything else is the search's own. On ranks other than 0 of a distributed program the run does nothing but have `params`.
 
     By itself: `study` is the study that the run goes to; `name` what it is called; `config` its
     parameters (a dictionary, an `argparse.Namespace` or a dataclass); `id` tells it apart (made up
@@ -40,7 +41,8 @@ def init(
     and begins it if there is none; `tags` are words for it; `store` is HPSEARCH_STORE or
     `runs/hpsearch.db`; `group` puts runs together; `parent` is the run (a name or number of the
     study) that this one is part of; `system` is how often CPU, memory and GPUs are measured
-    (`"10s"` unless given), or `"off"`.
+    (`"10s"` unless given), or `"off"`; `metric` (`loss` unless given) and `direction`
+    (`"minimize"` or `"maximize"`) are what a new study compares its runs by.
 
     Raises TypeError or ValueError for arguments of the wrong kind. A name that no store takes is
     left out, and what fails later (no disk space, no `hpsearch` program) is said once on standard
@@ -52,8 +54,10 @@ def init(
         raise TypeError("`tags` must be a list of words, not a string")
     words = [str(tag) for tag in tags or ()]
     _check_period(system)
+    if direction not in (None, "minimize", "maximize"):
+        raise ValueError(f'`direction` must be "minimize" or "maximize", not {direction!r}')
     named_by = (("study", study), ("name", name), ("id", id))
-    for what, text in (*named_by, ("group", group)):
+    for what, text in (*named_by, ("group", group), ("metric", metric)):
         if text is not None and not isinstance(text, str):
             raise TypeError(f"`{what}` must be a string, not a {type(text).__name__}")
     if resume is True and id is None and name is None:
@@ -63,8 +67,15 @@ def init(
     _messages.forget()
     study, name, id = (_fit_name(*named) for named in named_by)
     _hook()
-    relatives = (group, None if parent is None else str(parent))
-    _current = _begin(study, name, parameters, id, resume, words, store, relatives, system)
+    given = {
+        "tags": words,
+        "group": group,
+        "parent": None if parent is None else str(parent),
+        "system": system,
+        "metric": metric,
+        "direction": direction,
+    }
+    _current = _begin(study, name, parameters, id, resume, store, given)
     return _current
 
 
@@ -74,10 +85,8 @@ def _begin(
     config: "dict[str, Any]",
     id: Optional[str],
     resume: Union[bool, str, int, None],
-    tags: Sequence[str],
     store: Optional[Path],
-    relatives: Tuple[Optional[str], Optional[str]],
-    system: Optional[str],
+    given: "dict[str, Any]",
 ) -> Run:
     if os.environ.get("HPSEARCH_TRIAL"):
         from ._trial import TrialRun, searched
@@ -103,10 +112,7 @@ def _begin(
             id=id or _made_up(),
             resume=continued,
             config=config,
-            tags=tags,
-            group=relatives[0],
-            parent=relatives[1],
-            system=system,
+            **given,
         )
     except OSError as error:
         _messages.say(f"nothing can be logged beside `{path}`: {error}; the program continues")

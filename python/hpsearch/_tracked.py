@@ -34,6 +34,8 @@ class TrackedRun(Run):
         system: Optional[str],
         group: Optional[str] = None,
         parent: Optional[str] = None,
+        metric: Optional[str] = None,
+        direction: Optional[str] = None,
     ) -> None:
         super().__init__(config, study, name)
         #: What tells this run apart; `init(id=.., resume=True)` continues it.
@@ -52,6 +54,8 @@ class TrackedRun(Run):
             "cwd": _directory(),
             "parent": parent,
             "group": group,
+            "metric": metric,
+            "direction": direction,
             "argv": list(sys.argv),
             # Its packages are read by the writer: that takes no time here.
             "python": sys.executable or None,

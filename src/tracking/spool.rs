@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 use crate::runner::protocol::quote_non_finite;
+use crate::study::metric::Direction;
 use crate::study::tracked::TrackedRun;
 
 /// What the job of a run begins with that a program logs: its id and its first spool follow.
@@ -64,6 +65,12 @@ pub(super) struct Header {
     /// The run that it is part of, by name or number.
     #[serde(default)]
     pub parent: Option<String>,
+    /// The metric that a new study compares its runs by.
+    #[serde(default)]
+    pub metric: Option<String>,
+    /// Whether smaller or larger values of it are better.
+    #[serde(default)]
+    pub direction: Option<Direction>,
     /// The words of the program.
     #[serde(default)]
     pub argv: Vec<String>,

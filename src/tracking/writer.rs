@@ -296,16 +296,25 @@ fn study_of(
 ) -> Result<StoredStudy, TrackingError> {
     let otherwise = study_named_for(header.cwd.as_deref().unwrap_or(Path::new("")));
     let named = header.study.as_deref().unwrap_or(&otherwise);
-    let error = match open_study(storage, store, named, &Goal::default(), runner::now()) {
+    let goal = Goal { metric: header.metric.clone(), direction: header.direction };
+    let error = match open_study(storage, store, named, &goal, runner::now()) {
         Ok(study) => return Ok(study),
         Err(error) => error,
     };
     match &error {
+        TrackingError::OtherMetric { .. } => {
+            say(Notice::Note(format!("{error}; the run goes there all the same")));
+            open_study(storage, store, named, &Goal::default(), runner::now())
+        }
         TrackingError::StudyName { .. } | TrackingError::Storage(StorageError::Searched { .. })
             if named != otherwise =>
         {
             say(Notice::Note(format!("{error}: the run goes to `{otherwise}`")));
-            open_study(storage, store, &otherwise, &Goal::default(), runner::now())
+            let goal = match storage.study(&otherwise)? {
+                Some(_) => Goal::default(),
+                None => goal,
+            };
+            open_study(storage, store, &otherwise, &goal, runner::now())
         }
         _ => Err(error),
     }

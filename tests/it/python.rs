@@ -115,6 +115,30 @@ with hpsearch.init(study='digits', name='a', resume=True) as run:
 }
 
 #[test]
+fn the_first_run_names_the_metric_of_its_study_and_another_is_said() {
+    let site = Site::empty();
+    let run = |metric: &str, value: &str| {
+        let program = format!(
+            "import hpsearch\n\
+             with hpsearch.init(study='digits', metric='{metric}', direction='maximize') as run:\n    \
+             run.log({{'{metric}': {value}, 'acc': {value}}}, step=1)\n"
+        );
+        Some(start(&site, &program)?.end())
+    };
+    let Some(first) = run("acc", "0.25") else { return };
+    assert_done(&first);
+    assert_done(&run("acc", "0.75").unwrap());
+    let best = site.json(&["best", "digits", "--json"]);
+    assert_eq!((&best["trial"]["number"], &best["trial"]["value"]), (&1.into(), &0.75.into()));
+    let other = run("f1", "0.5").unwrap();
+    assert_done(&other);
+    assert!(other.err.contains("`acc`") && other.err.contains("goes there"), "{}", other.err);
+    assert_eq!(site.json(&["trials", "digits", "--json"])["trials"].as_array().unwrap().len(), 3);
+    let refused = start(&site, "import hpsearch\nhpsearch.init(direction='up')").unwrap().end();
+    assert!(refused.err.contains("\"minimize\" or \"maximize\""), "{}", refused.err);
+}
+
+#[test]
 fn nothing_is_lost_or_written_twice_when_writers_are_killed() {
     let site = Site::empty();
     let program = r#"
