@@ -20,7 +20,7 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 
 use hpsearch::engine::{Assignment, Input, Outcome};
-use hpsearch::runner::inline::{GoOn, InlineLauncher, TrialEnd};
+use hpsearch::runner::inline::{Continue, InlineLauncher, TrialEnd};
 use hpsearch::runner::launcher::{Job, LaunchError, Launcher};
 use hpsearch::runner::{self, Runner};
 use hpsearch::samplers::conformance::dimension;
@@ -151,7 +151,7 @@ fn run(case: &Case, trials: u64) {
             Arc::new(|trial| {
                 let floor = floor_of(trial.params());
                 for step in 1..=REPORTS {
-                    if trial.report(step, value_at(floor, step)) == GoOn::No {
+                    if trial.report(step, value_at(floor, step)) == Continue::No {
                         return Ok(TrialEnd::Left);
                     }
                 }

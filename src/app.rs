@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "who asks waits for an answer, and a command's program is looked for on PATH"
+    reason = "callers wait for an answer, and a command's program is looked up on PATH"
 )]
 
 pub mod artifacts;

@@ -1,5 +1,5 @@
-//! `hpsearch ask-tell`: a study whose trials another program runs, one JSON object a line in each
-//! direction.
+//! `hpsearch ask-tell`: a study whose trials another program runs, with one JSON object per line in
+//! each direction.
 //!
 //! [`Session::answer`] is the whole protocol as a function of the lines so far; [`serve`] puts it
 //! between two streams. Samplers, pruners and the rules of a study are those of every other run:
@@ -45,10 +45,10 @@ pub use line::{LONGEST_LINE, converse, serve};
 use request::Request;
 pub use shared::converse_stored;
 
-/// The metric's name where only its values are said.
+/// The metric's name, which messages do not contain.
 const METRIC: &str = "value";
 
-/// What cannot be answered, and why: one sentence that says what to send instead.
+/// Why a line cannot be answered, and what to send instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
@@ -67,11 +67,11 @@ pub struct Session {
     has_quit: bool,
 }
 
-/// The study, once `init` has said what is searched.
+/// The study, once `init` was received.
 struct Study {
     held: HeldStudy,
     growth: Growth,
-    /// The program that each trial is out with.
+    /// The client of each outstanding trial.
     owners: BTreeMap<TrialNumber, String>,
     is_stored: bool,
 }
@@ -85,18 +85,18 @@ struct Settled {
 }
 
 impl Session {
-    /// A conversation that has not begun.
+    /// A new session.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether `quit` was said.
+    /// Whether `quit` was received.
     pub fn has_quit(&self) -> bool {
         self.has_quit
     }
 
-    /// The answer to a line, both without their line ends: exactly one object. What cannot be
-    /// answered changes nothing.
+    /// The answer to a line, both without their line ends: exactly one object. A rejected line
+    /// changes nothing.
     pub fn answer(&mut self, line: &str) -> String {
         self.try_answer(line).unwrap_or_else(|refusal| refused(&refusal)).to_string()
     }
@@ -132,25 +132,25 @@ impl Session {
 }
 
 fn begun_already() -> Refusal {
-    Refusal("`init` was said already: another study needs another `hpsearch ask-tell`".to_owned())
+    Refusal("`init` was sent already: another study needs another `hpsearch ask-tell`".to_owned())
 }
 
 fn not_begun() -> Refusal {
-    Refusal("there is no study yet: say {\"cmd\":\"init\",\"space\":[..]} first".to_owned())
+    Refusal("there is no study yet: send {\"cmd\":\"init\",\"space\":[..]} first".to_owned())
 }
 
-/// The answer where there is nothing to say.
+/// The answer without content.
 fn done() -> Json {
     json!({ "ok": true })
 }
 
-/// The answer to what cannot be answered.
+/// The answer to a rejected line.
 fn refused(refusal: &Refusal) -> Json {
     json!({ "error": refusal.0 })
 }
 
 impl Settled {
-    /// The study that `init` describes, made or continued.
+    /// The study that `init` describes, created or continued.
     fn new(place: Option<&(PathBuf, String)>, init: request::Checked) -> Result<Self, HeldOr> {
         let (name, consent) = (place.map_or("ask-tell", |(_, name)| name), init.consent());
         let (mut spec, growth) = start::study(init, name)?;
@@ -166,7 +166,7 @@ impl Settled {
         Ok(Settled { store, study, growth, is_stored: place.is_some() })
     }
 
-    /// Takes the study.
+    /// Acquires the study.
     fn hold(self) -> Result<Study, HeldError> {
         let Settled { store, study, growth, is_stored } = self;
         let held = HeldStudy::new(store, study, growth)?;
@@ -191,7 +191,7 @@ impl Study {
         .map(Some)
     }
 
-    /// What `init` is answered where the study is stored.
+    /// The answer to `init` for a stored study.
     fn begun(&self) -> Json {
         let trials = &self.held.view().trials;
         let is_open = |trial: &&Trial| {
@@ -203,12 +203,12 @@ impl Study {
         json!({ "ok": true, "trials": trials.len(), "open": open })
     }
 
-    /// Lets another program take part, if it means the same study; what its `init` is answered.
+    /// Admits another client, if it describes the same study; returns the answer to its `init`.
     fn admit(&self, init: request::Checked) -> Result<Json, Refusal> {
         let known = self.held.spec();
         let (mut spec, growth) = start::study(init, &known.name)?;
         if growth != self.growth {
-            let difference = "its `init` says another `define`".to_owned();
+            let difference = "its `init` has another `define`".to_owned();
             return Err(self.held.runs_otherwise(difference).into());
         }
         take_grown(&mut spec, growth, &known.space);
@@ -216,7 +216,7 @@ impl Study {
         Ok(self.begun())
     }
 
-    /// Leaves to each program that lives what it had out with the holder before.
+    /// Keeps the trials of live clients of the previous holder with them.
     fn take_over(&mut self, clients: Vec<LiveClient>) -> Result<(), Refusal> {
         for LiveClient { name, trials } in clients {
             for number in trials {
@@ -234,7 +234,7 @@ impl Study {
         Ok(())
     }
 
-    /// Takes back what a program had out that is gone.
+    /// Requeues the trials of a client that is gone.
     fn client_gone(&mut self, client: &str) -> Result<(), Refusal> {
         let owned = self.owners.extract_if(.., |_, owner| owner == client);
         let owned: Vec<TrialNumber> = owned.map(|(number, _)| number).collect();
@@ -244,7 +244,7 @@ impl Study {
         Ok(())
     }
 
-    /// Takes back everything that is out, as the end of a run.
+    /// Requeues all outstanding trials, as at the end of a run.
     fn leave(&mut self) -> Result<(), Refusal> {
         self.owners.clear();
         let running = self.held.view().trials.iter();
@@ -260,7 +260,7 @@ impl Study {
         let owned = self.owners.iter().filter(|(_, owner)| **owner == speaker.client);
         let owned: Vec<TrialNumber> = owned.map(|(number, _)| *number).collect();
         for number in owned {
-            // Whoever asks for another one has left what it was told to stop.
+            // A client that asks for another trial has left those that it was told to stop.
             if self.held.is_stopped(number) {
                 self.held.take_back(number, "stopped")?;
                 self.owners.remove(&number);
@@ -274,7 +274,7 @@ impl Study {
         if assignment.attempt.0 > 0 {
             let mut answer = json!({ "resume": number, "until": assignment.until });
             if self.is_stored {
-                // Whoever asks now need not be who was given it first.
+                // This client need not be the one that was given the trial first.
                 answer["params"] = json!(assignment.params);
                 answer["reported"] = assignment.reported.into();
             }
@@ -297,7 +297,7 @@ impl Study {
         json!({ "done": true, "reason": reason })
     }
 
-    /// A trial that this program may speak of: it is not out with another.
+    /// Checks that a trial is not outstanding with another client.
     fn own(&self, speaker: &Speaker, number: TrialNumber) -> Result<&Trial, Refusal> {
         let trial = self
             .held
@@ -328,7 +328,7 @@ impl Study {
         }
         let attempt = match (trial.state, trial.last_attempt()) {
             (TrialState::Running, Some(attempt)) => attempt,
-            // It was out when the study changed hands, and the run ends.
+            // It was outstanding when the holder changed, and the run ends.
             (TrialState::Queued, _) if self.owners.contains_key(&number) => {
                 return Ok(asked_to_leave());
             }
@@ -345,7 +345,7 @@ impl Study {
             refuse!("trial {number} is not out");
         };
         if let Decision::Pause(_) = &decision {
-            // The program pauses the trial by this answer, and does not confirm it.
+            // This answer pauses the trial, without a confirmation by the program.
             let end = AttemptEnd::Paused;
             self.held.step(Input::Ended { trial: number, attempt, end, message: None })?;
             self.owners.remove(&number);
@@ -364,7 +364,7 @@ impl Study {
         metrics: Metrics,
     ) -> Result<Json, Refusal> {
         let trial = self.own(speaker, number)?;
-        // A new holder prunes what the one before told to stop, whatever is told of it then.
+        // A new holder prunes a trial that the previous one stopped, whatever result is told.
         let is_pruned = trial.state == TrialState::Pruned
             && (told == TellOutcome::Pruned || speaker.was_stopped);
         if is_pruned || speaker.again && is_told(trial, &told) {
@@ -378,7 +378,7 @@ impl Study {
             self.held.step(Input::Report { trial: number, attempt, step, metrics })?;
         }
         if self.growth == Growth::OnDemand {
-            // What it did not ask for says nothing about its value.
+            // Parameters that it did not use did not affect its value.
             self.held.keep_params(number, &speaker.asked)?;
         }
         self.held.tell(number, told)?;
@@ -392,7 +392,7 @@ impl Study {
         mut suggest: request::Checked,
     ) -> Result<Json, Refusal> {
         if self.growth == Growth::Never {
-            refuse!("`suggest` adds parameters: say \"define\":true in `init`");
+            refuse!("`suggest` adds parameters: send \"define\":true in `init`");
         }
         let (number, param, given): (TrialNumber, Json, Option<Vec<Json>>) =
             (suggest.take("id"), suggest.take("param"), suggest.take("value"));
@@ -401,7 +401,7 @@ impl Study {
             None => None,
             Some([value]) => match Value::from_json(value) {
                 Some(value) => Some(value),
-                None => refuse!("`value` is no value of a parameter"),
+                None => refuse!("`value` is not a value of a parameter"),
             },
             Some(_) => refuse!("`value` must be a list of one"),
         };
@@ -423,7 +423,7 @@ impl Study {
         let none = || {
             let complete = self.held.view().counts.complete;
             Refusal(match self.held.view().trials.iter().any(|trial| trial.violation.is_some()) {
-                true => format!("none of {complete} complete trials keeps all limits"),
+                true => format!("none of {complete} complete trials satisfies all limits"),
                 false => "no trial is complete yet: tell a value that is a number first".to_owned(),
             })
         };
@@ -433,7 +433,7 @@ impl Study {
     }
 }
 
-/// Why a study is not begun.
+/// Why a study cannot be started.
 enum HeldOr {
     Held(HeldError),
     Refused(Refusal),
@@ -460,7 +460,7 @@ impl From<HeldOr> for Refusal {
     }
 }
 
-/// Whether a trial ended as it is told now.
+/// Whether a trial has already ended with this result.
 fn is_told(trial: &Trial, told: &TellOutcome) -> bool {
     match (trial.state, told) {
         (TrialState::Complete, TellOutcome::Value(value)) => {
@@ -491,7 +491,7 @@ fn enqueued(answer: &Answer) -> Result<Json, Refusal> {
     }
 }
 
-/// A space of `init` as it has grown: parameters that were added to the stored one stay.
+/// Keeps parameters that were added to the stored space in that of `init`.
 fn take_grown(spec: &mut StudySpec, growth: Growth, stored: &Space) {
     let is_known = |name: &str| stored.dimension(name).is_some();
     let may_grow = growth == Growth::OnDemand;
@@ -500,7 +500,7 @@ fn take_grown(spec: &mut StudySpec, growth: Growth, stored: &Space) {
     }
 }
 
-/// A trial with what it has come to.
+/// A trial with its result.
 fn described(trial: &Trial) -> Json {
     let number = |value: f64| Number(value).to_json();
     let reports: Vec<Json> =

@@ -78,7 +78,7 @@ use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// Time to exit before an attempt that was asked to leave is killed.
+/// Time in which an attempt that was asked to leave must exit before it is killed.
 pub const GRACE: Duration = Duration::from_secs(30);
 
 /// Why a study cannot be run.
@@ -120,7 +120,7 @@ pub struct Engine {
     pruner: Box<dyn Pruner>,
     milestones: Milestones,
     seeds: SeedTree,
-    lineage: Option<Box<Provenance>>,
+    provenance: Option<Box<Provenance>>,
     slots: Slots,
     queue: Queue,
     proposals: Proposals,
@@ -158,7 +158,7 @@ impl Engine {
             sampler,
             pruner,
             seeds: SeedTree::new(spec.seed),
-            lineage: None,
+            provenance: None,
             sharing: DeviceSharing::new(&spec, &slots),
             slots: Slots::new(slots),
             queue: Queue::of(&view),
@@ -196,8 +196,8 @@ impl Engine {
 
     /// Adds the provenance, which is recorded when the run begins.
     #[must_use]
-    pub fn with_lineage(self, lineage: Provenance) -> Self {
-        Engine { lineage: Some(Box::new(lineage)), ..self }
+    pub fn with_provenance(self, provenance: Provenance) -> Self {
+        Engine { provenance: Some(Box::new(provenance)), ..self }
     }
 
     /// Adds the journal behind the state, if [`Engine::needs_journal`].
@@ -312,8 +312,8 @@ impl Engine {
         self.phase = Phase::Searching;
         let slots = self.slots.iter().map(|slot| slot.slot.clone()).collect();
         self.emit(Event::Runner(RunnerEvent::Started { pid, host, slots, tracker: None }));
-        if let Some(lineage) = self.lineage.take() {
-            self.emit(Event::Runner(RunnerEvent::Described { lineage }));
+        if let Some(provenance) = self.provenance.take() {
+            self.emit(Event::Runner(RunnerEvent::Described { provenance }));
         }
         self.begin_sharing();
         self.recover();
@@ -325,7 +325,7 @@ impl Engine {
         self.check_limits();
     }
 
-    /// Applies an event and emits it to be written.
+    /// Applies an event, and emits it to be written.
     fn emit(&mut self, event: Event) {
         self.apply(&event);
         self.effects.push(Effect::Append(event));

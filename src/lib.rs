@@ -234,4 +234,4 @@ pub use hpsearch_trainer as trainer;
 
 pub use engine::TellOutcome;
 pub use library::{AskedTrial, Finished, OpenStudy, Study, StudyError};
-pub use runner::inline::{GoOn, TrialContext, TrialEnd, TrialError};
+pub use runner::inline::{Continue, TrialContext, TrialEnd, TrialError};

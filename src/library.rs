@@ -83,7 +83,7 @@ pub enum StudyError {
     },
     /// A budget limit that no store can represent.
     #[error(
-        "`budget.{key}` is larger than a store can hold, or no finite number: set a smaller one, \
+        "`budget.{key}` is larger than a store can hold, or not finite: set a smaller one, \
          or none for no limit"
     )]
     Budget {
@@ -149,8 +149,8 @@ fn way_out(class: ChangeClass) -> &'static str {
 
 /// A study built in Rust.
 ///
-/// Chain its methods, then [`Study::run`] it; [`Study::spec`] holds everything else that a study
-/// file can specify.
+/// Chain its methods, then [`Study::run`] it; [`Study::spec`] has everything else that a study file
+/// can specify.
 pub struct Study {
     /// The specification; all fields may be changed before the run.
     pub spec: StudySpec,

@@ -87,7 +87,7 @@ use system_metrics::SystemMetrics;
 /// Longest interval between reads of the store's requests.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Most inputs per turn: bounds the size of a transaction.
+/// Maximum number of inputs per turn: bounds the size of a transaction.
 const INPUTS_A_TURN: usize = 1024;
 
 /// Why a run ended without an outcome.
@@ -143,7 +143,7 @@ pub enum RunnerError {
 
 /// A killed runner could not record its running time: it is taken up to its last write, or a study
 /// that is killed repeatedly would never exhaust its budget.
-fn clear_up_after(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
+fn record_killed_runner(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
     if storage.running_since(lease.study)?.1.is_none() {
         return Ok(());
     }
@@ -171,7 +171,7 @@ fn clear_up_after(storage: &mut dyn Storage, lease: &Lease) -> Result<(), Storag
 }
 
 /// When a runner last wrote to a study. Notes and tags do not count: they can be written at any
-/// time by anyone.
+/// time by any process.
 fn last_moment(storage: &dyn Storage, study: StudyId) -> Result<Option<Timestamp>, StorageError> {
     let mut before = Seq(i64::MAX);
     loop {
@@ -326,7 +326,7 @@ impl<'a> Runner<'a> {
         for (digest, text) in &found.documents {
             self.storage.keep_document(digest, text)?;
         }
-        Ok(Runner { engine: self.engine.with_lineage(found.lineage), ..self })
+        Ok(Runner { engine: self.engine.with_provenance(found.provenance), ..self })
     }
 
     /// Adds a reporter, which receives every event once it is durable, and its stream. A separate
@@ -355,7 +355,7 @@ impl<'a> Runner<'a> {
     pub fn run(mut self) -> Result<Outcome, RunnerError> {
         let result = self.run_loop();
         if let Err(RunnerError::Storage(error)) = &result {
-            self.let_leave(error);
+            self.drain_without_store(error);
         }
         // Unblocks threads that wait for room in the channel.
         self.rx = crossbeam_channel::never();
@@ -538,9 +538,9 @@ impl<'a> Runner<'a> {
         Ok(None)
     }
 
-    /// Without a store nothing can be answered: running trials save and exit, and continue from
+    /// Without a store no report can be answered: running trials save and exit, and continue from
     /// there in the next run.
-    fn let_leave(&mut self, error: &StorageError) {
+    fn drain_without_store(&mut self, error: &StorageError) {
         // The process that took the study over already runs its trials.
         if self.jobs.is_empty() || matches!(error, StorageError::Fenced { .. }) {
             return;

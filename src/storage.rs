@@ -1,5 +1,5 @@
-//! The store: where studies, trials and their journal live, behind two traits that every store
-//! passes one suite for.
+//! The store of studies, trials and their journal, behind two traits; every implementation passes
+//! one conformance suite.
 
 pub mod conformance;
 mod error;
@@ -48,35 +48,36 @@ pub struct StudyId(pub i64);
 pub struct Holder {
     /// Process id.
     pub pid: u32,
-    /// The system's start time of that process, so that a reused id is not taken for it.
+    /// The system's start time of that process, which distinguishes it from a later process with
+    /// the same id.
     pub pid_started: u64,
     /// Host name.
     pub host: String,
-    /// Which start of the machine it belongs to, and what else tells it apart (see
-    /// `runner::lease`); only of one that holds the study's lock file while it lives.
+    /// Identifies the boot of the machine and the container (see `runner::lease`); set only if the
+    /// process keeps the study's lock file locked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
 }
 
-/// The right to write to a study, until someone takes it over.
+/// The right to write to a study, until another process takes it over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// Which study.
     pub study: StudyId,
-    /// Fencing token: a write with an older one is refused.
+    /// Fencing token: writes with an older one are rejected.
     pub epoch: i64,
 }
 
 /// Whether a lease may be taken from a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takeover {
-    /// Only if nobody holds it.
+    /// Only if it is free.
     IfFree,
-    /// From this epoch's holder, who was found dead; refused if the lease moved on meanwhile.
+    /// From this epoch's holder, which is dead; rejected if the epoch has changed meanwhile.
     From(i64),
 }
 
-/// Who holds a study.
+/// The holder of a study.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldLease {
     /// Its fencing token.
@@ -85,7 +86,7 @@ pub struct HeldLease {
     pub holder: Holder,
     /// When the lease was acquired.
     pub acquired: Timestamp,
-    /// The file whose lock its holder keeps while it lives, where stores have one.
+    /// The file that its holder keeps locked, if the store has one.
     pub lock_file: Option<PathBuf>,
 }
 
@@ -94,32 +95,32 @@ pub struct HeldLease {
 pub struct StoredStudy {
     /// Its key.
     pub id: StudyId,
-    /// As resolved when it was created, later changes taken in; its budget includes the extension.
+    /// The resolved specification, with later changes; its budget includes the extension.
     pub spec: StudySpec,
     /// What `hpsearch extend` added to the study file's budget.
     pub extension: Extension,
     /// When it was created.
     pub created: Timestamp,
-    /// The name of the directory that holds the files of its trials, once it was taken for it; see
+    /// The name of the directory with its trials' files, once it is claimed; see
     /// [`StoredStudy::files`].
     pub directory: Option<String>,
 }
 
 impl StoredStudy {
-    /// Where the files of its trials lie, with the store at `store`.
+    /// The locations of its trials' files, for a store at `store`.
     pub fn files(&self, store: &Path) -> StudyFiles {
         StudyFiles::of(&self.spec, self.directory.as_deref(), store)
     }
 }
 
-/// A study that was removed, and of whose files something may be left.
+/// A removed study whose files may not all be deleted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedStudy {
     /// The key that it had.
     pub id: StudyId,
     /// Its last name.
     pub name: String,
-    /// The directories that its files were in.
+    /// The directories of its files.
     pub directories: Vec<PathBuf>,
 }
 
@@ -128,45 +129,45 @@ pub struct RemovedStudy {
 pub struct StudySummary {
     /// Its key.
     pub id: StudyId,
-    /// As resolved.
+    /// The resolved specification.
     pub spec: StudySpec,
     /// Trials by state.
     pub counts: Counts,
-    /// Best complete trial and its value; of several runs of its configuration their mean.
+    /// The best complete trial and its value, or the mean if its configuration ran several times.
     pub best: Option<(TrialNumber, f64)>,
-    /// How many of the trials are hidden.
+    /// Number of hidden trials.
     pub hidden: u64,
     /// The last race of its best configurations.
     pub race: Option<Race>,
-    /// How many of the trials are runs of races, which come on top of the budget.
+    /// Trials that are runs of races, which do not count towards the budget.
     pub race_counts: Counts,
-    /// Why it is over, if it is.
+    /// Why it is finished, if it is.
     pub finished: Option<String>,
-    /// Why nothing is started, if its user paused it.
+    /// Why nothing is started, if the user paused it.
     pub paused: Option<String>,
-    /// Devices on which nothing is started, because its user paused them.
+    /// Devices that the user paused.
     pub paused_devices: BTreeSet<Device>,
-    /// What was added to the study file's budget; `spec` includes it.
+    /// Additions to the study file's budget; `spec` includes them.
     pub extension: Extension,
-    /// What its user wrote about it.
+    /// The user's notes.
     pub notes: Vec<Note>,
-    /// Its user's words for it, sorted; those of the study file are in `spec`.
+    /// The user's tags, sorted; those of the study file are in `spec`.
     pub tags: Vec<String>,
-    /// Who runs it (perhaps dead: ask the system).
+    /// The process that runs it, which may be dead.
     pub held: Option<HeldLease>,
     /// When it was created.
     pub created: Timestamp,
-    /// The name of the directory that holds the files of its trials, once it was taken for it.
+    /// The name of the directory with its trials' files, once it is claimed.
     pub directory: Option<String>,
 }
 
 impl StudySummary {
-    /// Where the files of its trials lie, with the store at `store`.
+    /// The locations of its trials' files, for a store at `store`.
     pub fn files(&self, store: &Path) -> StudyFiles {
         StudyFiles::of(&self.spec, self.directory.as_deref(), store)
     }
 
-    /// The study as [`StorageReader::study`] gives it.
+    /// The study as [`StorageReader::study`] returns it.
     pub fn stored(self) -> StoredStudy {
         StoredStudy {
             id: self.id,
@@ -177,12 +178,12 @@ impl StudySummary {
         }
     }
 
-    /// A filter that leaves out hidden trials, too, where there are any.
+    /// The filter, which also excludes hidden trials if there are any.
     pub fn visible(&self, filter: Filter) -> Filter {
         if self.hidden > 0 { filter.visible() } else { filter }
     }
 
-    /// Trials of the search by state: those that a budget counts.
+    /// Trials of the search by state: those that count towards the budget.
     pub fn search_counts(&self) -> Counts {
         self.counts.without(self.race_counts)
     }
@@ -199,9 +200,9 @@ pub struct Attempt {
     pub slot: Slot,
     /// Step and path of the checkpoint that it continued from.
     pub resume: Option<(u64, PathBuf)>,
-    /// Step where it was to pause.
+    /// The step at which it pauses.
     pub until: Option<u64>,
-    /// Its process and that one's start time, once known.
+    /// Its process id and that process's start time, once known.
     pub process: Option<(u32, u64)>,
     /// When it began.
     pub started: Timestamp,
@@ -209,46 +210,45 @@ pub struct Attempt {
     pub ended: Option<Timestamp>,
     /// How it ended.
     pub end: Option<AttemptEnd>,
-    /// Why, one sentence.
+    /// The reason, one sentence.
     pub reason: Option<String>,
-    /// The event with which its runner began; `None` of stores that did not keep it.
+    /// The start event of its runner; `None` in stores that did not record it.
     pub runner: Option<Seq>,
 }
 
 /// A process that ran a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRunner {
-    /// The event with which it began.
+    /// Its start event.
     pub seq: Seq,
     /// Its process id.
     pub pid: u32,
     /// Its host.
     pub host: String,
-    /// Its slots, as they were last.
+    /// Its slots at the end.
     pub slots: Vec<Slot>,
     /// When it began.
     pub started: Timestamp,
-    /// When it left; `None`: it runs, or was killed.
+    /// When it exited; `None`: it runs, or was killed.
     pub stopped: Option<Timestamp>,
-    /// How long it ran, in microseconds, once it has left.
+    /// Its running time in microseconds, once it has exited.
     pub ran_micros: Option<i64>,
-    /// Why it left.
+    /// Why it exited.
     pub reason: Option<String>,
-    /// What its results depend on; `None` of an hpsearch that did not tell.
-    pub lineage: Option<Provenance>,
+    /// What its results depend on; `None` if the version that wrote it did not record it.
+    pub provenance: Option<Provenance>,
 }
 
-/// Up to where a reader knows the outcomes of a study; the default knows none.
+/// A position in a study's outcomes up to which a reader has read; the default is the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutcomeCursor {
-    /// The last event that it knows: the journal's order is that of commits, whatever the clocks
-    /// say.
+    /// The last event read: the journal is ordered by commits, independently of clocks.
     seq: Seq,
-    /// The specification that it knows: with another metric, the last reports are others.
+    /// The revision read: with another metric, the last reports differ.
     revision: i64,
 }
 
-/// The reports of one trial: steps, ascending, and what was measured.
+/// The reports of one trial: ascending steps and values.
 pub type Curve = (TrialNumber, Vec<(u64, f64)>);
 
 /// A request with its key.
@@ -256,25 +256,25 @@ pub type Curve = (TrialNumber, Vec<(u64, f64)>);
 pub struct StoredRequest {
     /// Its key.
     pub id: i64,
-    /// What is asked.
+    /// The request.
     pub request: Request,
 }
 
-/// What was remarked on the lines of a trial.
+/// A remark on the lines of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remarked {
     /// Number of the trial's attempt, from 0.
     pub attempt: AttemptNumber,
-    /// What it is about.
+    /// Its kind.
     pub kind: RemarkKind,
     /// One sentence.
     pub text: String,
-    /// How many there were.
+    /// How often it occurred.
     pub count: u64,
 }
 
 impl Remarked {
-    /// Of the event that says it.
+    /// The remark of an event, if it is one.
     pub fn of(event: Event) -> Option<Remarked> {
         match event {
             Event::Trial(_, TrialEvent::Remarked { attempt, kind, text, count, .. }) => {
@@ -284,8 +284,8 @@ impl Remarked {
         }
     }
 
-    /// One of each kind and attempt, the first in front: what is told at an attempt's end has their
-    /// number.
+    /// One remark of each kind and attempt, in order of first occurrence; the remark at an
+    /// attempt's end has the count.
     pub fn taken_together(remarks: impl IntoIterator<Item = Remarked>) -> Vec<Remarked> {
         let mut kept: Vec<Remarked> = Vec::new();
         for remark in remarks {
@@ -301,67 +301,65 @@ impl Remarked {
     }
 }
 
-/// A place where a stored series is not what its row says.
+/// A disagreement between a stored series and its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeriesFault {
     /// Number of the trial.
     pub trial: TrialNumber,
     /// The table.
     pub table: &'static str,
-    /// The series, and the chunk if it is one's.
+    /// The series, and the chunk if the column is a chunk's.
     pub row: String,
     /// The column.
     pub field: String,
-    /// What stands there.
+    /// The stored value.
     pub stored: String,
-    /// What its points come to.
+    /// The value computed from its points.
     pub now: String,
 }
 
 /// Reading. Every call sees one committed state.
 pub trait StorageReader: Send {
-    /// The names of the directories that were taken for the files of a study's trials, the present
-    /// one first.
+    /// The names of the directories claimed for the files of a study's trials, the present one
+    /// first.
     fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
-    /// The store's own random name, by which files on the disk know whose they are; `None` of one
-    /// that keeps no files.
+    /// The store's random identifier, which marks its files on disk; `None` for a store without
+    /// files.
     fn identity(&self) -> Result<Option<String>, StorageError>;
     /// All studies by name.
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError>;
-    /// The names of all studies, in their order: without their specifications, of which one may be
-    /// unreadable here.
+    /// The names of all studies, in order. Does not read specifications, one of which may be
+    /// unreadable.
     fn names(&self) -> Result<Vec<(StudyId, String)>, StorageError>;
-    /// The removed studies of whose files something may be left.
+    /// The removed studies whose files may not all be deleted yet.
     fn removed_studies(&self) -> Result<Vec<RemovedStudy>, StorageError>;
     /// The tracked runs that were removed, or moved to another study.
     fn removed_runs(&self) -> Result<Vec<RemovedRun>, StorageError>;
-    /// The number that the study's next trial gets: those of removed runs are not given again.
+    /// The number of the study's next trial; numbers of removed runs are not reused.
     fn next_number(&self, study: StudyId) -> Result<TrialNumber, StorageError>;
     /// The study called `name`.
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError>;
     /// One study's line of `ls`.
     fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError>;
-    /// The whole state of a study: what folding its journal gives.
+    /// The whole state of a study, equal to the fold of its journal.
     fn view(&self, study: StudyId) -> Result<StudyState, StorageError>;
     /// A page of the trials that pass a filter, in an order; curves, decisions and checkpoints
     /// included. Only the page is materialised.
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError>;
-    /// The numbers of such a page: all that match, in the order asked for, cost little.
+    /// The numbers of such a page, which is cheap even for all trials.
     fn numbers(&self, study: StudyId, query: &TrialQuery)
     -> Result<Vec<TrialNumber>, StorageError>;
-    /// The places of the trials of such a page in the order asked for, to be put among those of
-    /// other studies.
+    /// The sort positions of such a page's trials, to merge them with those of other studies.
     fn places(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Place>, StorageError>;
     /// How many trials pass a filter.
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError>;
-    /// The outcomes of trials that were created or changed since the cursor, by number, and the
-    /// cursor to ask with next: all of them at first, then few.
+    /// The outcomes of trials created or changed since the cursor, by number, and the next cursor.
     fn outcomes(
         &self,
         study: StudyId,
         after: OutcomeCursor,
     ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError>;
-    /// A metric's reports by some trials, in the order asked for; no points for a trial that
+    /// A metric's reports by some trials, in the order of `trials`; no points for a trial that
     /// reported none.
     fn curves(
         &self,
@@ -369,14 +367,14 @@ pub trait StorageReader: Send {
         metric: &str,
         trials: &[TrialNumber],
     ) -> Result<Vec<Curve>, StorageError>;
-    /// The names of the parameters that the study's trials have, sorted: also those that the space
-    /// no longer holds.
+    /// The names of the parameters of the study's trials, sorted, including those that are no
+    /// longer in the space.
     fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
     /// The names of the metrics that the study's trials reported, sorted.
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
     /// The names of the metrics that the study's trials logged, sorted.
     fn series_names(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
-    /// All of these names, as filters use them.
+    /// All of these names, for filters.
     fn trial_names(&self, study: StudyId) -> Result<TrialNames, StorageError> {
         let (params, metrics) = (self.params(study)?, self.metrics(study)?);
         Ok(TrialNames { params, metrics, series: self.series_names(study)? })
@@ -395,8 +393,8 @@ pub trait StorageReader: Send {
         study: StudyId,
         trial: TrialNumber,
     ) -> Result<Vec<(String, u64, f64)>, StorageError>;
-    /// The series of some trials, in the order asked for, then by metric and clock: all that was
-    /// logged, and what was reported, on the study's clock.
+    /// The series of some trials, in the order of `trials`, then by metric and clock: logged ones,
+    /// and reports on the study's clock.
     fn series(
         &self,
         study: StudyId,
@@ -411,8 +409,8 @@ pub trait StorageReader: Send {
         clock: SeriesClock,
         range: RangeInclusive<f64>,
     ) -> Result<Vec<Point>, StorageError>;
-    /// The same for a chart of `columns` pixels: smallest, largest and last value of each. What is
-    /// read grows with the columns, hardly with the points.
+    /// The same for a chart of `columns` pixels: smallest, largest and last value of each. The cost
+    /// depends on the columns and hardly on the points.
     fn series_pixels(
         &self,
         study: StudyId,
@@ -422,9 +420,9 @@ pub trait StorageReader: Send {
         range: RangeInclusive<f64>,
         columns: usize,
     ) -> Result<Vec<Pixel>, StorageError>;
-    /// The moment from which the seconds of a trial's series count: the start of its first attempt.
+    /// The origin of the seconds of a trial's series: the start of its first attempt.
     fn began(&self, study: StudyId, trial: TrialNumber) -> Result<Option<Timestamp>, StorageError>;
-    /// The first place where a study's series are not what their rows say.
+    /// The first disagreement between a study's series and their rows.
     fn series_fault(&self, study: StudyId) -> Result<Option<SeriesFault>, StorageError>;
     /// The journal after `seq`, at most `limit` events.
     fn events_after(
@@ -433,29 +431,28 @@ pub trait StorageReader: Send {
         seq: Seq,
         limit: u64,
     ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
-    /// The last `limit` journal entries before a place, in order: a journal is read from its end
-    /// without its beginning.
+    /// The last `limit` journal entries before a position, in order: reads a journal backwards.
     fn events_before(
         &self,
         study: StudyId,
         seq: Seq,
         limit: u64,
     ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
-    /// What was remarked on a trial's lines after a place of the journal, and the journal's last
-    /// place.
+    /// The remarks on a trial's lines after a position of the journal, and the journal's last
+    /// position.
     fn remarks(
         &self,
         study: StudyId,
         trial: TrialNumber,
         after: Seq,
     ) -> Result<(Vec<Remarked>, Seq), StorageError>;
-    /// What the study used so far: time of devices, and what forecasts are made of.
+    /// The resources used so far: device time, and the inputs of forecasts.
     fn used(&self, study: StudyId) -> Result<Used, StorageError>;
-    /// The checkpoints that are there, by trial and step.
+    /// The existing checkpoints, by trial and step.
     fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError>;
-    /// Microseconds that runners spent on the study and, if one runs, when it began.
+    /// Microseconds of running time and, if a runner runs, when it started.
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError>;
-    /// Who ran the study, in order.
+    /// The runners of the study, in order.
     fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError>;
     /// Every version of the specification, in order, each with the last event before it.
     fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError>;
@@ -465,20 +462,20 @@ pub trait StorageReader: Send {
         study: StudyId,
         trial: Option<TrialNumber>,
     ) -> Result<Vec<StoredArtifact>, StorageError>;
-    /// A text that is kept by its digest.
+    /// A text stored by its digest.
     fn document(&self, digest: &str) -> Result<Option<String>, StorageError>;
-    /// The file whose lock tells whether whoever runs the study lives: beside the store. `None` of
+    /// The file, beside the store, that the study's runner keeps locked while it lives. `None` for
     /// a store in memory.
     fn lock_file(&self, study: StudyId) -> Option<PathBuf>;
-    /// Whether anything was committed by anyone since the last call.
+    /// Whether any process committed since the last call.
     fn changed(&mut self) -> Result<bool, StorageError>;
 }
 
 /// Writing. Everything a call writes is one transaction.
 pub trait Storage: StorageReader {
-    /// Takes a directory of that name for the files of a study's trials.
+    /// Claims a directory of that name for the files of a study's trials.
     fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError>;
-    /// Gives the store a new random name: it is a copy of another, whose files are not its own.
+    /// Gives the store a new random identifier, for a copy whose files belong to the original.
     fn renew_identity(&mut self) -> Result<Option<String>, StorageError>;
     /// A new study.
     fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError>;
@@ -490,34 +487,33 @@ pub trait Storage: StorageReader {
         now: Timestamp,
         directories: &[PathBuf],
     ) -> Result<(), StorageError>;
-    /// Nothing is left of the files of a removed study.
+    /// Records that all files of a removed study are deleted.
     fn files_removed(&mut self, study: StudyId) -> Result<(), StorageError>;
-    /// Removes tracked runs with all their rows and all that the journal has of them; an event says
-    /// so, and their numbers are not given again. `RunTracked` if an attempt of one is open.
+    /// Removes tracked runs with all their rows and journal entries except one event each; their
+    /// numbers are not reused. `RunTracked` if an attempt of one is open.
     fn remove_runs(
         &mut self,
         study: StudyId,
         now: Timestamp,
         runs: &[TrialNumber],
     ) -> Result<(), StorageError>;
-    /// Writes tracked runs anew in another study, where they get the next numbers, and removes them
-    /// from theirs. That their files are to follow is remembered until [`Storage::files_moved`].
+    /// Moves tracked runs to another study, where they get the next numbers. The pending move of
+    /// their files is recorded until [`Storage::files_moved`].
     fn move_runs(
         &mut self,
         now: Timestamp,
         moving: &Move<'_>,
     ) -> Result<Vec<TrialNumber>, StorageError>;
-    /// The files of a run that was moved from a study are where it is.
+    /// Records that the files of a moved run are moved, too.
     fn files_moved(&mut self, study: StudyId, run: TrialNumber) -> Result<(), StorageError>;
-    /// Replaces the stored specification (after the differences were accepted).
+    /// Replaces the stored specification.
     fn update_spec(
         &mut self,
         lease: &Lease,
         now: Timestamp,
         spec: &StudySpec,
     ) -> Result<(), StorageError>;
-    /// Takes the right to write. `Busy` if someone holds it and `takeover` does not name that
-    /// holder's epoch.
+    /// Acquires the lease. `Busy` if it is held and `takeover` does not name the holder's epoch.
     fn acquire(
         &mut self,
         study: StudyId,
@@ -525,9 +521,9 @@ pub trait Storage: StorageReader {
         now: Timestamp,
         takeover: Takeover,
     ) -> Result<Lease, StorageError>;
-    /// Writes down what has changed about the holder of a lease; `Fenced` if it was taken over.
+    /// Updates the holder of a lease; `Fenced` if it was taken over.
     fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError>;
-    /// Gives the right back; nothing happens if it was taken over.
+    /// Releases the lease; no effect if it was taken over.
     fn release(&mut self, lease: &Lease) -> Result<(), StorageError>;
     /// Writes events, in order, to the journal and the tables in one transaction; `Fenced` if the
     /// lease was taken over.
@@ -539,15 +535,15 @@ pub trait Storage: StorageReader {
     ) -> Result<Seq, StorageError> {
         self.append_logged(lease, now, events, &[])
     }
-    /// The same with events of several moments, in one transaction.
+    /// The same with events at several times, in one transaction.
     fn append_history(
         &mut self,
         lease: &Lease,
         history: &[(Timestamp, Vec<Event>)],
     ) -> Result<(), StorageError>;
-    /// The same with what trials logged, in that transaction. Points of an attempt that another has
-    /// followed are dropped; the first points of a later attempt supersede the earlier ones' from
-    /// their first step on. Points are not in the journal.
+    /// The same with logged points, in that transaction. Points of an attempt that is not the
+    /// latest are dropped; points of a later attempt supersede earlier ones from their first step
+    /// on. Points are not in the journal.
     fn append_logged(
         &mut self,
         lease: &Lease,
@@ -556,7 +552,7 @@ pub trait Storage: StorageReader {
         logged: &[LoggedSeries],
     ) -> Result<Seq, StorageError>;
     /// Begins an attempt of a tracked run, without a lease: several processes track runs of one
-    /// study at the same time. A new run gets its number here, and a name that no other has.
+    /// study at the same time. A new run gets its number here, and a unique name.
     fn begin_run(
         &mut self,
         study: StudyId,
@@ -564,8 +560,8 @@ pub trait Storage: StorageReader {
         begin: &BeginRun,
         process: &TrackerProcess,
     ) -> Result<RunFence, StorageError>;
-    /// Writes what happened to a tracked run in one transaction: events about that run, and the end
-    /// of the process that tracks it; and what it logged. `RunFenced` if its attempt has ended or another one began.
+    /// Writes events of a tracked run, the end of the process that tracks it, and its logged points
+    /// in one transaction. `RunFenced` if its attempt has ended or another one began.
     fn append_run(
         &mut self,
         fence: &RunFence,
@@ -573,8 +569,8 @@ pub trait Storage: StorageReader {
         events: &[Event],
         logged: &[LoggedSeries],
     ) -> Result<(), StorageError>;
-    /// Writes a run that was recorded elsewhere in one transaction: its attempt from its beginning
-    /// to its end, at those moments, and what `rest` says of it once its number is known.
+    /// Writes a run recorded by another tool in one transaction: its attempt with its original
+    /// times, and the events that `rest` returns for its number.
     fn record_run(
         &mut self,
         study: StudyId,
@@ -582,10 +578,10 @@ pub trait Storage: StorageReader {
         begin: (&BeginRun, &TrackerProcess),
         rest: &mut dyn FnMut(&RunFence) -> Recorded,
     ) -> Result<(), StorageError>;
-    /// Keeps a text by its digest; nothing happens if it is kept already.
+    /// Stores a text by its digest; no effect if it is stored already.
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError>;
-    /// Asks something of whoever runs the study, or will. Notes and tags are written at once, with
-    /// their events, and are never pending: nobody's lease is needed for them.
+    /// Stores a request for the present or next runner of the study. Notes and tags are written at
+    /// once, with their events, and are never pending: they need no lease.
     fn request(
         &mut self,
         study: StudyId,
@@ -593,13 +589,13 @@ pub trait Storage: StorageReader {
         request: &Request,
     ) -> Result<i64, StorageError>;
     /// Requests not yet served, oldest first. [`crate::study::event::StudyEvent::RequestServed`]
-    /// serves one, in the transaction of what it leads to.
+    /// serves one, in the transaction of its effects.
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError>;
-    /// What came of a request; `None` while it waits, or if there is none of this key.
+    /// The answer to a request; `None` while it is pending, or if there is no such request.
     fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError>;
 }
 
-/// How long a writer waits for another process's transaction before it gives up.
+/// Timeout of a writer that waits for another process's transaction.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Checks that the trials created by `events` continue the `existing` ones.

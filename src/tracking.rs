@@ -1,5 +1,5 @@
-//! Runs without a search: a study of them has no sampler and no budget, and every process that
-//! tracks a run writes to it by itself, fenced by the run's newest attempt.
+//! Runs without a search: their study has no sampler and no budget, and every process that tracks a
+//! run writes to the store, fenced by the run's newest attempt.
 
 pub mod arguments;
 mod credentials;
@@ -23,7 +23,5 @@ pub use life::{Tracked, life_of, settle_dead};
 pub use run::{NewRun, ResumedRun, Rival, Run, RunEnd};
 pub use spool::SpoolError;
 pub use study::{DEFAULT_STUDY, Goal, find_run, open_study, run_of_job, study_named_for};
-pub use sync::{
-    Behind, Follower, Listener, Mirror, SyncError, Written, behind, forget, say_behind,
-};
+pub use sync::{Behind, Follower, Listener, Mirror, SyncError, Written, behind, forget, write_lag};
 pub use writer::{Notice, Program, SpoolWriter, adopt_spools, write_spool};

@@ -39,7 +39,7 @@ pub fn serve() -> i32 {
         let message = Some(format!("cannot start a thread of a worker: {error}"));
         let end = MessageToRunner::End { end: AttemptEnd::Refused, message };
         say(&end);
-        say_aside(&end);
+        report_end(&end);
         return 0;
     }
     loop {
@@ -130,7 +130,7 @@ fn say(message: &MessageToRunner) {
 
 /// Reports how an attempt ended on the socket at this process's stdin, which the command does not
 /// have.
-fn say_aside(message: &MessageToRunner) {
+fn report_end(message: &MessageToRunner) {
     let aside = std::io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from);
     // If the runner is gone, this process ends too.
     let _runner_gone =

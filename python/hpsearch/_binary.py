@@ -34,7 +34,7 @@ def missing() -> str:
     """Why there is no program, and what to do."""
     named = os.environ.get("HPSEARCH_BINARY")
     if named:
-        return f"HPSEARCH_BINARY names `{named}`, which is no file"
+        return f"HPSEARCH_BINARY names `{named}`, which is not a file"
     return "the `hpsearch` program is not found: put it on PATH, or its path into HPSEARCH_BINARY"
 
 

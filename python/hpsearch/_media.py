@@ -26,7 +26,7 @@ def text(value: Any) -> str:
 def table(columns: Any, rows: Optional[Iterable[Any]]) -> Dict[str, Any]:
     """A table: of columns and rows, of a list of dictionaries, or of a pandas or polars DataFrame.
 
-    Raises TypeError or ValueError for what is none.
+    Raises TypeError or ValueError for other values.
     """
     if rows is None:
         columns, rows = _of_frame(columns)
@@ -71,7 +71,7 @@ def write_png(image: Any, path: str) -> None:
 
     An array has height, width and perhaps 1, 3 or 4 channels; integers are 0 to 255, floats 0 to 1.
 
-    Raises TypeError or ValueError for what is no image.
+    Raises TypeError or ValueError if it is not an image.
     """
     for name in ("savefig", "save"):
         # A figure of matplotlib, an image of PIL.

@@ -13,7 +13,7 @@ def say(text: str) -> None:
             sys.stderr.write(f"hpsearch: {text}\n")
             sys.stderr.flush()
     except (OSError, ValueError):
-        # Standard error is closed: nobody reads it.
+        # Standard error is closed.
         pass
 
 

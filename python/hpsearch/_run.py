@@ -20,7 +20,7 @@ class Run:
     everything is accepted, and nothing is written.
     """
 
-    #: Whether what is logged goes anywhere.
+    #: Whether logged values are recorded.
     _keeps = False
 
     def __init__(self, params: Dict[str, Any], study: Optional[str], name: Optional[str]) -> None:
@@ -262,7 +262,7 @@ class ForkedRun:
 
     @staticmethod
     def take(run: Run) -> None:
-        """Closes the run here, without a word to anybody."""
+        """Closes the run in this process without a message."""
         run._is_open = False
         run._refuse = ForkedRun._refuse  # type: ignore[method-assign]
         run._abandon()

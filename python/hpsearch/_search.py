@@ -82,7 +82,7 @@ class AskedTrial:
         return self.decision != "continue"
 
     def report(self, step: int, value: Any) -> bool:
-        """Reports the objective's value at a step; whether the trial goes on."""
+        """Reports the objective's value at a step; returns whether the trial continues."""
         answer = self._search._say(
             {"cmd": "report", "id": self.number, "step": _step(step), "value": _number(value)}
         )

@@ -11,7 +11,7 @@ from typing import Any, Deque, Dict, Optional, Tuple
 from . import _messages
 from ._writer import Writer
 
-#: Seconds between two looks at the queue.
+#: Poll interval of the queue in seconds.
 INTERVAL = 0.2
 
 #: Seconds until a write that failed is tried again.
@@ -71,7 +71,7 @@ class Spool:
         while not self._is_over.wait(INTERVAL):
             try:
                 self._turn()
-            except Exception as error:  # noqa: BLE001 - the thread goes on
+            except Exception as error:  # noqa: BLE001 - the thread continues
                 _messages.once("spool", f"the spool `{self.path}`: {error!r}")
 
     def _turn(self) -> None:
@@ -104,7 +104,7 @@ class Spool:
             self._pending += _bytes("".join(lines))
 
     def _write(self) -> bool:
-        """Writes what is pending; whether anything was written."""
+        """Writes pending records; returns whether there were any."""
         if not self._pending or time.monotonic() < self._try_again:
             return False
         wrote = False
@@ -112,7 +112,7 @@ class Spool:
             self._find_again()
             while self._pending:
                 count = os.write(self._descriptor, self._pending)
-                # A line that was cut goes on where it was cut.
+                # A partially written line is continued.
                 self._pending = self._pending[count:]
                 wrote = True
         except OSError as error:
@@ -125,7 +125,7 @@ class Spool:
         return wrote
 
     def _find_again(self) -> None:
-        """Makes the file anew if somebody removed it, or closed its descriptor.
+        """Recreates the file if it was removed or its descriptor was closed.
 
         Raises OSError if that is not possible now.
         """
@@ -140,7 +140,7 @@ class Spool:
             written = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
             self._pending = written + self._pending
             os.close(self._descriptor)
-            _messages.once("removed", f"`{path}` was removed while the run logs: it is made anew")
+            _messages.once("removed", f"`{path}` was removed while the run logs: it is recreated")
         else:
             # A program that closes descriptors that are not its own. The writer took that for its
             # end: the run continues in another file.

@@ -78,7 +78,7 @@ class TrackedRun(Run):
             self._spool.drop()
 
     def _heard(self, message: Dict[str, Any]) -> None:
-        """Takes what the writer says: which run this is, and whether somebody stops it."""
+        """Handles the writer's messages: the run's identity, and requests to stop."""
         number = message.get("trial")
         if isinstance(number, int):
             first = self.number is None

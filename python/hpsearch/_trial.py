@@ -91,7 +91,7 @@ class _Output:
     """The real standard output, whose lines begin where lines begin."""
 
     def __init__(self) -> None:
-        # Of its own, so that what is done to descriptor 1 later changes nothing.
+        # A duplicate, so that later changes to descriptor 1 have no effect.
         self._descriptor = os.dup(1)
         self._last = "\n"
         self._stream = sys.stdout
@@ -158,7 +158,7 @@ def searched(environment: Mapping[str, str]) -> Dict[str, Any]:
 
 
 def _may_read_standard_input() -> bool:
-    """Whether descriptor 0 is the runner's pipe, and nobody put something else in its place."""
+    """Whether descriptor 0 is the runner's pipe, and was not replaced."""
     try:
         stdin = sys.__stdin__
         if stdin is None or stdin is not sys.stdin or stdin.fileno() != 0:

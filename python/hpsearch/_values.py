@@ -26,7 +26,7 @@ _DEPTH = 8
 
 
 def metrics(values: Mapping[str, Any]) -> Dict[str, float]:
-    """The numbers among `values`; what is no number is dropped, with one message for each name.
+    """The numbers among `values`; others are dropped, with one message for each name.
 
     Nested dictionaries are flattened: `{"train": {"loss": 1}}` is `train/loss`.
     """
@@ -75,7 +75,7 @@ def as_number(value: Any) -> Optional[float]:
         return float(value)
     except OverflowError:
         return None
-    except Exception:  # noqa: BLE001 - whatever a foreign type raises, it is no number
+    except Exception:  # noqa: BLE001 - whatever a foreign type raises, it is not a number
         pass
     try:
         # An array of one element, as of NumPy 2.

@@ -12,7 +12,7 @@ from . import _binary, _messages
 #: Seconds before a writer that ended is started again: longer each time, up to the last.
 PAUSES = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 
-#: So many times it may end without having said which run it writes; then its user is told so.
+#: Number of failed starts after which the user is warned.
 MOST_FAILURES = 3
 
 #: The longest line that it says.
@@ -51,7 +51,7 @@ class Writer:
         self._starts = 0
         self._failures = 0
         self._not_before = 0.0
-        # What the descriptor of its standard input is, and is not any more if somebody closed it.
+        # The identity of its standard input, which changes if the descriptor is closed and reused.
         self._pipe: Optional[Identity] = None
         self._has_refused = False
 
@@ -202,7 +202,7 @@ class Writer:
                 self._listener.join(max(0.0, min(1.0, until - time.monotonic())))
             return has_left
         except subprocess.TimeoutExpired:
-            # It goes on without this program; nobody waits for it here.
+            # It continues without this program, which does not wait for it.
             process.returncode = 0
             return False
 

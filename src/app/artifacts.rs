@@ -65,7 +65,7 @@ pub fn document(
     stored: &StoredArtifact,
 ) -> Result<String, ArtifactError> {
     let text = reader.document(&stored.artifact.digest)?;
-    text.ok_or_else(|| missing(stored, "the store has not got its text".to_owned()))
+    text.ok_or_else(|| missing(stored, "the store lacks its text".to_owned()))
 }
 
 /// The files of an artifact: the path of each, its name below the artifact's own, and its digest.

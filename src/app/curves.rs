@@ -1,4 +1,4 @@
-//! What a chart shows of a series: on which clock it is drawn, and which of its points.
+//! The part of a series that a chart shows: its clock and points.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +10,7 @@ use crate::study::trial::TrialNumber;
 /// All steps.
 pub const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
 
-/// What a curve is drawn by.
+/// The horizontal axis of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Steps of its clock.
@@ -20,7 +20,7 @@ pub enum By {
 }
 
 impl By {
-    /// What the points of a clock are drawn by.
+    /// The unit of the axis for a clock.
     pub fn unit(self, clock: SeriesClock) -> &'static str {
         match self {
             By::Wall => "seconds",
@@ -34,11 +34,11 @@ impl By {
 pub enum Detail {
     /// All points.
     Every,
-    /// The smallest, the largest and the last in each of these columns of a chart.
+    /// The smallest, the largest and the last in each of this number of columns.
     Columns(u16),
 }
 
-/// The study's clock where the metric is on it, else the first that it is on.
+/// The study's clock if the metric is on it, else the first that it is on.
 pub fn shown_clock<'a>(
     study: &StudySummary,
     series: impl IntoIterator<Item = &'a SeriesSummary>,
@@ -76,7 +76,7 @@ pub fn points(
             points.iter().map(|Point { step, value, at }| (place(*step, *at), *value)).collect()
         }
         Detail::Columns(columns) => {
-            // A character has two dots beside each other.
+            // A character has two dots side by side.
             let pixels = usize::from(columns) * 2;
             let pixels = reader.series_pixels(study.id, trial, metric, clock, ALL, pixels)?;
             let points = pixels.into_iter().flat_map(|pixel| {

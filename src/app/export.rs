@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::best::{self, metrics_at, value_step, view_of_runs};
-use super::worker_job::{self, Hear, Progress, halving};
+use super::worker_job::{self, OnProgress, Progress, halving};
 use super::{AppError, checkpoint_step, find};
 use crate::arguments::RowsAtOnce;
 use crate::config::full_trial;
@@ -61,7 +61,7 @@ pub fn target(
     Ok(Target::new(directory, needed)?)
 }
 
-/// Directories of studies, including other stores': files in them may be taken for a trial's.
+/// Directories of studies, including other stores': files in them may be mistaken for a trial's.
 fn with_trials(files: &Path) -> impl Iterator<Item = PathBuf> {
     let inside = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
     let is_trial = |entry: fs::DirEntry| {
@@ -145,7 +145,7 @@ pub fn export_trial(
     study: &StudySummary,
     wanted: Wanted<'_>,
     store: &Path,
-    hear: &mut Hear<'_>,
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<Written, AppError> {
     let spec = &study.spec;
     let number = wanted.trial.map_or_else(|| best::number(reader, study), Ok)?;
@@ -172,13 +172,13 @@ pub fn export_trial(
     let mut metrics = metrics_at(reader, study.id, number, held)?;
     let small = match (wanted.quantize, &checkpoint) {
         (Some(format), Some(checkpoint)) => {
-            Some(Small::new(spec, &trial, checkpoint, format, wanted.target, store, hear)?)
+            Some(Small::new(spec, &trial, checkpoint, format, wanted.target, store, on_progress)?)
         }
         _ => None,
     };
     metrics.0.extend(match &small {
         Some(small) => small.after.0.clone(),
-        None => test_metrics(reader, study, &trial, checkpoint.as_deref(), store, hear)?.0,
+        None => test_metrics(reader, study, &trial, checkpoint.as_deref(), store, on_progress)?.0,
     });
     let mut exported = Exported {
         spec,
@@ -193,7 +193,7 @@ pub fn export_trial(
     };
     let value = exported.held_value();
     exported.recipe.value = value.filter(|value| value.is_finite());
-    let placed = write(&exported, wanted.target, wanted.otherwise, hear)?;
+    let placed = write(&exported, wanted.target, wanted.otherwise, on_progress)?;
     Ok(Written {
         step,
         holds,
@@ -215,12 +215,12 @@ pub fn write(
     exported: &Exported<'_>,
     target: &Target,
     otherwise: Otherwise,
-    hear: &mut Hear<'_>,
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<Placed, ExportError> {
     let what = "copying the checkpoint";
-    hear(Progress::Began(what));
+    on_progress(Progress::Began(what));
     export::write(exported, target, otherwise, &mut |done, of| {
-        hear(Progress::At { what, done, of })
+        on_progress(Progress::At { what, done, of })
     })
 }
 
@@ -243,7 +243,7 @@ impl Small {
         format: Quantize,
         target: &Target,
         store: &Path,
-        hear: &mut Hear<'_>,
+        on_progress: &mut OnProgress<'_>,
     ) -> Result<Self, AppError> {
         fs::create_dir_all(directory_of(target.path()))?;
         let directory = Draft::beside(target.path(), Purpose::Small)?;
@@ -251,10 +251,10 @@ impl Small {
         let told = Quantized { format, before: Metrics::default(), bytes: [0; 2] };
         let mut small = Self { _directory: directory, model, told, after: Metrics::default() };
         let job = Job::Quantize { checkpoint: checkpoint.to_owned(), target: small.model.clone() };
-        let answer = worker_job::run("quantising the weights", job, hear)?;
+        let answer = worker_job::run("quantising the weights", job, on_progress)?;
         small.told.bytes = ["before", "after"].map(|key| answer[key].as_u64().unwrap_or_default());
         let mut measured =
-            |model| measure(spec, trial, Some(model), OrValidation::Yes, store, &mut *hear);
+            |model| measure(spec, trial, Some(model), OrValidation::Yes, store, &mut *on_progress);
         small.told.before = measured(checkpoint)?;
         small.after = measured(&small.model)?;
         Ok(small)
@@ -268,7 +268,7 @@ fn test_metrics(
     trial: &Trial,
     checkpoint: Option<&Path>,
     store: &Path,
-    hear: &mut Hear<'_>,
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<Metrics, AppError> {
     let race = view_of_runs(reader, study)?.and_then(|view| view.race);
     let measured = race
@@ -278,7 +278,7 @@ fn test_metrics(
         .and_then(|winner| winner.test.clone());
     match measured {
         Some(measured) => Ok(measured),
-        None => measure_on_test(&study.spec, trial, checkpoint, store, hear),
+        None => measure_on_test(&study.spec, trial, checkpoint, store, on_progress),
     }
 }
 
@@ -291,7 +291,7 @@ pub fn test_winner(
     store: &mut dyn Storage,
     study: &StoredStudy,
     path: &Path,
-    hear: &mut Hear<'_>,
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<(), AppError> {
     if study.spec.race == 0 {
         return Ok(());
@@ -306,7 +306,7 @@ pub fn test_winner(
     let checkpoint = trial
         .checkpoint_of(value_step(&study.spec, trial))
         .map(|checkpoint| checkpoint.path.clone());
-    let metrics = measure_on_test(&study.spec, trial, checkpoint.as_deref(), path, hear)?;
+    let metrics = measure_on_test(&study.spec, trial, checkpoint.as_deref(), path, on_progress)?;
     if metrics.iter().next().is_none() {
         return Ok(());
     }
@@ -342,9 +342,9 @@ fn measure_on_test(
     trial: &Trial,
     checkpoint: Option<&Path>,
     store: &Path,
-    hear: &mut Hear<'_>,
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<Metrics, AppError> {
-    let measured = measure(spec, trial, checkpoint, OrValidation::No, store, hear)?;
+    let measured = measure(spec, trial, checkpoint, OrValidation::No, store, on_progress)?;
     Ok(measured.iter().map(|(name, value)| (test_name(name), value)).collect())
 }
 
@@ -355,7 +355,7 @@ fn measure(
     checkpoint: Option<&Path>,
     or: OrValidation,
     store: &Path,
-    hear: &mut Hear<'_>,
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<Metrics, AppError> {
     let (Program::Trainer { arguments, data }, Some(checkpoint)) = (&spec.program, checkpoint)
     else {
@@ -364,8 +364,8 @@ fn measure(
     let mut values = arguments.clone();
     values.extend(trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
     let usual = RowsAtOnce::that_may_be_halved(&values).map(|rows| RowsAtOnce { train: 1, ..rows });
-    hear(Progress::Began("measuring on the test split"));
-    let answer = halving(usual, hear, |rows, hear| {
+    on_progress(Progress::Began("measuring on the test split"));
+    let answer = halving(usual, on_progress, |rows, on_progress| {
         let job = Job::Evaluate {
             checkpoint: checkpoint.to_owned(),
             arguments: values.clone(),
@@ -375,7 +375,7 @@ fn measure(
             or_validation: or == OrValidation::Yes,
             rows: rows.map(|rows| rows.eval),
         };
-        worker_job::again(job, hear)
+        worker_job::again(job, on_progress)
     });
     Ok(serde_json::from_value(answer?)?)
 }

@@ -187,11 +187,11 @@ pub fn trial(
 /// Longest list of trials.
 pub const MOST_TRIALS: usize = 1_000;
 
-/// The trials that words name, each once, in the order given: names of tracked runs, and numbers
+/// The trials named by `words`, each once, in the order given: names of tracked runs, and numbers
 /// (`7`, `3,5`, `0-4`), which are not valid names of runs. Ranges skip removed runs.
 ///
 /// # Errors
-/// A word names none, or too many are named; the existence of the trials is not checked.
+/// A word is invalid, or too many are named; the existence of the trials is not checked.
 pub fn trials_named(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -217,7 +217,7 @@ pub fn trials_named(
     Ok(found)
 }
 
-/// Of a range, the numbers that no run had which was removed; all of them, if all were.
+/// The numbers of a range without removed runs; all of them, if all were removed.
 fn without_removed(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -233,10 +233,10 @@ fn without_removed(
     Ok(numbers)
 }
 
-/// The trial that one word names.
+/// The trial named by one word.
 ///
 /// # Errors
-/// It names none or several, or the study has no trial of this number.
+/// It names none or several, or there is no such trial.
 pub fn trial_named(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -257,11 +257,11 @@ fn no_trial_word(study: &StudySummary, word: &str, near: Option<&str>) -> AppErr
     }
 }
 
-/// The study and its trials that words name: `STUDY [TRIALS]..`, `STUDY/TRIALS`, or trials of the
-/// only study. Trials are numbers, and names of tracked runs.
+/// The study and trials named by `words`: `STUDY [TRIALS]..`, `STUDY/TRIALS`, or trials of the only
+/// study. Trials are numbers, and names of tracked runs.
 ///
 /// # Errors
-/// A word names none; whether trials have these numbers is not looked at.
+/// A word is invalid; whether trials with these numbers exist is not checked.
 pub fn study_and_trials(
     reader: &dyn StorageReader,
     words: &[String],
@@ -287,10 +287,10 @@ pub fn study_and_trials(
     Ok((study, trials))
 }
 
-/// The one trial that words name, as in [`study_and_trials`]; `study` may be left out.
+/// The single trial named by `words`, as in [`study_and_trials`]; `study` may be omitted.
 ///
 /// # Errors
-/// They name none or several, or the study has no trial of this number.
+/// They name none or several, or there is no such trial.
 pub fn study_and_trial(
     reader: &dyn StorageReader,
     study: Option<&str>,
@@ -306,10 +306,10 @@ pub fn study_and_trial(
 /// Trials of one study, in the order given.
 pub type TrialsOf = (StudySummary, Vec<TrialNumber>);
 
-/// The trials of a study that a word like `sms/3` or `runs/baseline` names; `None` if it is none.
-/// Both names may have slashes: the longest one of a study counts.
+/// The trials of a study named by a word like `sms/3` or `runs/baseline`; `None` for other words.
+/// Both names may contain slashes: the longest match of a study counts.
 fn addressed(reader: &dyn StorageReader, word: &str) -> Option<Result<TrialsOf, AppError>> {
-    // A word that is the name of a study, or of a file, is no run.
+    // The name of a study, or of a file, is not a run's.
     if word.ends_with(".toml") || reader.study(word).is_ok_and(|study| study.is_some()) {
         return None;
     }
@@ -330,10 +330,10 @@ fn addressed(reader: &dyn StorageReader, word: &str) -> Option<Result<TrialsOf, 
     })
 }
 
-/// Trials of several studies, `sms/3 digits/7 runs/baseline`; `None` if a word is no such address.
+/// Trials of several studies, `sms/3 digits/7 runs/baseline`; `None` if a word has another form.
 ///
 /// # Errors
-/// A study or a trial is none, or too many are named.
+/// A study or trial does not exist, or too many are named.
 pub fn trials_of_studies(
     reader: &dyn StorageReader,
     words: &[String],
@@ -353,7 +353,7 @@ pub fn trials_of_studies(
     }))
 }
 
-/// What words name that may be studies or trials.
+/// The meaning of words that may name studies or trials.
 #[derive(Debug)]
 pub enum Meant {
     /// Studies, each once.
@@ -362,7 +362,7 @@ pub enum Meant {
     Trials(Vec<TrialsOf>),
 }
 
-/// The studies that words name, or else the trials: `STUDY..`, `STUDY TRIALS..`, `STUDY/TRIALS..`.
+/// The studies named by `words`, or else the trials: `STUDY..`, `STUDY TRIALS..`, `STUDY/TRIALS..`.
 ///
 /// # Errors
 /// A word names nothing, or a study as well as a run.

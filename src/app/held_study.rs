@@ -60,7 +60,7 @@ pub enum HeldError {
     /// A parameter cannot be added to the trial.
     #[error(transparent)]
     Define(#[from] DefineError),
-    /// Another program, which is to share the study, describes another one.
+    /// Another program that wants to share the study describes a different one.
     #[error(
         "process {pid} runs study `{study}` as another search: {difference}; begin it with the same \
          arguments, or once that run has ended"
@@ -70,16 +70,16 @@ pub enum HeldError {
         study: String,
         /// The process that runs it.
         pid: u32,
-        /// The first difference that counts most.
+        /// The most important difference.
         difference: String,
     },
-    /// Another process had the study for a moment, and changed it.
-    #[error("study `{study}` was changed by another process at this moment: begin it again")]
+    /// Another process held the study meanwhile, and changed it.
+    #[error("study `{study}` was changed by another process meanwhile: begin it again")]
     ChangedMeanwhile {
         /// Its name.
         study: String,
     },
-    /// The run is over: nothing that is asked for would begin in it.
+    /// The run is over: requested trials would never start.
     #[error("the study is over ({reason}): begin it again to run more")]
     Over {
         /// How it ended.
@@ -136,11 +136,11 @@ pub fn settle(
 pub enum Growth {
     /// All parameters are known from the start.
     Never,
-    /// By the parameters that trials ask for, and those that are enqueued.
+    /// It grows by parameters that trials define or that are enqueued.
     OnDemand,
 }
 
-/// Engine, store and lease of a study: nobody else runs it until this is dropped.
+/// Engine, store and lease of a study, which no other process can run until this is dropped.
 pub struct HeldStudy {
     store: Box<dyn Storage>,
     study: StoredStudy,
@@ -168,7 +168,7 @@ impl HeldStudy {
         growth: Growth,
     ) -> Result<Self, HeldError> {
         let lease = runner::take_lease(store.as_mut(), &study)?;
-        // It was read before it was held.
+        // It was read before the lease was acquired.
         if store.study(&study.spec.name)?.is_none_or(|known| known.spec != study.spec) {
             store.release(&lease)?;
             return Err(HeldError::ChangedMeanwhile { study: study.spec.name });
@@ -210,7 +210,7 @@ impl HeldStudy {
         self.engine.spec()
     }
 
-    /// How it ended, once it has.
+    /// The outcome, once it has ended.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
     }
@@ -239,7 +239,7 @@ impl HeldStudy {
         Ok(self.carry_out(effects)?.0)
     }
 
-    /// Whether its user paused it: there may be trials once it is resumed or stopped.
+    /// Whether the user paused it: there may be trials once it is resumed or stopped.
     pub fn is_paused(&self) -> bool {
         self.outcome.is_none() && self.view().paused.is_some()
     }
@@ -322,10 +322,10 @@ impl HeldStudy {
         self.step(Input::Request { id, request }).map(drop)
     }
 
-    /// Whether another program that describes the study like this means the same one.
+    /// Checks that another program's specification describes the same study.
     ///
     /// # Errors
-    /// It describes another one, or the store failed.
+    /// It describes a different study, or the store failed.
     pub fn admit(&self, mut spec: StudySpec) -> Result<(), HeldError> {
         let Some(known) = self.store.study(&self.study.spec.name)? else { return Ok(()) };
         spec.budget.extend(known.extension);
@@ -336,13 +336,13 @@ impl HeldStudy {
         }
     }
 
-    /// That another program describes it otherwise.
+    /// The error about another program's different specification.
     pub fn runs_otherwise(&self, difference: String) -> HeldError {
         let (study, pid) = (self.study.spec.name.clone(), runner::this_process().pid);
         HeldError::RunOtherwise { study, pid, difference }
     }
 
-    /// Gives a trial that waits to a program that has it out still; whether it has it now.
+    /// Starts a queued trial again for the program that still runs it; returns whether it did.
     ///
     /// # Errors
     /// The store failed.
@@ -352,8 +352,8 @@ impl HeldStudy {
         Ok(self.carry_out(effects)?.0.is_some())
     }
 
-    /// Takes a trial that is out from a program that does not run it any more: it waits to be given
-    /// again, unless its last report was answered with a decision that ends its turn.
+    /// Requeues an outstanding trial whose program no longer runs it, unless its last report was
+    /// answered with a decision that ends its turn.
     ///
     /// # Errors
     /// The store failed.
@@ -364,7 +364,7 @@ impl HeldStudy {
         self.step(Input::Ended { trial, attempt, end, message }).map(drop)
     }
 
-    /// Takes from a trial that is out the parameters that its program did not ask for: all but
+    /// Removes from an outstanding trial the parameters that its program did not use: all but
     /// `asked`.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Takes runs that other tools recorded into studies of tracked runs.
+//! Imports runs recorded by other tools into studies of tracked runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,33 +13,33 @@ use crate::tracking::import::{
 };
 use crate::tracking::{Goal, TrackingError, open_study};
 
-/// What is asked of an import.
+/// The options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// The file or directory.
     pub path: PathBuf,
-    /// What it holds; `None`: whatever is found.
+    /// Its format; `None`: detected.
     pub format: Option<Format>,
     /// A server, instead of a path.
     pub server: Option<ServerPlace>,
-    /// The study; `None`: that of each run's project, or called as the file or directory.
+    /// The study; `None`: named after each run's project, or the file or directory.
     pub study: Option<String>,
-    /// What its runs are compared by.
+    /// The metric that compares its runs.
     pub goal: Goal,
-    /// What the columns of a table are.
+    /// The meaning of a table's columns.
     pub mapping: Mapping,
 }
 
-/// What came, or would come, into a study.
+/// The imported runs of a study.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Runs that are new.
     pub new: u64,
-    /// Runs that were there, and of which more came.
+    /// Known runs that were extended.
     pub continued: u64,
-    /// Runs of which all was there.
+    /// Runs that were complete already.
     pub known: u64,
-    /// Points of those that came.
+    /// Points of the imported runs.
     pub points: u64,
 }
 
@@ -56,19 +56,19 @@ impl Imported {
     }
 }
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// By study.
     pub studies: BTreeMap<String, Imported>,
-    /// What was not taken, and why: the source and sentences.
+    /// What was skipped, and why: the source and sentences.
     pub remarks: Vec<(PathBuf, String)>,
-    /// How many sources there were.
+    /// Number of sources.
     pub sources: u64,
 }
 
-/// Reads the runs one after the other and hands each to `take`, with its study's name. One that
-/// cannot be read is a remark, unless there is no other.
+/// Calls `take` with each run and its study's name. An unreadable source becomes a remark, unless
+/// it is the only one.
 fn each(
     wanted: &Wanted,
     mut take: impl FnMut(&str, &RecordedRun, &mut Outcome) -> Result<(), AppError>,
@@ -98,7 +98,7 @@ fn each(
     Ok(outcome)
 }
 
-/// The same of a server's runs.
+/// The same for a server's runs.
 fn each_of_server(
     wanted: &Wanted,
     place: &ServerPlace,
@@ -117,10 +117,10 @@ fn each_of_server(
     Ok(outcome)
 }
 
-/// Sees that there is something to import, before anything is made.
+/// Checks that there is something to import, before anything is created.
 ///
 /// # Errors
-/// There is nothing, or it cannot be looked at.
+/// There is nothing, or it cannot be accessed.
 pub fn check(wanted: &Wanted) -> Result<(), AppError> {
     if let Some(place) = &wanted.server {
         let _it_answers = Experiments::of(place)?;
@@ -130,7 +130,7 @@ pub fn check(wanted: &Wanted) -> Result<(), AppError> {
     Ok(())
 }
 
-/// The study that a run goes to where none is named.
+/// The default study of a run.
 fn study_of(run: &RecordedRun, source: &Source, root: &Path) -> String {
     let of_path = match source.format {
         Format::Csv => root.file_stem(),
@@ -142,7 +142,7 @@ fn study_of(run: &RecordedRun, source: &Source, root: &Path) -> String {
     named.unwrap_or_else(|| source.format.as_str().to_owned())
 }
 
-/// What would come; nothing is written.
+/// The runs that would be imported; writes nothing.
 ///
 /// # Errors
 /// Nothing can be read, or the store failed.
@@ -175,7 +175,7 @@ pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Outco
     })
 }
 
-/// Writes them into the store at `path`, run by run: after an error those before it are there, and
+/// Imports the runs one by one into the store at `path`: after an error the earlier ones stay, and
 /// the next import adds the rest.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Takes studies of Optuna as searches that continue here: the space is the union of what their
-//! trials drew from, and each trial keeps its parameters, reports, value, state and times.
+//! Imports Optuna studies as searches that can continue here: the space is the union of their
+//! trials' distributions, and each trial keeps its parameters, reports, value, state and times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,22 +26,22 @@ use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, LARGEST_STEP, Origin, TrialNumber, TrialState};
 
-/// What the value of a trial is called where nothing else is said.
+/// The default name of the metric.
 pub const METRIC: &str = "value";
 
-/// The sampler with which a study continues that says nothing else: Optuna's default.
+/// The default sampler with which a study continues: Optuna's.
 const SAMPLER: &str = "tpe-independent";
 
-/// A study as it is to be stored.
+/// A converted study.
 #[derive(Debug)]
 pub struct Converted {
     /// Its specification.
     pub spec: StudySpec,
-    /// Finished trials in their order: where each comes from, and what became of it.
+    /// Finished trials in their order, with source and outcome.
     trials: Vec<Finished>,
-    /// What its user set on it, as notes.
+    /// Its user attributes, as notes.
     notes: Vec<String>,
-    /// What is not taken, in sentences.
+    /// What was skipped, in sentences.
     pub remarks: Vec<String>,
 }
 
@@ -57,10 +57,10 @@ struct Finished {
     ended: Timestamp,
 }
 
-/// A study of Optuna as one of hpsearch, called `name`, its value called `metric`.
+/// Converts an Optuna study to one called `name`, whose objective is called `metric`.
 ///
 /// # Errors
-/// It has several objectives, or a parameter that cannot be one here.
+/// It has several objectives, or an unsupported parameter.
 pub fn convert(
     study: &OptunaStudy,
     name: &str,
@@ -115,7 +115,7 @@ pub fn convert(
         why: error.to_string(),
     })?;
     let mut spec = StudySpec::new(name, metric, direction, space, Program::Inline);
-    // As a program that names its parameters while a trial runs (`ask-tell` with `define`).
+    // As for a define-by-run program (`ask-tell` with `define`).
     spec.step = StepUnit::Step;
     spec.duplicates = Duplicates::Allow;
     spec.sampler = AlgorithmSpec {
@@ -126,7 +126,7 @@ pub fn convert(
     Ok(Converted { spec, trials, notes, remarks })
 }
 
-/// A trial that has ended; `None` of one that has not.
+/// A finished trial; `None` for others.
 fn finished(
     study: &OptunaStudy,
     trial: &OptunaTrial,
@@ -155,7 +155,7 @@ fn finished(
             trial.number
         ));
     }
-    // What is no scalar, and what only Python reads, such as NaN, is kept as the text that it is.
+    // Non-scalars, and values that only Python parses, such as NaN, are kept as text.
     let json = |(name, json): (&String, &String)| {
         let value: Option<serde_json::Value> = serde_json::from_str(json).ok();
         let scalar = value.filter(|it| !it.is_object() && !it.is_array() && !it.is_null());
@@ -199,12 +199,12 @@ fn distribution(json: &str) -> Result<Distribution, String> {
             };
             Distribution::choice(choices.iter().map(value).collect())
         }
-        other => return Err(format!("`{other}` is no distribution that is known")),
+        other => return Err(format!("`{other}` is not a known distribution")),
     };
     made.map_err(|error| error.to_string())
 }
 
-/// A value as Optuna keeps it: of a choice its index.
+/// The value behind Optuna's internal representation, which is the index of a choice.
 fn value_of(distribution: &Distribution, stored: f64) -> Option<Value> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
     match distribution {
@@ -219,22 +219,22 @@ fn value_of(distribution: &Distribution, stored: f64) -> Option<Value> {
     }
 }
 
-/// What of a study is new to the store.
+/// The part of a study that is new to the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Came {
     /// Trials that are new.
     pub new: u64,
-    /// Trials that were there.
+    /// Trials that the store has already.
     pub known: u64,
-    /// Reports of those that are new.
+    /// Reports of new trials.
     pub reports: u64,
 }
 
 impl Converted {
-    /// What of it the store lacks.
+    /// The part that the store lacks.
     ///
     /// # Errors
-    /// The store failed, or has a study of this name that did not come from there.
+    /// The store failed, or has a study of this name from another source.
     pub fn lacking(&self, reader: Option<&dyn StorageReader>) -> Result<Came, AppError> {
         let name = &self.spec.name;
         if !is_study_name(name) {
@@ -257,10 +257,10 @@ impl Converted {
         Ok(came)
     }
 
-    /// Writes what the store lacks in one transaction.
+    /// Writes the missing part in one transaction.
     ///
     /// # Errors
-    /// The store failed, somebody runs the study, or it did not come from there.
+    /// The store failed, another process runs the study, or it has another source.
     pub fn write(&self, store: &mut dyn Storage) -> Result<Came, AppError> {
         let came = self.lacking(Some(&*store))?;
         let study = match store.study(&self.spec.name)? {
@@ -333,7 +333,7 @@ impl Converted {
         Ok(())
     }
 
-    /// The study's specification with a space that has these trials, too.
+    /// The study's specification with a space that includes these trials.
     fn widened(&self, study: &StoredStudy) -> Result<StudySpec, AppError> {
         let mut dimensions = study.spec.space.dimensions().to_vec();
         for new in self.spec.space.dimensions() {
@@ -358,7 +358,7 @@ impl Converted {
     }
 }
 
-/// The trials of a study that came from Optuna.
+/// The imported trials of a study, by source.
 fn sources(reader: &dyn StorageReader, study: &StoredStudy) -> Result<BTreeSet<String>, AppError> {
     let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Number))?;
     let source = |origin: &Origin| match origin {
@@ -421,14 +421,14 @@ impl Finished {
     }
 }
 
-/// The studies of a database in a store in memory, each under its own name; `None` if it is none of
-/// Optuna's. Those that cannot be studies here are left out.
+/// The studies of a database in a store in memory, each under its own name; `None` if it is not a
+/// database of Optuna. Unsupported studies are skipped.
 ///
 /// # Errors
 /// The database cannot be read.
 pub fn in_memory(path: &Path) -> Result<Option<MemoryStore>, AppError> {
     if !is_database(path).is_ok_and(|is_one| is_one) {
-        // The store's own reader says what it is.
+        // The store's own reader handles it.
         return Ok(None);
     }
     let studies = match optuna_database::read(path) {
@@ -445,20 +445,20 @@ pub fn in_memory(path: &Path) -> Result<Option<MemoryStore>, AppError> {
     Ok(Some(store))
 }
 
-/// What an import of a database did, or would do.
+/// The result of importing a database.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// By study.
     pub studies: Vec<(String, Came)>,
-    /// What was not taken, and why: the study and sentences.
+    /// What was skipped, and why: the study and sentences.
     pub remarks: Vec<(String, String)>,
 }
 
-/// Imports the studies of a database, or the one called `only`; `name`: what that is called here.
-/// Without a store nothing is written, and `reader` says what is there.
+/// Imports the studies of a database, or the one called `only`; `name`: its name here. Without a
+/// store this is a dry run against `reader`.
 ///
 /// # Errors
-/// The database cannot be read, no study of it can be one of hpsearch, or the store failed.
+/// The database cannot be read, none of its studies is supported, or the store failed.
 pub fn import_database(
     (store, reader): (Option<&mut SqliteStore>, Option<&dyn StorageReader>),
     path: &Path,

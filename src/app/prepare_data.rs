@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use super::worker_job::{self, Hear};
+use super::worker_job::{self, OnProgress};
 use crate::arguments::{ARGUMENTS, TrainerArguments};
 use crate::runner::protocol::Job;
 use crate::runner::worker_job::JobError;
@@ -35,7 +35,7 @@ const PREPARATIONS: u32 = 3;
 pub fn prepare_data(
     spec: &StudySpec,
     store: &Path,
-    hear: &mut Hear<'_>,
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<PreparedData, JobError> {
     let Program::Trainer { arguments, data } = &spec.program else {
         return Ok(PreparedData::default());
@@ -50,10 +50,10 @@ pub fn prepare_data(
         others: other_models(spec).iter().map(|point| with(arguments, point)).collect(),
     };
     let mut tries = 1;
-    let mut answer = worker_job::run("preparing the data", job.clone(), hear);
+    let mut answer = worker_job::run("preparing the data", job.clone(), on_progress);
     while tries < PREPARATIONS && matches!(answer, Err(JobError::Killed { .. })) {
         tries += 1;
-        answer = worker_job::again(job.clone(), hear);
+        answer = worker_job::again(job.clone(), on_progress);
     }
     let answer = answer?;
     let findings = answer["findings"].as_array().into_iter().flatten();

@@ -59,8 +59,8 @@ fn changed_variables(
     let before = runners
         .iter()
         .rev()
-        .find_map(|runner| runner.lineage.as_ref())
-        .map_or(&[][..], |lineage| &lineage.environment);
+        .find_map(|runner| runner.provenance.as_ref())
+        .map_or(&[][..], |provenance| &provenance.environment);
     let is_other = |name: &str, digest: &str| {
         before.iter().any(|variable| variable.name == name && variable.digest != digest)
     };
@@ -85,7 +85,7 @@ pub fn moved(known: &StoredStudy, spec: &StudySpec, path: &Path) -> Option<(Move
     })
 }
 
-/// The study in the store, as `spec` has it now.
+/// Updates the stored study to `spec`.
 ///
 /// # Errors
 /// The store failed, or another process holds the study.

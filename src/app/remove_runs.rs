@@ -1,12 +1,11 @@
-//! Removes tracked runs, and moves them to other studies: what would go, then the rows in one
-//! transaction, then the files.
+//! Removes tracked runs, and moves them to other studies: a plan, then the rows in one transaction,
+//! then the files.
 //!
-//! Whatever is killed in between, a run is there whole, or it is gone and `gc` finds its files. Of
-//! one that was moved the store remembers that its files are to follow, and the next verb that moves
-//! or removes something, `gc` or `track` moves them.
+//! After a crash a run either exists completely, or is gone and `gc` finds its files. The store
+//! records the pending move of a run's files, which the next verb that moves or removes something,
+//! `gc` or `track` completes.
 
 use std::collections::HashSet;
-
 use std::path::{Path, PathBuf, absolute};
 
 use super::AppError;
@@ -24,29 +23,29 @@ use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::tracking::{Goal, adopt_spools, life_of, open_study, settle_dead};
 
-/// A run that is to be removed or moved.
+/// A run to remove or move.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// It.
     pub run: Trial,
-    /// What its files take on the disk.
+    /// Disk usage of its files.
     pub bytes: u64,
-    /// Runs that are part of it.
+    /// Its child runs.
     pub parts: Vec<TrialNumber>,
 }
 
 /// A run that was moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The number that it had.
+    /// Its former number.
     pub from: TrialNumber,
-    /// The number that it has.
+    /// Its new number.
     pub to: TrialNumber,
-    /// The name that it has, which may have got a number.
+    /// Its new name, perhaps with a numeric suffix.
     pub name: Option<String>,
 }
 
-/// What removing or moving runs of a study would do.
+/// Plans to remove or move runs of a study.
 ///
 /// # Errors
 /// One is being tracked, or a trial needs a checkpoint of it; the store failed.
@@ -81,7 +80,7 @@ pub fn plan(
     Ok(runs.iter().map(planned).collect())
 }
 
-/// Where the files of its trials lie that are this store's; absolute.
+/// The directories of its trials' files that belong to this store; absolute.
 fn homes(
     reader: &dyn StorageReader,
     store: &Path,
@@ -90,8 +89,7 @@ fn homes(
     Ok(ownership::own_homes(reader, &study.clone().stored(), &absolute(store)?)?)
 }
 
-/// A run of which another trial has a checkpoint, or continues from one now: with the study of that
-/// trial, and it.
+/// A run with a checkpoint that another trial has or continues from, with that trial and its study.
 fn needed(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -108,7 +106,7 @@ fn needed(
     }
     for (id, name) in reader.names()? {
         let listed = reader.checkpoints(id)?.into_iter().map(|(trial, saved)| (trial, saved.path));
-        // One that cannot be read here runs no trial here.
+        // An unreadable study cannot have running trials here.
         let runs_some = reader.summary(id).is_ok_and(|other| other.counts.running > 0);
         let attempts = if runs_some { reader.attempts(id, None)? } else { Vec::new() };
         let open = attempts.into_iter().filter(|attempt| attempt.ended.is_none());
@@ -129,8 +127,7 @@ fn needed(
     Ok(None)
 }
 
-/// Removes runs with all that the store has of them; their files are left to
-/// [`super::remove_study::remove_files`].
+/// Removes runs from the store; their files are left to [`super::remove_study::remove_files`].
 ///
 /// # Errors
 /// One is being tracked, or the store failed.
@@ -145,8 +142,8 @@ pub fn remove_runs(
     Ok(store.remove_runs(study.id, now, runs)?)
 }
 
-/// Writes the ends of runs whose processes died. What their programs logged goes into the store
-/// first: a spool that is left would bring the run back.
+/// Ends runs whose processes died. Their spools are written into the store first: a remaining spool
+/// would recreate the run.
 fn settle(
     store: &mut SqliteStore,
     path: &Path,
@@ -166,7 +163,7 @@ fn settle(
             && runs.contains(&run)
             && left.contains(&spool)
         {
-            // Its program lives, and has another writer in a moment.
+            // Its program is alive, and will have another writer.
             let study = study.spec.name.clone();
             return Err(StorageError::RunTracked { study, run }.into());
         }
@@ -174,10 +171,10 @@ fn settle(
     Ok(())
 }
 
-/// Sees that runs of a study can be moved to the one called `to`, if that is there.
+/// Checks that runs of a study can be moved to the one called `to`, if it exists.
 ///
 /// # Errors
-/// It is the same study, a search, or one whose runs are compared by something else.
+/// It is the same study, a search, or has another metric.
 pub fn check_target(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -206,7 +203,7 @@ pub fn check_target(
     Ok(())
 }
 
-/// Whether a copy of the store lies beside it, which does not find the files of runs that are moved.
+/// Whether there is a copy of the store beside it, which would lose the files of moved runs.
 ///
 /// # Errors
 /// The store failed.
@@ -215,17 +212,17 @@ pub fn has_copy(reader: &dyn StorageReader, store: &Path) -> Result<bool, AppErr
     Ok(reader.identity()?.is_some_and(|own| beside.contains(&own)))
 }
 
-/// By what the runs of a study are compared.
+/// The metric and direction of a study.
 fn goal(spec: &StudySpec) -> Goal {
     let metric = spec.objective().metric.clone();
     Goal { metric: Some(metric), direction: Some(spec.direction()) }
 }
 
-/// Moves runs, which are given in ascending order, to the study called `to`, which is made where it
-/// is missing.
+/// Moves runs, which are given in ascending order, to the study called `to`, which is created if it
+/// does not exist.
 ///
 /// # Errors
-/// [`check_target`] says why not; one is being tracked; a directory cannot be moved; the store
+/// [`check_target`] rejects it; a run is being tracked; a directory cannot be moved; the store
 /// failed.
 pub fn move_runs(
     store: &mut SqliteStore,
@@ -240,7 +237,7 @@ pub fn move_runs(
     settle(store, &path, study, runs)?;
     refuse_foreign(store, &path, study, runs)?;
     let target = open_study(store, &path, to, &goal(&study.spec), runner::now())?;
-    // It may have found that this store is a copy, or an old backup, whose files are another's.
+    // The store may be a copy, or an old backup, and not own its files.
     refuse_foreign(store, &path, study, runs)?;
     let (homes, files) = (homes(store, &path, study)?, target.files(&path));
     let now = runner::clock_of(store, study.id)?.now();
@@ -256,7 +253,7 @@ pub fn move_runs(
     Ok(moved)
 }
 
-/// An error if a run has files where this store may remove none: they would be left behind.
+/// An error if a run has files that this store does not own: they would be left behind.
 fn refuse_foreign(
     reader: &dyn StorageReader,
     store: &Path,
@@ -275,8 +272,7 @@ fn refuse_foreign(
     Ok(())
 }
 
-/// Moves the files of runs that were moved: of those that were just moved, and of those whose move
-/// was broken off.
+/// Moves the files of moved runs, including those of interrupted moves.
 ///
 /// # Errors
 /// A directory cannot be moved, or the store failed.
@@ -286,7 +282,7 @@ pub fn move_files(store: &mut SqliteStore, path: &Path) -> Result<(), AppError> 
         let Some((to, number)) = moved else { continue };
         let target = match store.trial(to, number) {
             Ok(found) => found.map(|_| store.summary(to)).transpose()?,
-            // It was removed in the meantime: its files are nobody's.
+            // It was removed in the meantime: its files are orphaned.
             Err(StorageError::NoStudy { .. }) => None,
             Err(error) => return Err(error.into()),
         };

@@ -1,7 +1,7 @@
-//! Removes a study: what would go, then its rows in one transaction, then its files.
+//! Removes a study: a plan, then its rows in one transaction, then its files.
 //!
-//! The rows go first, together with a note of the directories: whatever is killed in between, the
-//! study is whole, or it is gone and the next removal or `gc` deletes what is left of its files.
+//! The rows are deleted first, and the directories are recorded: after a crash the study either
+//! exists completely, or is gone and the next removal or `gc` deletes its remaining files.
 
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
@@ -19,29 +19,29 @@ use crate::storage::{Storage as _, StorageReader, StudySummary};
 use crate::study::trial::TrialNumber;
 use crate::tracking::{forget, settle_dead};
 
-/// What goes with a study.
+/// The data removed with a study.
 #[derive(Clone, Debug)]
 pub struct Removal {
     /// The study.
     pub study: StudySummary,
-    /// How many checkpoints it has.
+    /// Its number of checkpoints.
     pub checkpoints: u64,
-    /// The directories of its files, as far as they are this store's.
+    /// The directories of its files that belong to this store.
     pub directories: Vec<PathBuf>,
-    /// What they take on the disk.
+    /// Their disk usage.
     pub bytes: u64,
-    /// Studies that took trials from it when they began; they keep them.
+    /// Studies that were warm-started from it; they keep its trials.
     pub heirs: Vec<String>,
 }
 
-/// What is left of the files of removed studies and runs.
+/// Files of removed studies and runs that could not be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leftovers {
-    /// Directories that could not be removed, or hold what another study needs.
+pub struct RemainingFiles {
+    /// Directories that could not be removed, or contain files that another study needs.
     pub directories: Vec<PathBuf>,
 }
 
-/// What removing a study would remove.
+/// Plans to remove a study.
 ///
 /// # Errors
 /// The store failed.
@@ -55,7 +55,7 @@ pub fn plan(
     let name = &study.spec.name;
     let mut heirs = Vec::new();
     for (id, other) in reader.names()?.into_iter().filter(|(id, _)| *id != study.id) {
-        // One that cannot be read here has nothing to say.
+        // Unreadable studies are ignored.
         let takes = |entry: &String| warm_start::names_study(entry, name);
         if reader.summary(id).is_ok_and(|other| other.spec.warm_start.iter().any(takes)) {
             heirs.push(other);
@@ -76,10 +76,10 @@ fn directories(
     Ok(directories.filter(|directory| directory.exists()).collect())
 }
 
-/// Removes a study and its files. What could not be removed of the files stays noted.
+/// Removes a study and its files. Files that cannot be removed stay recorded.
 ///
 /// # Errors
-/// Somebody runs the study, or the store failed.
+/// Another process runs the study, or the store failed.
 pub fn remove_study(
     store: &mut SqliteStore,
     path: &Path,
@@ -91,7 +91,7 @@ pub fn remove_study(
         settle_dead(store, study.id, &study.spec)?;
     }
     let lease = take_lease_of_any(store, &study.clone().stored())?;
-    // Under the lease nobody takes another directory for it.
+    // No other process can claim another directory for it while the lease is held.
     let removed = directories(store, path, study)
         .and_then(|found| Ok(store.remove_study(&lease, runner::now(), &found)?));
     if let Err(error) = removed {
@@ -99,15 +99,14 @@ pub fn remove_study(
         return Err(error);
     }
     if let Some(lock) = store.lock_file(study.id) {
-        // Nobody asks for the lock of a study that is gone: its id is not given again.
+        // The lock of a removed study is never used again: ids are not reused.
         forget(&lock);
         let _empty_file = fs::remove_file(lock);
     }
     Ok(())
 }
 
-/// What the files of a trial take on the disk: logs, checkpoints and whatever its program left in
-/// its directory.
+/// Disk usage of a trial's directory: logs, checkpoints and its program's files.
 ///
 /// # Errors
 /// The store failed.
@@ -122,12 +121,12 @@ pub fn size_of_trial(
     Ok(homes.iter().map(|home| size(&home.trial(trial))).sum())
 }
 
-/// Removes what is left of the files of removed studies and runs and of hidden trials: of those that
-/// were just removed, and of those whose removal was broken off.
+/// Deletes the remaining files of removed studies and runs and of hidden trials, including those of
+/// interrupted removals.
 ///
 /// # Errors
 /// The store failed.
-pub fn remove_files(store: &mut SqliteStore, path: &Path) -> Result<Leftovers, AppError> {
+pub fn remove_files(store: &mut SqliteStore, path: &Path) -> Result<RemainingFiles, AppError> {
     let path = absolute(path)?;
     let stores = Stores {
         path: &path,
@@ -147,5 +146,5 @@ pub fn remove_files(store: &mut SqliteStore, path: &Path) -> Result<Leftovers, A
         let of_run = homes.iter().map(|home| home.trial(removed.run));
         directories.extend(of_run.filter(|directory| directory.exists()));
     }
-    Ok(Leftovers { directories })
+    Ok(RemainingFiles { directories })
 }

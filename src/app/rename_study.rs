@@ -1,4 +1,4 @@
-//! Gives a study another name, and puts studies away that are only kept.
+//! Renames and archives studies.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::study::spec::StudySpec;
 use crate::study::tag::ARCHIVED;
 use crate::tracking::settle_dead;
 
-/// Renames a study. Its files stay in the directory that they have.
+/// Renames a study. Its files stay in their directory.
 ///
 /// # Errors
-/// The name is none, or another study's; somebody runs the study; the store failed.
+/// The name is invalid or taken; another process runs the study; the store failed.
 pub fn rename_study(
     store: &mut SqliteStore,
     path: &Path,
@@ -47,18 +47,18 @@ fn rename_held(
     study: &StudySummary,
     name: &str,
 ) -> Result<(), StorageError> {
-    // As it is now that nobody else changes it.
+    // Read again under the lease, when no other process can change it.
     let stored = store.summary(study.id)?.stored();
     let files = stored.files(path);
     if stored.directory.is_none() && files.directory().exists() {
-        // Files of an earlier version lie where the study's name says.
+        // Files of an earlier version are in a directory named after the study.
         store.take_directory(study.id, files.name())?;
     }
     let spec = StudySpec { name: name.to_owned(), ..stored.spec };
     store.update_spec(lease, runner::now(), &spec)
 }
 
-/// Puts a study away, or takes it out again: lists leave it out meanwhile.
+/// Archives or unarchives a study: lists omit archived ones.
 ///
 /// # Errors
 /// The store failed.

@@ -1,5 +1,5 @@
-//! Trials of several studies as one list: in one order where their values compare, else study by
-//! study.
+//! Trials of several studies as one list: in one order if their values are comparable, else study
+//! by study.
 
 use super::find::{self, Archived, Found};
 use crate::storage::{StorageError, StorageReader, StudySummary};
@@ -7,7 +7,7 @@ use crate::study::query::{Place, SortKey, TrialQuery};
 use crate::study::spec::{Objective, StudySpec};
 use crate::study::trial::Trial;
 
-/// Which studies of a store are looked at together.
+/// Selects studies of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StudySelection {
     /// All that are not archived.
@@ -17,7 +17,7 @@ pub enum StudySelection {
 }
 
 impl StudySelection {
-    /// The studies that it has now, by name.
+    /// The selected studies, by name.
     ///
     /// # Errors
     /// The store failed.
@@ -40,7 +40,7 @@ pub fn common_objective<'a>(
     objectives.all(is_same).then_some(first)
 }
 
-/// Whether trials of all these studies can be put in one order.
+/// Whether trials of all these studies can be ranked together.
 pub fn ranks_together<'a>(specs: impl IntoIterator<Item = &'a StudySpec>, sort: &SortKey) -> bool {
     *sort != SortKey::Value || common_objective(specs).is_some()
 }
@@ -48,9 +48,9 @@ pub fn ranks_together<'a>(specs: impl IntoIterator<Item = &'a StudySpec>, sort: 
 /// A trial of one of the studies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Which of the studies.
+    /// The index of its study.
     pub study: usize,
-    /// Its place in the list, or in that of its study where there is no common one; from 1.
+    /// Its rank in the list, or in its study's if there is no common order; from 1.
     pub rank: u64,
     /// The trial.
     pub trial: Trial,
@@ -59,16 +59,16 @@ pub struct Row {
 /// A part of the list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
-    /// How many trials the whole list has.
+    /// Length of the whole list.
     pub matching: u64,
-    /// Where in it this part begins.
+    /// Offset of this part.
     pub first: u64,
     /// The trials.
     pub rows: Vec<Row>,
 }
 
-/// A page of the trials that the query of each study lets through: at most `limit` from `offset`
-/// on, or the last ones where there are fewer. Of the others only their places are read.
+/// A page of the trials that match each study's query: at most `limit` from `offset` on, or the
+/// last ones if there are fewer. Of the others only the sort positions are read.
 ///
 /// # Errors
 /// The store failed.
@@ -86,7 +86,7 @@ pub fn page(
     let Some((_, query)) = studies.first() else { return Ok(Page::default()) };
     let is_one_list = ranks_together(studies.iter().map(|(study, _)| &study.spec), &query.sort);
     if is_one_list {
-        // Stable: of equals, the studies stay in their order.
+        // Stable: ties keep the order of the studies.
         places.sort_by(|(_, one), (_, other)| one.compare(other, query.reverse));
     }
     let matching = places.len() as u64;
@@ -94,7 +94,7 @@ pub fn page(
     let begin = usize::try_from(first).unwrap_or(usize::MAX).min(places.len());
     let count = usize::try_from(limit).unwrap_or(usize::MAX).min(places.len() - begin);
     let (before, shown) = (&places[..begin], &places[begin..begin + count]);
-    // What is shown of a study is one page of its own list.
+    // The rows of a study are one page of its own list.
     let of = |part: &[(usize, Place)], index: usize| {
         part.iter().filter(|(study, _)| *study == index).count() as u64
     };
@@ -112,7 +112,7 @@ pub fn page(
     for (at, (index, _)) in (first + 1..).zip(shown) {
         ranks[*index] += 1;
         let rank = if is_one_list { at } else { ranks[*index] };
-        // A trial removed since its place was read is left out.
+        // A trial removed since its position was read is skipped.
         rows.extend(trials[*index].next().map(|trial| Row { study: *index, rank, trial }));
     }
     Ok(Page { matching, first, rows })

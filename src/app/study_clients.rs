@@ -1,6 +1,6 @@
-//! Programs that ask and tell in one stored study at the same time. One holds it; the others talk
-//! to that one over a socket beside the store, and each has a file there, by which it is seen to
-//! live, and which trials it has out.
+//! Programs that ask and tell in one stored study at the same time. One holds the study and serves
+//! the others over a socket beside the store. Each has a file there that shows whether it is alive
+//! and which trials it runs.
 
 mod client_file;
 mod socket;
@@ -10,7 +10,7 @@ pub use socket::{close, connect, listen, unlink};
 
 use std::path::{Path, PathBuf};
 
-/// A file of a study, beside its lock.
+/// The path of a study's file beside its lock.
 fn beside(lock: &Path, what: &str) -> PathBuf {
     let mut name = lock.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{what}"));

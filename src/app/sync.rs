@@ -1,9 +1,9 @@
-//! Writes a study in the form of another tool.
+//! Exports a study to another tool.
 
 use super::AppError;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::destination::Destination;
-use crate::tracking::{Credentials, Mirror, Written, say_behind};
+use crate::tracking::{Credentials, Mirror, Written, write_lag};
 
 /// Brings a destination up to date with a study.
 ///
@@ -17,6 +17,6 @@ pub fn sync(
 ) -> Result<Written, AppError> {
     let mut mirror = Mirror::open(reader, study, destination, credentials)?;
     let written = mirror.update(reader, &mut |_, _| {})?;
-    say_behind(reader, study.id, destination, None);
+    write_lag(reader, study.id, destination, None);
     Ok(written)
 }

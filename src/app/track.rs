@@ -37,7 +37,7 @@ pub struct Wanted {
     pub note: Option<String>,
     /// The group.
     pub group: Option<String>,
-    /// The name or number of the run that this one is part of.
+    /// The name or number of the parent run.
     pub parent: Option<String>,
     /// The name or number of the run to resume.
     pub resume: Option<String>,
@@ -92,7 +92,7 @@ pub fn begin(
     wanted: Wanted,
     words: &[OsString],
 ) -> Result<Begun, AppError> {
-    // What a move left behind that was broken off; one that is refused now is tried again.
+    // Completes an interrupted move; one that fails now is tried again.
     let _tried_again = move_files(store, path);
     let name = wanted.study.clone().unwrap_or_else(|| study_named_for(&wanted.directory));
     if wanted.resume.is_some() && store.study(&name)?.is_none() {
@@ -115,7 +115,7 @@ pub fn begin(
     for (digest, text) in &found.documents {
         store.keep_document(digest, text)?;
     }
-    let provenance = Some(Box::new(found.lineage));
+    let provenance = Some(Box::new(found.provenance));
     let known = match (&wanted.resume, &wanted.job) {
         (Some(run), _) => Some(find_run(store, &study, run)?),
         (None, Some(job)) if job.restarts > 0 => run_of_job(store, &study, &job.id, &command)?,

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use super::AppError;
 use super::export::{milestones, write};
-use super::worker_job::{Hear, Progress, at, halving};
+use super::worker_job::{OnProgress, Progress, at, halving};
 use crate::arguments::RowsAtOnce;
 use crate::export::{Exported, Holds, Otherwise, Placed, Recipe, Target};
 use crate::runner::process::{gpu_environment, inside};
@@ -73,9 +73,9 @@ pub fn train(
     recipe: &Recipe,
     scratch: &Path,
     target: &Target,
-    hear: &mut Hear<'_>,
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<Trained, AppError> {
-    let mut reports = reports(recipe, scratch, hear)?;
+    let mut reports = reports(recipe, scratch, on_progress)?;
     let chosen = match recipe.rule {
         ValueRule::Last => reports.len().checked_sub(1),
         ValueRule::Best => (0..reports.len())
@@ -105,16 +105,20 @@ pub fn train(
         leaders: Vec::new(),
         quantized: None,
     };
-    Ok(Trained { value, placed: write(&exported, target, Otherwise::Beside, hear)? })
+    Ok(Trained { value, placed: write(&exported, target, Otherwise::Beside, on_progress)? })
 }
 
-fn reports(recipe: &Recipe, scratch: &Path, hear: &mut Hear<'_>) -> Result<Vec<Report>, JobError> {
+fn reports(
+    recipe: &Recipe,
+    scratch: &Path,
+    on_progress: &mut OnProgress<'_>,
+) -> Result<Vec<Report>, JobError> {
     let mut reports: Vec<Report> = Vec::new();
     let (mut saved, mut newest) = (None, None);
     let (train, environment) = job(recipe, scratch);
     let usual = RowsAtOnce::that_may_be_halved(&train.arguments);
-    hear(Progress::Began("training"));
-    halving(usual, hear, |rows_at_once, hear| {
+    on_progress(Progress::Began("training"));
+    halving(usual, on_progress, |rows_at_once, on_progress| {
         let mut train = TrainJob {
             rows_at_once,
             reported: reports.last().map(|report: &Report| report.step),
@@ -132,10 +136,10 @@ fn reports(recipe: &Recipe, scratch: &Path, hear: &mut Hear<'_>) -> Result<Vec<R
                         return ControlFlow::Continue(());
                     };
                     let (clock, metric) = (recipe.clock.as_str(), recipe.metric.as_str());
-                    hear(Progress::Report { clock, step, metric, value });
+                    on_progress(Progress::Report { clock, step, metric, value });
                     reports.push(Report { step, value, metrics, checkpoint: saved.take() });
                 }
-                other => return at(&other, hear),
+                other => return at(&other, on_progress),
             }
             ControlFlow::Continue(())
         })
@@ -152,12 +156,12 @@ pub fn look(
     recipe: &Recipe,
     scratch: &Path,
     of: impl FnOnce(TrainJob) -> Job,
-    hear: &mut Hear<'_>,
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<Json, JobError> {
     let (train, environment) = job(recipe, scratch);
-    hear(Progress::Began(what));
-    let hear = &mut |said| at(&said, hear);
-    let answer = worker_job::run(of(train), &environment, hear);
+    on_progress(Progress::Began(what));
+    let on_progress = &mut |said| at(&said, on_progress);
+    let answer = worker_job::run(of(train), &environment, on_progress);
     answer.map(Option::unwrap_or_default)
 }
 

@@ -45,30 +45,30 @@ pub enum Progress<'a> {
 }
 
 /// Receives progress.
-pub type Hear<'a> = dyn FnMut(Progress<'_>) + 'a;
+pub type OnProgress<'a> = dyn FnMut(Progress<'_>) + 'a;
 
 /// Runs `job` in a new worker, with `what` as its first stage; returns its answer.
 ///
 /// # Errors
 /// It failed.
-pub fn run(what: &str, job: Job, hear: &mut Hear<'_>) -> Result<Json, JobError> {
-    hear(Progress::Began(what));
-    again(job, hear)
+pub fn run(what: &str, job: Job, on_progress: &mut OnProgress<'_>) -> Result<Json, JobError> {
+    on_progress(Progress::Began(what));
+    again(job, on_progress)
 }
 
 /// The same without announcing a stage.
 ///
 /// # Errors
 /// It failed.
-pub fn again(job: Job, hear: &mut Hear<'_>) -> Result<Json, JobError> {
-    let answer = worker_job::run(job, &BTreeMap::new(), &mut |said| at(&said, hear));
+pub fn again(job: Job, on_progress: &mut OnProgress<'_>) -> Result<Json, JobError> {
+    let answer = worker_job::run(job, &BTreeMap::new(), &mut |said| at(&said, on_progress));
     answer.map(Option::unwrap_or_default)
 }
 
 /// Forwards a worker's progress.
-pub fn at(said: &MessageToRunner, hear: &mut Hear<'_>) -> ControlFlow<()> {
+pub fn at(said: &MessageToRunner, on_progress: &mut OnProgress<'_>) -> ControlFlow<()> {
     if let MessageToRunner::At { what, done, of } = said {
-        hear(Progress::At { what, done: *done, of: *of });
+        on_progress(Progress::At { what, done: *done, of: *of });
     }
     ControlFlow::Continue(())
 }
@@ -80,16 +80,16 @@ pub fn at(said: &MessageToRunner, hear: &mut Hear<'_>) -> ControlFlow<()> {
 /// One row does not fit, or the job failed otherwise.
 pub fn halving<T>(
     usual: Option<RowsAtOnce>,
-    hear: &mut Hear<'_>,
-    mut job: impl FnMut(Option<RowsAtOnce>, &mut Hear<'_>) -> Result<T, JobError>,
+    on_progress: &mut OnProgress<'_>,
+    mut job: impl FnMut(Option<RowsAtOnce>, &mut OnProgress<'_>) -> Result<T, JobError>,
 ) -> Result<T, JobError> {
-    let mut done = job(None, hear);
+    let mut done = job(None, on_progress);
     let Some(usual) = usual else { return done };
     for times in 1..=usual.halvings() {
         let Err(JobError::OutOfMemory { .. }) = done else { return done };
         let (before, now) = fewer(usual.halved(times - 1), usual.halved(times));
-        hear(Progress::FewerRows { before, now });
-        done = job(Some(usual.halved(times)), hear);
+        on_progress(Progress::FewerRows { before, now });
+        done = job(Some(usual.halved(times)), on_progress);
     }
     done
 }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_rows_that_are_told_of_are_those_that_become_fewer() {
-        let told = |times| fewer(USUAL.halved(times - 1), USUAL.halved(times));
-        assert_eq!((told(1), told(4)), ((4, 2), (2, 1)));
+        let fewer_rows = |times| fewer(USUAL.halved(times - 1), USUAL.halved(times));
+        assert_eq!((fewer_rows(1), fewer_rows(4)), ((4, 2), (2, 1)));
     }
 }

@@ -1,5 +1,5 @@
-//! What a program has out, by the lines that it was answered: its trials, and the parameters that
-//! they have asked for.
+//! Tracks a client's outstanding trials, and the parameters that they have used, by the answers to
+//! its lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +9,20 @@ use serde_json::Value as Json;
 use super::request::Request;
 use crate::study::trial::TrialNumber;
 
-/// Who says a line.
+/// The sender of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Speaker {
-    /// The program's name; empty where there is only one.
+    /// The client's name; empty if there is only one.
     pub client: String,
-    /// Whether the line was said before, to a holder that died before it had answered.
+    /// Whether the line was sent before, to a holder that died before it answered.
     pub again: bool,
-    /// The parameters that the trial of this line has asked for.
+    /// The parameters that the trial of this line has used.
     pub asked: BTreeSet<String>,
     /// Whether its trial was told to stop.
     pub was_stopped: bool,
 }
 
-/// What a line is about, as far as it changes what is out.
+/// The subject of a line, as far as it affects outstanding trials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Topic {
     Ask,
@@ -49,17 +49,17 @@ impl Topic {
     }
 }
 
-/// A program that asks and tells.
+/// An ask-tell client.
 #[derive(Debug, Default)]
 pub(super) struct Client {
     out: BTreeSet<TrialNumber>,
-    /// Of these, those that were told to stop: they are left when another trial is asked for.
+    /// Those of them that were told to stop: they end when another trial is asked for.
     stopped: BTreeSet<TrialNumber>,
     asked: BTreeMap<TrialNumber, BTreeSet<String>>,
 }
 
 impl Client {
-    /// This program, as it says a line.
+    /// This client as the sender of a line.
     pub fn says(&self, client: &str, topic: &Topic, again: bool) -> Speaker {
         let mut speaker = Speaker { client: client.to_owned(), again, ..Speaker::default() };
         if let Topic::Tell(trial) = topic {
@@ -69,12 +69,12 @@ impl Client {
         speaker
     }
 
-    /// The trials that it has out.
+    /// Its outstanding trials.
     pub fn out(&self) -> impl Iterator<Item = TrialNumber> {
         self.out.iter().copied()
     }
 
-    /// Takes in what a line was answered; whether other trials are out now.
+    /// Applies the answer to a line; returns whether the outstanding trials changed.
     pub fn hear(&mut self, topic: &Topic, answer: &Json) -> bool {
         match topic {
             Topic::Ask if answer.get("error").is_none() => {
@@ -91,7 +91,7 @@ impl Client {
                 }
                 _ => false,
             },
-            // It has ended, whoever ended it.
+            // It has ended in any case.
             Topic::Tell(trial) => self.leave(*trial),
             Topic::Suggest(trial, name) if answer.get("value").is_some() => {
                 self.asked.entry(*trial).or_default().insert(name.clone());
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// What a line is about.
+    /// The subject of a line.
     fn topic(line: Json) -> Topic {
         Topic::of(&Request::read(&line.to_string()).unwrap())
     }

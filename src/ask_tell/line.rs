@@ -1,18 +1,18 @@
-//! Lines between two streams: each is read whole or refused whole, answered once, and the answer is
-//! flushed.
+//! Serves lines between two streams: each is read completely or rejected, answered once, and the
+//! answer is flushed.
 
 use std::io::{self, BufRead, Read as _, Write};
 
 use super::{Refusal, Session, refused};
 
-/// Longest line that is read, in bytes: what is longer is skipped without being kept.
+/// Longest accepted line, in bytes: longer ones are skipped without being buffered.
 pub const LONGEST_LINE: u64 = 8 << 20;
 
-/// How much memory is kept from one line to the next.
+/// Buffer capacity kept between lines.
 const KEPT: usize = 64 << 10;
 
-/// Answers the lines of `input` on `output` until it ends or `quit` is said. A last line without an
-/// end is a line.
+/// Answers the lines of `input` on `output` until it ends or `quit` is received. An unterminated
+/// last line counts.
 ///
 /// # Errors
 /// A stream cannot be read or written.
@@ -20,7 +20,7 @@ pub fn serve(input: impl BufRead, output: impl Write) -> io::Result<()> {
     converse(Session::new(), input, output)
 }
 
-/// The same with a session of one's own.
+/// The same with a given session.
 ///
 /// # Errors
 /// A stream cannot be read or written.
@@ -44,7 +44,7 @@ pub fn converse(
     Ok(())
 }
 
-/// The next line without its end, or why it is none; `None` at the end of the input.
+/// The next line without its terminator, or why it is rejected; `None` at the end of the input.
 pub(super) fn next<'line>(
     input: &mut impl BufRead,
     line: &'line mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! A line as a request: which command it is, with the keys that command has and no others.
+//! Parses a line as a request: its command, with exactly the keys of that command.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -18,12 +18,11 @@ use crate::study::trial::TrialNumber;
 pub(super) const INIT: &[Field] = &[
     field("space", FieldKind::List, Required, "a list of parameters"),
     field("seed", NATURAL, Int(0), "root of all random streams"),
-    field("direction", FieldKind::Direction, Absent, "which way the value gets better"),
+    field("direction", FieldKind::Direction, Absent, "which direction is better"),
     field("directions", FieldKind::List, Absent, "the same, as a list of one"),
-    field("n_trials", NATURAL, Absent, "the study ends after so many trials"),
-    // How many trials may be out at once is known from the asks; the number is checked and nothing
-    // else.
-    field("workers", COUNT, Absent, "how many trials may be out at once"),
+    field("n_trials", NATURAL, Absent, "number of trials after which the study ends"),
+    // The asks determine how many trials are outstanding; the number is only validated.
+    field("workers", COUNT, Absent, "maximum number of outstanding trials"),
     field("sampler", FieldKind::Object, Absent, "`{\"type\":\"..\"}` with its options beside"),
     field("pruner", FieldKind::Object, Absent, "`{\"type\":\"..\"}` with its options beside"),
     field("constraints", FieldKind::List, Absent, "conditions, as of [[constraint]]"),
@@ -36,22 +35,22 @@ pub(super) const INIT: &[Field] = &[
         "whether a stored study may be changed to this one",
     ),
 ];
-const ID: Field = field("id", NATURAL, Required, "the trial's, as `ask` gave it");
+const ID: Field = field("id", NATURAL, Required, "the trial's id, from `ask`");
 const REPORT: &[Field] = &[
     ID,
-    field("step", NATURAL, Required, "how far the trial is, as an integer"),
+    field("step", NATURAL, Required, "the step, an integer"),
     field("value", FieldKind::AnyFloat, Required, "a number (NaN is one)"),
 ];
 const SUGGEST: &[Field] = &[
     ID,
     field("param", FieldKind::Object, Required, "a parameter, as of `space`"),
-    field("value", FieldKind::List, Absent, "the value it is to have, as a list of one"),
+    field("value", FieldKind::List, Absent, "its value, as a list of one"),
 ];
 const TELL: &[Field] = &[
     ID,
-    field("value", FieldKind::AnyFloat, Absent, "what is searched for"),
+    field("value", FieldKind::AnyFloat, Absent, "the objective value"),
     field("values", FieldKind::List, Absent, "the same, as a list of one"),
-    field("metrics", FieldKind::Object, Absent, "what else was measured, for limits"),
+    field("metrics", FieldKind::Object, Absent, "further metrics, for limits"),
     field("state", FieldKind::Choice(&["complete", "failed", "pruned"]), Absent, "how it ended"),
     field("reason", FieldKind::AnyText, Absent, "why it failed"),
 ];
@@ -76,10 +75,10 @@ const COMMANDS: [(&str, &[Field]); 9] = [
     ("quit", &[]),
 ];
 
-/// What a line asks for.
+/// A request.
 #[derive(Debug)]
 pub(super) enum Request {
-    /// What is searched, and how.
+    /// The description of a study.
     Init(Box<Checked>),
     /// A trial to run.
     Ask,
@@ -100,7 +99,7 @@ pub(super) enum Request {
 }
 
 impl Request {
-    /// Reads a line. Python's bare `NaN`, `Infinity` and `-Infinity` are numbers.
+    /// Parses a line. Python's bare `NaN`, `Infinity` and `-Infinity` are numbers.
     pub fn read(line: &str) -> Result<Request, Refusal> {
         if line.trim().is_empty() {
             refuse!("the line is empty: send one JSON object a line, such as {{\"cmd\":\"ask\"}}");
@@ -149,7 +148,7 @@ impl Request {
 fn params(object: Map<String, Json>) -> Result<Params, Refusal> {
     let value = |(name, json): (String, Json)| match Value::from_json(&json) {
         Some(value) => Ok((name, value)),
-        None => refuse!("`{}` is no value of a parameter", short(&name)),
+        None => refuse!("`{}` is not a value of a parameter", short(&name)),
     };
     object.into_iter().map(value).collect()
 }
@@ -157,7 +156,7 @@ fn params(object: Map<String, Json>) -> Result<Params, Refusal> {
 fn tell(mut own: Checked) -> Result<Request, Refusal> {
     let value: Option<Json> = own.take("value");
     let value = match (value, own.take::<Option<Vec<Json>>>("values").as_deref()) {
-        (Some(_), Some(_)) => refuse!("`value` and `values` say the same: send one of them"),
+        (Some(_), Some(_)) => refuse!("`value` and `values` are alternatives: send one of them"),
         (value, None) => value,
         (None, Some([value])) => Some(own.check(TELL, "value", value)?),
         (None, Some(values)) => {
@@ -183,7 +182,7 @@ fn tell(mut own: Checked) -> Result<Request, Refusal> {
     let mut metrics = Metrics::default();
     for (name, json) in own.take::<Option<Map<String, Json>>>("metrics").unwrap_or_default() {
         if name == METRIC {
-            refuse!("`metrics` holds `{METRIC}`: it stands beside them");
+            refuse!("`metrics` contains `{METRIC}`: send it beside them");
         }
         match Number::from_json(&json).filter(|_| !json.is_null()) {
             Some(value) => drop(metrics.0.insert(name, value.0)),
@@ -195,12 +194,12 @@ fn tell(mut own: Checked) -> Result<Request, Refusal> {
     Ok(Request::Tell { trial: own.take("id"), told, metrics })
 }
 
-/// The values of an object whose keys were checked against its fields. A key whose value is null is
-/// as good as absent.
+/// The values of an object whose keys were checked against its fields. A null value counts as
+/// absent.
 #[derive(Debug)]
 pub(super) struct Checked {
     values: Map<String, Json>,
-    /// Whether the line held a bare `NaN` or infinity, which are strings by now.
+    /// Whether the line contained a bare `NaN` or infinity, which are strings by now.
     pub has_bare_words: bool,
 }
 
@@ -244,7 +243,7 @@ impl Checked {
         }
     }
 
-    /// One value as its field has it.
+    /// Checks and converts one value.
     pub fn check(&self, fields: &[Field], key: &str, value: &Json) -> Result<Json, Refusal> {
         let kind = field::find(fields, key).map(|field| field.kind).expect("a field of the table");
         kind.check(value).map_err(|_| {
@@ -290,7 +289,7 @@ fn shown(json: &Json) -> String {
     }
 }
 
-/// The beginning of a text: what was sent is not sent back by the megabyte.
+/// The beginning of a text, so that messages stay short.
 pub(super) fn short(text: &str) -> String {
     const MOST: usize = 60;
     match text.char_indices().nth(MOST) {

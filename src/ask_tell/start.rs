@@ -30,10 +30,9 @@ const CONDITION: &[Field] = &[
     field("param", FieldKind::AnyText, Required, "whose value it depends on"),
     field("in", FieldKind::List, Required, "a list of values"),
 ];
-/// Most parameters of a space. Checking their conditions takes the cube of their number in the
-/// worst case.
+/// Maximum number of parameters: checking their conditions is O(n^3) in the worst case.
 const MOST_PARAMETERS: usize = 1000;
-/// Most configurations to run first.
+/// Maximum number of configurations to run first.
 const MOST_ENQUEUED: usize = 100_000;
 
 /// The study that `init` describes, and whether its space grows.
@@ -45,7 +44,7 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth)
     if parameters.len() > MOST_PARAMETERS || enqueue.len() > MOST_ENQUEUED {
         refuse!(
             "`space` has {} parameters and `enqueue` {} configurations; {MOST_PARAMETERS} and \
-             {MOST_ENQUEUED} are the most",
+             {MOST_ENQUEUED} are the limits",
             parameters.len(),
             enqueue.len()
         );
@@ -76,7 +75,7 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth)
     };
     if let Some(index) = constraints.iter().position(is_limit_of_value) {
         refuse!(
-            "`constraints[{index}]`: `{METRIC}` is what is searched for; limits are over the \
+            "`constraints[{index}]`: `{METRIC}` is the objective; limits are over the \
              `metrics` of a `tell`"
         );
     }
@@ -84,8 +83,7 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth)
     (spec.seed, spec.sampler, spec.pruner) = (init.take("seed"), sampler, pruner);
     (spec.enqueue, spec.constraints) = (enqueue, constraints);
     if grows {
-        // A program that names its parameters as it goes decides by them where it goes, so that
-        // equal ones need not be an equal run.
+        // In a define-by-run program equal parameters need not mean an equal run.
         spec.duplicates = Duplicates::Allow;
         if has_no_sampler {
             spec.sampler = AlgorithmSpec {
@@ -94,9 +92,9 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth)
             };
         }
     }
-    // Its lines have no other clock.
+    // Its messages have no other clock.
     spec.step = StepUnit::Step;
-    // Whoever says how many trials there are means all of them, as it runs them itself.
+    // `n_trials` counts all trials, since the program runs them itself.
     (spec.budget.trials, spec.budget.count) = (init.take("n_trials"), Count::All);
     Ok((spec, if grows { Growth::OnDemand } else { Growth::Never }))
 }
@@ -105,7 +103,7 @@ fn direction(init: &mut Checked) -> Result<Direction, Refusal> {
     let single: Option<Json> = init.take("direction");
     let word = match (single, init.take::<Option<Vec<Json>>>("directions").as_deref()) {
         (Some(_), Some(_)) => {
-            refuse!("`direction` and `directions` say the same: send one of them")
+            refuse!("`direction` and `directions` are alternatives: send one of them")
         }
         (single, None) => single,
         (None, Some([word])) => Some(init.check(INIT, "direction", word)?),
@@ -113,7 +111,7 @@ fn direction(init: &mut Checked) -> Result<Direction, Refusal> {
             refuse!("`directions` is empty: leave it out, or write `minimize` or `maximize`")
         }
         (None, Some(_)) => {
-            refuse!("several objectives are not built yet: send one of `directions`")
+            refuse!("several objectives are not supported: send one of `directions`")
         }
     };
     Ok(match word.as_ref().and_then(Json::as_str) {
@@ -122,10 +120,10 @@ fn direction(init: &mut Checked) -> Result<Direction, Refusal> {
     })
 }
 
-/// A parameter that a program names while a trial runs.
+/// A parameter that a program defines while a trial runs.
 pub(super) fn suggested(own: &Checked, json: Json) -> Result<(String, Distribution), Refusal> {
     if json.get("when").is_some_and(|when| !when.is_null()) {
-        refuse!("`param` has no `when` here: it is asked for where it is needed");
+        refuse!("`param` has no `when` here: ask for it only where it is needed");
     }
     let written = JsonSearch {
         space: vec![parameter(own, "param", json)?],
@@ -141,7 +139,7 @@ pub(super) fn suggested(own: &Checked, json: Json) -> Result<(String, Distributi
     Ok((dimension.name.clone(), dimension.distribution.clone()))
 }
 
-/// A parameter as the study file has it: its name and its table.
+/// A parameter in the study file's form: its name and its table.
 fn parameter(init: &Checked, place: &str, json: Json) -> Result<(String, Json), Refusal> {
     let mut own = init.inner(place, json, PARAMETER)?;
     let (name, kind): (String, String) = (own.take("name"), own.take("type"));
@@ -167,7 +165,7 @@ fn parameter(init: &Checked, place: &str, json: Json) -> Result<(String, Json), 
                 None => json,
             };
             let mut table = json!({ kind.as_str(): [number(low), number(high)], "log": is_log });
-            // A step of 1 says nothing, and stands beside `log` in what other programs write.
+            // A step of 1 has no effect, and other programs write it beside `log`.
             if let Some(step) = step.map(number).filter(|step| kind != "int" || *step != json!(1)) {
                 table["step"] = step;
             }

@@ -40,7 +40,7 @@ fn report(session: &mut Session, id: u64, step: u64, value: u64) -> Json {
     say(session, &format!(r#"{{"cmd":"report","id":{id},"step":{step},"value":{value}}}"#))
 }
 
-/// Lines, each with why it was refused below it.
+/// Lines, each followed by the reason for its rejection.
 fn refusals<'a>(session: &mut Session, lines: impl Iterator<Item = &'a str>) -> String {
     lines.map(|line| format!("{line}\n  {}\n", refusal(session, line))).collect()
 }
@@ -124,7 +124,7 @@ fn a_paused_trial_is_resumed_by_ask_and_goes_on_reporting() {
     assert_eq!(ask(&mut session), json!({ "resume": 2, "until": 3 }));
     assert_eq!(report(&mut session, 2, 2, 1), json!({ "verdict": "continue" }));
     assert_eq!(report(&mut session, 2, 3, 1)["verdict"], "pause");
-    // A program that ran on all the same may say how it ended.
+    // A program that continued anyway may tell the result.
     tell(&mut session, 2, 0.5);
     assert_eq!(best(&mut session)["id"], 2);
 }
@@ -281,11 +281,11 @@ fn what_is_wrong_with_a_study_is_said_as_for_a_study_file() {
     let lines: Vec<String> = with_keys.chain(of_one).collect();
     let mut session = Session::new();
     insta::assert_snapshot!(refusals(&mut session, lines.iter().map(String::as_str)));
-    // After all that, a right one is taken; a second one is not.
+    // Afterwards a valid one is accepted; a second one is not.
     assert_eq!(say(&mut session, &format!("{LINE}}}")), json!({ "ok": true }));
     assert_eq!(
         refusal(&mut session, &format!("{LINE}}}")),
-        "`init` was said already: another study needs another `hpsearch ask-tell`"
+        "`init` was sent already: another study needs another `hpsearch ask-tell`"
     );
 }
 
@@ -355,14 +355,14 @@ fn what_is_required_is_never_asked_for_otherwise_and_the_best_keeps_the_limits()
         if id == 6 {
             assert_eq!(
                 refusal(&mut session, r#"{"cmd":"best"}"#),
-                "none of 7 complete trials keeps all limits"
+                "none of 7 complete trials satisfies all limits"
             );
         }
     }
     assert_eq!(best(&mut session)["id"], 7);
     assert_eq!(
         refusal(&mut session, r#"{"cmd":"tell","id":0,"value":1,"metrics":{"value":3}}"#),
-        "`metrics` holds `value`: it stands beside them"
+        "`metrics` contains `value`: send it beside them"
     );
 }
 

@@ -71,7 +71,9 @@ pub fn race(view: &StudyState) -> Option<String> {
         (None, false) => {
             let running: Vec<String> = race.running().map(|trial| trial.to_string()).collect();
             match running.is_empty() {
-                true => format!("between trials {finalists}; a run of each failed, so nobody won"),
+                true => format!(
+                    "between trials {finalists}; a run of each failed, so there is no winner"
+                ),
                 false => format!("between trials {finalists}; still in it: {}", running.join(", ")),
             }
         }

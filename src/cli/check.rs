@@ -114,7 +114,7 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
         reader.as_ref().zip(known).map(|(reader, known)| (reader as &dyn StorageReader, known.id));
     let store = absolute(&console.store)?;
     if let Some(edited) = check_target(&spec, &arguments.study, known, &store)? {
-        exported::tell_edited(&edited, console);
+        exported::warn_edited_export(&edited, console);
     }
     let missing = missing_files(&spec);
     let data = prepare_data(&spec, &store, &mut listener(console))?.findings;
@@ -198,7 +198,7 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
     if summary.counts.only_fail() {
         let trials = count(summary.counts.total(), "trial");
         return Ok(Ahead::OfFile(format!(
-            "none: of the {trials} of the store none came to anything"
+            "none: none of the {trials} of the store produced a result"
         )));
     }
     Ok(match parts(&forecast).is_empty() {

@@ -59,9 +59,9 @@ pub struct Console {
     pub foreground: Option<Foreground>,
     paging: Option<Paging>,
     /// Whether standard error is skipped while its reader stalls.
-    minds_readers: bool,
+    drops_when_stalled: bool,
     /// Whether the reader of standard error has stalled.
-    is_unread: Cell<bool>,
+    is_stalled: Cell<bool>,
 }
 
 /// The output of `--json`.
@@ -76,7 +76,7 @@ struct Versioned<'a, T> {
 
 /// Time to wait for a stalled reader of standard output or standard error, for output that a run
 /// does not depend on.
-const READERS_PATIENCE: Duration = Duration::from_millis(500);
+const STALL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Width of the titles of facts.
 const FACT: usize = 12;
@@ -115,14 +115,14 @@ impl Console {
             } else {
                 None
             },
-            minds_readers: false,
-            is_unread: Cell::new(false),
+            drops_when_stalled: false,
+            is_stalled: Cell::new(false),
         }
     }
 
     /// Stops waiting for readers: output to stalled ones is dropped.
-    pub fn leave_those_who_do_not_read(&mut self) {
-        self.minds_readers = true;
+    pub fn drop_output_of_stalled_readers(&mut self) {
+        self.drops_when_stalled = true;
         if !has_room(io::stdout()) {
             self.out.give_up();
         }
@@ -159,7 +159,7 @@ impl Console {
     /// The store for reading.
     pub fn reader(&self) -> Result<SqliteReader, Failure> {
         let reader = SqliteReader::open(&self.store)?;
-        self.tell_migration(&reader);
+        self.print_migration(&reader);
         Ok(reader)
     }
 
@@ -177,7 +177,7 @@ impl Console {
     }
 
     /// Reports a migration of the store, the path of its copy, and what that still contains.
-    pub fn tell_migration(&self, reader: &SqliteReader) {
+    pub fn print_migration(&self, reader: &SqliteReader) {
         let Some(Migrated { from, copy, held_values }) = reader.migrated() else { return };
         let copy = copy.display();
         self.say(&format!(
@@ -200,7 +200,7 @@ impl Console {
 
     /// Prints a message on standard error, wrapped at words on a terminal; nothing with `-q`.
     pub fn say(&self, text: &str) {
-        self.say_styled(&lines(text));
+        self.print_message(&lines(text));
     }
 
     /// Prints a message that must not block a run on a stalled reader.
@@ -213,23 +213,23 @@ impl Console {
     /// Prints the warnings of a study file; nothing with `-q`.
     pub fn warn(&self, warnings: &Diagnostics) {
         if !warnings.is_empty() {
-            self.say_styled(warnings.render(config::Look::of_stderr()).trim_end());
+            self.print_message(warnings.render(config::Look::of_stderr()).trim_end());
         }
     }
 
-    fn say_styled(&self, text: &str) {
+    fn print_message(&self, text: &str) {
         if self.talk != Talk::Quiet {
             self.print_lines(text);
         }
     }
 
     fn print_lines(&self, text: &str) {
-        if self.is_unread.get() {
+        if self.is_stalled.get() {
             return;
         }
-        if self.minds_readers && !has_room(io::stderr()) {
+        if self.drops_when_stalled && !has_room(io::stderr()) {
             // Further output is dropped as well.
-            self.is_unread.set(true);
+            self.is_stalled.set(true);
             return;
         }
         let columns = if io::stderr().is_terminal() { terminal_size().0 } else { usize::MAX };
@@ -320,9 +320,9 @@ pub fn typed(path: &Path) -> String {
 /// Whether a stream accepts output within a short time.
 fn has_room(stream: impl AsFd) -> bool {
     let mut ready = [PollFd::new(&stream, PollFlags::OUT)];
-    let patience = Timespec::try_from(READERS_PATIENCE).ok();
+    let timeout = Timespec::try_from(STALL_TIMEOUT).ok();
     // If polling fails, it is assumed to.
-    rustix::event::poll(&mut ready, patience.as_ref()).map_or(true, |ready| ready > 0)
+    rustix::event::poll(&mut ready, timeout.as_ref()).map_or(true, |ready| ready > 0)
 }
 
 /// Columns and rows of the terminal; 80 by 24 if unknown.

@@ -1,5 +1,4 @@
-//! `hpsearch curves`: what trials reported and logged over their course, as a chart, a table or
-//! JSON.
+//! `hpsearch curves`: the reported and logged values of trials, as a chart, a table or JSON.
 
 mod several;
 
@@ -38,7 +37,7 @@ Examples:
 
 `hpsearch show digits 7` names the metrics of a trial and their clocks.";
 
-/// How many trials are shown when none is named: as many as there are colours.
+/// Number of trials shown by default: one per colour.
 const SHOWN: u64 = 6;
 
 /// Arguments of `hpsearch curves`.
@@ -76,7 +75,7 @@ struct Answer<'a> {
 /// A point is its step, its value, and seconds since the trial's first attempt started.
 #[derive(Serialize)]
 struct SeriesJson<'a> {
-    /// Where several studies are read.
+    /// Present if several studies are read.
     #[serde(skip_serializing_if = "Option::is_none")]
     study: Option<&'a str>,
     trial: u64,

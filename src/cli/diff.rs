@@ -10,8 +10,8 @@ use serde_json::Value as Json;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::lineage::{self, MadeJson};
 use super::overrides::sets;
+use super::provenance::{self, MadeJson};
 use super::trial_json::TrialJson;
 use crate::app::best::{metrics_at, value_step};
 use crate::app::find;
@@ -59,7 +59,8 @@ pub struct DiffArguments {
 struct TrialsAnswer {
     trials: [TrialJson; 2],
     metrics: [Metrics; 2],
-    lineage: [Option<MadeJson>; 2],
+    #[serde(rename = "lineage")]
+    provenance: [Option<MadeJson>; 2],
     different: Vec<DifferenceJson>,
 }
 
@@ -123,7 +124,7 @@ struct Side {
     study: StudySummary,
     trial: Trial,
     metrics: Metrics,
-    made: Vec<lineage::Made>,
+    made: Vec<provenance::Made>,
     facts: Vec<(String, String)>,
 }
 
@@ -137,14 +138,14 @@ fn trials(
         let trial = find::trial(&reader, &study, number)?;
         let step = value_step(&study.spec, &trial);
         let metrics = metrics_at(&reader, study.id, number, step)?;
-        let made = lineage::of_trial(&reader, study.id, number)?;
-        Ok(Side { facts: lineage::facts(&study, &trial, &made), study, made, trial, metrics })
+        let made = provenance::of_trial(&reader, study.id, number)?;
+        Ok(Side { facts: provenance::facts(&study, &trial, &made), study, made, trial, metrics })
     };
     let [one, other] = named;
     let sides = [side(one)?, side(other)?];
     let of_one_study = sides[0].study.id == sides[1].study.id;
-    let packages = match sides.each_ref().map(|side| side.made.last()?.lineage()) {
-        [Some(one), Some(other)] => lineage::package_differences(&reader, one, other)?,
+    let packages = match sides.each_ref().map(|side| side.made.last()?.provenance()) {
+        [Some(one), Some(other)] => provenance::package_differences(&reader, one, other)?,
         _ => Packages::default(),
     };
     if arguments.json {
@@ -156,7 +157,7 @@ fn trials(
         let answer = TrialsAnswer {
             trials: sides.each_ref().map(trial),
             different: different(&sides, &packages),
-            lineage: sides.each_ref().map(|side| side.made.last().map(MadeJson::from)),
+            provenance: sides.each_ref().map(|side| side.made.last().map(MadeJson::from)),
             metrics: sides.map(|side| side.metrics),
         };
         return console.json(study.as_deref(), &answer);
@@ -193,16 +194,14 @@ fn different(sides: &[Side; 2], packages: &Packages) -> Vec<DifferenceJson> {
     let metric = |name| {
         of("metric", name, &|side| side.metrics.get(name).map(|value| Number(value).to_json()))
     };
-    let lineage = lineage_differences(sides).into_iter().map(|(name, values)| DifferenceJson {
-        kind: "lineage",
-        name,
-        values: values.map(Json::from),
+    let provenance = provenance_differences(sides).into_iter().map(|(name, values)| {
+        DifferenceJson { kind: "lineage", name, values: values.map(Json::from) }
     });
     names(sides, Side::params)
         .into_iter()
         .filter_map(param)
         .chain(names(sides, Side::metrics).into_iter().filter_map(metric))
-        .chain(lineage)
+        .chain(provenance)
         .chain(packages.iter().map(|(name, versions)| DifferenceJson {
             kind: "package",
             name: name.clone(),
@@ -212,7 +211,7 @@ fn different(sides: &[Side; 2], packages: &Packages) -> Vec<DifferenceJson> {
 }
 
 /// Differences in the provenance of two trials' last attempts, except seeds, which always differ.
-fn lineage_differences(sides: &[Side; 2]) -> Vec<(String, [Option<String>; 2])> {
+fn provenance_differences(sides: &[Side; 2]) -> Vec<(String, [Option<String>; 2])> {
     let of = |side: &Side, name: &str| -> Option<String> {
         let named = side.facts.iter().filter(|(title, _)| title == name);
         let texts: Vec<&str> = named.map(|(_, text)| text.as_str()).collect();
@@ -321,24 +320,24 @@ fn print(
         writeln!(console.out)?;
         console.table(&columns("parameter", &titles, params))?;
     }
-    print_lineage(sides, &titles, console)?;
+    print_provenance(sides, &titles, console)?;
     for (index, (name, versions)) in packages.iter().enumerate() {
         let begin = format!("{:<14}", if index == 0 { "changed" } else { "" });
-        console.hanging(&begin, 16, &one_line(&lineage::version_change(name, versions)))?;
+        console.hanging(&begin, 16, &one_line(&provenance::version_change(name, versions)))?;
     }
     Ok(())
 }
 
 /// Prints the differences in code, machine, program and data.
-fn print_lineage(
+fn print_provenance(
     sides: &[Side; 2],
     titles: &[String; 2],
     console: &mut Console,
 ) -> Result<(), Failure> {
-    if sides.iter().all(|side| side.made.last().and_then(lineage::Made::lineage).is_none()) {
+    if sides.iter().all(|side| side.made.last().and_then(provenance::Made::provenance).is_none()) {
         return Ok(());
     }
-    let telling = lineage_differences(sides);
+    let telling = provenance_differences(sides);
     if telling.is_empty() {
         writeln!(console.out, "\ncode, machine, program and data are the same; the seeds differ")?;
         return Ok(());
@@ -452,8 +451,8 @@ fn needs(class: Option<ChangeClass>) -> &'static str {
 
 fn heading(class: ChangeClass) -> &'static str {
     match class {
-        ChangeClass::Free => "taken when it is run again:",
-        ChangeClass::NeedsAccept => "taken with --accept; trials so far stay as they are:",
+        ChangeClass::Free => "applied when it is run again:",
+        ChangeClass::NeedsAccept => "applied with --accept; trials so far stay as they are:",
         ChangeClass::NeedsFork => "another question, so another study (--fork NAME):",
     }
 }

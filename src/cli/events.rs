@@ -130,7 +130,7 @@ impl Teller {
             self.seq = Seq(begin.0 - 1);
             return Ok(());
         }
-        // Later events may be about any trial.
+        // Later events may concern any trial.
         if follow {
             return Ok(());
         }

@@ -255,7 +255,7 @@ fn form_of(path: &Path) -> Result<Format, Failure> {
                 path.with_extension("csv").display()
             );
             Err(Failure::usage(format!(
-                "`{}`: `.{other}` is no format that can be written",
+                "`{}`: `.{other}` is not a supported format",
                 path.display()
             ))
             .help(help))

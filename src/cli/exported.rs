@@ -44,7 +44,7 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
             "trial {trial} has no checkpoint: the export holds its configuration only, no model"
         ));
     }
-    tell_placed(&exported.placed, console);
+    print_export_directory(&exported.placed, console);
     if let Some(quantized) = &exported.quantized {
         let [large, small] = quantized.bytes.map(bytes);
         console.say(&format!("  weights {small} instead of {large} ({})", quantized.format.word()));
@@ -63,7 +63,7 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
 }
 
 /// Reports an export's directory if it is not the requested one, and what happened to other files.
-pub fn tell_placed(placed: &Placed, console: &mut Console) {
+pub fn print_export_directory(placed: &Placed, console: &mut Console) {
     if let Some(refused) = &placed.refused {
         console.say(&format!("warning: {refused}"));
         console.say(&format!("so this export is in {}", shown(&placed.directory)));
@@ -79,10 +79,10 @@ pub fn tell_placed(placed: &Placed, console: &mut Console) {
         let [before, after] = [before, after].map(|path| one_line(&path.to_string_lossy()));
         console.say(&format!("the checkpoint's own `{before}` is `{after}` in the export"));
     }
-    tell_left_out(placed, console);
+    print_left_out(placed, console);
 }
 
-fn tell_left_out(placed: &Placed, console: &mut Console) {
+fn print_left_out(placed: &Placed, console: &mut Console) {
     const SHOWN: usize = 5;
     for (path, why) in placed.left_out.iter().take(SHOWN) {
         console.say(&format!(
@@ -128,7 +128,7 @@ fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
 }
 
 /// Reports that the export at the end of a run is written beside an edited one.
-pub fn tell_edited(edited: &ExportError, console: &Console) {
+pub fn warn_edited_export(edited: &ExportError, console: &Console) {
     console.say(&format!(
         "warning: {edited}; it is kept, and the export at the end is written beside it"
     ));

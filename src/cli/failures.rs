@@ -13,7 +13,7 @@ use crate::study::space::Distribution;
 use crate::study::trial::TrialState;
 
 /// Warns about choices with which every trial failed, while trials with others did not.
-pub fn say_failing_choices(
+pub fn warn_failing_choices(
     reader: &dyn StorageReader,
     study: &StudySummary,
     console: &Console,
@@ -39,11 +39,11 @@ pub fn say_failing_choices(
     Ok(())
 }
 
-/// Prints the advice after a run. `go_on`: the command that runs the study again.
-pub fn say_what_next(
+/// Prints the advice after a run. `run_again`: the command that runs the study again.
+pub fn print_next_steps(
     reader: &dyn StorageReader,
     study: &StudySummary,
-    go_on: &str,
+    run_again: &str,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let name = &study.spec.name;
@@ -63,7 +63,7 @@ pub fn say_what_next(
     };
     let retry = console.next(&format!("retry {name} --failed"));
     console.say(&format!(
-        "correct {cause}; then {retry} queues the failed trials again, and `{go_on}` continues"
+        "correct {cause}; then {retry} queues the failed trials again, and `{run_again}` continues"
     ));
     console.say(&match study.spec.budget.failures {
         Some(limit) => format!(

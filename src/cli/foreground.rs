@@ -192,7 +192,7 @@ impl Foreground {
         let nothing = File::open("/dev/null")?;
         let group = getpgrp();
         setsid()?;
-        outwait_starts(group);
+        wait_for_starts(group);
         self.is_detached.store(true, Ordering::Relaxed);
         say();
         dup2_stdin(nothing)?;
@@ -206,7 +206,7 @@ impl Foreground {
 
 /// Waits for children that are being started: until they have their own process groups they are in
 /// the terminal's `group`, which the end of the waiting process may hang up.
-fn outwait_starts(group: Pid) {
+fn wait_for_starts(group: Pid) {
     let is_in_group = |pid: u32| {
         i32::try_from(pid)
             .ok()

@@ -12,8 +12,8 @@ use crate::app::study_state::life;
 use crate::report::table::Columns;
 use crate::report::wording::{HolderLife, bytes, count, one_line};
 use crate::runner::garbage_collection::{
-    Kind, OrphanedFile, Others, Stores, UnclaimedDirectory, homeless, orphaned_files, remove,
-    settle_removed,
+    Kind, OrphanedFile, Others, Stores, UnclaimedDirectory, orphaned_files, remove, settle_removed,
+    unclaimed,
 };
 use crate::storage::StorageReader as _;
 
@@ -58,7 +58,7 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     let reader = console.reader()?;
     let changes = if arguments.json { arguments.yes } else { !arguments.dry_run };
     if changes && reader.removed_runs()?.iter().any(|removed| removed.moved.is_some()) {
-        // What cannot be moved now keeps nothing else from being removed.
+        // A failed move does not prevent other removals.
         if let Err(error) = move_files(&mut console.writer()?, &store) {
             console.complain(&one_line(&error.with_remedy()));
         }
@@ -82,7 +82,7 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
             left alone",
         );
     }
-    for UnclaimedDirectory { directory, store } in homeless(&stores) {
+    for UnclaimedDirectory { directory, store } in unclaimed(&stores) {
         let (directory, store) = (one_line(&shown(&directory)), one_line(&shown(&store)));
         console.say(&format!(
             "`{directory}` belongs to a store that was at `{store}` and is not \
@@ -111,7 +111,7 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
         writeln!(console.out, "removed {}", in_words(&removed))?;
         if removed.len() < found.len() {
             console.say(&format!(
-                "{} left: in use by now, or not ours to remove",
+                "{} left: in use by now, or not owned by this store",
                 count((found.len() - removed.len()) as u64, "orphaned file")
             ));
         }

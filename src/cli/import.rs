@@ -1,4 +1,4 @@
-//! `hpsearch import`: takes in runs and searches that other tools recorded.
+//! `hpsearch import`: imports runs and searches recorded by other tools.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ Of a table, each row is a run with one value of the metric; all other columns
 are parameters. With --step, rows are points: those of one --run together, and
 all other columns are metrics.";
 
-/// So many remarks are shown.
+/// Maximum number of remarks shown.
 const REMARKS: usize = 20;
 
 /// Arguments of `hpsearch import`.
@@ -96,10 +96,10 @@ pub fn import_runs(arguments: &ImportArguments, console: &mut Console) -> Result
         let reader = reader.as_ref().map(|reader| reader as &dyn StorageReader);
         look(reader, &wanted)?
     } else {
-        // Before anything is made: is there something?
+        // Checked before anything is created.
         check(&wanted)?;
         let mut store = SqliteStore::open(&console.store)?;
-        console.tell_migration(store.reader());
+        console.print_migration(store.reader());
         let path = console.store.clone();
         import_into(&mut store, &path, &wanted, &mut |_| {})?
     };
@@ -110,8 +110,8 @@ pub fn import_runs(arguments: &ImportArguments, console: &mut Console) -> Result
     Ok(Exit::Done)
 }
 
-/// A database of Optuna with the study that is meant, where words name one: `sqlite:///optuna.db` as
-/// Optuna has it, `optuna:optuna.db#demo`, or a file that is a database.
+/// An Optuna database and the study named by the source, if it is one: `sqlite:///optuna.db` as
+/// Optuna writes it, `optuna:optuna.db#demo`, or a file that is a database.
 fn database(source: &str) -> Option<(PathBuf, Option<String>)> {
     let named = ["sqlite:///", "optuna:"].iter().find_map(|prefix| source.strip_prefix(prefix));
     let path = match named {
@@ -143,8 +143,8 @@ fn import_search(
         ("--run", arguments.run.is_some()),
     ];
     if let Some((option, _)) = of_runs.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(Failure::usage(format!("`{option}` says nothing about a study of Optuna"))
-            .help("leave it out: the database knows"));
+        return Err(Failure::usage(format!("`{option}` does not apply to a study of Optuna"))
+            .help("leave it out: the database defines it"));
     }
     if !path.exists() {
         return Err(Failure::usage(format!("there is no file {}", shown(path)))
@@ -157,10 +157,10 @@ fn import_search(
         let reader = reader.as_ref().map(|reader| reader as &dyn StorageReader);
         import_database((None, reader), path, names, metric)?
     } else {
-        // Before a store is made: is it one of Optuna's?
+        // Checked before a store is created.
         optuna_database::read(path).map_err(AppError::from)?;
         let mut store = SqliteStore::open(&console.store)?;
-        console.tell_migration(store.reader());
+        console.print_migration(store.reader());
         import_database((Some(&mut store), None), path, names, metric)?
     };
     let (mut outcome, is_dry) = (Outcome::default(), arguments.dry_run);
@@ -177,7 +177,7 @@ fn import_search(
     Ok(Exit::Done)
 }
 
-/// A server of MLflow, where the source is one.
+/// The MLflow server, if the source is one.
 fn server(arguments: &ImportArguments) -> Result<Option<ServerPlace>, Failure> {
     let source = &arguments.source;
     if !source.starts_with(&format!("{}:", Tool::MlFlow.as_str())) {

@@ -52,7 +52,7 @@ impl From<Measure> for Evaluator {
 #[derive(Serialize)]
 struct Answer<'a> {
     evaluator: &'static str,
-    /// Those that were counted, pruned ones among them.
+    /// The counted ones, including pruned ones.
     trials: usize,
     pruned: usize,
     importances: Vec<Share<'a>>,
@@ -104,14 +104,14 @@ pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Res
     Ok(Exit::Done)
 }
 
-/// Which trials were counted.
+/// The counted trials.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     /// All of them.
     trials: usize,
-    /// Those of them that a pruner stopped.
+    /// The pruned ones among them.
     pruned: usize,
-    /// Those that a pruner stopped and that the evaluator cannot count.
+    /// Pruned ones that the evaluator cannot count.
     left_out: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `hpsearch init`: a first study file, from a look at the data or at the command that trains.
+//! `hpsearch init`: a first study file, derived from the data or from the training command.
 
 mod args;
 mod columns;
@@ -80,7 +80,7 @@ pub struct InitArguments {
     pub yes: bool,
 }
 
-/// Asks the person on the terminal, or takes the guess.
+/// Asks the user on the terminal, or uses the default.
 struct Questions {
     asks: bool,
 }
@@ -142,7 +142,7 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
         }
     };
     write(&arguments.output, &text)?;
-    // What was guessed must hold; if it does not, the file says where, and can be repaired.
+    // The defaults may be invalid for this data; the error locates the problem in the file.
     let spec = config::load(&arguments.output, &[])?;
     missing_files(&spec).iter().for_each(|missing| console.say(&missing.to_string()));
     let file = shown(&arguments.output);
@@ -161,8 +161,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     file.write_all(text.as_bytes()).map_err(broken)
 }
 
-/// A file as the study file names it: relative to the study file, where both are below the current
-/// directory.
+/// A file's path in the study file: relative to it, if both are below the current directory.
 fn as_named(path: &Path, study: &Path) -> Result<String, Failure> {
     let is_here = study.parent().is_none_or(|parent| parent == Path::new(""));
     let named =
@@ -173,14 +172,13 @@ fn as_named(path: &Path, study: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Names of files and directories that tell nothing of what is in them.
+/// Generic names of files and directories.
 const GENERIC: &str = "\
     train training data dataset datasets input inputs main run script scripts src code study \
     studies experiment experiments project projects tmp temp home root work";
 
-/// The study's name: as asked; else after the study file, where that is called more than
-/// `study.toml`; else after `file`, the data or the script. Data that is only called after its
-/// split has the name of its directory.
+/// The study's name: the given one; else that of the study file unless it is `study.toml`; else
+/// that of `file`, the data or the script. For data named after a split, that of its directory.
 fn name(arguments: &InitArguments, file: &Path) -> String {
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
@@ -300,12 +298,11 @@ fn of_command(
         direction,
         trials,
     );
-    // What cannot be a study (a program without a name) is told before anything is written.
+    // Errors (such as a program without a name) are reported before anything is written.
     parsed(&text, &arguments.output).map(|()| text)
 }
 
-/// What was found to search, as far as a study can search it: else nothing, and all words stay as
-/// they are.
+/// The script with its parameters, if they form a valid study; otherwise without parameters.
 fn checked(
     script: script::Script,
     words: &[String],
@@ -331,8 +328,7 @@ mod tests {
     use clap::Parser as _;
     use proptest::prelude::*;
 
-    /// Words as people write them, with what has a meaning in study files and their comments among
-    /// them.
+    /// Typical words, including characters with a meaning in study files and comments.
     fn word() -> impl Strategy<Value = String> {
         prop_oneof![
             Just("--lr".to_owned()),
@@ -390,7 +386,7 @@ mod tests {
             (&[], "/home/ada/films/data/train.csv", "films"),
             (&[], "/tmp/studies/data.csv", "study"),
             (&["--name", "studies"], "train.csv", "studies"),
-            // The study file's own name is one that the person chose.
+            // The study file's own name was chosen by the user.
             (&["-o", "made/y.toml"], "X.csv", "y"),
             (&["--command", "python train.py"], "/home/ada/films/train.py", "train"),
         ] {

@@ -110,7 +110,7 @@ fn print(entries: &[Line], later: &[&str], console: &mut Console) -> Result<(), 
         }
     }
     if !later.is_empty() {
-        console.hanging("", 2, &format!("not built yet: {}", later.join(", ")))?;
+        console.hanging("", 2, &format!("not implemented yet: {}", later.join(", ")))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `hpsearch mv`: renames a study, moves tracked runs to another one, or puts studies away.
+//! `hpsearch mv`: renames a study, moves tracked runs to another one, or archives studies.
 
 mod runs;
 
@@ -49,7 +49,7 @@ pub struct MvArguments {
     /// With --to: move them without asking
     #[arg(long, requires = "to", conflicts_with = "dry_run")]
     pub yes: bool,
-    /// Put studies away: `hpsearch ls` and `--all` leave them out
+    /// Archive studies: `hpsearch ls` and `--all` leave them out
     #[arg(long, conflicts_with = "to")]
     pub archive: bool,
     /// List archived studies again

@@ -55,7 +55,7 @@ enum Paged {
     /// The pager is running.
     Runs(Child),
     /// The reader is gone.
-    Nobody,
+    Gone,
 }
 
 impl Output {
@@ -71,7 +71,7 @@ impl Output {
 
     /// Drops pending and further output: the reader is gone.
     pub fn give_up(&mut self) {
-        self.paged = Paged::Nobody;
+        self.paged = Paged::Gone;
     }
 
     /// Flushes the output and waits for the pager.
@@ -84,7 +84,7 @@ impl Output {
         if let Paged::Runs(mut pager) = std::mem::replace(&mut self.paged, Paged::No) {
             drop(pager.stdin.take());
             // Its exit status does not matter.
-            let _its_own_business = pager.wait();
+            let _exit_status_ignored = pager.wait();
         }
         written
     }
@@ -109,7 +109,7 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let overflows = match &mut self.paged {
             Paged::No => return self.stdout.write(bytes),
-            Paged::Nobody => return Ok(bytes.len()),
+            Paged::Gone => return Ok(bytes.len()),
             Paged::Runs(pager) => {
                 return pager.stdin.as_mut().map_or(Ok(bytes.len()), |stdin| stdin.write(bytes));
             }
@@ -131,7 +131,7 @@ impl Write for Output {
             Paged::No => self.stdout.flush(),
             Paged::Runs(pager) => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
             // Whether it fits is known at the end.
-            Paged::Fits { .. } | Paged::Nobody => Ok(()),
+            Paged::Fits { .. } | Paged::Gone => Ok(()),
         }
     }
 }

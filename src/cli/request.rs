@@ -7,7 +7,7 @@ use crate::storage::StudySummary;
 use crate::study::request::{Answer, Request};
 use crate::study::trial::{Trial, TrialNumber};
 
-/// The study and the trials that words name.
+/// The study and trials named by `words`.
 pub fn named(words: &[String], console: &Console) -> Result<(StudySummary, Vec<Trial>), Failure> {
     let reader = console.reader()?;
     let (study, numbers) = find::study_and_trials(&reader, words)?;
@@ -16,7 +16,7 @@ pub fn named(words: &[String], console: &Console) -> Result<(StudySummary, Vec<T
     Ok((study, trials))
 }
 
-/// The same; `meant` suggests what a word that names no trial may stand for.
+/// The same; `meant` suggests a remedy for a word that names no trial.
 pub fn named_or(
     words: &[String],
     console: &Console,
@@ -25,7 +25,7 @@ pub fn named_or(
     match find::study_and_trials(&console.reader()?, words) {
         Err(AppError::NoTrialWord { word, has_names: false, .. }) => {
             let word = one_line(&word);
-            Err(Failure::usage(format!("`{word}` is no trial number")).help(meant(&word)))
+            Err(Failure::usage(format!("`{word}` is not a trial number")).help(meant(&word)))
         }
         _ => named(words, console),
     }

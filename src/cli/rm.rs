@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::console::{can_ask, says_yes, shown};
 use super::{Console, Exit, Failure};
 use crate::app::find::{self, Meant};
-use crate::app::remove_study::{Leftovers, Removal, plan, remove_files, remove_study};
+use crate::app::remove_study::{RemainingFiles, Removal, plan, remove_files, remove_study};
 use crate::app::study_state::has_runner;
 use crate::report::wording::{bytes, count, one_line};
 use crate::storage::sqlite::SqliteStore;
@@ -72,7 +72,7 @@ struct StudyJson<'a> {
     study: &'a str,
     trials: u64,
     checkpoints: u64,
-    /// What its files take on the disk.
+    /// Disk usage of its files.
     bytes: u64,
     directories: &'a [PathBuf],
 }
@@ -89,7 +89,7 @@ impl<'a> From<&'a Removal> for StudyJson<'a> {
     }
 }
 
-/// Removes them, once the person agrees.
+/// Removes them, once the user confirms.
 pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failure> {
     let mut removals: Vec<Removal> = Vec::new();
     {
@@ -118,7 +118,7 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
         };
         !arguments.dry_run && (arguments.yes || agrees(&what)?)
     };
-    let mut leftovers = Leftovers::default();
+    let mut remaining_files = RemainingFiles::default();
     if wants {
         let mut store = console.writer()?;
         let path = console.store.clone();
@@ -128,7 +128,7 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
                 writeln!(console.out, "removed {}", in_words(removal))?;
             }
         }
-        leftovers = remove_files(&mut store, &path).map_err(|error| {
+        remaining_files = remove_files(&mut store, &path).map_err(|error| {
             Failure::from(error).help("the studies are removed; `hpsearch gc` removes their files")
         })?;
         if removals.iter().any(|removal| removal.study.spec.is_tracked()) {
@@ -137,27 +137,26 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
     }
     if arguments.json {
         let studies = removals.iter().map(StudyJson::from).collect();
-        let answer = Answer { removed: wants, studies, left: &leftovers.directories };
+        let answer = Answer { removed: wants, studies, left: &remaining_files.directories };
         return console.json(None, &answer);
     }
-    say_left(&leftovers, console);
+    print_orphaned(&remaining_files, console);
     Ok(Exit::Done)
 }
 
-/// Erases what was removed of tracked runs from the store's file; says so where that cannot be done
-/// now.
+/// Vacuums removed tracked runs out of the store's file, or reports that this cannot be done now.
 fn erase(store: &mut SqliteStore, console: &Console) -> Result<(), Failure> {
     if !store.erase_removed()? {
         console.say(
-            "the store's file cannot be written anew now (something runs, or the disk is full): \
+            "the store's file cannot be rewritten now (something runs, or the disk is full): \
              traces of what was removed stay in it until a later command does it",
         );
     }
     Ok(())
 }
 
-fn say_left(leftovers: &Leftovers, console: &Console) {
-    for directory in &leftovers.directories {
+fn print_orphaned(remaining_files: &RemainingFiles, console: &Console) {
+    for directory in &remaining_files.directories {
         console.say(&format!(
             "`{}` is left: a copy of the store lies beside, another study needs a file in it, or \
              it cannot be removed; {} looks again",
@@ -201,7 +200,7 @@ fn list(removals: &[Removal], console: &mut Console) -> Result<(), Failure> {
     Ok(console.out.flush()?)
 }
 
-/// Whether the person agrees.
+/// Whether the user confirms.
 fn agrees(what: &str) -> Result<bool, Failure> {
     if !can_ask() {
         let refusal = Failure::usage("removal cannot be confirmed without a terminal");

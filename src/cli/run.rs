@@ -16,8 +16,8 @@ use super::exit::{AGAIN, Exit, Failure};
 use super::exported;
 use super::failures;
 use super::foreground::{self, Foreground};
-use super::lineage;
 use super::overrides::sets;
+use super::provenance;
 use super::waiting::{Waiting, listener};
 use super::warm_start::told;
 use super::{DEFAULT_STORE, starter};
@@ -142,7 +142,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         one_line(&path.display().to_string()),
         if is_new { " (new)" } else { "" }
     ));
-    console.tell_migration(store.reader());
+    console.print_migration(store.reader());
     let known = store.study(&spec.name)?;
     if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
         checked.begins()?;
@@ -157,7 +157,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         // The file does not know about `hpsearch extend`, nor the rules with which the study began.
         spec.budget.extend(known.extension);
         command_line::keep_rules(&known.spec, &mut spec);
-        tell_extension(known, &arguments.set, console);
+        print_extension(known, &arguments.set, console);
     }
     if let Some(known) = &known {
         let moved = reconcile::moved(known, &spec, &path);
@@ -178,7 +178,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     }
     let stored = known.as_ref().map(|known| (&store as &dyn StorageReader, known.id));
     if let Some(edited) = check_target(&spec, &file, stored, &path)? {
-        exported::tell_edited(&edited, console);
+        exported::warn_edited_export(&edited, console);
     }
     let earlier = warm_start::take(&mut spec, known.as_ref().map(|known| &known.spec), &store)?;
     earlier.iter().for_each(|found| console.say(&told(found, &spec)));
@@ -204,10 +204,10 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let words = std::env::args_os;
     let command = foreground::command_line(words()).unwrap_or_else(|| words().collect());
     let found = look_around(&spec, command, prepared.directory.as_deref(), &store.reader().salt()?);
-    lineage::say_changed_programs(
+    provenance::warn_changed_programs(
         store.reader(),
         &store.summary(study.id)?,
-        &found.lineage,
+        &found.provenance,
         console,
     )?;
     // If another process runs the study, that is reported, without disturbing its trials.
@@ -312,7 +312,7 @@ fn destination_listener(form: Form, console: &Console) -> Listener {
     Arc::new(|destination, why| {
         let destination = one_line(&destination.to_string());
         let line = match why {
-            Some(why) => format!("{destination} is behind, trials go on: {}", one_line(why)),
+            Some(why) => format!("{destination} is behind, trials continue: {}", one_line(why)),
             None => format!("{destination} is up to date again"),
         };
         // A blocked standard error delays only the thread of the destination.
@@ -326,7 +326,7 @@ fn notifier(
     file: &Path,
     console: &Console,
 ) -> Result<Option<(Notifier, Mailbox)>, Failure> {
-    if spec.notify.is_nobody() {
+    if spec.notify.has_no_recipient() {
         return Ok(None);
     }
     let mut to = Recipients::default();
@@ -384,7 +384,7 @@ fn working(
     Ok(places)
 }
 
-fn tell_extension(known: &StoredStudy, set: &[String], console: &mut Console) {
+fn print_extension(known: &StoredStudy, set: &[String], console: &mut Console) {
     if !known.extension.is_nothing() {
         let more = extension(known.extension);
         let over_set = set.iter().any(|word| word.trim_start().starts_with("budget."));
@@ -406,7 +406,7 @@ fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
     let study = reader.study(name).ok()??;
     let failure =
         Failure::usage(format!("`{name}` is a study of the store, and running it takes its file"));
-    let run = lineage::run(&reader.runners(study.id).ok()?);
+    let run = provenance::run(&reader.runners(study.id).ok()?);
     Some(failure.help(format!(
         "`hpsearch {run}` continues with it; `hpsearch watch` and `hpsearch show` take the name"
     )))
@@ -621,11 +621,11 @@ fn conclude(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     // The run is over: the remaining output does not wait for stalled readers.
-    console.leave_those_who_do_not_read();
+    console.drop_output_of_stalled_readers();
     let reader = SqliteReader::open(&console.store)?;
     let summary = reader.summary(study.id)?;
     let name = &study.spec.name;
-    let again = command_to_go_on(arguments, &shown(file), console);
+    let again = command_to_continue(arguments, &shown(file), console);
     // The plain reporter has printed this already.
     let is_told = form == Form::Lines && !arguments.events && console.talk != Talk::Quiet;
     if !is_told {
@@ -655,7 +655,7 @@ fn conclude(
             {
                 console.say(&format!("race: {race}"));
             }
-            failures::say_failing_choices(&reader, &summary, console)?;
+            failures::warn_failing_choices(&reader, &summary, console)?;
             if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
                 let known = Some((&reader as &dyn StorageReader, study.id));
                 let target = target(directory, &study.spec, Some(file), known, &store)?;
@@ -680,12 +680,12 @@ fn conclude(
                 .map(|words| console.next(&words));
             console.say(&format!("{trials} says why each trial ended, {logs} what it printed"));
             if summary.counts.failed > 0 {
-                failures::say_what_next(&reader, &summary, &again, console)?;
+                failures::print_next_steps(&reader, &summary, &again, console)?;
             }
             Ok(Exit::NoCompletedTrial)
         }
         Outcome::TooManyFailures(_) => {
-            failures::say_what_next(&reader, &summary, &again, console)?;
+            failures::print_next_steps(&reader, &summary, &again, console)?;
             Ok(Exit::FailureLimit)
         }
         Outcome::Interrupted(_) => {
@@ -714,7 +714,7 @@ fn conclude(
     }
 }
 
-fn command_to_go_on(arguments: &RunArguments, file: &str, console: &Console) -> String {
+fn command_to_continue(arguments: &RunArguments, file: &str, console: &Console) -> String {
     let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
     format!("hpsearch run {file}{}{fork}{}", sets(&arguments.set), console.store_option())
 }

@@ -1,4 +1,4 @@
-//! `--metric`, `--clock` and `--wall`: which series of trials is meant.
+//! `--metric`, `--clock` and `--wall`: selects series of trials.
 
 use clap::Args;
 
@@ -7,7 +7,7 @@ use crate::app::curves::By;
 use crate::app::figures::{FigureError, series_of};
 use crate::study::series::{SeriesClock, SeriesSummary};
 
-/// A series, and what it is drawn by.
+/// A series, and its horizontal axis.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SeriesArguments {
     /// Another metric than the study's: any that trials reported or logged
@@ -26,20 +26,20 @@ fn clock_of(word: &str) -> Result<SeriesClock, String> {
 }
 
 impl SeriesArguments {
-    /// What curves are drawn by.
+    /// The horizontal axis.
     pub fn by(&self) -> By {
         if self.wall { By::Wall } else { By::Step }
     }
 
-    /// Whether something else is asked for than the study's metric by its steps.
+    /// Whether another series than the study's metric by its steps is selected.
     pub fn is_given(&self) -> bool {
         self.metric.is_some() || self.clock.is_some() || self.wall
     }
 
-    /// Those of the trials' series that are of `metric`.
+    /// The trials' series of `metric`.
     ///
     /// # Errors
-    /// They have others, but none of this metric, or none of it on the clock that is asked for.
+    /// There is none of this metric, or none on the requested clock.
     pub fn of<'a>(
         &self,
         all: &'a [SeriesSummary],

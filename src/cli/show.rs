@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::best_runs::{self, RunsJson};
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::lineage;
 use super::moments::moment;
+use super::provenance;
 use super::trial_json::{BestJson, ForecastJson};
 use crate::analysis::forecast::Forecast;
 use crate::app::best;
@@ -83,7 +83,8 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     forecast: Option<ForecastJson>,
     specification: &'a StudySpec,
-    lineage: Option<&'a Provenance>,
+    #[serde(rename = "lineage")]
+    provenance: Option<&'a Provenance>,
     #[serde(skip_serializing_if = "<[Behind]>::is_empty")]
     behind: &'a [Behind],
 }
@@ -136,7 +137,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             cost: study.spec.budget.price_of(effort.device_time),
             forecast: effort.forecast.as_ref().map(ForecastJson::from),
             specification: &study.spec,
-            lineage: runners.last().and_then(|runner| runner.lineage.as_ref()),
+            provenance: runners.last().and_then(|runner| runner.provenance.as_ref()),
             behind: &behind,
         };
         return console.json(Some(&study.spec.name), &answer);
@@ -201,8 +202,8 @@ fn print(
         console.fact("behind", &format!("{destination} ({why}); {sync} adds what it lacks"))?;
     }
     writeln!(console.out)?;
-    if figures.runners.last().is_some_and(|runner| runner.lineage.is_some()) {
-        lineage::print_study(figures.runners, console)?;
+    if figures.runners.last().is_some_and(|runner| runner.provenance.is_some()) {
+        provenance::print_study(figures.runners, console)?;
         writeln!(console.out)?;
     }
     if spec.is_tracked() {
@@ -263,7 +264,7 @@ fn how_far(
         format!("{}; {hours}{cost}", duration(effort.elapsed))
     };
     let facts = [
-        ("state", state_in_words(study, state, &lineage::run(runners), console)),
+        ("state", state_in_words(study, state, &provenance::run(runners), console)),
         ("trials", trials),
         ("best", best),
         ("time", time),

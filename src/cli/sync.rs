@@ -1,4 +1,4 @@
-//! `hpsearch sync`: writes studies in the forms of other tools.
+//! `hpsearch sync`: exports studies to other tools.
 
 use clap::Args;
 

@@ -104,7 +104,7 @@ fn print_json(
 fn read(word: &str) -> Result<(String, bool), Failure> {
     let tag = &word[1..];
     if !is_tag(tag) {
-        return Err(Failure::usage(format!("`{}` is no tag", one_line(word)))
+        return Err(Failure::usage(format!("`{}` is not a tag", one_line(word)))
             .help(format!("tags are {TAG_RULE}: +keep, -draft")));
     }
     Ok((tag.to_owned(), word.starts_with('+')))

@@ -115,7 +115,7 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
     let signals = PassedOn::start()?;
     let path = std::path::absolute(&console.store)?;
     let mut store = SqliteStore::open(&path)?;
-    console.tell_migration(store.reader());
+    console.print_migration(store.reader());
     let words: Vec<_> = std::env::args_os().collect();
     let Begun { run, params, is_resumed, settled } = begin(&mut store, &path, wanted, &words)?;
     let (study, trial) = (run.study().clone(), run.number());
@@ -144,7 +144,7 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
     let value = value
         .map(|value| format!(": {} {}", one_line(&study.spec.objective().metric), number(value)))
         .unwrap_or_default();
-    say_end(&ended, &label, &value, (&study.spec.name, &trial.to_string()), &path, console);
+    print_end(&ended, &label, &value, (&study.spec.name, &trial.to_string()), &path, console);
     Ok(Exit::Program(u8::try_from(ended.status).unwrap_or(1)))
 }
 
@@ -153,7 +153,7 @@ fn label(trial: TrialNumber, name: Option<&str>) -> String {
     name.map_or_else(|| trial.to_string(), |name| format!("{trial} (`{}`)", one_line(name)))
 }
 
-fn say_end(
+fn print_end(
     ended: &Ended,
     label: &str,
     value: &str,

@@ -116,7 +116,7 @@ fn tell(recipe: &Recipe, trained: &Trained, console: &mut Console) {
         number(trained.value),
         shown(&trained.placed.directory)
     ));
-    exported::tell_placed(&trained.placed, console);
+    exported::print_export_directory(&trained.placed, console);
 }
 
 /// The directory of the model.

@@ -103,7 +103,7 @@ fn answer(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<
 /// The error about an unknown verb, with a similar one.
 pub fn unknown_verb(command: &Command, verb: &str) -> Failure {
     if LATER.contains(&verb) {
-        return Failure::usage(format!("`hpsearch {verb}` is not built yet"))
+        return Failure::usage(format!("`hpsearch {verb}` is not implemented yet"))
             .help("`hpsearch --help` lists what is");
     }
     let near = nearest(verb, command.get_subcommands().map(Command::get_name));
@@ -214,7 +214,7 @@ mod tests {
             (&["extend", "acc", "+2h"], "did you mean `--time +2h`?"),
             (&["rnu"], "error: there is no verb `rnu`\nhelp: did you mean `run`?"),
             (&["xyzzy"], "`hpsearch --help` lists the verbs"),
-            (&["report"], "`hpsearch report` is not built yet"),
+            (&["report"], "`hpsearch report` is not implemented yet"),
         ] {
             let said = said(words).unwrap_or_default();
             assert!(said.contains(expected), "{words:?}: {said}");

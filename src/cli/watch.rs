@@ -1,4 +1,4 @@
-//! `hpsearch watch`: the live leaderboard of a study, or of several, whoever runs them.
+//! `hpsearch watch`: the live leaderboard of a study, or of several, in whichever process they run.
 
 use std::io::{self, IsTerminal};
 
@@ -33,7 +33,7 @@ pub struct WatchArguments {
     pub several: SeveralArguments,
 }
 
-/// Shows it until it is left.
+/// Shows it until the user quits.
 pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, Failure> {
     let mut reader = console.reader()?;
     let several = selection::watched(&reader, &arguments.studies, &arguments.several, console)?;
@@ -73,7 +73,7 @@ pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, 
         detach: Detach::Impossible,
         theme: console.look,
         store: console.store.clone(),
-        // Opened only when something is asked: watching alone needs no right to write.
+        // Opened only for requests: watching alone needs no write access.
         request: &mut |study, request| post(&store, study, &request),
         ended: &|| None,
         life,

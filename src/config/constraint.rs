@@ -130,7 +130,7 @@ pub(super) fn check_enqueued(
             let problem = Diagnostic::error(
                 place,
                 format!(
-                    "this configuration breaks the constraint `{}`",
+                    "this configuration violates the constraint `{}`",
                     broken.expression().text()
                 ),
             );

@@ -1,5 +1,5 @@
-//! The arguments a training run takes: Hugging Face's names with their kinds, ranges and defaults,
-//! checked all at once before anything runs.
+//! The arguments of a training run: Hugging Face's names with their kinds, ranges and defaults,
+//! checked together before anything runs.
 //!
 //! Plain data: this module is compiled without the trainer too, so that a study is validated by a
 //! binary that cannot train.

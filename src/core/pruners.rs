@@ -52,14 +52,14 @@ pub trait Pruner: Send {
     /// Judges a report, which `case.history` contains. A pure function of its argument.
     fn judge(&self, case: &Case<'_>) -> Decision;
 
-    /// Called before a new trial is sampled: a paused trial to continue instead.
+    /// Called before a new trial is sampled: returns a paused trial to continue instead.
     fn promote(&self, _history: History<'_>) -> Option<Promotion> {
         None
     }
 
-    /// Called when nothing is running, sampled or promoted any more: the trial to continue so that
-    /// the study ends with a complete one. Pruners that pause need it: a study smaller than the
-    /// ladder leaves all trials paused.
+    /// Called when no trial is running, sampled or promoted any more: returns the trial to continue
+    /// so that the study ends with a complete one. Pruners that pause need it: a study smaller than
+    /// the ladder leaves all trials paused.
     fn conclude(&self, _history: History<'_>) -> Option<Promotion> {
         None
     }
@@ -92,7 +92,7 @@ pub static PRUNERS: &[PrunerEntry] = &[
     wilcoxon::ENTRY,
 ];
 
-/// Accepted names whose pruners are not implemented yet.
+/// Reserved names of pruners that are not implemented yet.
 pub static NOT_YET: &[&str] = &["pbt"];
 
 static TABLE: Table<BuildPruner> = Table { kind: "pruner", entries: PRUNERS, not_yet: NOT_YET };

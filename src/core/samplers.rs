@@ -5,11 +5,11 @@ mod cmaes;
 pub mod conformance;
 mod cube;
 mod earlier;
+mod finite_space;
 mod gp;
 mod grid;
-mod guess;
-mod lattice;
 mod normal;
+mod prior;
 mod qmc;
 mod random;
 mod ranking;
@@ -43,7 +43,7 @@ pub struct Ask<'a> {
     pub history: History<'a>,
     /// The number of the trial that will be created.
     pub number: TrialNumber,
-    /// Values that are given (an enqueued configuration); the sampler draws the others.
+    /// Fixed values (an enqueued configuration); the sampler draws the others.
     pub fixed: &'a Params,
     /// Maximum number of trials, if the study has one.
     pub budget: Option<u64>,
@@ -74,7 +74,7 @@ pub struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Whether the configuration is expected to fit, at its smallest batch size.
+    /// Whether the configuration is expected to fit in memory at its smallest batch size.
     fn takes(&self, params: &Params) -> bool {
         let expected = self.memory_model.expect(&smallest_sizes(self.spec, params));
         let fits = expected.least <= self.bytes && expected.likely < self.too_much;
@@ -83,7 +83,7 @@ impl Room<'_> {
     }
 }
 
-/// The facts on which the choice of a sampler depends.
+/// The state of a study on which the choice of a sampler depends.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// The space to draw from.
@@ -221,7 +221,7 @@ pub trait Sampler: Send {
 
 /// Proposals of the sampler before random draws take over.
 const DRAWS: usize = 25;
-/// Random draws after which no configuration is assumed to fit in memory.
+/// Random draws after which it is assumed that no configuration fits in memory.
 const DRAWS_FOR_MEMORY: u32 = 500;
 /// Random draws after which the constraints are assumed to reject everything.
 const DRAWS_BY_CHANCE: u32 = 10_000;
@@ -252,7 +252,7 @@ pub fn propose(
         {
             return Ok(Some(point));
         }
-        // The memory model may be wrong: a trial has to run to find out.
+        // The memory model may be wrong; only running a trial shows.
         return propose(sampler, &Ask { room: None, ..*ask }, rng);
     }
     by_chance(ask, rng).map(Some)
@@ -303,7 +303,7 @@ pub static SAMPLERS: &[SamplerEntry] = &[
     tpe_independent::ENTRY,
 ];
 
-/// Accepted names whose samplers are not implemented yet.
+/// Reserved names of samplers that are not implemented yet.
 pub static NOT_YET: &[&str] = &["nsga2"];
 
 static TABLE: Table<BuildSampler> = Table { kind: "sampler", entries: SAMPLERS, not_yet: NOT_YET };

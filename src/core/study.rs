@@ -1,5 +1,5 @@
-//! The data model of a search: what a study is, its trials and their reports, and the state that
-//! its journal folds to. Plain data: nothing here reads a clock, draws random numbers, starts
+//! The data model of a search: a study's specification, trials, reports and journal, and the state
+//! that the journal folds to. Plain data: nothing here reads a clock, draws random numbers, starts
 //! threads or touches files.
 
 pub mod artifact;

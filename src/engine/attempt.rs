@@ -1,4 +1,4 @@
-//! A running attempt: its start, its last sign of life, and why it was asked to leave.
+//! A running attempt: its start, its last heartbeat, and why it was asked to leave.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::study::trial::{AttemptNumber, TrialNumber};
 pub(super) enum Leaving {
     Pausing(String),
     Stopping(String),
-    /// Its user paused it; whether that was the answer to a report.
+    /// The user paused it; whether that was the answer to a report.
     Holding {
         told: bool,
     },
@@ -28,8 +28,8 @@ pub(super) enum Leaving {
 }
 
 impl Leaving {
-    /// The recorded end of an attempt that was asked to leave for this reason, and its message: how
-    /// the process itself ended is irrelevant.
+    /// The recorded end of an attempt that was asked to leave for this reason, and its message: the
+    /// process's own end does not matter.
     pub fn settle(&self, end: AttemptEnd, message: Option<String>) -> (AttemptEnd, Option<String>) {
         use AttemptEnd::{Completed, Failed, Interrupted, Paused, Refused, Stopped};
         // An attempt that is leaving anyway needs no more resources.
@@ -63,7 +63,7 @@ pub(super) struct RunningAttempt {
     pub heard: Timestamp,
     /// Why it was asked to leave, and when it will be killed.
     pub leaving: Option<(Leaving, Timestamp)>,
-    /// Set if its user paused it: answered at its next report, asked to leave at this time at the
+    /// Set if the user paused it: answered at its next report, asked to leave at this time at the
     /// latest.
     pub pause_by: Option<Timestamp>,
     pub kill_sent: bool,
@@ -117,11 +117,11 @@ impl RunningAttempt {
         } else if self.leaving.is_none() {
             self.pause_by = Some(now);
         }
-        self.press_pause(now, grace)
+        self.enforce_pause(now, grace)
     }
 
     /// Asks it to leave if it has not reported since it was to pause.
-    pub fn press_pause(&mut self, now: Timestamp, grace: Duration) -> Option<Effect> {
+    pub fn enforce_pause(&mut self, now: Timestamp, grace: Duration) -> Option<Effect> {
         let is_overdue = self.pause_by.is_some_and(|moment| moment <= now);
         (self.leaving.is_none() && is_overdue)
             .then(|| self.leave(Leaving::Holding { told: false }, now.after(grace)))

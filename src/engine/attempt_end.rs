@@ -25,7 +25,7 @@ impl Engine {
         let leaving = running.leaving.map(|(leaving, _)| match leaving {
             // A report arrived after it was asked to leave: its pruner's decision holds.
             Leaving::TimedOut(_) | Leaving::Draining | Leaving::Holding { .. } => {
-                self.last_word(number).unwrap_or(leaving)
+                self.final_decision(number).unwrap_or(leaving)
             }
             leaving => leaving,
         });
@@ -58,7 +58,7 @@ impl Engine {
             self.refusals.forget();
         }
         match (end, leaving) {
-            // However the process ended: its user was told that it is killed.
+            // However the process ended: the user was told that it is killed.
             (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
             (AttemptEnd::Completed, _) => self.complete(number, message),
             (AttemptEnd::Paused, _) if self.has_arrived(number) => self.complete(number, None),
@@ -85,23 +85,23 @@ impl Engine {
                 self.end_without_value(number, TrialState::Pruned, format!("diverged{detail}"));
             }
             (AttemptEnd::Refused, _) => {
-                let why = message.unwrap_or_else(|| "it did not say what".to_owned());
+                let why = message.unwrap_or_else(|| "no reason was given".to_owned());
                 self.refusals.note(&why, self.now);
                 self.requeue(number, &format!("the machine refused what it needs: {why}"));
             }
             (AttemptEnd::Interrupted | AttemptEnd::Lost, _) => self.requeue(number, "interrupted"),
             (AttemptEnd::Failed(cause), _) => {
-                let message = message.unwrap_or_else(|| "failed without a word".to_owned());
+                let message = message.unwrap_or_else(|| "failed without a message".to_owned());
                 self.retry_or_fail(number, cause, message);
             }
         }
-        self.answer_killers(number);
+        self.answer_kill_requests(number);
     }
 
     /// The pruner's decision on a trial's last report, if it ends the trial's turn. Such a trial
-    /// must not continue from its checkpoint: it would not report the step again and would miss the
-    /// decision.
-    pub(super) fn last_word(&self, number: TrialNumber) -> Option<Leaving> {
+    /// must not continue from its checkpoint: it would not report the step again, and would miss
+    /// the decision.
+    pub(super) fn final_decision(&self, number: TrialNumber) -> Option<Leaving> {
         let trial = self.view.trial(number).filter(|trial| trial.continued.is_none())?;
         let (step, _) = trial.last()?;
         match &trial.decision_at(step)?.verdict {
@@ -175,7 +175,7 @@ impl Engine {
         cause: FailureCause,
         message: String,
     ) {
-        let message = match self.go_on_with_fewer_rows(number, cause, message) {
+        let message = match self.requeue_with_halved_batch(number, cause, message) {
             Ok(()) => return,
             Err(message) => message,
         };
@@ -200,7 +200,7 @@ impl Engine {
         self.end_without_value(number, TrialState::Failed, reason);
     }
 
-    /// A trial that continued past its end without result keeps its earlier state.
+    /// A trial that continued past its end without a result keeps its earlier state.
     fn end_without_value(&mut self, number: TrialNumber, state: TrialState, reason: String) {
         let trial = self.view.trial(number);
         let (state, value, reason) = match trial.and_then(|trial| Some((trial, trial.continued?))) {

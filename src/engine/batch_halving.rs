@@ -140,7 +140,7 @@ impl Engine {
 
     /// Requeues a trial that ran out of memory with half the batch size; `Err`: the message, with
     /// the reason why that is impossible.
-    pub(super) fn go_on_with_fewer_rows(
+    pub(super) fn requeue_with_halved_batch(
         &mut self,
         number: TrialNumber,
         cause: FailureCause,
@@ -151,7 +151,7 @@ impl Engine {
             return Err(message);
         };
         if halving.exhausted {
-            let help = "fewer rows there are not: a smaller model (`model.*`), shorter texts \
+            let help = "the batch cannot be smaller: a smaller model (`model.*`), shorter texts \
                 (`[data] max_length`) or fewer trials at a time need less";
             return Err(format!("{message}; {help}"));
         }

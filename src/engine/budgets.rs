@@ -56,8 +56,8 @@ impl Budgets {
 
     /// Device time up to now, accounted and not yet accounted.
     pub fn device_time(&self, view: &StudyState, now: Timestamp) -> Duration {
-        let told = Duration::from_micros(u64::try_from(view.busy_micros).unwrap_or(0));
-        told.saturating_add(self.meter.untold(now))
+        let accounted = Duration::from_micros(u64::try_from(view.busy_micros).unwrap_or(0));
+        accounted.saturating_add(self.meter.unaccounted(now))
     }
 
     /// When the device budget will be exhausted, if no trial starts or ends until then.

@@ -35,20 +35,20 @@ use crate::study::trial::TrialNumber;
 pub const GROWTH: f64 = 1.05;
 /// Trials are admitted up to this share of a device's memory.
 pub const FILLED: f64 = 0.9;
-/// Above this share a trial has to leave.
+/// Memory pressure: above this share a trial has to leave.
 pub const SHORT: f64 = 0.95;
 /// Tolerance for the measured demand, in cores.
 const SLACK: f64 = 0.5;
 /// Wait before a number that was no better is tried again, doubled each time.
 const RETRY: Duration = Duration::from_secs(120);
 
-/// The next trial in line for a slot.
+/// The next trial in the queue for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// None.
-    Nobody,
+    Nothing,
     /// A trial, and the upper estimate of its memory in bytes, if there is one.
-    Somebody(Option<u64>),
+    Trial(Option<u64>),
 }
 
 /// A change to make.
@@ -85,7 +85,7 @@ pub struct Concurrency {
     threads: Option<u32>,
     /// Whether saturation was recorded.
     is_saturated: bool,
-    /// The lowest memory in use seen: that of other programs.
+    /// The lowest memory in use so far: that of other programs.
     base: u64,
     /// Memory of other programs, where usage is known by process.
     others: u64,
@@ -114,7 +114,7 @@ impl Concurrency {
         self.slots
     }
 
-    /// The largest memory of a trial seen.
+    /// The largest memory of a trial so far.
     pub fn largest(&self) -> u64 {
         self.largest
     }
@@ -217,7 +217,7 @@ impl Concurrency {
         if let Some(advice) = self.fit_to_cores(now) {
             return Some(advice);
         }
-        let Waiting::Somebody(next) = waiting else { return None };
+        let Waiting::Trial(next) = waiting else { return None };
         let is_too_early = |(ceiling, again)| ceiling <= self.slots && now < again;
         if running < self.slots || running == 0 || self.ceiling.is_some_and(is_too_early) {
             return None;
@@ -227,7 +227,7 @@ impl Concurrency {
         let compared =
             |growth| format!("{slots} at a time do {growth:.2} times as much as {fewer}");
         if let Some(growth) = grown.filter(|growth| *growth < GROWTH) {
-            let reason = format!("{}: not worth a place", compared(growth));
+            let reason = format!("{}: not worth a slot", compared(growth));
             self.stage(fewer, now);
             self.set_back(fewer, now);
             return self.advice(ConcurrencyChange::Back, reason);

@@ -10,7 +10,7 @@ use crate::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
-/// The end event of a killed runner, written in its place: its last sign of life, and its running
+/// The end event of a killed runner, written in its place: its last heartbeat, and its running
 /// time, excluding idle periods.
 ///
 /// `events`: all events since the runner started, including its start; `None` if that is missing.
@@ -19,7 +19,7 @@ pub fn end_of_killed_runner<'a>(
     paused: bool,
     events: impl IntoIterator<Item = (Timestamp, &'a Event)>,
 ) -> Option<Event> {
-    // Notes and tags can be written at any time by anyone.
+    // Notes and tags can be written at any time by any process.
     let mut events = events.into_iter().filter(|(_, event)| !event.is_entry()).peekable();
     let (begun, Event::Runner(RunnerEvent::Started { .. })) = *events.peek()? else { return None };
     let mut heard = begun;
@@ -51,12 +51,12 @@ pub fn end_of_killed_runner<'a>(
         reason: "it was killed".to_owned(),
         ran_micros: heard.0.saturating_sub(begun.0).saturating_sub(idle).max(0),
         heard: Some(heard),
-        device_micros: i64::try_from(meter.untold(heard).as_micros()).unwrap_or(i64::MAX),
+        device_micros: i64::try_from(meter.unaccounted(heard).as_micros()).unwrap_or(i64::MAX),
         runner: None,
     }))
 }
 
-/// A change that affects whether time counts.
+/// A change of whether time counts.
 #[derive(Clone, Copy)]
 enum Change {
     Paused(bool),
@@ -109,7 +109,7 @@ impl Engine {
                     memory: None,
                 },
             ));
-            match (self.last_word(number), self.hold_of(number)) {
+            match (self.final_decision(number), self.hold_of(number)) {
                 _ if self.has_arrived(number) => self.complete(number, None),
                 (Some(Leaving::Stopping(reason)), _) => {
                     self.finish_trial(number, TrialState::Pruned, None, Some(reason))
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn time_stands_still_while_the_study_is_paused_and_nothing_runs() {
-        // Paused at 10, its trial leaves at 12, resumed at 100, last sign of life at 105.
+        // Paused at 10, its trial leaves at 12, resumed at 100, last heartbeat at 105.
         let left = [(1, started()), (10, pause()), (12, ended(AttemptEnd::Interrupted))];
         let resumed = [
             &left[..],

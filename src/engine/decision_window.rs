@@ -1,12 +1,11 @@
-//! The decision window: what decisions may know with `deterministic = true`, where they must not
-//! depend on timing.
+//! The decision window: the results that decisions may use with `deterministic = true`, where they
+//! must not depend on timing.
 //!
 //! A *turn* is a trial's way from its start to its end or its pruner's pause, over any number of
 //! attempts; turns are numbered in the order in which they begin. With `w` slots, results become
 //! known in that order, one at a time: the decision that begins turn `n` knows all results up to
 //! turn `n - w` (of more, if nothing could start before) and no later ones, and so do the decisions
 //! during turn `n`. None of this depends on timing; the journal contains all of it.
-//! during turn `n`. None of this depends on when something happens; a journal says it all.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -18,7 +17,7 @@ use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Hold, Trial, TrialNumber};
 
-/// The results that decisions may know, and the turns whose results are not known yet.
+/// The results that decisions may use, and the turns whose results are not known yet.
 pub(super) struct DecisionWindow {
     /// Number of slots of the study's first runner; 0 before it started.
     width: usize,

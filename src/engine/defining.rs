@@ -25,7 +25,7 @@ pub struct Defined {
 #[derive(Debug, thiserror::Error)]
 pub enum DefineError {
     /// The trial is not running.
-    #[error("trial {number} is not out: parameters are added while it runs")]
+    #[error("trial {number} is not running: parameters are added while it runs")]
     NotOut {
         /// Its number.
         number: TrialNumber,
@@ -101,11 +101,11 @@ impl Engine {
         };
         let value = match (given, own) {
             (Some(given), _) => asked.normalize(given).ok_or_else(|| outside(given))?,
-            // What was enqueued before anybody knew what it may be.
+            // A value enqueued before the parameter's range was known.
             (None, Some(own)) if is_provisional && is_enqueued => {
                 asked.normalize(own).ok_or_else(|| outside(own))?
             }
-            // Who did not enqueue it had the choice among a few values only.
+            // A value drawn from the provisional choices only.
             (None, Some(own)) if !is_provisional && asked.contains(own) => {
                 asked.normalize(own).unwrap_or_else(|| own.clone())
             }
@@ -117,8 +117,8 @@ impl Engine {
         Ok(Defined { is_new: own != Some(&value) || is_enqueued, value, widened })
     }
 
-    /// Whether a parameter is known by enqueued configurations alone: the space has their values
-    /// as choices, until a trial asks for it. A trial that has ended has what it asked for.
+    /// Whether a parameter is known from enqueued configurations only: the space has their values
+    /// as choices, until a trial defines it. Ended trials have what they defined.
     fn is_provisional(&self, name: &str) -> bool {
         let dimension = self.spec.space.dimension(name);
         let is_choice = dimension
@@ -127,8 +127,8 @@ impl Engine {
         is_choice && !ended.any(|trial| trial.params.get(name).is_some())
     }
 
-    /// The specification with the parameters of an enqueued configuration that no trial has asked
-    /// for, each with the values that were enqueued as its choices; `None` if it has them.
+    /// The specification extended by the parameters of an enqueued configuration that no trial has
+    /// defined, with the enqueued values as choices; `None` if nothing changes.
     ///
     /// # Errors
     /// The space cannot have them.

@@ -93,7 +93,7 @@ impl Engine {
             self.make_slots(&device);
         }
         if self.slots.len() > before {
-            self.tell_slots();
+            self.emit_slots();
         }
     }
 
@@ -186,8 +186,8 @@ impl Engine {
             return;
         }
         let waiting = match self.waits_for_a_slot() {
-            true => Waiting::Somebody(self.memory_estimate_of_next()),
-            false => Waiting::Nobody,
+            true => Waiting::Trial(self.memory_estimate_of_next()),
+            false => Waiting::Nothing,
         };
         for device in self.sharing.devices.keys().cloned().collect::<Vec<_>>() {
             if self.view.paused_devices.contains(&device) {
@@ -231,7 +231,7 @@ impl Engine {
         }));
         if change != ConcurrencyChange::Saturated {
             self.make_slots(device);
-            self.tell_slots();
+            self.emit_slots();
         }
         if let Some(trial) = leaves
             && let Some(index) = self.slots.of_trial(trial)
@@ -242,7 +242,7 @@ impl Engine {
     }
 
     /// Records the slots: on devices with automatic concurrency, as many as are in use.
-    pub(super) fn tell_slots(&mut self) {
+    pub(super) fn emit_slots(&mut self) {
         let slots = self.slots.in_use(|device| self.sharing.slots(device));
         self.emit(Event::Device(DeviceEvent::SlotsChanged { slots }));
     }

@@ -18,13 +18,13 @@ struct Use {
     /// Running attempts.
     attempts: usize,
     /// Up to when its time is accounted for.
-    told: Timestamp,
+    accounted: Timestamp,
 }
 
 impl DeviceMeter {
     /// An attempt starts: returns the microseconds to account for.
     pub fn start(&mut self, device: &Device, at: Timestamp) -> i64 {
-        let usage = self.used.entry(device.clone()).or_insert(Use { attempts: 0, told: at });
+        let usage = self.used.entry(device.clone()).or_insert(Use { attempts: 0, accounted: at });
         let passed = usage.tell(at);
         usage.attempts += 1;
         passed
@@ -39,11 +39,11 @@ impl DeviceMeter {
     }
 
     /// Time of all devices that is not accounted for yet.
-    pub fn untold(&self, at: Timestamp) -> Duration {
+    pub fn unaccounted(&self, at: Timestamp) -> Duration {
         self.used
             .values()
             .filter(|usage| usage.attempts > 0)
-            .fold(Duration::ZERO, |sum, usage| sum.saturating_add(at.since(usage.told)))
+            .fold(Duration::ZERO, |sum, usage| sum.saturating_add(at.since(usage.accounted)))
     }
 
     /// Number of devices in use.
@@ -54,8 +54,8 @@ impl DeviceMeter {
 
 impl Use {
     fn tell(&mut self, at: Timestamp) -> i64 {
-        let passed = if self.attempts > 0 { at.since(self.told) } else { Duration::ZERO };
-        self.told = at;
+        let passed = if self.attempts > 0 { at.since(self.accounted) } else { Duration::ZERO };
+        self.accounted = at;
         i64::try_from(passed.as_micros()).unwrap_or(i64::MAX)
     }
 }
@@ -68,19 +68,22 @@ mod tests {
     fn a_device_counts_once_however_many_of_its_slots_are_busy() {
         let mut meter = DeviceMeter::default();
         let (one, other) = (Device::Sim(0), Device::Sim(1));
-        let told: Vec<i64> = vec![
+        let accounted: Vec<i64> = vec![
             meter.start(&one, Timestamp(0)),
             meter.start(&one, Timestamp(10)),
             meter.start(&other, Timestamp(20)),
             meter.end(&one, Timestamp(50)),
             meter.end(&other, Timestamp(60)),
         ];
-        assert_eq!(told, [0, 10, 0, 40, 40]);
-        assert_eq!((meter.untold(Timestamp(75)), meter.devices()), (Duration::from_micros(25), 1));
+        assert_eq!(accounted, [0, 10, 0, 40, 40]);
+        assert_eq!(
+            (meter.unaccounted(Timestamp(75)), meter.devices()),
+            (Duration::from_micros(25), 1)
+        );
         assert_eq!(meter.end(&one, Timestamp(80)), 30);
         // 0 to 80 of the first, 20 to 60 of the second.
         assert_eq!(
-            (told.iter().sum::<i64>() + 30, meter.untold(Timestamp(99)).as_micros()),
+            (accounted.iter().sum::<i64>() + 30, meter.unaccounted(Timestamp(99)).as_micros()),
             (120, 0)
         );
         // Idle time does not count.

@@ -39,7 +39,7 @@ impl Engine {
         let (now, budget) = (self.now, &self.spec.budget);
         for index in 0..self.slots.len() {
             let Some(running) = &mut self.slots[index].running else { continue };
-            self.effects.extend(running.press_pause(now, self.grace));
+            self.effects.extend(running.enforce_pause(now, self.grace));
             if running.deadline(budget).is_none_or(|deadline| deadline > now) {
                 continue;
             }
@@ -118,7 +118,7 @@ impl Engine {
             {
                 return;
             }
-            // Includes what its trials used until they left.
+            // Includes the usage of its trials until they exited.
             Phase::Draining(Outcome::Finished(_)) if let Some(limit) = self.budgets.spent => {
                 self.judge_end(self.budgets.used_up(limit, &self.view, self.now))
             }
@@ -127,7 +127,7 @@ impl Engine {
             Phase::Draining(outcome) | Phase::Racing(outcome) => outcome.clone(),
             Phase::Searching => self.judge_end(self.why_done()),
         };
-        if self.goes_on_racing(&outcome) {
+        if self.continues_with_race(&outcome) {
             return;
         }
         let outcome = self.with_its_race(outcome);
@@ -161,7 +161,7 @@ impl Engine {
                 let time = Duration::from_micros(u64::try_from(micros).unwrap_or(0));
                 let (runs, hours) = (runs.count(), time.as_secs_f64() / 3600.0);
                 Outcome::Finished(format!(
-                    "{reason}; then a race on top, {runs} runs in {hours:.4} hours of slots"
+                    "{reason}; then a race in addition, {runs} runs in {hours:.4} hours of slots"
                 ))
             }
             (outcome, _) => outcome,
@@ -212,7 +212,7 @@ impl Engine {
             _ if nan == all => {
                 format!("none of {all} complete trials has a value: what they reported is NaN")
             }
-            _ if breaking == all => format!("each of {all} complete trials breaks a limit"),
+            _ if breaking == all => format!("each of {all} complete trials violates a limit"),
             _ if nan + breaking > 0 => {
                 format!(
                     "none of {all} complete trials can be the best: {nan} without a value (NaN), \

@@ -10,7 +10,7 @@ use crate::study::state::StudyState;
 use crate::study::trial::TrialState;
 
 /// Consecutive failures that end a run without `budget.failures`: failed trials do not count
-/// towards `budget.trials`, so a broken program would be started for ever.
+/// towards `budget.trials`, so a broken program would be restarted forever.
 const FRUITLESS: u64 = 10;
 
 /// The failures of a run.
@@ -53,7 +53,7 @@ impl Failures {
 }
 
 impl Engine {
-    /// Why the study cannot usefully continue, if its failures say so.
+    /// Why the failures end the run, if they do.
     pub(super) fn too_many_failures(&self) -> Option<String> {
         let counts = self.view.counts;
         let may_be_at_fault = !self.runs_on_demand()

@@ -1,7 +1,7 @@
 //! The final comparison (`race`): the best configurations run again on fresh seeds until one of
 //! them wins.
 //!
-//! A race comes on top of **every** limit of the budget and always runs to its end: an aborted one
+//! A race is exempt from **every** limit of the budget and always runs to its end: an aborted one
 //! has no winner, and its size, `LEAST_ROUNDS` to `MOST_ROUNDS` runs of each finalist, is known in
 //! advance and part of the forecast. Its usage counts: a budget of device-hours or cost that is
 //! raised afterwards has to be raised by that, too.
@@ -13,7 +13,6 @@
 //! it, one per opponent and round (Bonferroni). Compare Birattari and others 2002, "A racing
 //! algorithm for configuring metaheuristics", which tests ranks; with so few rounds ranks have too
 //! little power.
-//! tests ranks; with so few rounds ranks say too little.
 
 use super::{Engine, Outcome, Phase};
 use crate::study::event::{Event, FinalistsEvent};
@@ -134,7 +133,7 @@ fn value_in(
     let run = run_of(view, race, finalist, round).ok_or("a run is missing")?;
     let value = run.value.filter(|_| run.state == TrialState::Complete);
     let what = match value {
-        Some(_) if run.violation.is_some() => "breaks a limit",
+        Some(_) if run.violation.is_some() => "violates a limit",
         Some(value) if value.is_nan() => "is NaN",
         Some(value) => return Ok(value),
         None => run.state.as_str(),
@@ -172,9 +171,9 @@ fn why_won(sample: Sample, still: &[(TrialNumber, Sample)]) -> String {
         .unwrap_or_default();
     let own = format!("mean {}{interval} of {} fresh runs", brief(sample.mean), sample.runs);
     match still.first() {
-        None => format!("{own}; nobody is left beside it"),
+        None => format!("{own}; no other finalist is left"),
         Some((second, other)) => {
-            format!("{own}; trial {second} with {} is not told apart from it", brief(other.mean))
+            format!("{own}; trial {second} with {} is not significantly worse", brief(other.mean))
         }
     }
 }
@@ -192,7 +191,7 @@ pub(super) fn best_configurations(spec: &StudySpec, view: &StudyState) -> Vec<Tr
 
 impl Engine {
     /// Whether a race must run before the study ends with this outcome; starts it.
-    pub(super) fn goes_on_racing(&mut self, outcome: &Outcome) -> bool {
+    pub(super) fn continues_with_race(&mut self, outcome: &Outcome) -> bool {
         if self.spec.race == 0 || self.runs_on_demand() || !matches!(outcome, Outcome::Finished(_))
         {
             return false;
@@ -207,7 +206,7 @@ impl Engine {
         let is_queued = |trial: &Trial| trial.origin.is_race() && trial.state == TrialState::Queued;
         let goes_on = match standing(&self.view) {
             Standing::Over => false,
-            // Its user paused a run: the study ends without it, and continues with it.
+            // The user paused a run: the study ends without it, and continues with it.
             Standing::Waits => self.view.trials.iter().any(is_queued),
             Standing::Next(..) | Standing::Events(_) => true,
         };

@@ -10,7 +10,7 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 /// This many similar failures of different configurations, before any trial completes, end a study.
 const ALIKE: usize = 3;
 
-/// How a trial failed, if that says something about its program: memory, devices and timeouts do
+/// How a trial failed, if that indicates a fault of its program: memory, devices and timeouts do
 /// not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Failure {
@@ -77,11 +77,11 @@ impl FirstFailures {
             Event::Trial(_, TrialEvent::Finished { .. }) => {
                 *self = FirstFailures { works: true, ..FirstFailures::default() }
             }
-            // Retried by its user.
+            // Retried by the user.
             Event::Trial(trial, TrialEvent::Queued { .. }) => {
                 self.failed.retain(|(failed, _)| failed != trial)
             }
-            // Its user may have repaired the program before running the study again.
+            // The user may have fixed the program before running the study again.
             Event::Study(StudyEvent::Finished { .. }) => {
                 self.failed.clear();
                 self.is_again = true;

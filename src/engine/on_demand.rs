@@ -19,7 +19,7 @@ pub(super) enum Filling {
     OnDemand,
 }
 
-/// How a trial ended, as told by the program that ran it.
+/// How a trial ended, as reported by the program that ran it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TellOutcome {
     /// Complete, with this value. NaN is a value, and the worst.
@@ -67,8 +67,8 @@ impl Engine {
         Ok(Engine { filling: Filling::OnDemand, decision_window: None, ..engine })
     }
 
-    /// Asks for a trial: the effects contain one launch. Without a launch, there is nothing until
-    /// outstanding trials are told or the study is resumed; with [`Effect::Finish`], the study is
+    /// Asks for a trial: the effects contain one launch. Without a launch, there is no trial until
+    /// outstanding ones are told or the study is resumed; with [`Effect::Finish`], the study is
     /// over.
     ///
     /// # Errors
@@ -102,8 +102,7 @@ impl Engine {
         self.start(index, trial);
     }
 
-    /// Takes the end of a trial that is out, or of one that waits: a program may know the value of
-    /// a paused trial.
+    /// Records the end of an outstanding trial, or of a paused one, whose value a program may know.
     ///
     /// # Errors
     /// There is no such trial, or it has ended.

@@ -47,7 +47,7 @@ impl Engine {
         let is_held =
             |trial: &Trial| trial.state == TrialState::Paused && trial.hold == Some(Hold::Study);
         for number in self.trials_that(is_held) {
-            self.let_go(number);
+            self.release_hold(number);
         }
         for index in 0..self.slots.len() {
             if self.is_open(index) {
@@ -92,7 +92,7 @@ impl Engine {
                 Ok(format!("trial {number} was not paused"))
             }
             (TrialState::Paused, Some(_)) => {
-                self.let_go(number);
+                self.release_hold(number);
                 Ok(match self.view.trial(number).map(|trial| trial.state) {
                     Some(TrialState::Paused) => {
                         format!("trial {number} waits for its pruner again, as before")
@@ -141,7 +141,7 @@ impl Engine {
         match slots {
             Some(0) => {
                 return Err(refused(
-                    "no slot is no place to run",
+                    "a device without slots runs nothing",
                     format!("`hpsearch pause --device {device}` pauses it"),
                 ));
             }
@@ -196,7 +196,7 @@ impl Engine {
             for index in self.slots.resize(device, wanted) {
                 self.ask_to_pause(index);
             }
-            self.tell_slots();
+            self.emit_slots();
         }
     }
 
@@ -216,7 +216,7 @@ impl Engine {
         busy.len()
     }
 
-    /// The answer to a report of a trial that its user paused; `None` if it is not paused.
+    /// The answer to a report of a trial that the user paused; `None` if it is not paused.
     pub(super) fn pause_at_report(&mut self, index: usize) -> Option<Decision> {
         let deadline = self.now.after(self.grace);
         let running = self.slots[index].running.as_mut()?;
@@ -242,7 +242,7 @@ impl Engine {
     }
 
     /// Releases the hold on a trial.
-    fn let_go(&mut self, number: TrialNumber) {
+    fn release_hold(&mut self, number: TrialNumber) {
         let Some(trial) = self.view.trial(number) else { return };
         let last = trial.last().map(|(step, _)| step);
         let decision = last.and_then(|step| trial.decision_at(step));

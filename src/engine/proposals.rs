@@ -103,7 +103,7 @@ impl Engine {
         let Some(limit) = self.spec.budget.trials else { return true };
         let known = self.known_view();
         let counts = known.counts.without(known.race_counts);
-        let promised = match u64::from(self.spec.replicates) - 1 {
+        let pending_replicates = match u64::from(self.spec.replicates) - 1 {
             0 => 0,
             further => {
                 let undecided =
@@ -117,7 +117,7 @@ impl Engine {
             Count::Completed => counts.complete,
             Count::All => counts.complete + counts.pruned + counts.failed,
         };
-        counted + counts.queued + counts.running + counts.paused + promised < limit
+        counted + counts.queued + counts.running + counts.paused + pending_replicates < limit
     }
 
     /// A new trial, enqueued by the study file or proposed by the sampler.
@@ -184,7 +184,10 @@ impl Engine {
                 break;
             };
             spec.space.check(&params).map_err(|error| {
-                format!("sampler `{}` proposed no point of the space: {error}", spec.sampler.name)
+                format!(
+                    "sampler `{}` proposed no configuration of the space: {error}",
+                    spec.sampler.name
+                )
             })?;
             let before = self.proposals.first_with(&params);
             let is_wanted =
@@ -195,7 +198,7 @@ impl Engine {
                 return Ok(last);
             }
         }
-        // For samplers that are stuck on known configurations; an exhausted space has no new ones.
+        // For samplers that repeat known configurations; an exhausted space has no new ones.
         let is_new = |params: &Params| self.proposals.first_with(params).is_none();
         let untried = last.as_ref().and_then(|_| samplers::untried(&ask, is_new, &mut rng));
         Ok(untried.map(|params| drawn(params, None)).or(last))

@@ -13,7 +13,7 @@ use crate::study::trial::{Trial, TrialNumber};
 
 /// The history of these trials of a state. Only for the state's own trials does it include recent
 /// changes, which save samplers and pruners a full pass.
-#[expect(clippy::ptr_arg, reason = "whether it is borrowed is what is asked")]
+#[expect(clippy::ptr_arg, reason = "the type shows whether it is borrowed")]
 pub(super) fn history_of<'a>(known: &'a StudyState, trials: &'a Cow<'_, [Trial]>) -> History<'a> {
     match trials {
         Cow::Borrowed(_) => History::new(known),
@@ -46,7 +46,7 @@ impl Engine {
         choose: impl FnOnce(&dyn Pruner, History<'_>) -> Option<Promotion>,
     ) -> Option<TrialNumber> {
         let Promotion { trial, until, reason } = self.promotion(choose)?;
-        // A trial paused by its user is not promoted.
+        // A trial paused by the user is not promoted.
         if !self.view.trial(trial).is_some_and(Trial::waits_for_its_pruner) {
             return None;
         }

@@ -33,8 +33,8 @@ impl Judged {
         if trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_err() {
             return Judged::Now;
         }
-        // A pause since lifted by its pruner does not hold: a trial without a checkpoint passes
-        // there again.
+        // A pause that the pruner has since lifted does not count: a trial without a checkpoint
+        // reaches the step again.
         let stands = |verdict: &Decision| {
             !matches!(verdict, Decision::Pause(_)) || trial.until.is_some_and(|end| end <= step)
         };
@@ -105,13 +105,13 @@ impl Engine {
         }
     }
 
-    /// Records a sign of life of an attempt.
+    /// Records a heartbeat of an attempt.
     pub(super) fn note_heard(&mut self, trial: TrialNumber, attempt: AttemptNumber) {
         // It may have left its slot already.
         let _slot = self.hear(trial, attempt);
     }
 
-    /// The slot of an attempt that gave a sign of life.
+    /// Records a heartbeat, and returns the attempt's slot.
     fn hear(&mut self, trial: TrialNumber, attempt: AttemptNumber) -> Option<usize> {
         let slot = self.slots.of_attempt(trial, attempt)?;
         self.slots[slot].running.as_mut()?.heard = self.now;
@@ -133,6 +133,6 @@ impl Engine {
             TrialEvent::CheckpointSaved { step, path: path.clone(), bytes, system },
         ));
         self.forget_original(trial, &path);
-        self.take_in_checkpoint(trial, slot, &path);
+        self.record_checkpoint(trial, slot, &path);
     }
 }

@@ -78,8 +78,8 @@ impl Engine {
                 })
             }
             Request::Unreadable { why } => Err(refused(
-                format!("what was asked cannot be read ({why})"),
-                "nothing was changed; ask again with the hpsearch that runs the study",
+                format!("the request cannot be read ({why})"),
+                "nothing was changed; ask again with the version of hpsearch that runs the study",
             )),
         };
         let answer = match served {
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// Answers the requests to kill a trial.
-    pub(super) fn answer_killers(&mut self, number: TrialNumber) {
+    pub(super) fn answer_kill_requests(&mut self, number: TrialNumber) {
         let asked = self.killing.extract_if(.., |(_, trial)| *trial == number);
         for (id, _) in asked.collect::<Vec<_>>() {
             let answer = Answer::Done(format!("trial {number} is killed"));
@@ -137,7 +137,7 @@ impl Engine {
             return Err(refused(problems.join("; "), instead));
         }
         if let Some(broken) = constraint::broken(&self.spec.constraints, fixed) {
-            let why = format!("it breaks the constraint `{}`", broken.expression().text());
+            let why = format!("it violates the constraint `{}`", broken.expression().text());
             return Err(refused(why, "give other values"));
         }
         // Requests are served even if the sampler is exhausted.
@@ -259,6 +259,6 @@ impl Engine {
 pub(super) fn over(number: TrialNumber, state: TrialState) -> Refusal {
     refused(
         format!("trial {number} is {} already", state.as_str()),
-        "there is nothing of it to stop; `hpsearch trials` lists what runs",
+        "there is nothing to stop; `hpsearch trials` lists what runs",
     )
 }

@@ -118,9 +118,9 @@ impl Rule {
         let ranked = self.ranked(trials);
         // Kept by `keep = "all"` only: those of trials without result, then those that are neither
         // a trial's best nor its newest.
-        let in_vain =
+        let without_result =
             |trial: &&&Trial| matches!(trial.state, TrialState::Pruned | TrialState::Failed);
-        order.extend(trials.iter().filter(in_vain).flat_map(|trial| others(trial, &[])));
+        order.extend(trials.iter().filter(without_result).flat_map(|trial| others(trial, &[])));
         order.extend(trials.iter().flat_map(|trial| others(trial, &self.needed(trial))));
         order.extend(ranked.iter().skip(1).rev().filter_map(|trial| {
             Some((trial.number, trial.checkpoints.get(self.best_of(trial)?)?))
@@ -135,7 +135,7 @@ impl Rule {
         behind.sort_by_key(|trial| std::cmp::Reverse(self.score(trial)));
         for trial in behind {
             let best = self.best_of(trial).filter(|best| Some(*best) != newest_reported(trial));
-            let mut newer = self.needed_to_go_on(trial);
+            let mut newer = self.needed_to_continue(trial);
             newer.retain(|index| Some(*index) != best);
             order.extend(others(trial, &newer));
         }
@@ -175,12 +175,12 @@ impl Rule {
         match trial.state {
             TrialState::Complete => self.best_of(trial).into_iter().collect(),
             TrialState::Pruned | TrialState::Failed => Vec::new(),
-            _ => self.needed_to_go_on(trial),
+            _ => self.needed_to_continue(trial),
         }
     }
 
     /// The checkpoint to continue from, the best one (to export), and those not yet reported.
-    fn needed_to_go_on(&self, trial: &Trial) -> Vec<usize> {
+    fn needed_to_continue(&self, trial: &Trial) -> Vec<usize> {
         let Some(resumable) = newest_reported(trial) else {
             return (0..trial.checkpoints.len()).collect();
         };
@@ -278,7 +278,7 @@ impl Retention {
     }
 
     /// Whether as many complete trials as `keep` allows are better than this one is now.
-    fn is_without_hope(&self, view: &StudyState, number: TrialNumber) -> bool {
+    fn cannot_win(&self, view: &StudyState, number: TrialNumber) -> bool {
         let Some(own) = view.trial(number).and_then(|trial| self.rule.score(trial)) else {
             return false;
         };
@@ -320,13 +320,13 @@ impl Engine {
     /// prospects loses it at once.
     ///
     /// A trial that may be paused, or is about to leave, needs it to continue from.
-    pub(super) fn take_in_checkpoint(&mut self, number: TrialNumber, slot: usize, path: &Path) {
+    pub(super) fn record_checkpoint(&mut self, number: TrialNumber, slot: usize, path: &Path) {
         self.drop_superseded(number);
         let running = self.slots[slot].running.as_ref();
         if self.retention.exceeded
             && !running.is_some_and(RunningAttempt::is_leaving)
             && self.pruner.first_rung(number).is_none()
-            && self.retention.is_without_hope(&self.view, number)
+            && self.retention.cannot_win(&self.view, number)
             && self.lists(number, |listed| listed == path)
         {
             self.drop_all(vec![(number, path.to_owned())]);

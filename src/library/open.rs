@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{Finished, StudyError};
 use crate::app::held_study::{Growth, HeldStudy, LOOK};
 use crate::engine::{Assignment, Input, Outcome, TellOutcome};
-use crate::runner::inline::{GoOn, TrialError};
+use crate::runner::inline::{Continue, TrialError};
 use crate::storage::{Storage, StoredStudy};
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
@@ -21,7 +21,7 @@ use crate::study::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
 /// program that dies can continue: outstanding trials are handed out again.
 ///
 /// ```
-/// use hpsearch::{GoOn, Study};
+/// use hpsearch::{Continue, Study};
 /// use hpsearch::study::spec::AlgorithmSpec;
 ///
 /// let study = Study::minimize("decay", "loss")
@@ -34,7 +34,7 @@ use crate::study::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
 ///     let mut loss = f64::INFINITY;
 ///     for step in 1..=9 {
 ///         loss = (x - 1.0).powi(2) + 1.0 / step as f64;
-///         if trial.report(step, loss)? == GoOn::No {
+///         if trial.report(step, loss)? == Continue::No {
 ///             continue 'trials; // dropping the trial leaves it: paused or pruned, as the answer was
 ///         }
 ///     }
@@ -69,8 +69,8 @@ impl OpenStudy {
     }
 
     /// Asks for a trial: a new configuration, or a paused trial that continues. `None`: there is
-    /// nothing to run now, and if no trial is outstanding, nothing more at all. While its user has
-    /// paused the study (`hpsearch pause`), the call waits until it is resumed or stopped.
+    /// nothing to run now, and if no trial is outstanding, nothing more at all. While the study is
+    /// paused (`hpsearch pause`), the call waits until it is resumed or stopped.
     ///
     /// # Errors
     /// The store failed, or the sampler cannot propose a configuration.
@@ -118,7 +118,7 @@ impl OpenStudy {
         session.check()?;
         session.leave()?;
         let interrupted =
-            || Outcome::Interrupted("left by the program while trials were out".to_owned());
+            || Outcome::Interrupted("left by the program while trials were outstanding".to_owned());
         Ok(Finished {
             outcome: session.outcome().cloned().unwrap_or_else(interrupted),
             view: session.view().clone(),
@@ -160,11 +160,11 @@ impl AskedTrial {
         self.assignment.until
     }
 
-    /// Reports the study's metric at a step. On [`GoOn::No`], drop the trial.
+    /// Reports the study's metric at a step. On [`Continue::No`], drop the trial.
     ///
     /// # Errors
     /// The store failed.
-    pub fn report(&mut self, step: u64, value: f64) -> Result<GoOn, StudyError> {
+    pub fn report(&mut self, step: u64, value: f64) -> Result<Continue, StudyError> {
         let metric = locked(&self.session).spec().objective().metric.clone();
         self.report_metrics(step, BTreeMap::from([(metric, value)]))
     }
@@ -177,7 +177,7 @@ impl AskedTrial {
         &mut self,
         step: u64,
         metrics: BTreeMap<String, f64>,
-    ) -> Result<GoOn, StudyError> {
+    ) -> Result<Continue, StudyError> {
         if step > LARGEST_STEP {
             return Err(StudyError::Step { step });
         }
@@ -190,7 +190,7 @@ impl AskedTrial {
             self.verdict.get_or_insert(verdict);
         }
         let leaves = self.verdict.is_some() || session.is_leaving(trial, attempt);
-        Ok(if leaves { GoOn::No } else { GoOn::Yes })
+        Ok(if leaves { Continue::No } else { Continue::Yes })
     }
 
     /// Why it has to stop, once a report was answered so.

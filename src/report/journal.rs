@@ -87,8 +87,11 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
         Event::Runner(RunnerEvent::Started { pid, host, slots: now, .. }) => {
             format!("running on {}, process {pid} on {host}", slots(now))
         }
-        Event::Runner(RunnerEvent::Described { lineage }) => {
-            format!("it is hpsearch {} on {}", lineage.hpsearch.version, lineage.machine.system)
+        Event::Runner(RunnerEvent::Described { provenance }) => {
+            format!(
+                "it is hpsearch {} on {}",
+                provenance.hpsearch.version, provenance.machine.system
+            )
         }
         Event::Runner(RunnerEvent::Stopped { reason, ran_micros, .. }) => {
             format!("the runner left after {}: {reason}", duration(micros(*ran_micros)))

@@ -62,7 +62,7 @@ pub fn take(places: &Places, new: NewArtifact) -> Result<Kept, String> {
     };
     let (tx, rx) = channel();
     let (places, shown) = (places.clone(), path.display().to_string());
-    // On a separate thread, which may hang for ever.
+    // On a separate thread, which may hang forever.
     let spawned = threads::spawn("artifact", move || {
         let _nobody_waits_any_more = tx.send(of_path(&places, name, step, &path, want));
     });
@@ -225,7 +225,7 @@ fn check_image(path: &Path) -> Result<(), String> {
     if is_image(&beginning[..count]) {
         return Ok(());
     }
-    Err(format!("`{}` is no PNG, JPEG, GIF or WebP file", path.display()))
+    Err(format!("`{}` is not a PNG, JPEG, GIF or WebP file", path.display()))
 }
 
 /// Requires twice the space, since the store needs room too.

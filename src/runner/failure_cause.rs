@@ -92,7 +92,7 @@ pub(super) struct StderrTail {
 
 impl StderrTail {
     /// Adds a line of standard error.
-    pub(super) fn hear(&mut self, line: &str) {
+    pub(super) fn push(&mut self, line: &str) {
         let line = line.trim();
         // A stack trace may be longer than the search.
         if line.is_empty() || is_frame(line) {
@@ -191,15 +191,15 @@ mod tests {
     #[test]
     fn a_word_counts_near_the_end_only() {
         let mut words = StderrTail::default();
-        words.hear("MemoryError\n");
-        (0..10).for_each(|line| words.hear(&format!("launcher: line {line}\n")));
+        words.push("MemoryError\n");
+        (0..10).for_each(|line| words.push(&format!("launcher: line {line}\n")));
         for frame in 0..100 {
-            words.hear(&format!("  {frame}: some::function"));
-            words.hear("             at ./src/some.rs:1:2");
+            words.push(&format!("  {frame}: some::function"));
+            words.push("             at ./src/some.rs:1:2");
         }
         assert_eq!(words.telling(), Some((FailureCause::Oom, "MemoryError")));
         assert_eq!(words.last(), "launcher: line 9");
-        (0..40).for_each(|line| words.hear(&format!("continued without it {line}\n")));
+        (0..40).for_each(|line| words.push(&format!("continued without it {line}\n")));
         assert_eq!(words.cause(), None);
     }
 }

@@ -30,7 +30,7 @@ const YOUNG: Duration = Duration::from_secs(60);
 /// The directory of tokenised data in a directory of files.
 const DATA: &str = "data";
 
-/// The kind of an orphaned file.
+/// The reason why a file is orphaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -197,7 +197,7 @@ pub struct UnclaimedDirectory {
 
 /// Directories beside the store with the mark of another one that is gone. Only the user may remove
 /// them: a moved store may return.
-pub fn homeless(stores: &Stores<'_>) -> Vec<UnclaimedDirectory> {
+pub fn unclaimed(stores: &Stores<'_>) -> Vec<UnclaimedDirectory> {
     let of = |directory: PathBuf| match owner(&directory) {
         Owner::Store { id, path }
             if !stores.others.ids.contains(&id)
@@ -442,7 +442,7 @@ struct StudyContent {
     states: BTreeMap<TrialNumber, TrialState>,
     /// Hidden, finished trials.
     hidden: HashSet<TrialNumber>,
-    /// Runs that were removed, each with whether its files are still to be moved.
+    /// Runs that were removed, each with whether its files are still being moved.
     removed: HashMap<TrialNumber, bool>,
     /// Checkpoints of commands that were registered and dropped: of a command's own files nothing
     /// else is ours to remove.

@@ -20,7 +20,7 @@ use crate::study::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
 pub enum TrialEnd {
     /// It completed.
     Finished,
-    /// It returned early because [`TrialContext::report`] said so.
+    /// It returned early because [`TrialContext::report`] returned [`Continue::No`].
     Left,
 }
 
@@ -39,14 +39,14 @@ pub struct TrialContext {
     inputs: Sender<Input>,
     verdicts: Receiver<Decision>,
     leave: Arc<AtomicBool>,
-    told: Option<Decision>,
-    /// A reported step that no store can represent, which fails the trial.
+    decision: Option<Decision>,
+    /// A reported step beyond the range of a store, which fails the trial.
     beyond: Option<u64>,
 }
 
-/// An answer to a report: whether to continue.
+/// The answer to a report: whether to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GoOn {
+pub enum Continue {
     /// Continue.
     Yes,
     /// Return [`TrialEnd::Left`].
@@ -77,19 +77,19 @@ impl TrialContext {
     }
 
     /// Reports the study's metric at a step, and waits for the decision.
-    pub fn report(&mut self, step: u64, value: f64) -> GoOn {
+    pub fn report(&mut self, step: u64, value: f64) -> Continue {
         let metric = self.metric.clone();
         self.report_metrics(step, BTreeMap::from([(metric, value)]))
     }
 
     /// Reports several metrics; waits for the decision if the study's own is among them. A trial
     /// that reports a step beyond [`LARGEST_STEP`] fails.
-    pub fn report_metrics(&mut self, step: u64, metrics: BTreeMap<String, f64>) -> GoOn {
+    pub fn report_metrics(&mut self, step: u64, metrics: BTreeMap<String, f64>) -> Continue {
         if step > LARGEST_STEP {
             self.beyond = Some(step);
         }
         if self.beyond.is_some() {
-            return GoOn::No;
+            return Continue::No;
         }
         let waits = metrics.contains_key(&self.metric);
         let metrics = metrics.into_iter().collect();
@@ -102,11 +102,15 @@ impl TrialContext {
         if sent.is_ok() && waits {
             match self.verdicts.recv() {
                 Ok(Decision::Continue(_)) => {}
-                Ok(verdict) => self.told = Some(verdict),
+                Ok(verdict) => self.decision = Some(verdict),
                 Err(_) => self.leave.store(true, Ordering::Relaxed),
             }
         }
-        if self.told.is_some() || self.leave.load(Ordering::Relaxed) { GoOn::No } else { GoOn::Yes }
+        if self.decision.is_some() || self.leave.load(Ordering::Relaxed) {
+            Continue::No
+        } else {
+            Continue::Yes
+        }
     }
 }
 
@@ -143,7 +147,7 @@ impl Launcher for InlineLauncher {
             inputs: inputs.clone(),
             verdicts,
             leave: Arc::clone(&leave),
-            told: None,
+            decision: None,
             beyond: None,
         };
         let objective = Arc::clone(&self.objective);
@@ -172,7 +176,7 @@ fn end_of(
             format!("reported step {step}, which is beyond the largest one, {LARGEST_STEP}");
         return (AttemptEnd::Failed(FailureCause::Program), Some(message));
     }
-    match (result, &context.told) {
+    match (result, &context.decision) {
         (Ok(Ok(TrialEnd::Finished)), _) => (AttemptEnd::Completed, None),
         (Ok(Ok(TrialEnd::Left)), Some(Decision::Pause(_))) => (AttemptEnd::Paused, None),
         (Ok(Ok(TrialEnd::Left)), Some(Decision::Stop(_))) => (AttemptEnd::Stopped, None),

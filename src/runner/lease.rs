@@ -7,8 +7,8 @@
 //! the lease and its epoch decide who writes, the lock only who is alive.
 //!
 //! The lease identifies the locked file by inode, since the path can be replaced: if the file was
-//! removed or recreated, its lock says nothing, and process ids decide where they are comparable. A
-//! holder that finds its file missing recreates and locks it.
+//! removed or recreated, its lock is meaningless, and process ids decide where they are comparable.
+//! A holder that finds its file missing recreates and locks it.
 
 use std::fmt;
 use std::fs::File;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::{clear_up_after, last_moment, now};
+use super::{last_moment, now, record_killed_runner};
 use crate::report::wording::rough_duration;
 use crate::runner::processes;
 use crate::storage::{HeldLease, Holder, Lease, Storage, StorageError, StoredStudy, Takeover};
@@ -368,7 +368,7 @@ pub fn take_lease_of_any(
             }
             Err(error) => return Err(error),
             Ok(lease) => {
-                clear_up_after(storage, &lease)?;
+                record_killed_runner(storage, &lease)?;
                 return Ok(OwnLease { lease, lock });
             }
         }
@@ -420,7 +420,7 @@ pub fn take_over(
     let held = storage.summary(study.id)?.held.filter(|held| liveness(held) == Liveness::Unknown);
     let Some(held) = held else { return Ok(None) };
     let lease = storage.acquire(study.id, &this_process(), now(), Takeover::From(held.epoch))?;
-    let closed = clear_up_after(storage, &lease);
+    let closed = record_killed_runner(storage, &lease);
     storage.release(&lease)?;
     closed.map(|()| Some(held.holder))
 }

@@ -229,7 +229,7 @@ impl Listener {
                     swallows_newline = line.ends_with(b"\r");
                     self.send(current.misread(line, remarks));
                     drop(locked);
-                    taken.into_iter().for_each(|up| self.take(shared, line, up, &mut lines));
+                    taken.into_iter().for_each(|up| self.forward(shared, line, up, &mut lines));
                 }
             }
         }
@@ -264,7 +264,7 @@ impl Listener {
     }
 
     /// Forwards the content of a line.
-    fn take(
+    fn forward(
         &self,
         shared: &Mutex<Shared>,
         line: &[u8],
@@ -300,7 +300,7 @@ impl Listener {
                     self.send([Input::Checkpoint { trial, attempt, step, path, bytes, system }]);
                 }
                 Some(Err(why)) => {
-                    let why = format!("this checkpoint is not taken: {why}");
+                    let why = format!("this checkpoint is rejected: {why}");
                     let remark = Remark::new(RemarkKind::Checkpoint, why);
                     self.send(current.misread(line, vec![remark]));
                 }
@@ -338,7 +338,6 @@ impl Listener {
             }
             // Sent in place of the command, before it could start; valid if its supervisor confirms
             // it.
-            // that, too.
             MessageToRunner::End {
                 end: end @ (AttemptEnd::Failed(FailureCause::Program) | AttemptEnd::Refused),
                 message,
@@ -346,7 +345,7 @@ impl Listener {
                 current.not_started.get_or_insert((end, message));
             }
             _ if self.single => {
-                let why = "these are words of hpsearch's own, and no report";
+                let why = "these keys are reserved by hpsearch";
                 let remark = Remark::new(RemarkKind::Reserved, why);
                 self.send(current.misread(line, vec![remark]));
             }
@@ -401,22 +400,22 @@ impl Listener {
         shared.is_gone = true;
         let Some(mut current) = shared.current.take() else { return };
         self.send(current.print_end(&self.points));
-        self.send(current.take_emptiness(empty, &self.points));
+        self.send(current.remark_empty(empty, &self.points));
         let (end, message) = match (current.end.take(), current.not_started.take()) {
             (Some((NOT_FOUND, _)), Some(why)) => why,
             (Some(end), _) => end,
-            (None, _) => self.end_without_a_word(&current, status),
+            (None, _) => self.end_without_message(&current, status),
         };
         self.send_end(&current, end, message);
     }
 
     /// The end of a process that did not report one.
-    fn end_without_a_word(&self, current: &Current, status: Option<ExitStatus>) -> End {
+    fn end_without_message(&self, current: &Current, status: Option<ExitStatus>) -> End {
         let (cause, how) = match status.and_then(|status| status.signal()) {
             None => {
                 let status =
                     status.map_or("unknown status".to_owned(), |status| status.to_string());
-                let how = format!("its process ended without a word ({status})");
+                let how = format!("its process ended without a message ({status})");
                 (FailureCause::WorkerLost, how)
             }
             Some(signal) if processes::was_killed_for_memory(signal, current.memory_kills) => {
@@ -527,7 +526,7 @@ fn read_errors(
             current.log.write(line);
             send(inputs, current.print(Stream::Errors, line, points));
             let words = String::from_utf8_lossy(&line[..line.len().min(LONGEST_WORDS)]);
-            current.stderr_tail.hear(&words);
+            current.stderr_tail.push(&words);
             let missed = matches!(piece, Piece::Whole)
                 .then(|| Spoken::on_standard_error(line, current.expected.clock))
                 .flatten();

@@ -71,7 +71,7 @@ impl Loads {
             loads.entry(device).or_default().push(TrialLoad { trial, memory, cores });
         }
         let group = self.monitor.memory_of_group();
-        let told = |(device, trials): (&Device, Vec<TrialLoad>)| {
+        let measured = |(device, trials): (&Device, Vec<TrialLoad>)| {
             let Memory { used, total } = memory_of(device, &machine, group)?;
             let cores = match device {
                 Device::Cpu | Device::Ndarray => {
@@ -82,7 +82,7 @@ impl Loads {
             let exclusive = gpu_of(device, &machine).is_some_and(|gpu| gpu.exclusive);
             Some(Load { device: device.clone(), total, used, cores, exclusive, trials })
         };
-        Some(loads.into_iter().filter_map(told).collect())
+        Some(loads.into_iter().filter_map(measured).collect())
     }
 }
 

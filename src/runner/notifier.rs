@@ -74,12 +74,12 @@ impl Notifier {
     /// Starts the thread, which delivers what is written to the mailbox.
     ///
     /// # Errors
-    /// The system refuses a thread.
+    /// A thread cannot be started.
     pub fn start(recipients: Recipients) -> io::Result<(Notifier, Mailbox)> {
         let (tx, rx) = unbounded();
         let trouble: Arc<Mutex<Option<String>>> = Arc::default();
-        let told = Arc::clone(&trouble);
-        let thread = threads::spawn("notifier", move || deliver(&rx, &recipients, &told))?;
+        let reported = Arc::clone(&trouble);
+        let thread = threads::spawn("notifier", move || deliver(&rx, &recipients, &reported))?;
         Ok((Notifier { thread: Some(thread), trouble }, Mailbox { notices: tx, rest: Vec::new() }))
     }
 

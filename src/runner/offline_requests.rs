@@ -36,7 +36,7 @@ fn serve(
         return Ok(());
     }
     clear_orphaned_files(storage, study, store)?;
-    // Nothing else changes it under the lease.
+    // No other process can change it while the lease is held.
     let summary = storage.summary(study.id)?;
     let spec = summary.spec.clone();
     let no_slot_is_used = vec![Slot { index: 0, device: Device::Cpu }];

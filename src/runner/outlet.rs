@@ -25,7 +25,7 @@ pub(super) struct Outlet {
     over: Receiver<()>,
     waiting: Arc<AtomicUsize>,
     /// The last event that was reported.
-    told: Option<Seq>,
+    last_reported: Option<Seq>,
     left_out: LeftOut,
 }
 
@@ -46,7 +46,14 @@ impl Outlet {
                 left.fetch_sub(words.len(), Ordering::Relaxed);
             }
         })?;
-        Ok(Outlet { reporter, words, over, waiting, told: None, left_out: LeftOut::default() })
+        Ok(Outlet {
+            reporter,
+            words,
+            over,
+            waiting,
+            last_reported: None,
+            left_out: LeftOut::default(),
+        })
     }
 
     /// Reports something, of the event at that position if it is one; returns whether the stream is
@@ -66,14 +73,16 @@ impl Outlet {
         let has_room = self.waiting.load(Ordering::Relaxed) < WAITING;
         if !has_room {
             if self.left_out.lines == 0 {
-                self.left_out.after =
-                    self.told.or_else(|| seq.map(|seq| Seq(seq.0 - 1))).unwrap_or_default();
+                self.left_out.after = self
+                    .last_reported
+                    .or_else(|| seq.map(|seq| Seq(seq.0 - 1)))
+                    .unwrap_or_default();
             }
             self.left_out.events += u64::from(seq.is_some());
             self.left_out.lines += words.iter().filter(|byte| **byte == b'\n').count() as u64;
             return true;
         }
-        self.told = seq.or(self.told);
+        self.last_reported = seq.or(self.last_reported);
         self.send(words)
     }
 

@@ -478,7 +478,7 @@ impl Job for ProcessJob {
     /// A stopped child would not read this, nor a request to exit.
     fn examine(&mut self) {
         if processes::is_stopped(self.pid) {
-            processes::go_on(self.pid);
+            processes::resume(self.pid);
         }
         self.stdin.down(&MessageToTrial::Examine);
     }

@@ -137,7 +137,7 @@ pub fn children(parent: u32) -> Vec<u32> {
 }
 
 /// Continues a stopped process.
-pub fn go_on(pid: u32) {
+pub fn resume(pid: u32) {
     signal(pid, Signal::CONT);
 }
 

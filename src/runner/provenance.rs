@@ -33,7 +33,7 @@ const LONGEST_FILE: u64 = 4 << 30;
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The provenance.
-    pub lineage: Provenance,
+    pub provenance: Provenance,
     /// The documents by digest: diff, packages, untracked source files.
     pub documents: Vec<(String, String)>,
 }
@@ -87,7 +87,7 @@ pub fn look_around_python(
         documents.push((packages.digest.clone(), list));
         packages
     });
-    let lineage = Provenance {
+    let provenance = Provenance {
         command: masked_command(&command.into_iter().map(as_text).collect::<Vec<_>>()),
         directory: as_text(match python {
             Some(_) => directory.clone().into_os_string(),
@@ -100,7 +100,7 @@ pub fn look_around_python(
         packages,
         environment: environment(spec, salt),
     };
-    Found { lineage, documents }
+    Found { provenance, documents }
 }
 
 /// The packages of the command's interpreter, and their list.
@@ -268,7 +268,7 @@ fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<
     let mut bytes =
         bytes.ok_or_else(|| format!("git did not answer within {} s", PATIENCE.as_secs()))?;
     if is_whole && !status.success() {
-        return Err("it is in no git repository with a commit".to_owned());
+        return Err("it is not in a git repository with a commit".to_owned());
     }
     bytes.truncate(most);
     Ok(Answer { text: String::from_utf8_lossy(&bytes).into_owned(), cut: !is_whole })

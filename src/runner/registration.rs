@@ -115,14 +115,14 @@ impl Registrar {
             });
             let mut counted =
                 found.as_ref().ok().filter(|found| found.is_inside).map(|found| found.path.clone());
-            let _nobody_waits_any_more = found_tx.send(found.map(|found| (found, wanted.clone())));
+            let _receiver_timed_out = found_tx.send(found.map(|found| (found, wanted.clone())));
             if let Some((wanted, copies)) = wanted.zip(copies) {
                 let taken = copies.take(&wanted);
                 counted = taken.as_ref().ok().cloned().or(counted);
                 // The next run cleans up a copy that arrives too late.
-                let _nobody_waits_any_more = copied_tx.send(taken);
+                let _receiver_timed_out = copied_tx.send(taken);
             }
-            let _nobody_waits_any_more = bytes_tx.send(counted.map(|path| measure(&path)));
+            let _receiver_timed_out = bytes_tx.send(counted.map(|path| measure(&path)));
         });
         spawned.map_err(|error| format!("`{}` could not be examined: {error}", whole.display()))?;
         let (place, seconds) = (whole.display(), self.patience.as_secs());

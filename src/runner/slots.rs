@@ -69,7 +69,7 @@ impl Machine {
     }
 }
 
-/// Tests each GPU that trials of the trainer are to use, in a separate process, before any trial
+/// Tests each GPU assigned to trials of the trainer, in a separate process, before any trial
 /// starts. Unusable GPUs are left out, and with `use = "auto"` the CPU replaces the last of them;
 /// the substitutions are returned.
 ///
@@ -102,7 +102,7 @@ pub fn tried(
             Ok(_) | Err(_) => None,
         }
     };
-    let silent = |device: &Device| Some((device.clone(), "asking it ended in a panic".to_owned()));
+    let silent = |device: &Device| Some((device.clone(), "querying it panicked".to_owned()));
     let troubles: Vec<(Device, String)> = std::thread::scope(|scope| {
         let asked: Vec<_> =
             gpus.iter().map(|device| (*device, scope.spawn(|| attempt(device)))).collect();
@@ -172,7 +172,7 @@ fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
     if gpu.exclusive && here > 1 {
         said.push(format!(
             "cuda:{index} takes one process at a time (its compute mode is `exclusive`), and \
-             {here} trials are to share it; `nvidia-smi -c 0` lets several in, trials_per_device \
+             {here} trials will share it; `nvidia-smi -c 0` lets several in, trials_per_device \
              = 1 needs only one"
         ));
     }
@@ -183,7 +183,7 @@ fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
         };
         let who: Vec<String> = gpu.processes.iter().map(who).collect();
         said.push(format!(
-            "cuda:{index} is in use already, by {}: trials get what is left of it",
+            "cuda:{index} is in use already, by {}: trials get the remaining memory",
             who.join(", ")
         ));
     }
@@ -378,12 +378,11 @@ mod tests {
         assert_eq!(
             remarks_on(&shared, &places),
             ["cuda:1 is in use already, by process 77 with 3.0 GiB, process 78: trials get \
-                 what is \
-              left of it"]
+             the remaining memory"]
         );
         let exclusive = Gpu { exclusive: true, ..free };
         let said = remarks_on(&exclusive, &places);
-        assert!(said[0].contains("2 trials are to share it; `nvidia-smi -c 0`"), "{said:?}");
+        assert!(said[0].contains("2 trials will share it; `nvidia-smi -c 0`"), "{said:?}");
         assert!(remarks_on(&exclusive, &places[1..]).is_empty(), "one trial is enough for it");
         // Devices that the study does not use do not matter.
         for cuda in [Some(0), None] {

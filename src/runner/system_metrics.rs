@@ -44,7 +44,7 @@ impl SystemMetrics {
     /// Starts the thread, which adds points to `points` every `period`.
     ///
     /// # Errors
-    /// The system refuses a thread.
+    /// A thread cannot be started.
     pub fn start(period: Duration, points: Arc<PointQueue>) -> io::Result<Self> {
         let (changes, there) = unbounded();
         let measuring = Measuring { period, points, trials: BTreeMap::new() };

@@ -65,13 +65,13 @@ pub fn of_paths<'a>(
         }
         let length = metadata.len();
         let text = if is_secret(path) {
-            Err("not kept: its name speaks of a secret")
+            Err("not kept: its name indicates a secret")
         } else if length > LARGEST {
             Err("not kept: larger than 64 KiB")
         } else if bytes + length > MOST_BYTES {
             Err("not kept: all together are larger than 1 MiB")
         } else {
-            read(&whole).ok_or("not kept: not a text")
+            read(&whole).ok_or("not kept: not text")
         };
         let text = text.map(|text| masked.text(&text));
         let digest = |text: &String| blake3::hash(text.as_bytes()).to_hex().to_string();
@@ -175,13 +175,13 @@ mod tests {
             .iter()
             .map(|(file, text)| (file.path.as_str(), text.as_deref().or(file.why.as_deref())))
             .collect();
-        let secret = Some("not kept: its name speaks of a secret");
+        let secret = Some("not kept: its name indicates a secret");
         assert_eq!(
             seen,
             [
                 ("new.py", Some("KEY = '...'\n")),
                 ("large.py", Some("not kept: larger than 64 KiB")),
-                ("binary.py", Some("not kept: not a text")),
+                ("binary.py", Some("not kept: not text")),
                 ("my_secrets.json", secret),
                 (".env.toml", secret),
             ]

@@ -21,7 +21,7 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     /// Starts it for this run. `None` if the machine refuses: a run continues without it, since it
-    /// is needed only if runner and supervisor are killed at once.
+    /// is needed only if runner and supervisor are killed at the same time.
     pub fn start(program: &Path, run: &str) -> Option<Self> {
         let group = ControlGroup::make(run);
         let mut command = Command::new(program);

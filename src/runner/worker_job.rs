@@ -49,13 +49,13 @@ pub enum JobError {
     Failed(String),
 }
 
-/// Runs `job` in a new worker with these environment variables; `hear` receives its messages except
-/// its answer and its end, and each report is answered to continue. Returns the answer, for jobs
-/// that have one; none if `hear` stops the job early.
+/// Runs `job` in a new worker with these environment variables; `on_message` receives its messages
+/// except its answer and its end; every report is answered with `continue`. Returns the answer, for
+/// jobs that have one; none if `on_message` stops the job early.
 pub fn run(
     job: Job,
     environment: &BTreeMap<String, String>,
-    hear: &mut dyn FnMut(MessageToRunner) -> ControlFlow<()>,
+    on_message: &mut dyn FnMut(MessageToRunner) -> ControlFlow<()>,
 ) -> Result<Option<serde_json::Value>, JobError> {
     let program = own_program();
     let started = |source| JobError::Start { program: program.display().to_string(), source };
@@ -102,7 +102,7 @@ pub fn run(
             Some(Ok(MessageToRunner::Answer { body })) => answer = Some(body),
             Some(Ok(said)) => {
                 let is_report = matches!(said, MessageToRunner::Report { .. });
-                enough = hear(said);
+                enough = on_message(said);
                 if is_report {
                     // A dead worker is detected by its closed stdout.
                     let _noticed_there =
@@ -142,8 +142,8 @@ fn overhear(stderr: impl Read) -> StderrTail {
     for line in BufReader::new(stderr).split(b'\n') {
         let Ok(line) = line else { break };
         let line = String::from_utf8_lossy(&line);
-        words.hear(&line);
-        // Nor what follows it: the stack trace.
+        words.push(&line);
+        // Nor the stack trace that follows.
         if words.cause() != Some(FailureCause::Oom) {
             // The reader closed standard error.
             let _ = writeln!(io::stderr(), "{}", one_line(&line));

@@ -1,4 +1,4 @@
-//! The suite that every store passes: `run` it with a function that makes empty stores.
+//! The conformance suite of stores: `run` it with a function that makes empty stores.
 
 mod folding;
 mod journal;
@@ -23,7 +23,7 @@ const SUITES: &[&[(&str, Case)]] =
 /// Runs every case, each on a fresh, empty store from `fresh`.
 ///
 /// # Panics
-/// When the store does not do what a case expects; the message names the case.
+/// When a case fails; the message names the case.
 pub fn run(fresh: &mut dyn FnMut() -> Opener) {
     for (name, case) in SUITES.iter().copied().flatten() {
         if let Err(error) = case(&mut fresh()) {
@@ -32,7 +32,7 @@ pub fn run(fresh: &mut dyn FnMut() -> Opener) {
     }
 }
 
-/// The error of something that must not succeed.
+/// The error of an operation that must fail.
 fn refused<T>(result: Result<T, StorageError>, what: &str) -> StorageError {
     match result {
         Ok(_) => panic!("{what} was not refused"),

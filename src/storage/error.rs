@@ -1,11 +1,11 @@
-//! What can go wrong with a store, and what to do about it.
+//! Errors of a store, and their remedies.
 
 use super::sqlite::Rescue;
 use super::{BUSY_TIMEOUT, Holder, StudyId};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
-/// What can go wrong with a store.
+/// An error of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// Another process holds the study.
@@ -18,11 +18,11 @@ pub enum StorageError {
         /// When the lease was acquired.
         since: Timestamp,
     },
-    /// A process of another host or container holds the study, and nobody can tell from here
-    /// whether it lives.
+    /// A process of another host or container holds the study; whether it lives cannot be
+    /// determined from here.
     #[error(
         "study `{study}` is held by process {} on `{}`, another host or container than this one, \
-         for {held} (it last wrote {wrote} ago), and from here nobody can tell whether that \
+         for {held} (it last wrote {wrote} ago), and from here it cannot be determined whether that \
          process lives",
         holder.pid, holder.host
     )]
@@ -33,10 +33,10 @@ pub enum StorageError {
         holder: Box<Holder>,
         /// For how long, in words.
         held: String,
-        /// How long ago anything was written about the study, in words.
+        /// Time since the last write to the study, in words.
         wrote: String,
     },
-    /// The lease was taken over: whoever holds this one must stop writing.
+    /// The lease was taken over: its former holder must stop writing.
     #[error(
         "the lease on study {} was taken over by another process, and this one writes no more",
         study.0
@@ -45,14 +45,14 @@ pub enum StorageError {
         /// Which study.
         study: StudyId,
     },
-    /// The study holds tracked runs, and a search wanted it.
+    /// The study holds tracked runs and cannot be searched.
     #[error("`{study}` holds tracked runs: nothing is searched there")]
     Tracked {
         /// Its name.
         study: String,
     },
-    /// A run of the study is being tracked, and somebody wanted to remove or move it, or to rename
-    /// or remove the study.
+    /// A run of the study is being tracked: it cannot be removed or moved, and the study cannot be
+    /// renamed or removed.
     #[error("run {run} of `{study}` is being tracked")]
     RunTracked {
         /// The study's name.
@@ -60,7 +60,7 @@ pub enum StorageError {
         /// The run.
         run: TrialNumber,
     },
-    /// The study is a search, and a run wanted to be tracked in it.
+    /// The study is a search: runs cannot be tracked in it.
     #[error("`{study}` is a search: runs are not tracked there")]
     Searched {
         /// Its name.
@@ -78,12 +78,12 @@ pub enum StorageError {
         /// The name.
         name: String,
     },
-    /// A trial out of order: numbers are given one after the other.
+    /// A trial out of order: numbers are consecutive.
     #[error("trial {trial} cannot be created now: the next number is {expected}")]
     OutOfOrder {
         /// The number of the event.
         trial: TrialNumber,
-        /// The number that comes next.
+        /// The next number.
         expected: TrialNumber,
     },
     /// There is no such study.
@@ -98,7 +98,7 @@ pub enum StorageError {
         /// Number of the trial.
         trial: TrialNumber,
     },
-    /// The copy that is made before an older store is changed could not be made.
+    /// The backup before a migration could not be written.
     #[error(
         "the store `{path}` has the older schema version {found}, and the copy of it could not be \
          written to `{copy}`; nothing was changed"
@@ -108,7 +108,7 @@ pub enum StorageError {
         path: String,
         /// Its version.
         found: i64,
-        /// Where the copy should have been.
+        /// The path of the backup.
         copy: String,
         /// SQLite's or the system's error.
         #[source]
@@ -119,7 +119,7 @@ pub enum StorageError {
     NotAStore {
         /// The file.
         path: String,
-        /// What was found.
+        /// Why not.
         why: String,
     },
     /// The name of the store is not text.
@@ -135,7 +135,7 @@ pub enum StorageError {
         path: String,
         /// Its version.
         found: i64,
-        /// Ours.
+        /// The newest known version.
         known: i64,
     },
     /// The file system cannot hold a store.
@@ -146,7 +146,7 @@ pub enum StorageError {
         /// The file system's name.
         kind: String,
     },
-    /// Something stored cannot be read back.
+    /// A stored value cannot be read.
     #[error("the store holds something unreadable in {place}: {why}")]
     Corrupt {
         /// Table and row.
@@ -157,34 +157,33 @@ pub enum StorageError {
     /// There is no store yet.
     #[error("there is no store at `{path}`")]
     Missing {
-        /// The file looked for.
+        /// Its path.
         path: String,
     },
-    /// Something else lies at the path of a store.
+    /// The path of the store is not a file.
     #[error("`{path}` is {what}, and a store is a file")]
     NotAFile {
         /// The path.
         path: String,
-        /// What it is: `a directory`.
+        /// Its kind, such as `a directory`.
         what: &'static str,
     },
-    /// The file that was opened is not at its path any more: what is written to it now, nobody
-    /// would find.
+    /// The opened file is no longer at its path: later writes would be lost.
     #[error("the store `{path}` {what} while it was in use, and nothing more is written")]
     Moved {
         /// The path.
         path: String,
-        /// What became of it.
+        /// What happened to it.
         what: &'static str,
     },
-    /// A file beside the store, its log or the index of that, is not the one that was opened.
+    /// The store's `-wal` or `-shm` file is not the one that was opened.
     #[error("`{path}` {what} while the store was in use, and nothing more is written: {rescue}")]
     Exchanged {
         /// That file.
         path: String,
-        /// What became of it.
+        /// What happened to it.
         what: &'static str,
-        /// What became of what was in it.
+        /// What happened to its content.
         rescue: Rescue,
     },
     /// The process that runs the study is stopped.
@@ -204,7 +203,7 @@ pub enum StorageError {
     Sqlite {
         /// The file.
         path: String,
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
         /// SQLite's failure.
         failure: SqliteFailure,
@@ -212,7 +211,7 @@ pub enum StorageError {
         #[source]
         source: rusqlite::Error,
     },
-    /// The system says so.
+    /// An I/O error.
     #[error("`{path}` cannot be used for a store")]
     Io {
         /// The file or its directory.
@@ -223,19 +222,18 @@ pub enum StorageError {
     },
 }
 
-/// Why SQLite refuses.
+/// The kind of an error of SQLite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SqliteFailure {
     /// No space is left.
     DiskFull,
-    /// The system refuses or breaks off a write: a quota, a limit on file sizes, a disk that fails
-    /// or turned read-only.
+    /// A write failed: a quota, a limit on file sizes, a failing or read-only disk.
     WriteFailed,
     /// The file or its directory cannot be opened or written.
     NotUsable,
     /// The file is damaged.
     Damaged,
-    /// Another process did not let go of the file.
+    /// Another process kept the file locked.
     Locked,
     /// Something else.
     Other,
@@ -287,7 +285,7 @@ impl SqliteFailure {
 }
 
 impl StorageError {
-    /// What to do about it.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         let text = match self {
             StorageError::Busy { study, .. } => {

@@ -1,4 +1,4 @@
-//! What a journal says that tables have too, to compare the two.
+//! Rebuilds rows of tables from a journal, to compare the two.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,7 +7,7 @@ use crate::study::event::{DeviceEvent, Event, RunnerEvent, Seq, TrialEvent};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
-/// The attempts that a journal speaks of, by trial and number.
+/// The attempts in a journal, by trial and number.
 pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber, u32), Attempt> {
     let (mut attempts, mut runner) = (BTreeMap::<_, Attempt>::new(), None);
     let mut created = HashSet::new();
@@ -57,7 +57,7 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
     attempts
 }
 
-/// The runners that a journal speaks of, in order.
+/// The runners in a journal, in order.
 pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
     let mut runners: Vec<StoredRunner> = Vec::new();
     for (seq, at, event) in journal {
@@ -72,14 +72,14 @@ pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
                     stopped: None,
                     ran_micros: None,
                     reason: None,
-                    lineage: None,
+                    provenance: None,
                 })
             }
             (Event::Device(DeviceEvent::SlotsChanged { slots }), Some(runner)) => {
                 runner.slots.clone_from(slots)
             }
-            (Event::Runner(RunnerEvent::Described { lineage }), Some(runner)) => {
-                runner.lineage = Some(lineage.as_ref().clone())
+            (Event::Runner(RunnerEvent::Described { provenance }), Some(runner)) => {
+                runner.provenance = Some(provenance.as_ref().clone())
             }
             (
                 Event::Runner(RunnerEvent::Stopped { reason, ran_micros, runner, .. }),

@@ -1,12 +1,11 @@
-//! A store that lives in memory, for tests and for studies that nobody wants to keep.
+//! A store in memory, for tests and temporary studies.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::StorageError;
 use super::sqlite::{Reads, SqliteReader, SqliteStore, Writes};
 
-/// A handle on a store in memory: clones of it see and change the same data, which goes with the
-/// last of them.
+/// A handle on a store in memory. Clones share the data, which is freed with the last of them.
 #[derive(Debug)]
 pub struct MemoryStore {
     name: String,

@@ -1,6 +1,5 @@
-//! Reads the SQLite databases that Optuna keeps studies in (`optuna.storages.RDBStorage`; its tables
-//! are those of `optuna/storages/_rdb/models.py`, schema version 12 and those before it that have
-//! them).
+//! Reads Optuna's SQLite databases (`optuna.storages.RDBStorage`; its tables are those of
+//! `optuna/storages/_rdb/models.py`, schema version 12 and those before it that have them).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,13 +11,13 @@ use super::sqlite::is_open_here;
 use crate::study::metric::Direction;
 use crate::study::time::Timestamp;
 
-/// How long another program's transaction is waited for.
+/// Timeout of waiting for another program's transaction.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a database cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum OptunaError {
-    /// SQLite says so.
+    /// An error of SQLite.
     #[error("{}: {source}", path.display())]
     Sqlite {
         /// The database.
@@ -26,15 +25,15 @@ pub enum OptunaError {
         /// Why.
         source: rusqlite::Error,
     },
-    /// It is a database of something else.
-    #[error("{} is no database of Optuna: it has no table `{table}`", path.display())]
+    /// It is not a database of Optuna.
+    #[error("{} is not a database of Optuna: it has no table `{table}`", path.display())]
     NotOptuna {
         /// The database.
         path: PathBuf,
         /// The table.
         table: &'static str,
     },
-    /// It is the store itself.
+    /// It is a store of hpsearch.
     #[error("{} is a store of hpsearch", path.display())]
     OwnStore {
         /// The database.
@@ -49,7 +48,7 @@ pub struct OptunaStudy {
     pub name: String,
     /// Its directions, one for each objective.
     pub directions: Vec<Direction>,
-    /// What its user set on it: names and JSON.
+    /// User attributes: names and JSON.
     pub attributes: BTreeMap<String, String>,
     /// Its trials in their order.
     pub trials: Vec<OptunaTrial>,
@@ -66,20 +65,20 @@ pub struct OptunaTrial {
     pub started: Option<Timestamp>,
     /// When it ended.
     pub ended: Option<Timestamp>,
-    /// Names, values as Optuna keeps them (the index of a choice), and distributions as JSON.
+    /// Names, internal values (the index of a choice), and distributions as JSON.
     pub params: Vec<(String, f64, String)>,
     /// Its values, one for each objective.
     pub values: Vec<f64>,
     /// Steps and intermediate values.
     pub reports: Vec<(i64, f64)>,
-    /// What its program set on it: names and JSON.
+    /// User attributes: names and JSON.
     pub attributes: BTreeMap<String, String>,
 }
 
 /// All studies of a database, by name.
 ///
 /// # Errors
-/// It cannot be read, or is none of Optuna's.
+/// It cannot be read, or is not a database of Optuna.
 pub fn read(path: &Path) -> Result<Vec<OptunaStudy>, OptunaError> {
     if is_open_here(path) {
         return Err(OptunaError::OwnStore { path: path.to_owned() });
@@ -91,7 +90,7 @@ fn read_database(path: &Path) -> rusqlite::Result<Result<Vec<OptunaStudy>, Optun
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
-    // One state, whatever Optuna writes meanwhile.
+    // A consistent snapshot, whatever Optuna writes meanwhile.
     let connection = connection.transaction()?;
     for table in ["studies", "study_directions", "trials", "trial_params", "trial_values"] {
         let sql = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1";
@@ -121,7 +120,7 @@ fn study(connection: &Connection, id: i64, name: String) -> rusqlite::Result<Opt
     })?;
     let sql = "SELECT key, value_json FROM study_user_attributes WHERE study_id = ?1";
     let attributes = all(connection, sql, id, |row| Ok((row.get(0)?, row.get(1)?)))?;
-    // Its moments are those of the machine's time zone, without saying so.
+    // Its times are in the machine's time zone, without an offset.
     let moment = |column: &str| {
         format!(
             "CAST(strftime('%s', {column}, 'utc') AS INTEGER) * 1000000 + \
@@ -197,7 +196,7 @@ fn all<T>(
     connection.prepare(sql)?.query_map([study], read)?.collect()
 }
 
-/// A number with its kind: infinities and NaN are words in another column, which older databases
+/// A number with its kind: infinities and NaN are marked in another column, which older databases
 /// lack.
 fn number(
     connection: &Connection,

@@ -1,4 +1,4 @@
-//! Where the files of trials lie on disk: pure functions of a study, its store's path and numbers.
+//! Locations of trials' files on disk: pure functions of a study, its store's path and numbers.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// The directory, in a trial's, of copies of checkpoints that their command may write over:
-/// `copies/step-3/checkpoints/last.pt`, or `copies/step-3-outside/last.pt` where the original lies
+/// The directory, within a trial's, of copies of checkpoints that their command may overwrite:
+/// `copies/step-3/checkpoints/last.pt`, or `copies/step-3-outside/last.pt` if the original is
 /// outside the trial's directory.
 pub const COPIES: &str = "copies";
 
-/// The directory, in a trial's, of copies of artifacts: a file for each digest.
+/// The directory, within a trial's, of copies of artifacts: a file for each digest.
 pub const ARTIFACTS: &str = "artifacts";
 
-/// What the directory of a copy begins with, before its step.
+/// Prefix of the directory of a copy, before its step.
 const OF_STEP: &str = "step-";
 
-/// What that name ends with where the original lies outside the trial's directory.
+/// Suffix of that name if the original is outside the trial's directory.
 const OUTSIDE: &str = "-outside";
 
 /// The directory that holds the files of all studies of a store: `[checkpoints] dir`, else `files`
@@ -29,14 +29,14 @@ pub fn files_directory(spec: &StudySpec, store: &Path) -> PathBuf {
     }
 }
 
-/// Where tokenised data is kept, shared by all studies of a store.
+/// The cache of tokenised data, shared by all studies of a store.
 pub fn data_cache(spec: &StudySpec, store: &Path) -> PathBuf {
     files_directory(spec, store).join("data")
 }
 
-/// Where compiled kernels of GPUs are kept, shared by all studies of a user: `hpsearch/kernels` in
-/// the user's directory of caches, by the values of XDG_CACHE_HOME and HOME. `None` where neither
-/// is set.
+/// The cache of compiled GPU kernels, shared by all studies of a user: `hpsearch/kernels` in the
+/// user's directory of caches, by the values of XDG_CACHE_HOME and HOME. `None` where neither is
+/// set.
 pub fn kernel_cache(cache_home: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
     let given = |value: Option<&str>| {
         value.filter(|value| Path::new(value).is_absolute()).map(PathBuf::from)
@@ -45,7 +45,7 @@ pub fn kernel_cache(cache_home: Option<&str>, home: Option<&str>) -> Option<Path
     caches.map(|caches| caches.join("hpsearch").join("kernels"))
 }
 
-/// Where the files of a study's trials lie: `<files>/<name>/trial-<number>`.
+/// The locations of a study's files: `<files>/<name>/trial-<number>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StudyFiles {
     root: PathBuf,
@@ -53,8 +53,8 @@ pub struct StudyFiles {
 }
 
 impl StudyFiles {
-    /// Those of a study whose store lies at `store`; `name` is that of the directory that was taken
-    /// for it, by default its own name as a path component.
+    /// The files of a study with the store at `store`; `name` is that of its claimed directory, by
+    /// default its own name as a path component.
     pub fn of(spec: &StudySpec, name: Option<&str>, store: &Path) -> Self {
         StudyFiles {
             root: files_directory(spec, store),
@@ -98,25 +98,26 @@ impl StudyFiles {
     }
 }
 
-/// The name of the directory of a copy among a trial's copies; `place` tells several of one step
-/// apart.
+/// The name of a copy's directory among a trial's copies; `place` distinguishes several of one
+/// step.
 pub fn copy_name(step: u64, is_inside: bool, place: u32) -> String {
     let again = if place == 0 { String::new() } else { format!("-copy{}", u64::from(place) + 1) };
     format!("{OF_STEP}{step}{again}{}", if is_inside { "" } else { OUTSIDE })
 }
 
-/// Whether a checkpoint is a copy that hpsearch took.
+/// Whether a checkpoint is a copy made by hpsearch.
 pub fn is_copy(path: &Path) -> bool {
     copy_of(path).is_some()
 }
 
-/// What a copy is a copy of, if that lies in its trial's directory, too.
+/// The original of a copy, if it is in the trial's directory.
 pub fn original_of(path: &Path) -> Option<PathBuf> {
     let (trial, name, below) = copy_of(path)?;
     (!name.ends_with(OUTSIDE)).then(|| trial.join(below))
 }
 
-/// Of the path of a copy: the trial's directory, the name of the copy's, and the path below that.
+/// The parts of a copy's path: the trial's directory, the name of the copy's directory, and the
+/// path below it.
 fn copy_of(path: &Path) -> Option<(PathBuf, &str, PathBuf)> {
     let parts: Vec<&OsStr> = path.iter().collect();
     let is_trial = |part: &OsStr| {
@@ -147,7 +148,7 @@ pub fn component(name: &str) -> String {
     text
 }
 
-/// The file of a store, and those that SQLite keeps beside it.
+/// The file of a store, and SQLite's `-wal` and `-shm` files.
 pub fn store_files(store: &Path) -> [PathBuf; 3] {
     ["", "-wal", "-shm"].map(|end| {
         let mut path = store.to_owned().into_os_string();
@@ -177,7 +178,7 @@ mod tests {
             Some("/scratch/hpsearch/kernels")
         );
         assert_eq!(of(None, Some("/home/me")).as_deref(), Some("/home/me/.cache/hpsearch/kernels"));
-        // As the XDG specification has it: a relative path is no path.
+        // By the XDG specification, relative paths are invalid.
         assert_eq!(
             of(Some("caches"), Some("/home/me")).as_deref(),
             Some("/home/me/.cache/hpsearch/kernels")

@@ -65,26 +65,25 @@ use crate::study::event::{Event, Seq};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// A store opened for reading only, for those who watch.
+/// A store opened for reading only.
 #[derive(Debug)]
 pub struct SqliteReader {
     connection: Connection,
     path: PathBuf,
-    // After the connection: whoever asks for the files of a store that is being closed must still
-    // find them.
+    // Dropped after the connection: the files of a store that is being closed must stay registered.
     files: Arc<Files>,
     seen: Option<i64>,
     migrated: Option<Migrated>,
 }
 
-/// That an older store was brought up to date.
+/// A migration of an older store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migrated {
-    /// The version it had.
+    /// Its version before.
     pub from: i64,
-    /// The copy of it as it was.
+    /// The backup.
     pub copy: PathBuf,
-    /// Whether values of `[command] env` were in it, which that copy still holds.
+    /// Whether it held values of `[command] env`, which the backup still contains.
     pub held_values: bool,
 }
 
@@ -96,13 +95,13 @@ pub struct SqliteStore {
     wrote: bool,
     checkpoints: Checkpoints,
     log: Log,
-    /// A file beside the store was exchanged: nothing is written any more.
+    /// Set if a file beside the store was replaced: nothing is written any more.
     lost: Option<(Exchanged, Rescue)>,
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`; makes the file and its directories where they are missing, and
-    /// brings an older schema up to date. Refuses files of other programs and network file systems.
+    /// Opens the store at `path`; creates the file and its directories if missing, and migrates an
+    /// older schema. Rejects files of other programs and network file systems.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         if path.to_str().is_none() {
             return Err(StorageError::NotText { path: path.display().to_string() });
@@ -130,7 +129,7 @@ impl SqliteStore {
             let is_new = migrate::version(&connection, path, MIGRATIONS)? == 0;
             migrate::migrate(&mut connection, path, MIGRATIONS, keep_copy, secrets::erase)?;
             if is_new {
-                // So that the file is a store without its log, too.
+                // So that the file alone is a valid store.
                 connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
             }
             let held_values = secrets::are_left(&connection);
@@ -144,7 +143,7 @@ impl SqliteStore {
         Ok(SqliteStore::of(reader))
     }
 
-    /// The store in memory of this name, which all its handles share and the last one takes along.
+    /// The store in memory with this name, shared by all its handles and freed with the last.
     pub(super) fn in_memory(name: &str) -> Result<Self, StorageError> {
         let path = Path::new("");
         let open = || {
@@ -174,9 +173,8 @@ impl SqliteStore {
         }
     }
 
-    /// Writes the file anew without what was removed from it, of which traces may be left in free
-    /// pages. Whether it is done: where others use the file now, whoever opens the store next does
-    /// it.
+    /// Vacuums the file, whose free pages may contain removed data. Returns whether it is done: if
+    /// other processes use the file, the next one to open the store does it.
     pub fn erase_removed(&mut self) -> Result<bool, StorageError> {
         self.check_files()?;
         let SqliteReader { connection, path, .. } = &self.reader;
@@ -184,12 +182,12 @@ impl SqliteStore {
         Ok(!secrets::are_left(connection))
     }
 
-    /// The store for those who only read.
+    /// The store for reading.
     pub fn reader(&self) -> &SqliteReader {
         &self.reader
     }
 
-    /// Runs `work` in one transaction; if it fails, nothing of it is written.
+    /// Runs `work` in one transaction, which is rolled back if it fails.
     fn write<T>(
         &mut self,
         doing: &'static str,
@@ -206,7 +204,7 @@ impl SqliteStore {
         };
         match run() {
             Ok(done) => {
-                // What was committed to a file that was taken away meanwhile is not told to anyone.
+                // A commit to a file that was moved away meanwhile is not acknowledged.
                 self.reader.files.learn();
                 self.wrote = true;
                 self.checkpoints.note();
@@ -214,24 +212,24 @@ impl SqliteStore {
                 Ok(done)
             }
             Err(fault) => {
-                // It may know ids that were rolled back.
+                // It may contain ids that were rolled back.
                 *cache = Cache::default();
                 let path = path.clone();
-                // It may come of files that were exchanged meanwhile.
+                // Files that were replaced meanwhile may be the cause.
                 self.check_files()?;
                 Err(Fault::at(fault, &path, doing))
             }
         }
     }
 
-    /// An error if a file of the store is not the one that was opened, or does not hold what was
-    /// written; then what can be saved is.
+    /// An error if a file of the store was replaced or its log damaged, after saving what can be
+    /// saved.
     fn check_files(&mut self) -> Result<Option<u32>, StorageError> {
         let looked = if self.lost.is_some() { Ok(None) } else { self.look(false) };
         self.or_lost(looked)
     }
 
-    /// The same, and the log is written back if it is time to.
+    /// The same, followed by a WAL checkpoint if one is due.
     fn tend(&mut self) -> Result<(), StorageError> {
         let frames = self.check_files()?;
         let tended = self.checkpoints.tend(
@@ -267,11 +265,11 @@ impl SqliteStore {
         }
     }
 
-    /// Saves what can be saved after a file beside the store was exchanged, or the log changed in
-    /// place.
+    /// Saves what can be saved after a file beside the store was replaced, or the log was changed
+    /// in place.
     fn save(&self, exchanged: Exchanged) -> Rescue {
         let SqliteReader { connection, files, .. } = &self.reader;
-        // Without its index, which may be what was cut.
+        // Without its index, which may be the truncated file.
         let is_damaged = exchanged == log::DAMAGED || !self.log.is_as_known();
         if is_damaged {
             leave_log_alone(connection);
@@ -288,9 +286,9 @@ impl SqliteStore {
 }
 
 impl Drop for SqliteStore {
-    /// What other connections of this process kept from being saved is saved when they are closed.
-    /// SQLite writes the log back when the last connection is closed: not one that is not whole,
-    /// nor by an index that was cut.
+    /// Retries a rescue that other connections of this process prevented. SQLite checkpoints when
+    /// the last connection is closed, which must not happen with a damaged log or a truncated
+    /// index.
     fn drop(&mut self) {
         if self.lost.is_none()
             && let Err(exchanged) = self.look(true)
@@ -307,7 +305,7 @@ impl Drop for SqliteStore {
 }
 
 impl SqliteReader {
-    /// Opens the store at `path` for reading; an error that says how to make one if there is none.
+    /// Opens the store at `path` for reading; if there is none, the error says how to create one.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         let file = as_file(path)?;
         let missing = || StorageError::Missing { path: path.display().to_string() };
@@ -327,11 +325,10 @@ impl SqliteReader {
             return SqliteReader::new(connection, path);
         }
         drop(connection);
-        // An older schema, or one whose migration was broken off: opening it for writing brings it
-        // up to date.
+        // Opening an older schema, or an interrupted migration, for writing migrates it.
         let migrated = match SqliteStore::open(path) {
             Ok(store) => store.reader.migrated.clone(),
-            // What is left to do does not keep anyone from reading.
+            // An unfinished erasure does not prevent reading.
             Err(_) if version == migrate::newest(MIGRATIONS) => None,
             Err(error) => return Err(error),
         };
@@ -351,23 +348,23 @@ impl SqliteReader {
 
     fn with(connection: Connection, path: &Path, files: Arc<Files>) -> Self {
         connection.set_prepared_statement_cache_capacity(64);
-        // A plan that depends on what is bound is made anew for every range of trials.
+        // With it, plans depend on bound values and are rebuilt for every range of trials.
         let _slower_without = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         let path = path.to_owned();
         SqliteReader { connection, path, files, seen: None, migrated: None }
     }
 
-    /// That opening it brought an older store up to date.
+    /// The migration that opening it caused, if any.
     pub fn migrated(&self) -> Option<&Migrated> {
         self.migrated.as_ref()
     }
 
-    /// Random words of this store, for digests of what nobody shall guess.
+    /// The store's random salt, for digests of secrets.
     pub fn salt(&self) -> Result<String, StorageError> {
         self.read("reading its salt", |connection| value(connection, "SELECT salt FROM store", []))
     }
 
-    /// A study's objectives as table `objective` has them.
+    /// A study's objectives in table `objective`.
     pub fn objectives(&self, study: StudyId) -> Result<Vec<(String, String)>, StorageError> {
         let sql = "SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx";
         self.read("reading objectives", |connection| {
@@ -375,12 +372,12 @@ impl SqliteReader {
         })
     }
 
-    /// Where the paths of a study's files lead.
+    /// The base directories of a study's stored paths.
     fn roots(&self, study: StudyId) -> Result<Roots, StorageError> {
         self.read("reading where files lie", |connection| Roots::of(connection, study, &self.path))
     }
 
-    /// Checkpoints with paths as they lead somewhere.
+    /// Checkpoints with resolved paths.
     fn locate<'a>(
         &self,
         study: StudyId,
@@ -445,7 +442,7 @@ impl SqliteReader {
         run().map_err(|fault| fault.at(&self.path, doing))
     }
 
-    /// The same on a study, which must be there.
+    /// The same for a study, which must exist.
     fn read_of<T>(
         &self,
         study: StudyId,
@@ -459,7 +456,7 @@ impl SqliteReader {
     }
 }
 
-/// The error about a file that was exchanged.
+/// The error about a replaced file.
 fn exchanged_error(
     files: &Files,
     path: &Path,
@@ -508,8 +505,8 @@ fn open_to_read(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
     Ok((connection, version))
 }
 
-/// The same where SQLite cannot put its shared memory beside the file: in a directory that is
-/// read-only. Nobody can be writing there, or the file would have a log.
+/// The same in a read-only directory, where SQLite cannot create its shared-memory file. No process
+/// can be writing there, or there would be a log.
 fn open_archived(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
     let text = file
         .to_str()
@@ -526,8 +523,8 @@ fn open_archived(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
     Ok((connection, version))
 }
 
-/// Readers do not wait for the writer in this mode, nor it for them. SQLite does not call its busy
-/// handler here, so that processes that make a store at the same moment are waited for by hand.
+/// Readers and the writer do not block each other in this mode. SQLite does not call its busy
+/// handler here, so processes that create a store at the same time are waited for in a loop.
 fn enable_wal(connection: &Connection) -> Result<(), Fault> {
     const PAUSE: Duration = Duration::from_millis(5);
     let mut patience = BUSY_TIMEOUT.as_millis() / PAUSE.as_millis();
@@ -545,15 +542,15 @@ fn enable_wal(connection: &Connection) -> Result<(), Fault> {
 }
 
 fn configure(connection: &Connection) -> Result<(), Fault> {
-    // NORMAL syncs at checkpoints only: after a power loss the file is sound and the last moments
-    // are gone; the death of processes loses nothing.
+    // NORMAL syncs at checkpoints only: a power loss loses the last transactions but leaves the
+    // file consistent; killed processes lose nothing.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // The log is looked at before it is written back: see `Checkpoints`.
+    // The log is verified before each checkpoint: see `Checkpoints`.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    // The columns' CHECKs hold back whoever else writes here. What this program writes they check
-    // in its tests, with debug assertions: a list of states is a table built at every update, and
-    // JSON is parsed, a quarter of a small trial's time.
+    // The columns' CHECKs protect against other writers. For this program they are enabled with
+    // debug assertions only: they take a quarter of a small trial's time (JSON is parsed, and lists
+    // of states are materialised at every update).
     connection.pragma_update(None, "ignore_check_constraints", !cfg!(debug_assertions))?;
     Ok(())
 }

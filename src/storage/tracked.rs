@@ -1,5 +1,5 @@
-//! What is written of tracked runs: studies without a search, to which several processes write at
-//! the same time, each its own run.
+//! Tracked runs in the store: studies without a search, to which several processes write at the
+//! same time, each its own run.
 
 use std::path::PathBuf;
 
@@ -23,21 +23,21 @@ pub struct RunFence {
     pub trial: TrialNumber,
     /// The attempt that writes.
     pub attempt: AttemptNumber,
-    /// The event with which the process that tracks it began.
+    /// The start event of the process that tracks it.
     pub runner: Seq,
 }
 
-/// Events of a run, and what it logged.
+/// Events of a run, and its logged points.
 pub type Recorded = (Vec<Event>, Vec<LoggedSeries>);
 
-/// Which run begins an attempt.
+/// The run of a new attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BeginRun {
     /// A new one.
     New {
         /// Its parameters.
         params: Params,
-        /// Its name, which gets a number where another run has it, and what it runs.
+        /// Its name, which gets a numeric suffix if another run has it, and its program.
         run: TrackedRun,
         /// Its tags.
         tags: Vec<String>,
@@ -48,14 +48,14 @@ pub enum BeginRun {
     Resumed {
         /// Its number.
         trial: TrialNumber,
-        /// How many attempts it has had: refused if another process resumed it meanwhile.
+        /// Its number of attempts: rejected if another process resumed it meanwhile.
         attempts: u32,
         /// Step and path of the checkpoint that it continues from.
         resume: Option<(u64, PathBuf)>,
     },
 }
 
-/// A tracked run that was removed: its number is not given again.
+/// A removed tracked run: its number is not reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedRun {
     /// The study that it was in.
@@ -73,11 +73,11 @@ pub struct Move<'a> {
     pub from: StudyId,
     /// Their numbers there, ascending.
     pub runs: &'a [TrialNumber],
-    /// Where their files lie.
+    /// The locations of their files.
     pub homes: &'a [StudyFiles],
-    /// The study that they come to.
+    /// The target study.
     pub to: StudyId,
-    /// Where the files of its runs lie.
+    /// The locations of its runs' files.
     pub files: &'a StudyFiles,
 }
 
@@ -88,12 +88,12 @@ pub struct TrackerProcess {
     pub pid: u32,
     /// Its host.
     pub host: String,
-    /// What tells it apart.
+    /// Its identity.
     pub tracker: Tracker,
     /// Where the program runs.
     pub slot: Slot,
     /// What the run's results depend on.
     pub provenance: Option<Box<Provenance>>,
-    /// The spool that it writes from, where a program logs, and up to where that was read.
+    /// The spool that it reads, if a program logs, and the offset read so far.
     pub spool: Option<(String, u64)>,
 }

@@ -1,17 +1,16 @@
-//! The parameters in the command line of a program, and which of its words are secrets.
+//! Extracts parameters from a program's command line, and redacts its secrets.
 
 use crate::study::params::{Params, Value};
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 pub const REDACTED: &str = "***";
 
-/// Longer texts are no parameters: they are cut.
+/// Longer texts are truncated.
 const LONGEST_TEXT: usize = 10_000;
 
-/// The parameters that a command line gives its program, each by the name of its option: `--lr 0.1`
-/// and `--lr=0.1`, `-x 3`, Hydra's `lr=0.1`; a flag is true, and `--no-x` is `x` = false. Numbers
-/// and booleans are typed; secrets are redacted. The options of an interpreter before its script
-/// are none of the program's.
+/// The parameters in a command line, by option name: `--lr 0.1` and `--lr=0.1`, `-x 3`, Hydra's
+/// `lr=0.1`; a flag is true, and `--no-x` is `x` = false. Numbers and booleans are typed; secrets
+/// are redacted. Options of an interpreter before its script are ignored.
 pub fn params_of(words: &[String]) -> Params {
     let mut params = Params::new();
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
@@ -29,7 +28,7 @@ pub fn params_of(words: &[String]) -> Params {
     params
 }
 
-/// The value that a text means: a boolean, an integer, a finite number or itself. Passwords in
+/// The typed value of a text: a boolean, an integer, a finite number or itself. Passwords in
 /// addresses (`https://user:password@host`) are redacted.
 pub fn typed(text: &str) -> Value {
     match text {
@@ -47,14 +46,14 @@ pub fn typed(text: &str) -> Value {
     }
 }
 
-/// A parameter as `--param NAME=VALUE` has it; `None` without a name or an equals sign.
+/// Parses `NAME=VALUE` of `--param`; `None` without a name or an equals sign.
 pub fn given(word: &str) -> Option<(String, Value)> {
     let (name, text) = word.split_once('=').filter(|(name, _)| !name.trim().is_empty())?;
     let value = if is_secret(name) { Value::Text(REDACTED.to_owned()) } else { typed(text) };
     Some((name.trim().to_owned(), value))
 }
 
-/// A command line as it may be stored: without the values of its secrets.
+/// A command line with its secrets redacted, as it is stored.
 pub fn masked(words: &[String]) -> Vec<String> {
     let mut masked: Vec<String> = words.iter().map(|word| without_password(word)).collect();
     for Setting { name, value, at } in options(words) {
@@ -66,7 +65,7 @@ pub fn masked(words: &[String]) -> Vec<String> {
             *word = format!("{}{REDACTED}", &words[at][..kept]);
         }
     }
-    // Of `hpsearch track --param token=..` the parameter is one word.
+    // In `hpsearch track --param token=..` the parameter is one word.
     for (word, kept) in masked.iter_mut().zip(words) {
         if let Some((name, _)) = kept.split_once('=').filter(|(name, _)| is_secret(name)) {
             *word = format!("{name}={REDACTED}");
@@ -75,14 +74,14 @@ pub fn masked(words: &[String]) -> Vec<String> {
     masked
 }
 
-/// What an option gives.
+/// The value of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Given<'a> {
     Text(&'a str),
     Flag(bool),
 }
 
-/// A setting of a command line: its value ends the word at this index.
+/// A setting in a command line; its value is the end of the word at this index.
 #[derive(Clone, Copy, Debug)]
 struct Setting<'a> {
     name: &'a str,
@@ -119,7 +118,7 @@ fn options(words: &[String]) -> Vec<Setting<'_>> {
     found
 }
 
-/// Where the words of the program itself begin: behind an interpreter, its options and its script.
+/// The index of the program's own words: after an interpreter, its options and its script.
 fn of_program(words: &[String]) -> usize {
     let Some(program) = words.first() else { return 0 };
     let name = program.rsplit('/').next().unwrap_or_default();
@@ -137,7 +136,7 @@ fn of_program(words: &[String]) -> usize {
     let mut at = 1;
     while let Some(word) = words.get(at) {
         match word.as_str() {
-            // What follows is a module, or the program itself.
+            // A module or the program's text follows.
             "-m" | "-c" => return at + 2,
             "-W" | "-X" => at += 2,
             option if option.starts_with('-') => at += 1,
@@ -147,14 +146,14 @@ fn of_program(words: &[String]) -> usize {
     at
 }
 
-/// The name of an option, perhaps with `=value` behind it; `None` of another word.
+/// The name of an option, with any `=value`; `None` for other words.
 fn option_name(word: &str) -> Option<&str> {
     let body = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
     let is_name = body.starts_with(|char: char| char.is_alphabetic() || char == '_');
     is_name.then_some(body)
 }
 
-/// A word of Hydra's: `optimizer.lr=0.1`, `+seed=3`.
+/// A Hydra override: `optimizer.lr=0.1`, `+seed=3`.
 fn assignment(word: &str) -> Option<(&str, &str)> {
     let (name, text) = word.trim_start_matches('+').split_once('=')?;
     let begins = name.starts_with(|char: char| char.is_alphabetic() || char == '_');
@@ -162,18 +161,18 @@ fn assignment(word: &str) -> Option<(&str, &str)> {
     (begins && name.chars().all(fits)).then_some((name, text))
 }
 
-/// Whether a word can be the value of the option before it: no option, but perhaps a negative
+/// Whether a word can be the value of the option before it: not an option, unless it is a negative
 /// number.
 fn is_value(word: &str) -> bool {
     let is_number = word.parse::<f64>().is_ok();
     is_number || !word.starts_with('-') && assignment(word).is_none()
 }
 
-/// Whether the value of an option of this name is not to be written anywhere.
+/// Whether an option of this name has a secret value.
 fn is_secret(name: &str) -> bool {
     let name = name.trim_start_matches(['-', '+']).to_lowercase();
     let parts: Vec<&str> = name.split(['-', '_', '.', ':', '/', ' ']).collect();
-    // The tokens of a tokenizer.
+    // Tokens of a tokenizer, not credentials.
     const TEXT: [&str; 8] = ["pad", "eos", "bos", "unk", "sep", "cls", "mask", "special"];
     const WORDS: [&str; 11] = [
         "password",
@@ -196,7 +195,7 @@ fn is_secret(name: &str) -> bool {
     is_token || is_key || parts.iter().any(|part| WORDS.contains(part))
 }
 
-/// An address without the password in it.
+/// An address with its password redacted.
 fn without_password(text: &str) -> String {
     let Some(at) = text.find("://").map(|at| at + 3) else { return text.to_owned() };
     let authority = text[at..].find(['/', '?', '#']).map_or(text.len(), |end| at + end);

@@ -1,16 +1,15 @@
-//! What a tracking server wants to know of whoever asks: taken from the environment only, neither
-//! stored nor shown.
+//! Credentials for a tracking server: read from the environment only, never stored or shown.
 
 use std::fmt;
 
-/// A name and password, a token, or nothing.
+/// User name and password, a token, or nothing.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     authorization: Option<String>,
 }
 
 impl Credentials {
-    /// What the variables of MLflow's own client say.
+    /// Reads the variables of MLflow's client.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Credentials {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         if let Some(token) = set("MLFLOW_TRACKING_TOKEN") {

@@ -15,22 +15,22 @@ pub enum TrackingError {
     /// The directory of its files cannot be taken.
     #[error(transparent)]
     Files(#[from] RunnerError),
-    /// What a program logged cannot be read.
+    /// A spool cannot be read.
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    /// No study can have this name.
+    /// An invalid study name.
     #[error("`{}` cannot be a study's name", one_line(name))]
     StudyName {
         /// The name.
         name: String,
     },
-    /// No run can have this name.
+    /// An invalid run name.
     #[error("`{}` cannot be a run's name", one_line(name))]
     RunName {
         /// The name.
         name: String,
     },
-    /// No tag can be this word.
+    /// An invalid tag.
     #[error("`{}` cannot be a tag", one_line(tag))]
     Tag {
         /// The word.
@@ -45,7 +45,7 @@ pub enum TrackingError {
         metric: String,
         /// Its direction.
         direction: &'static str,
-        /// What was asked for.
+        /// The requested metric and direction.
         asked: String,
     },
     /// There is no such run.
@@ -62,7 +62,7 @@ pub enum TrackingError {
         /// The name.
         study: String,
     },
-    /// Its process lives.
+    /// The run's process is alive.
     #[error("run {run} is being tracked by process {pid} on {}", one_line(host))]
     Running {
         /// The run.
@@ -75,7 +75,7 @@ pub enum TrackingError {
 }
 
 impl TrackingError {
-    /// What to do about it.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             TrackingError::Storage(error) | TrackingError::Files(RunnerError::Storage(error)) => {

@@ -1,8 +1,7 @@
-//! Runs that other tools recorded: found in their files, read, and written into a study of tracked
-//! runs.
+//! Imports runs recorded by other tools into a study of tracked runs.
 //!
-//! A run is one transaction: whatever is killed, it is there as a whole or not at all. It keeps the
-//! name of its source ([`TrackedRun::source`]), by which the next import knows it again.
+//! Each run is imported in one transaction. It records its source ([`TrackedRun::source`]), by
+//! which the next import recognises it.
 
 mod csv_table;
 #[cfg(feature = "mlflow")]
@@ -39,7 +38,7 @@ pub use mlflow::Experiments;
 /// How deep directories are searched.
 const DEPTH: usize = 8;
 
-/// A tool whose files are read.
+/// A format to import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Offline or synchronised runs of Weights & Biases.
@@ -53,10 +52,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// Those that lie in files.
+    /// The formats that are files.
     pub const OF_FILES: [Format; 3] = [Format::Wandb, Format::TensorBoard, Format::Csv];
 
-    /// Its name in front of a path.
+    /// Its prefix before a path.
     pub fn as_str(self) -> &'static str {
         match self {
             Format::Wandb => "wandb",
@@ -78,7 +77,7 @@ pub enum ImportError {
         /// Why.
         source: io::Error,
     },
-    /// A file is not what its name says.
+    /// A malformed file.
     #[error("{}: {what}", path.display())]
     Malformed {
         /// The file.
@@ -86,13 +85,13 @@ pub enum ImportError {
         /// What is wrong.
         what: String,
     },
-    /// Nothing to import is there.
+    /// There is nothing to import.
     #[error("{} holds no runs of W&B, no event files of TensorBoard and no CSV table", path.display())]
     Nothing {
         /// The path.
         path: PathBuf,
     },
-    /// A server cannot be asked.
+    /// A server cannot be queried.
     #[error("{address}: {what}")]
     Server {
         /// Its address.
@@ -100,7 +99,7 @@ pub enum ImportError {
         /// What is wrong.
         what: String,
     },
-    /// This program was built without what MLflow needs.
+    /// This program was built without MLflow.
     #[error("this hpsearch was built without MLflow")]
     NotBuilt,
     /// A table lacks a column that was named.
@@ -110,7 +109,7 @@ pub enum ImportError {
         path: PathBuf,
         /// The column.
         column: String,
-        /// Those that it has.
+        /// Its columns.
         known: String,
     },
 }
@@ -125,7 +124,7 @@ impl ImportError {
         ImportError::Malformed { path: path.to_owned(), what: what.into() }
     }
 
-    /// What to do about it.
+    /// The remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
             ImportError::Io { .. } => "name a file or directory that can be read",
@@ -148,18 +147,18 @@ impl ImportError {
     }
 }
 
-/// A run as its tool recorded it.
+/// A run recorded by another tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordedRun {
-    /// What tells it apart from all others: the tool, and the run's identifier or place.
+    /// Its unique source: the tool, and the run's identifier or path.
     pub source: String,
-    /// The study that its tool had it in.
+    /// Its project in the other tool.
     pub project: Option<String>,
     /// Its name.
     pub name: Option<String>,
     /// Its group.
     pub group: Option<String>,
-    /// The source of the run that it is part of.
+    /// The source of its parent run.
     pub parent: Option<String>,
     /// Its tags.
     pub tags: Vec<String>,
@@ -167,26 +166,26 @@ pub struct RecordedRun {
     pub note: Option<String>,
     /// Its parameters.
     pub params: Params,
-    /// What it came to, besides its series.
+    /// Its summary, besides its series.
     pub summary: BTreeMap<String, serde_json::Value>,
-    /// When it began; `None`: with its first point.
+    /// Its start; `None`: its first point.
     pub began: Option<Timestamp>,
-    /// When it ended; `None`: with its last point.
+    /// Its end; `None`: its last point.
     pub ended: Option<Timestamp>,
-    /// How it ended; `None`: it may go on.
+    /// How it ended; `None`: it may still run.
     pub end: Option<RecordedEnd>,
-    /// What it logged, by metric and clock.
+    /// Its series, by metric and clock.
     pub series: BTreeMap<(String, SeriesClock), Vec<RecordedPoint>>,
-    /// What was not taken, and why, in sentences.
+    /// What was skipped, and why, in sentences.
     pub remarks: Vec<String>,
 }
 
 /// How a recorded run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordedEnd {
-    /// Its program ran to its end.
+    /// Its program completed.
     Complete,
-    /// It exited with this status, where that is known.
+    /// It exited with this status, if known.
     Failed(Option<i32>),
 }
 
@@ -202,7 +201,7 @@ pub struct RecordedPoint {
 }
 
 impl RecordedRun {
-    /// The state that it gets.
+    /// Its state after the import.
     fn state(&self) -> TrialState {
         match self.end {
             None => TrialState::Paused,
@@ -211,7 +210,7 @@ impl RecordedRun {
         }
     }
 
-    /// How many points it has.
+    /// Its number of points.
     pub fn points(&self) -> u64 {
         self.series.values().map(|points| points.len() as u64).sum()
     }
@@ -223,13 +222,13 @@ impl RecordedRun {
         }
     }
 
-    /// Series by step with one value each, the last that was logged; moments that can have been.
+    /// Sorts series by step, keeping the last value of each step, and clamps implausible times.
     pub fn settled(mut self, now: Timestamp) -> Self {
         let possible = |at: Timestamp| Timestamp(at.0.clamp(0, now.0));
         for points in self.series.values_mut() {
             points.retain(|point| point.step.is_finite());
             points.iter_mut().for_each(|point| point.at = possible(point.at));
-            // Most are in order already, which a stable sort sees in one pass.
+            // Most are sorted already, which a stable sort detects in one pass.
             points.sort_by(|one, other| one.step.total_cmp(&other.step));
             points.reverse();
             points.dedup_by(|one, other| one.step == other.step);
@@ -264,13 +263,13 @@ impl RecordedRun {
 pub struct ServerPlace {
     /// Its address.
     pub address: String,
-    /// The experiment that is meant; `None`: all.
+    /// The experiment; `None`: all.
     pub experiment: Option<String>,
-    /// Who asks.
+    /// The credentials.
     pub credentials: Credentials,
 }
 
-/// In builds without MLflow nothing is known of a server.
+/// A stub in builds without MLflow.
 #[cfg(not(feature = "mlflow"))]
 pub struct Experiments;
 
@@ -283,7 +282,7 @@ impl Experiments {
     }
 
     /// # Errors
-    /// Never: there are none.
+    /// Never.
     pub fn each<E: From<ImportError>>(
         &self,
         _take: impl FnMut(RecordedRun) -> Result<(), E>,
@@ -292,7 +291,7 @@ impl Experiments {
     }
 }
 
-/// Something that holds one run or several.
+/// A file or directory with one or several runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// What it is.
@@ -301,10 +300,10 @@ pub struct Source {
     pub path: PathBuf,
 }
 
-/// What is to be imported below a path; `format`: only that.
+/// Finds the sources below a path; `format`: only these.
 ///
 /// # Errors
-/// The path cannot be looked at, or nothing is there.
+/// The path cannot be read, or has no runs.
 pub fn find(path: &Path, format: Option<Format>) -> Result<Vec<Source>, ImportError> {
     let metadata = fs::metadata(path).map_err(ImportError::io(path))?;
     let path = fs::canonicalize(path).map_err(ImportError::io(path))?;
@@ -321,7 +320,7 @@ pub fn find(path: &Path, format: Option<Format>) -> Result<Vec<Source>, ImportEr
             _ => Source { format, path: path.clone() },
         }));
     }
-    // A table in a directory is only meant by its own name.
+    // Tables in a directory are imported only if named themselves.
     found.retain(|source| match format {
         Some(format) => source.format == format,
         None => !metadata.is_dir() || source.format != Format::Csv,
@@ -351,7 +350,7 @@ fn of_file(path: &Path) -> Option<Format> {
 }
 
 fn look(directory: &Path, depth: usize, found: &mut Vec<Source>) {
-    // A directory that cannot be read has nothing to say.
+    // Unreadable directories are skipped.
     let Ok(entries) = fs::read_dir(directory) else { return };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
@@ -367,7 +366,7 @@ fn look(directory: &Path, depth: usize, found: &mut Vec<Source>) {
     if depth == 0 {
         return;
     }
-    // Links may lead in a circle.
+    // Symbolic links may form a cycle.
     let is_run = formats(Format::TensorBoard).next().is_some();
     let is_part = |path: &Path| is_run && tensorboard::is_part(path);
     for below in paths.iter().filter(|path| path.is_dir() && !path.is_symlink() && !is_part(path)) {
@@ -375,12 +374,11 @@ fn look(directory: &Path, depth: usize, found: &mut Vec<Source>) {
     }
 }
 
-/// The runs of a source; `root` is the path that was named, `mapping` says what the columns of a
-/// table are.
+/// The runs of a source; `root` is the given path, `mapping` maps the columns of a table.
 ///
 /// # Errors
-/// It cannot be read, or is something else. One that is broken or truncated gives what comes before,
-/// and a remark.
+/// It cannot be read, or has another format. A damaged or truncated source yields what precedes the
+/// damage, and a remark.
 pub fn read(
     source: &Source,
     root: &Path,
@@ -396,18 +394,18 @@ pub fn read(
     Ok(runs.into_iter().map(|run| run.settled(now)).collect())
 }
 
-/// What became of a run.
+/// The result of importing a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It is new.
     New,
-    /// It was there, and its source has more now.
+    /// It was imported before, and its source has more now.
     Continued,
-    /// All of it was there.
+    /// It was imported completely before.
     Known,
 }
 
-/// A run that came from elsewhere, as far as the next import needs it.
+/// An imported run, with what the next import needs.
 #[derive(Clone, Copy, Debug)]
 struct KnownRun {
     number: TrialNumber,
@@ -415,7 +413,7 @@ struct KnownRun {
     state: TrialState,
 }
 
-/// The runs of a study that came from elsewhere, by their sources.
+/// The imported runs of a study, by source.
 #[derive(Debug, Default)]
 pub struct KnownRuns(BTreeMap<String, KnownRun>);
 
@@ -434,7 +432,7 @@ impl KnownRuns {
         Ok(KnownRuns(trials.into_iter().filter_map(known).collect()))
     }
 
-    /// What becomes of a run when it is written.
+    /// The result that writing a run would have.
     ///
     /// # Errors
     /// The store failed.
@@ -451,7 +449,8 @@ impl KnownRuns {
         Ok(if is_same { Taken::Known } else { Taken::Continued })
     }
 
-    /// Writes a run; one that is there and has more by now gets a new attempt with all of it.
+    /// Writes a run; one that was imported before and has more now gets a new attempt with all of
+    /// it.
     ///
     /// # Errors
     /// The store failed.
@@ -548,7 +547,7 @@ fn logged(run: &RecordedRun, trial: TrialNumber, attempt: AttemptNumber) -> Vec<
         .collect()
 }
 
-/// A moment in seconds since 1970; `None` if it is none.
+/// A time in seconds since 1970; `None` if it is out of range.
 fn moment(seconds: f64) -> Option<Timestamp> {
     #[expect(clippy::cast_possible_truncation, reason = "seconds below 1e11 as microseconds")]
     (seconds.is_finite() && seconds.abs() < 1e11).then(|| Timestamp((seconds * 1e6).round() as i64))

@@ -1,4 +1,4 @@
-//! Whether the process that tracks a run lives, and the end of runs whose process died.
+//! Liveness of the process that tracks a run, and the end of runs whose process died.
 
 use std::time::{Duration, Instant};
 
@@ -20,13 +20,13 @@ pub struct Tracked {
     pub fence: RunFence,
     /// The process.
     pub process: Holder,
-    /// Whether it lives.
+    /// Whether it is alive.
     pub liveness: Liveness,
     /// When the attempt began.
     pub since: Timestamp,
 }
 
-/// Who tracks a run; `None` where no attempt of it is open.
+/// The process that tracks a run; `None` if no attempt of it is open.
 ///
 /// # Errors
 /// The store failed.
@@ -47,7 +47,7 @@ pub fn life_of(
     };
     let Some(tracker) = tracker.filter(|_| seq == runner) else { return Ok(None) };
     let began_by = (pid, tracker.pid_started);
-    // A writer that took the place of one that died; a command's process is its supervisor.
+    // A writer that replaced a dead one; a command's process is its supervisor.
     let run = reader.trial(study, trial)?;
     let is_logged = run.as_ref().and_then(|run| run.origin.tracked()).is_some_and(is_of_spool);
     let (pid, pid_started) = open.process.filter(|_| is_logged).unwrap_or(began_by);
@@ -56,8 +56,7 @@ pub fn life_of(
     Ok(Some(Tracked { liveness: process_liveness(&process), process, fence, since: open.started }))
 }
 
-/// Writes the end of runs whose process died without a word: they are interrupted, and can be
-/// resumed.
+/// Ends runs whose process was killed: they are interrupted, and can be resumed.
 ///
 /// # Errors
 /// The store failed.
@@ -81,10 +80,10 @@ pub fn settle_dead(
     Ok(settled)
 }
 
-/// How long a process that tracks a run may take to end before it is taken for one that stays.
+/// Timeout of waiting for the process that tracks a run to exit.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
 
-/// Waits a moment for the end of the process that tracks a run, if there is one.
+/// Waits up to this timeout for the process that tracks a run to exit, if there is one.
 ///
 /// # Errors
 /// The store failed.
@@ -102,7 +101,7 @@ pub(super) fn wait_for_end(
     Ok(())
 }
 
-/// Writes the end of an attempt whose process will not write it; `false` if somebody else did.
+/// Writes the end of a dead process's attempt; `false` if another process did.
 pub(super) fn settle(
     storage: &mut dyn Storage,
     tracked: &Tracked,
@@ -139,7 +138,7 @@ pub(super) fn settle(
     }
 }
 
-/// When something was last written about a run by its process.
+/// When a run's process last wrote.
 fn last_heard(
     reader: &dyn StorageReader,
     fence: &RunFence,

@@ -1,6 +1,6 @@
-//! What the processes of a program that logs take of the machine, as series of its run.
+//! Resource usage of a logging program's processes, as series of its run.
 
-#![expect(clippy::disallowed_methods, reason = "which process this is, and which its program")]
+#![expect(clippy::disallowed_methods, reason = "the ids of this process and its program")]
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::study::field;
 use crate::study::series::LoggedSeries;
 use crate::study::spec::TrackSpec;
 
-/// Measures the program of a run; nothing of one that is not this writer's own.
+/// Measures the program of a run, if it is this writer's own.
 #[derive(Debug)]
 pub(super) struct Measuring {
     program: Option<u32>,
@@ -26,13 +26,13 @@ pub(super) struct Measuring {
 }
 
 impl Measuring {
-    /// Starts to measure the program that the header names.
+    /// Starts measuring the program that the header names.
     pub fn start(run: &Run, header: &Header) -> Self {
         let points = Arc::<PointQueue>::default();
         let program = header.pid.filter(|pid| *pid == std::os::unix::process::parent_id());
         let wanted = header.system.as_deref().and_then(|text| field::period(text).ok());
         let period = wanted.unwrap_or(TrackSpec::default().system).filter(|_| program.is_some());
-        // Without a thread there are no such series.
+        // If no thread can be started, there are no such series.
         let system =
             period.and_then(|period| SystemMetrics::start(period, Arc::clone(&points)).ok());
         if let (Some(system), Some(pid)) = (&system, program) {
@@ -41,7 +41,7 @@ impl Measuring {
         Measuring { program, points, peak: PeakMemory::start(), _system: system }
     }
 
-    /// What was measured since the last call; at the end of the run with its peak.
+    /// The measurements since the last call; at the end of the run with the peak.
     pub fn points(
         &mut self,
         storage: &mut dyn Storage,

@@ -11,20 +11,20 @@ use crate::study::params::Value;
 use crate::study::series::SeriesClock;
 use crate::study::time::Timestamp;
 
-/// How often a request is sent that the server cannot serve just now, and how long is waited.
+/// Attempts of a request that the server temporarily rejects, and the waits between them.
 const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Most bytes of an answer.
+/// Maximum size of a response.
 const LONGEST_ANSWER: u64 = 256 << 20;
 
 /// Runs on a page.
 const PAGE: u64 = 500;
 
-/// Most characters of a name.
+/// Maximum number of characters of a name.
 pub(super) const LONGEST_NAME: usize = 250;
 
-/// The tag by which a run of hpsearch is found again: store, study and trial.
+/// The tag that identifies a run of hpsearch: store, study and trial.
 pub(super) const RUN: &str = "hpsearch.run";
 
 /// The tag with the number of a trial.
@@ -36,12 +36,12 @@ pub(super) const CLOCK: &str = "hpsearch.clock";
 /// The tag with the group of a run.
 pub(super) const GROUP: &str = "hpsearch.group";
 
-/// Tags with metrics, and parameters, that are not what their names and texts on the server say, as
-/// JSON objects: of more than one tag holds the others are `hpsearch.series.2` and so on.
+/// Tags with the original names of metrics and parameters that are renamed on the server, as JSON
+/// objects; what exceeds one tag continues in `hpsearch.series.2` and so on.
 pub(super) const SERIES: &str = "hpsearch.series";
 pub(super) const PARAMS: &str = "hpsearch.params";
 
-/// Begins the names of the tags that a person gave.
+/// Prefix of user tags.
 pub(super) const TAG: &str = "tag.";
 
 /// Tags of MLflow's own.
@@ -50,11 +50,11 @@ pub(super) const PARENT: &str = "mlflow.parentRunId";
 
 /// Why a request failed.
 pub(super) enum Refusal {
-    /// What was asked for is not there.
+    /// The resource does not exist.
     Missing,
-    /// The server does not take what it was sent.
+    /// The server rejects the request.
     Refused(String),
-    /// It cannot be reached, does not answer, is no server of MLflow, or wants to know who asks.
+    /// It is unreachable, does not answer, is not an MLflow server, or requires credentials.
     Unavailable(String),
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// The server at an address, which has so long for each answer.
+    /// The server at an address, with a timeout for each response.
     pub fn new(address: &str, credentials: Credentials, patience: Duration) -> Server {
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(patience))
@@ -88,12 +88,13 @@ impl Server {
         Server { agent, address: address.to_owned(), credentials, patience }
     }
 
-    /// The answer to a request that may be sent twice; one that the server cannot serve just now is.
+    /// The response to an idempotent request, which is retried if the server is temporarily
+    /// unavailable.
     pub fn ask(&self, method: &str, path: &str, body: &Json) -> Result<Json, Refusal> {
         self.try_to_ask(method, path, body, TRIES)
     }
 
-    /// The answer to a request that is sent once, since each would do the same anew.
+    /// The response to a request that is not idempotent and therefore sent once.
     pub fn ask_once(&self, path: &str, body: &Json) -> Result<Json, Refusal> {
         self.try_to_ask("POST", path, body, 1)
     }
@@ -102,10 +103,7 @@ impl Server {
         self.ask("POST", path, body)
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "it runs on a thread that has nothing else to do"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "it runs on a thread of its own")]
     fn try_to_ask(
         &self,
         method: &str,
@@ -120,7 +118,7 @@ impl Server {
             let last = match self.send(method, &address, body) {
                 Ok((200..300, text)) => {
                     return serde_json::from_str(&text).map_err(|_| {
-                        Refusal::Unavailable("its answer is not that of MLflow".to_owned())
+                        Refusal::Unavailable("its response is not MLflow's".to_owned())
                     });
                 }
                 Ok((404, text)) if text.contains("RESOURCE_DOES_NOT_EXIST") => {
@@ -134,7 +132,7 @@ impl Server {
                         _ => return Err(Refusal::Unavailable(what)),
                     }
                 }
-                // One that hangs would hang again.
+                // A hanging server would hang again.
                 Err(ureq::Error::Timeout(_)) => {
                     return Err(Refusal::Unavailable(format!(
                         "it did not answer {path} in {} s",
@@ -173,7 +171,7 @@ impl Server {
         Ok((status, body.read_to_string()?))
     }
 
-    /// Looks at all runs of an experiment, deleted ones too if that is asked.
+    /// Lists the runs of an experiment; `all`: deleted ones, too.
     pub fn runs(&self, experiment: &str, all: bool) -> Result<Vec<Json>, Refusal> {
         let view = if all { "ALL" } else { "ACTIVE_ONLY" };
         let body = json!({
@@ -184,7 +182,7 @@ impl Server {
         self.pages("runs/search", body, "runs")
     }
 
-    /// The rows of all pages of an answer.
+    /// The rows of all pages of a response.
     pub fn pages(&self, path: &str, mut body: Json, rows: &str) -> Result<Vec<Json>, Refusal> {
         let mut all = Vec::new();
         loop {
@@ -193,7 +191,7 @@ impl Server {
                 all.extend(page);
             }
             let next = answer["next_page_token"].take();
-            // A server that says the same page is next would be asked for ever.
+            // A server that repeats a page token would cause an infinite loop.
             if next.as_str().is_none_or(str::is_empty) || next == body["page_token"] {
                 return Ok(all);
             }
@@ -202,7 +200,7 @@ impl Server {
     }
 }
 
-/// What a server says is wrong, on one line.
+/// The server's error message, on one line.
 fn said(text: &str) -> String {
     let json: Json = serde_json::from_str(text).unwrap_or_default();
     let message = json["message"].as_str().unwrap_or_default();
@@ -220,8 +218,8 @@ pub(super) fn pairs<'a>(run: &'a Json, of: &str) -> impl Iterator<Item = (&'a st
     all.filter_map(|pair| Some((pair["key"].as_str()?, &pair["value"])))
 }
 
-/// A number of the server: the JSON of some versions has integers of 64 bits as texts, and has NaN as
-/// one; infinities are kept as the largest numbers.
+/// A number from the server: some versions encode 64-bit integers and NaN as strings; infinities
+/// are stored as the largest numbers.
 pub(super) fn number(json: &Json) -> Option<f64> {
     let value = match json {
         Json::String(text) => match text.as_str() {
@@ -238,13 +236,13 @@ pub(super) fn number(json: &Json) -> Option<f64> {
     })
 }
 
-/// A moment of the server, which counts milliseconds.
+/// A time of the server, in milliseconds.
 pub(super) fn moment(json: &Json) -> Option<Timestamp> {
     let millis = json.as_i64().or_else(|| json.as_str()?.parse().ok())?;
     (millis > 0).then(|| Timestamp(millis.saturating_mul(1_000)))
 }
 
-/// A parameter as its text on the server reads.
+/// The parameter behind a text on the server.
 pub(super) fn parameter(text: &str) -> Value {
     match text {
         "true" | "True" => return Value::Bool(true),
@@ -252,7 +250,7 @@ pub(super) fn parameter(text: &str) -> Value {
         "null" | "None" => return Value::Null,
         _ => {}
     }
-    // Words such as `inf` and `nan` stay words.
+    // `inf` and `nan` remain texts.
     if text.starts_with(|char: char| "+-.".contains(char) || char.is_ascii_digit()) {
         if let Ok(int) = text.parse::<i64>() {
             return Value::Int(int);
@@ -265,13 +263,13 @@ pub(super) fn parameter(text: &str) -> Value {
     json.and_then(|json: Json| Value::from_json(&json)).unwrap_or_else(|| Value::Text(text.into()))
 }
 
-/// A clock, by the text of a tag.
+/// The clock named by a tag.
 pub(super) fn clock(tag: Option<&str>) -> SeriesClock {
     tag.and_then(SeriesClock::from_word).unwrap_or(SeriesClock::Step)
 }
 
-/// JSON objects of at most so many characters that together have all of these entries; one that is
-/// longer by itself is left out.
+/// Splits the entries into JSON objects of at most `longest` characters; single entries that are
+/// longer are skipped.
 pub(super) fn objects(
     entries: impl Iterator<Item = (String, Json)>,
     longest: usize,

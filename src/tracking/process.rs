@@ -1,5 +1,5 @@
-//! A tracked run that is a command: its program is in the foreground, and what it says is written
-//! as it comes.
+//! A tracked run that is a command: its program runs in the foreground, and its messages are
+//! written as they arrive.
 
 #![expect(clippy::disallowed_methods, reason = "the clock of a program that is waited for")]
 
@@ -29,31 +29,31 @@ use crate::study::series::LoggedSeries;
 use crate::study::spec::{FailureCause, Milestones, StudySpec};
 use crate::study::trial::TrialNumber;
 
-/// How long the store is tried at the end, where it refuses what is left to be written.
+/// How long a failing store is retried at the end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often it is tried again.
+/// Interval of these retries.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How often processes are looked after that a killed supervisor left.
+/// Poll interval for processes left behind by a killed supervisor.
 const TURN: Duration = Duration::from_millis(100);
 
-/// So much that is said is written in one transaction.
+/// Maximum number of events per transaction.
 const EVENTS_A_TURN: usize = 1024;
 
-/// The signals after which the program is killed: it was asked to leave that often.
+/// Number of signals after which the program is killed.
 const PATIENT_WITH: u32 = 3;
 
-/// A program and where it runs.
+/// A program and its environment.
 #[derive(Clone, Debug)]
 pub struct ForegroundCommand {
     /// Program and arguments.
     pub words: Vec<String>,
     /// Its working directory; absolute.
     pub directory: PathBuf,
-    /// Its parameters, which it finds as a trial does.
+    /// Its parameters, passed as to a trial.
     pub params: Params,
-    /// How often its processes are measured; `None`: never.
+    /// Interval between measurements of its processes; `None`: off.
     pub system: Option<Duration>,
 }
 
@@ -62,19 +62,19 @@ pub struct ForegroundCommand {
 pub struct Ended {
     /// How its run ended.
     pub end: RunEnd,
-    /// Its exit status, as a shell has it.
+    /// Its exit status, as a shell reports it.
     pub status: i32,
-    /// Whether another process resumed the run meanwhile: nothing was written from there on.
+    /// Whether another process resumed the run meanwhile: nothing was written from then on.
     pub is_fenced: bool,
-    /// Why something of the run is not in the store, if that is so.
+    /// Why part of the run is not in the store, if so.
     pub unwritten: Option<String>,
 }
 
-/// Runs the program of `run` to its end, with the store at `path`; `tell` hears what its user
-/// should know while it runs.
+/// Runs the program of `run` to its end, with the store at `path`; `tell` is called with messages
+/// for the user.
 ///
 /// # Errors
-/// The program is not started, for the store refuses what comes before.
+/// The program is not started if the store fails before.
 pub fn carry_out(
     storage: &mut dyn Storage,
     path: &Path,
@@ -133,22 +133,22 @@ struct Foreground<'a> {
     metric: String,
     launcher: ProcessLauncher,
     job: Option<Box<dyn Job>>,
-    /// What its program logs, until it is written.
+    /// Logged points that are not written yet.
     points: Arc<PointQueue>,
-    /// What the store refused so far.
+    /// Events that the store did not accept yet.
     unwritten: Vec<TrialEvent>,
     unwritten_points: Vec<LoggedSeries>,
     trouble: Option<String>,
     tried: Instant,
     is_fenced: bool,
-    /// What is odd about its lines: the words, and how many there were.
+    /// Remarks on its lines: the text, and the count.
     remarks: BTreeMap<RemarkKind, (String, u64)>,
-    /// The signal that asked it to leave.
+    /// The signal that asked it to exit.
     asked: Option<&'static str>,
     asked_often: u32,
-    /// What its user asked for by another command.
+    /// The user's request by another command.
     requested: Option<Asked>,
-    /// When it was looked for that.
+    /// When requests were last read.
     looked: Instant,
     system: Option<SystemMetrics>,
     tell: &'a mut dyn FnMut(&str),
@@ -193,7 +193,7 @@ impl Foreground<'_> {
         }
     }
 
-    /// Writes what the program says until it has ended.
+    /// Writes the program's messages until it has ended.
     fn listen(
         &mut self,
         inputs: &Receiver<Input>,
@@ -238,7 +238,7 @@ impl Foreground<'_> {
         }
     }
 
-    /// The first two times the program may save and leave by itself.
+    /// On the first two signals the program may save and exit.
     fn pass_on(&mut self, signal: i32) {
         let Some(job) = &mut self.job else { return };
         if let Some(name) = PassedOn::asks_to_leave(signal) {
@@ -252,7 +252,7 @@ impl Foreground<'_> {
         }
     }
 
-    /// Does what its user asks for by `hpsearch stop`, `pause` or `kill`.
+    /// Serves requests of `hpsearch stop`, `pause` and `kill`.
     fn look_for_requests(&mut self) {
         let is_time = self.looked.elapsed() >= AGAIN && !self.is_fenced && self.trouble.is_none();
         if !is_time {
@@ -279,7 +279,7 @@ impl Foreground<'_> {
     }
 
     fn take_points(&mut self) {
-        // Its own seconds count from when it began; no program logs by them.
+        // Seconds count from its start; no program logs by them.
         let began = |trial| self.storage.began(self.run.study().id, trial);
         match self.points.take(self.run.clock(), began) {
             Ok(points) => self.unwritten_points.extend(points),
@@ -287,7 +287,7 @@ impl Foreground<'_> {
         }
     }
 
-    /// What is written of an input, and whether the program is answered.
+    /// The event of an input, and whether the program gets an answer.
     fn event_of(&mut self, input: Input) -> (Option<TrialEvent>, bool) {
         let attempt = self.run.attempt();
         match input {
@@ -325,8 +325,8 @@ impl Foreground<'_> {
         }
     }
 
-    /// Writes what happened. What the store refuses is kept and tried again: the program goes on
-    /// all the same.
+    /// Writes events. Events that the store does not accept are retried while the program
+    /// continues.
     fn write(&mut self, events: Vec<TrialEvent>) {
         if self.is_fenced {
             return;
@@ -341,7 +341,7 @@ impl Foreground<'_> {
                 self.unwritten.clear();
                 self.unwritten_points.clear();
                 if self.trouble.take().is_some() {
-                    (self.tell)("the store takes what the run says again: nothing of it is lost");
+                    (self.tell)("the store can be written again: nothing of the run is lost");
                 }
             }
             Err(error) => self.hear(error),
@@ -365,7 +365,7 @@ impl Foreground<'_> {
         self.unwritten.clear();
         self.unwritten_points.clear();
         let text = format!(
-            "run {trial} was resumed by another process: this program goes on, and nothing more of \
+            "run {trial} was resumed by another process: this program continues, and nothing more of \
              it is recorded"
         );
         self.launcher.note(&text);
@@ -385,13 +385,13 @@ impl Foreground<'_> {
                     AttemptEnd::Failed(cause) => cause,
                     _ => FailureCause::Program,
                 };
-                let reason = message.unwrap_or_else(|| "failed without a word".to_owned());
+                let reason = message.unwrap_or_else(|| "failed without a message".to_owned());
                 RunEnd::Failed { cause, reason }
             }
         }
     }
 
-    /// Writes what is left, and the end.
+    /// Writes the remaining events, and the end.
     fn finish(&mut self, end: RunEnd, status: i32) -> Ended {
         let attempt = self.run.attempt();
         let several = std::mem::take(&mut self.remarks).into_iter();

@@ -1,4 +1,4 @@
-//! What somebody asks of a run: its tracker looks for it, and answers.
+//! Requests to a run, served by its tracker.
 
 use super::{Run, RunEnd, TrackingError};
 use crate::storage::{Storage, StoredRequest};
@@ -6,17 +6,17 @@ use crate::study::event::{Event, StudyEvent};
 use crate::study::request::{Answer, Request};
 use crate::study::spec::FailureCause;
 
-/// What is asked of a run.
+/// A request to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Asked {
-    /// To save and leave.
+    /// To save and exit.
     Leave,
     /// To be killed.
     Kill,
 }
 
 impl Asked {
-    /// Why its program has to stop.
+    /// Why its program is stopped.
     pub fn reason(self) -> &'static str {
         match self {
             Asked::Leave => "stopped by its user",
@@ -36,7 +36,7 @@ impl Asked {
     }
 }
 
-/// What waits to be asked of a run, the strongest; `answer` says what comes of it.
+/// The strongest pending request to a run; `answer` gives the answers.
 ///
 /// # Errors
 /// The store failed, or another process resumed the run.
@@ -51,7 +51,7 @@ pub fn take(
     Ok(waiting.into_iter().map(|(_, asked)| asked).max())
 }
 
-/// Refuses what was asked of an attempt that ended before it could be heard.
+/// Refuses requests to an attempt that ended before they were read.
 ///
 /// # Errors
 /// The store failed, or another process resumed the run.

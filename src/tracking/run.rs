@@ -1,5 +1,4 @@
-//! One run, as the process that tracks it writes it: what began, was measured and saved, and how it
-//! ended.
+//! One run, as written by the process that tracks it: its start, reports, checkpoints and end.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,39 +23,39 @@ use crate::study::time::Timestamp;
 use crate::study::tracked::{TrackedRun, Tracker, is_run_name};
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
-/// What a new run begins with.
+/// The initial data of a run.
 #[derive(Clone, Debug, Default)]
 pub struct NewRun {
     /// Its parameters.
     pub params: Params,
-    /// Its name and what it runs; a name that another run has gets a number.
+    /// Its name and program; a name that another run has gets a numeric suffix.
     pub run: TrackedRun,
     /// Its tags.
     pub tags: Vec<String>,
     /// A first note.
     pub note: Option<String>,
-    /// What its results depend on, where that was looked at.
+    /// What its results depend on, if determined.
     pub provenance: Option<Box<Provenance>>,
-    /// The spool that its program logs to, and up to where that was read.
+    /// The spool that its program logs to, and the offset read so far.
     pub spool: Option<(String, u64)>,
 }
 
-/// What becomes of a process that tracks the run already.
+/// Treatment of a process that already tracks the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rival {
-    /// One that lives keeps the run.
+    /// A live one keeps the run.
     #[default]
     Respected,
-    /// From here on it cannot write to the run any more.
+    /// It cannot write to the run any more.
     Fenced,
 }
 
-/// How a resumed run goes on.
+/// The data of a resumed run.
 #[derive(Clone, Debug, Default)]
 pub struct ResumedRun {
-    /// What its results depend on from here on, where that was looked at.
+    /// What its results depend on from here on, if determined.
     pub provenance: Option<Box<Provenance>>,
-    /// The spool that its program logs to, and up to where that was read.
+    /// The spool that its program logs to, and the offset read so far.
     pub spool: Option<(String, u64)>,
     /// Whether another process may be tracking it.
     pub rival: Rival,
@@ -67,22 +66,22 @@ pub struct ResumedRun {
 pub enum RunEnd {
     /// Its program ran to its end.
     Completed,
-    /// Something went wrong.
+    /// It failed.
     Failed {
         /// What.
         cause: FailureCause,
         /// One sentence.
         reason: String,
     },
-    /// It was asked to leave before its end, and can be resumed.
+    /// It was asked to exit early, and can be resumed.
     Interrupted {
-        /// By whom, as in `by SIGINT`.
+        /// The cause, such as `by SIGINT`.
         by: String,
     },
 }
 
-/// A run that this process tracks. Every call is one transaction; one that fails with
-/// [`StorageError::RunFenced`] says that another process resumed the run, and nothing more can be
+/// A run that this process tracks. Every call is one transaction; after
+/// [`StorageError::RunFenced`], another process has resumed the run, and nothing more can be
 /// written here.
 #[derive(Debug)]
 pub struct Run {
@@ -95,10 +94,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// Begins a new run of a study that [`super::open_study`] gave.
+    /// Begins a new run of a study returned by [`super::open_study`].
     ///
     /// # Errors
-    /// The name of the run or a tag is none, or the store failed.
+    /// The name of the run or a tag is invalid, or the store failed.
     pub fn create(
         storage: &mut dyn Storage,
         study: &StoredStudy,
@@ -115,11 +114,11 @@ impl Run {
         Run::begin(storage, study, &begin, (provenance, spool), None)
     }
 
-    /// Goes on with a run in a new attempt, whatever its last one ended as. One whose process died
-    /// is first closed.
+    /// Resumes a run in a new attempt, however its last one ended. An attempt whose process died is
+    /// closed first.
     ///
     /// # Errors
-    /// Its process lives, there is no such run, or the store failed.
+    /// Its process is alive, there is no such run, or the store failed.
     pub fn resume(
         storage: &mut dyn Storage,
         study: &StoredStudy,
@@ -134,7 +133,7 @@ impl Run {
                 }
                 Liveness::Alive => "another process continued it".to_owned(),
                 Liveness::Dead => "its process was killed".to_owned(),
-                // Its fence keeps it from writing, if it lives after all.
+                // The fence prevents it from writing if it is alive after all.
                 Liveness::Unknown => format!("it was resumed on another host than `{host}`"),
             };
             settle(storage, &tracked, &why)?;
@@ -150,9 +149,8 @@ impl Run {
         Run::begin(storage, study, &begin, (resumed.provenance, resumed.spool), checkpoint)
     }
 
-    /// Goes on with the attempt that is open, in the place of a process on this machine that wrote
-    /// the same spool and died; `None` if there is none. The caller has the spool's lock, so that
-    /// nobody else does.
+    /// Continues the open attempt of a dead process on this machine that wrote the same spool;
+    /// `None` if there is none. The caller holds the spool's lock.
     ///
     /// # Errors
     /// The store failed, or another process resumed the run.
@@ -209,17 +207,17 @@ impl Run {
         self.fence.attempt
     }
 
-    /// Its name, which may have got a number.
+    /// Its name, perhaps with a numeric suffix.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// What people call it: its name, or else its number.
+    /// Its name, or else its number.
     pub fn label(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.number().to_string())
     }
 
-    /// The newest checkpoint that is there, for a resumed run to continue from.
+    /// The newest existing checkpoint, from which a resumed run continues.
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.checkpoint.as_ref()
     }
@@ -229,7 +227,7 @@ impl Run {
         self.study.files(store).trial(self.number())
     }
 
-    /// Says which process carries it out, where that is another than this one.
+    /// Records the process that runs it, if that is not this one.
     ///
     /// # Errors
     /// The store failed, or another process resumed the run.
@@ -243,7 +241,7 @@ impl Run {
         self.write(storage, &[TrialEvent::AttemptLaunched { attempt, pid, pid_started }])
     }
 
-    /// What was measured at a step.
+    /// Records a report.
     ///
     /// # Errors
     /// The store failed, or another process resumed the run.
@@ -257,7 +255,7 @@ impl Run {
         self.write(storage, &[TrialEvent::Reported { attempt, step, metrics }])
     }
 
-    /// That a checkpoint was saved, at an absolute path.
+    /// Records a checkpoint at an absolute path.
     ///
     /// # Errors
     /// The store failed, or another process resumed the run.
@@ -271,7 +269,7 @@ impl Run {
         self.write(storage, &[TrialEvent::CheckpointSaved { step, path, bytes, system }])
     }
 
-    /// More of its parameters.
+    /// Records parameters.
     ///
     /// # Errors
     /// The store failed, or another process resumed the run.
@@ -283,7 +281,7 @@ impl Run {
         self.write(storage, &[TrialEvent::ParamsRecorded { params }])
     }
 
-    /// What it came to.
+    /// Records summary values.
     ///
     /// # Errors
     /// The store failed, or another process resumed the run.
@@ -295,7 +293,7 @@ impl Run {
         self.write(storage, &[TrialEvent::SummaryRecorded { summary }])
     }
 
-    /// Several of these in one transaction.
+    /// Records several of these in one transaction.
     ///
     /// # Errors
     /// The store failed, or another process resumed the run.
@@ -307,7 +305,7 @@ impl Run {
         self.write_logged(storage, events, &[])
     }
 
-    /// The same with points that it logged.
+    /// The same with logged points.
     ///
     /// # Errors
     /// The store failed, or another process resumed the run.
@@ -331,7 +329,7 @@ impl Run {
         Ok(storage.append_run(&self.fence, self.clock.now(), events, &[])?)
     }
 
-    /// The clock of what it writes.
+    /// The clock of its events.
     pub(super) fn clock(&self) -> Clock {
         self.clock
     }
@@ -352,7 +350,7 @@ impl Run {
     }
 }
 
-/// What happens when a run ends: `ran` microseconds after its attempt began, with a value.
+/// The events of a run's end, `ran` microseconds after its attempt began, with its value.
 pub(super) fn ending(fence: &RunFence, end: &RunEnd, value: Option<f64>, ran: i64) -> Vec<Event> {
     let (end, why, last) = match end {
         RunEnd::Completed => {

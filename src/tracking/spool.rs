@@ -1,5 +1,4 @@
-//! The spool of a program that logs: a file of JSON lines, to which the program appends while it
-//! is read here.
+//! The spool of a logging program: a file of JSON lines that is read while the program appends.
 
 use std::fs::File;
 use std::io;
@@ -15,13 +14,13 @@ use crate::runner::protocol::quote_non_finite;
 use crate::study::metric::Direction;
 use crate::study::tracked::TrackedRun;
 
-/// What the job of a run begins with that a program logs: its id and its first spool follow.
+/// Prefix of the job of a run logged by a program; its id and its first spool follow.
 pub(super) const JOB: &str = "python:";
 
-/// The same of what a program logs whose run another process has taken over.
+/// The same for a program whose run another process has taken over.
 pub(super) const REST_JOB: &str = "python-rest:";
 
-/// Whether a run is what a program logged to a spool.
+/// Whether a run was logged to a spool.
 pub(super) fn is_of_spool(run: &TrackedRun) -> bool {
     let job = run.job.as_deref().unwrap_or_default();
     job.starts_with(JOB) || job.starts_with(REST_JOB)
@@ -30,13 +29,13 @@ pub(super) fn is_of_spool(run: &TrackedRun) -> bool {
 /// The version of the format.
 const VERSION: u64 = 1;
 
-/// Bytes that are read at once.
+/// Bytes read at a time.
 const PIECE: usize = 1 << 20;
 
 /// The longest line.
 const LONGEST_LINE: usize = 64 << 20;
 
-/// The first line: which run this is. Keys of later versions are none of this one's business.
+/// The first line, which identifies the run. Keys of later versions are ignored.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Header {
     /// The version of the format.
@@ -45,11 +44,11 @@ pub(super) struct Header {
     pub time: i64,
     /// The study; `None`: that of the directory.
     pub study: Option<String>,
-    /// What the run is to be called.
+    /// The requested name of the run.
     pub name: Option<String>,
-    /// What its program knows it by.
+    /// The run's id in its program.
     pub id: String,
-    /// The id, name or number of the run that goes on.
+    /// The id, name or number of the run to resume.
     pub resume: Option<String>,
     /// Its parameters.
     #[serde(default)]
@@ -62,7 +61,7 @@ pub(super) struct Header {
     /// The group of the run.
     #[serde(default)]
     pub group: Option<String>,
-    /// The run that it is part of, by name or number.
+    /// The parent run, by name or number.
     #[serde(default)]
     pub parent: Option<String>,
     /// The metric that a new study compares its runs by.
@@ -77,33 +76,33 @@ pub(super) struct Header {
     /// Its interpreter.
     #[serde(default)]
     pub python: Option<PathBuf>,
-    /// Where its interpreter finds packages.
+    /// The interpreter's package path.
     #[serde(default)]
     pub path: Vec<PathBuf>,
     /// The program's process id.
     pub pid: Option<u32>,
-    /// How often its processes are measured, `10s` or `off`.
+    /// Interval between measurements of its processes, `10s` or `off`.
     pub system: Option<String>,
 }
 
 /// A later line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Line {
-    /// What was logged: an object as a trial prints it after `@hpsearch`.
+    /// A logged object, as a trial prints it after `@hpsearch`.
     Record {
         /// The object.
         record: Map<String, Json>,
-        /// When, in microseconds by the program's clock.
+        /// Its time in microseconds by the program's clock.
         time: Option<i64>,
     },
-    /// The end of the run, as its program says it.
+    /// The end of the run.
     Finish {
         /// `complete`, `failed` or `interrupted`.
         status: String,
         /// Why.
         message: Option<String>,
     },
-    /// Nothing that can be understood.
+    /// An unintelligible line.
     Unknown,
 }
 
@@ -113,7 +112,7 @@ pub enum SpoolError {
     /// The file cannot be read.
     #[error("the spool `{}` cannot be read", .0.display())]
     Read(PathBuf, #[source] io::Error),
-    /// The first line is none.
+    /// The first line is not a header.
     #[error("the spool `{}` does not begin as a spool does: {why}", .path.display())]
     Header {
         /// The file.
@@ -126,7 +125,7 @@ pub enum SpoolError {
     LongLine(PathBuf),
 }
 
-/// The lines of a spool from a place on.
+/// The lines of a spool from an offset on.
 #[derive(Debug)]
 pub(super) struct Spool {
     path: PathBuf,
@@ -138,16 +137,17 @@ pub(super) struct Spool {
 impl Spool {
     /// Opens the file, at its beginning.
     pub fn open(path: &Path) -> Result<Self, SpoolError> {
-        // Only what may be written can be locked against other writers.
+        // An exclusive lock requires write access.
         let file = File::options().read(true).write(true).open(path);
         let file = file.or_else(|_| File::open(path));
         let file = file.map_err(|error| SpoolError::Read(path.to_owned(), error))?;
         Ok(Spool { path: path.to_owned(), file, offset: 0 })
     }
 
-    /// Takes its lock, which the program has until it ends, so that nobody adopts it meanwhile.
+    /// Takes its lock, which the program holds until it exits, so that no other process adopts it
+    /// meanwhile.
     pub fn lock(&self) {
-        // A file system without locks: then nobody can adopt it either.
+        // On a file system without locks no process can adopt it either.
         let _without_locks = flock(&self.file, FlockOperation::LockExclusive);
     }
 
@@ -156,9 +156,9 @@ impl Spool {
         flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
-    /// Takes the lock of those who bring it into the store, which the system frees when this process
-    /// ends, however it ends; `false` if another process has it. It is another lock than the
-    /// program's, and goes when this process closes the file, so that no process opens it twice.
+    /// Takes the writer's lock, which the system releases when this process exits; `false` if
+    /// another process has it. It is independent of the program's lock, and is lost when this
+    /// process closes any descriptor of the file, so no process opens it twice.
     pub fn lock_as_writer(&self) -> bool {
         let locked = fcntl_lock(&self.file, FlockOperation::NonBlockingLockExclusive);
         !matches!(locked, Err(Errno::AGAIN | Errno::ACCESS))
@@ -169,12 +169,12 @@ impl Spool {
         self.offset
     }
 
-    /// Whether somebody removed the file after it was opened.
+    /// Whether the file was removed after it was opened.
     pub fn is_removed(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
-    /// Its name, without the suffix: what tells it apart in the store.
+    /// Its name without the suffix, which identifies it in the store.
     pub fn name(&self) -> String {
         self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
     }
@@ -184,7 +184,7 @@ impl Spool {
         self.offset = offset;
     }
 
-    /// The first line; `None` while it is not whole.
+    /// The first line; `None` while it is incomplete.
     pub fn header(&mut self) -> Result<Option<Header>, SpoolError> {
         self.seek(0);
         let Some((line, end)) = self.lines()?.into_iter().next() else { return Ok(None) };
@@ -199,8 +199,8 @@ impl Spool {
         Ok(Some(header))
     }
 
-    /// Whole lines from here on, as many as are read at once, each with where the next one begins.
-    /// A line without its end stays.
+    /// Complete lines from here on, as many as one read returns, each with the offset of the next.
+    /// An incomplete line is left.
     fn lines(&self) -> Result<Vec<(Vec<u8>, u64)>, SpoolError> {
         let mut size = PIECE;
         loop {
@@ -240,7 +240,7 @@ impl Spool {
         Ok(())
     }
 
-    /// The next lines, each with where the one after it begins. They stay the next ones until
+    /// The next lines, each with the offset of the following one. Does not advance; see
     /// [`Spool::seek`].
     pub fn next(&self) -> Result<Vec<(Line, u64)>, SpoolError> {
         Ok(self.lines()?.into_iter().map(|(line, end)| (read(&line), end)).collect())

@@ -1,4 +1,4 @@
-//! The study that tracked runs go to, and the runs in it by name, number or job.
+//! Finds the study of tracked runs, and runs by name, number or job.
 
 use std::path::{Path, PathBuf};
 
@@ -16,23 +16,23 @@ use crate::study::time::Timestamp;
 use crate::study::tracked::NO_SAMPLER;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// The study of runs that belong to no repository, and are not sent elsewhere.
+/// The default study of runs outside any repository.
 pub const DEFAULT_STUDY: &str = "runs";
 
-/// The metric by which runs are compared where nothing else is said.
+/// The default metric by which runs are compared.
 const DEFAULT_METRIC: &str = "loss";
 
-/// What the runs of a study are compared by.
+/// The metric and direction by which runs of a study are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Goal {
     /// The metric; `None`: that of the study, `loss` for a new one.
     pub metric: Option<String>,
-    /// Which way is better; `None`: that of the study, smaller values for a new one.
+    /// The direction; `None`: that of the study, smaller values for a new one.
     pub direction: Option<Direction>,
 }
 
-/// The name of the study for runs that are started in `directory`: that of the git repository's
-/// directory which holds it, where that can be a study's name, else [`DEFAULT_STUDY`].
+/// The name of the study for runs that are started in `directory`: that of the directory of its git
+/// repository, if valid, else [`DEFAULT_STUDY`].
 pub fn study_named_for(directory: &Path) -> String {
     let repository = directory.ancestors().find(|directory| directory.join(".git").exists());
     let name = repository.and_then(Path::file_name).and_then(|name| name.to_str());
@@ -40,11 +40,11 @@ pub fn study_named_for(directory: &Path) -> String {
     name.unwrap_or(DEFAULT_STUDY).to_owned()
 }
 
-/// The tracked study called `name` in the store at `path`, which is made where it is missing, with
-/// its directory of files.
+/// The tracked study called `name` in the store at `path`, created with its directory of files if
+/// it does not exist.
 ///
 /// # Errors
-/// The name is none, the study is a search or has another metric, or the store failed.
+/// The name is invalid, the study is a search or has another metric, or the store failed.
 pub fn open_study(
     storage: &mut dyn Storage,
     path: &Path,
@@ -59,7 +59,7 @@ pub fn open_study(
         Some(study) => study,
         None => {
             match storage.create_study(now, &spec(name, goal)) {
-                // Another process was faster.
+                // Another process created it first.
                 Ok(_) | Err(StorageError::Exists { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -121,8 +121,7 @@ pub fn find_run(
     all(reader, study)?.into_iter().find(is_it).ok_or_else(missing)
 }
 
-/// The run that began in a batch job with that command and is not complete: the one that the job
-/// continues with when it is requeued.
+/// The incomplete run that a batch job started with that command, which a requeued job continues.
 ///
 /// # Errors
 /// The store failed.

@@ -1,9 +1,8 @@
-//! Runs written in the forms of other tools: what the store has goes to a destination, once or while
-//! trials run.
+//! Exports runs from the store to other tools' formats, once or while trials run.
 //!
-//! A destination is written from the store alone, so that one that is slow, full or gone delays no
-//! trial: what it lacks is written later. What it has is known from a file beside it, which is
-//! written after it; whatever is killed in between, the next call writes the same again.
+//! A destination is written from the store alone, so that a slow, full or unreachable one delays no
+//! trial: missing data is written later. A state file beside it records its content and is written
+//! last; after a crash, the next call writes the same again.
 
 mod beside;
 mod follower;
@@ -35,22 +34,22 @@ use crate::study::series::{Point, SeriesSummary};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-pub use beside::{Behind, behind, forget, say_behind};
+pub use beside::{Behind, behind, forget, write_lag};
 pub use follower::{Follower, Listener};
 
-/// The file that says whose runs a directory has.
+/// The file that identifies the study of a directory.
 const MARK: &str = ".hpsearch.json";
 
 /// The file that is locked while a process writes to a directory.
 const LOCK: &str = ".hpsearch.lock";
 
-/// Most bytes of a run's name in the name of its directory.
+/// Maximum number of bytes of a run's name in the name of its directory.
 const LONGEST: usize = 120;
 
 /// All steps.
 const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
 
-/// Why runs cannot be written somewhere.
+/// Why runs cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
     /// The store failed.
@@ -73,7 +72,7 @@ pub enum SyncError {
     /// This program was built without what MLflow needs.
     #[error("this hpsearch was built without MLflow")]
     NotBuilt,
-    /// The server refuses something, or cannot be reached.
+    /// The server rejects a request, or cannot be reached.
     #[error("{address}: {what}")]
     Server {
         /// Its address.
@@ -81,14 +80,14 @@ pub enum SyncError {
         /// What is wrong.
         what: String,
     },
-    /// The server does not take a run; others it may.
+    /// The server rejects a run; others may be accepted.
     #[error("{address} does not take {}: {what}", one_line(run))]
     Refused {
         /// Its address.
         address: String,
-        /// What the run is called.
+        /// The run's name.
         run: String,
-        /// What it said.
+        /// Its message.
         what: String,
     },
     /// The directory has the runs of another study.
@@ -134,7 +133,7 @@ impl SyncError {
     }
 }
 
-/// One run as the store has it.
+/// One run in the store.
 pub(super) struct Run<'a> {
     reader: &'a dyn StorageReader,
     study: &'a StudySummary,
@@ -152,7 +151,7 @@ impl Run<'_> {
         self.reader.series_points(self.study.id, trial, &series.metric, clock, range)
     }
 
-    /// What it is called: its number, and the name of a tracked run.
+    /// Its label: its number, and the name of a tracked run.
     fn name(&self) -> String {
         let number = self.trial.number.0;
         match self.trial.origin.tracked().and_then(|run| run.name.as_deref()) {
@@ -162,7 +161,7 @@ impl Run<'_> {
         }
     }
 
-    /// Its name as that of a directory.
+    /// The name of its directory.
     fn directory(&self) -> String {
         let mut name = component(&self.name());
         while name.len() > LONGEST {
@@ -177,28 +176,28 @@ impl Run<'_> {
     }
 }
 
-/// A tool's form of the runs of one study, in one directory.
+/// Writes the runs of one study in a tool's format.
 trait Target: Send {
-    /// Takes in the study: before its runs, each time.
+    /// Called with the study before its runs, at each update.
     fn begin(&mut self, reader: &dyn StorageReader, study: &StudySummary) -> Result<(), SyncError>;
 
-    /// Brings a run up to date; how many points were written, `None`: it was.
+    /// Brings a run up to date; returns the number of points written, `None` if it was up to date.
     fn write(&mut self, run: &Run<'_>) -> Result<Option<u64>, SyncError>;
 
-    /// Runs that were removed there, and are left so.
+    /// Runs that the user deleted there and that are not written again.
     fn left_alone(&self) -> u64 {
         0
     }
 }
 
-/// What a call wrote.
+/// The result of an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Runs that were begun, continued or ended.
     pub runs: u64,
     /// Points.
     pub points: u64,
-    /// Runs that people deleted there, and that are left so.
+    /// Runs that users deleted there and that are not written again.
     pub left_alone: u64,
 }
 
@@ -206,16 +205,16 @@ pub struct Written {
 pub struct Mirror {
     target: Box<dyn Target>,
     study: StudyId,
-    /// What is known to be there.
+    /// The position up to which it is written.
     cursor: OutcomeCursor,
-    /// Runs that may have logged more since.
+    /// Runs that may have logged more since then.
     open: BTreeSet<TrialNumber>,
     /// Locked while this lives.
     _lock: Option<File>,
 }
 
 impl Mirror {
-    /// Takes the study's directory at a destination; a server may ask who writes.
+    /// Opens the study's directory at a destination, or a server, perhaps with credentials.
     ///
     /// # Errors
     /// Another process writes there, it has the runs of another study, or it cannot be written.
@@ -235,7 +234,7 @@ impl Mirror {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(SyncError::Busy { path: root }),
-            // A file system without locks: the runs are written all the same.
+            // A file system without locks: the runs are written without one.
             Err(TryLockError::Error(_)) => {}
         }
         claim(&root, reader, study)?;
@@ -275,8 +274,8 @@ impl Mirror {
         Err(SyncError::NotBuilt)
     }
 
-    /// Writes what the destination lacks. `begun` is called with the number of runs to look at,
-    /// then with those that were looked at.
+    /// Writes what the destination lacks. `begun` is called with the number of runs to check and of
+    /// those checked.
     ///
     /// # Errors
     /// The store or the destination failed; the next call writes the rest.
@@ -288,7 +287,7 @@ impl Mirror {
         let study = reader.summary(self.study)?;
         self.target.begin(reader, &study)?;
         let (changed, cursor) = reader.outcomes(self.study, self.cursor)?;
-        // What is open stays so until it is written: after an error all of it is looked at again.
+        // Open runs stay open until they are written: after an error all are checked again.
         self.open.extend(changed.iter().map(|outcome| outcome.number));
         self.cursor = cursor;
         let (mut written, all) = (Written::default(), self.open.len() as u64);
@@ -296,7 +295,7 @@ impl Mirror {
         for (done, number) in self.open.clone().into_iter().enumerate() {
             progress(done as u64, all);
             let is_open = match reader.trial(self.study, number)? {
-                // What has not started has nothing to show, and what is hidden is not shown.
+                // Trials that have not started have no data, and hidden ones are not exported.
                 Some(trial) if trial.attempts == 0 || trial.hidden => !trial.hidden,
                 Some(trial) => {
                     let began = reader.began(self.study, number)?.unwrap_or(trial.created);
@@ -308,7 +307,7 @@ impl Mirror {
                             written.runs += u64::from(points.is_some());
                             run.is_open()
                         }
-                        // One run that is not taken holds up no other.
+                        // A rejected run does not block others.
                         Err(error @ SyncError::Refused { .. }) => {
                             refused = refused.or(Some(error));
                             true
@@ -328,7 +327,7 @@ impl Mirror {
     }
 }
 
-/// Whose runs a directory has.
+/// Identifies the study of a directory.
 #[derive(Serialize, Deserialize)]
 struct Mark {
     version: u32,
@@ -339,7 +338,7 @@ struct Mark {
     study: String,
 }
 
-/// Sees that the directory is empty or this study's, and marks it.
+/// Checks that the directory is empty or this study's, and marks it.
 fn claim(root: &Path, reader: &dyn StorageReader, study: &StudySummary) -> Result<(), SyncError> {
     let (path, store) = (root.join(MARK), reader.identity()?);
     match fs::read(&path) {
@@ -357,7 +356,7 @@ fn claim(root: &Path, reader: &dyn StorageReader, study: &StudySummary) -> Resul
     replace(&path, &serde_json::to_vec(&mark).unwrap_or_default())
 }
 
-/// Writes a file as a whole: whoever reads it sees the old one or the new one.
+/// Replaces a file atomically.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), SyncError> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");

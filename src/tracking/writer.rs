@@ -1,5 +1,5 @@
-//! The writer of a program that logs: what its spool holds goes into the store, each line once,
-//! whoever is killed in between.
+//! Writes the spool of a logging program into the store, each line exactly once, even after
+//! crashes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -32,23 +32,23 @@ use crate::study::time::Timestamp;
 use crate::study::tracked::{TrackedRun, is_run_name};
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// The journal is looked through to this long before the spool began, in microseconds: clocks of
-/// stores do not go back, and may be ahead.
+/// The journal is searched from this long before the spool began, in microseconds: a store's clock
+/// never goes back, and may be ahead.
 const CLOCK_TOLERANCE: i64 = 3_600_000_000;
 
-/// Whether the program that logs lives.
+/// Whether the logging program is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// It does, and may have logged more.
+    /// It is, and may have logged more.
     Lives,
     /// It has ended.
     Gone,
 }
 
-/// What its program is to know.
+/// A notice to the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Which run this is.
+    /// The run's identity.
     Run {
         /// The study.
         study: String,
@@ -57,36 +57,36 @@ pub enum Notice {
         /// Its name.
         name: Option<String>,
     },
-    /// What was not taken, in one sentence.
+    /// What was skipped, in one sentence.
     Note(String),
-    /// Somebody asks it to stop: why.
+    /// It is asked to stop, with the reason.
     Stop(String),
 }
 
-/// Where the lines of a spool go, and who hears of it.
+/// The target of a spool's lines.
 pub struct SpoolWriter<'a> {
     /// The store.
     pub storage: &'a mut dyn Storage,
     /// Its path.
     pub store: &'a Path,
-    /// Waits until there may be more to read, a second at most.
+    /// Waits until there may be more to read, at most a second.
     pub wait: &'a mut dyn FnMut() -> Program,
-    /// Takes notices.
+    /// Receives notices.
     pub say: &'a mut dyn FnMut(Notice),
 }
 
-/// Writes a spool into the store until its program has ended, ends the run, and removes the file.
+/// Writes a spool into the store until its program has exited, ends the run, and removes the file.
 ///
 /// # Errors
-/// The spool cannot be read, its run cannot be begun or resumed, or the store failed. What is not
-/// written stays in the spool.
+/// The spool cannot be read, its run cannot be begun or resumed, or the store failed. Unwritten
+/// lines stay in the spool.
 pub fn write_spool(path: &Path, writer: SpoolWriter<'_>) -> Result<(), TrackingError> {
     let spool = Spool::open(path)?;
     write(path, spool, writer)
 }
 
-/// Writes the other spools than `own` of programs that have ended, where their writers were killed
-/// or had no chance.
+/// Writes spools other than `own` whose programs have exited and whose writers were killed or never
+/// ran.
 ///
 /// # Errors
 /// The store failed.
@@ -103,7 +103,7 @@ pub fn adopt_spools(
             continue;
         }
         let Ok(spool) = Spool::open(&path) else { continue };
-        // The program holds the lock while it lives; here it keeps others from doing the same.
+        // The program holds the lock while it is alive; here it excludes other adopters.
         if !spool.try_lock() {
             continue;
         }
@@ -120,12 +120,12 @@ pub fn adopt_spools(
     Ok(())
 }
 
-/// Whether the store works, and has something against this run.
+/// Whether the store works and rejects this run.
 fn is_refusal(error: &StorageError) -> bool {
     matches!(error, StorageError::RunFenced { .. } | StorageError::Searched { .. })
 }
 
-/// Where the lines of a spool went already.
+/// The part of a spool that is already written.
 struct Written {
     trial: TrialNumber,
     /// `None`: none of them.
@@ -135,7 +135,7 @@ struct Written {
 }
 
 fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), TrackingError> {
-    // Another process brings it into the store, or has done so.
+    // Another process writes it into the store, or has done so.
     if !spool.lock_as_writer() || spool.is_removed() {
         return Ok(());
     }
@@ -145,7 +145,7 @@ fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), T
             break header;
         }
         if wait() == Program::Gone && spool.header()?.is_none() {
-            // It ended before it could say what it is.
+            // It ended before it wrote its header.
             remove(path);
             return Ok(());
         }
@@ -184,8 +184,8 @@ fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), T
     Ok(())
 }
 
-/// Whether a spool has nothing more from here on, and never will. One whose run is over, or another
-/// process's, is looked at until it has, or its program has ended.
+/// Whether a spool is complete and read to its end. If its run is over or another process's, waits
+/// until it has more or its program has exited.
 fn is_all_written(
     spool: &Spool,
     is_over: bool,
@@ -194,7 +194,7 @@ fn is_all_written(
     loop {
         let rest = spool.next()?;
         if rest.is_empty() {
-            // The last lines may have come just before the program's end.
+            // The last lines may have been written just before the program exited.
             if wait() == Program::Gone && spool.next()?.is_empty() {
                 return Ok(true);
             }
@@ -207,7 +207,7 @@ fn is_all_written(
     }
 }
 
-/// Writes the lines of the spool from here on into the run, and ends it.
+/// Writes the remaining lines of the spool into the run, and ends it.
 fn follow(
     (storage, store): (&mut dyn Storage, &Path),
     run: Run,
@@ -267,7 +267,7 @@ fn follow(
     }
 }
 
-/// What is said to somebody who asks a program that logs to stop.
+/// The answer to a request to stop a logging program.
 fn stop_answer(asked: Asked, trial: TrialNumber, header: &Header) -> String {
     let asks = format!("run {trial} is asked to stop: its `should_stop` is true");
     match (asked, header.pid) {
@@ -278,7 +278,7 @@ fn stop_answer(asked: Asked, trial: TrialNumber, header: &Header) -> String {
     }
 }
 
-/// How a run ends that was asked to stop.
+/// The end of a run that was asked to stop.
 fn asked_end(asked: Asked, end: RunEnd) -> RunEnd {
     match (asked, end) {
         (_, RunEnd::Failed { cause, reason }) => RunEnd::Failed { cause, reason },
@@ -286,8 +286,8 @@ fn asked_end(asked: Asked, end: RunEnd) -> RunEnd {
     }
 }
 
-/// The study of the run; where it cannot be the one that is named, that of the directory: nothing
-/// that was logged is lost for its name.
+/// The study of the run; if the named one is unusable, that of the directory, so that no data is
+/// lost.
 fn study_of(
     storage: &mut dyn Storage,
     store: &Path,
@@ -320,9 +320,9 @@ fn study_of(
     }
 }
 
-/// Removes a spool that is in the store.
+/// Removes a spool that is completely in the store.
 fn remove(path: &Path) {
-    // One that stays is read again, and found to be written.
+    // If it remains, the next reader finds it written.
     let _found_written_next_time = std::fs::remove_file(path);
 }
 
@@ -335,7 +335,7 @@ fn written(
 ) -> Result<Option<Written>, StorageError> {
     let jobs = [job_of(JOB, header, spool), job_of(REST_JOB, header, spool)];
     let is_its = |run: &TrackedRun| run.job.as_ref().is_some_and(|job| jobs.contains(job));
-    // How many attempts began of each run since then.
+    // Attempts of each run since then.
     let mut attempts: BTreeMap<TrialNumber, u32> = BTreeMap::new();
     let mut before = Seq(i64::MAX);
     loop {
@@ -351,7 +351,7 @@ fn written(
                 TrialEvent::AttemptStarted { .. } => {
                     attempts.insert(trial, begun + 1);
                 }
-                // The place of a spool is written with each attempt that begins with it.
+                // An attempt's start is written together with its spool's offset.
                 TrialEvent::SpoolRead { spool: read, offset } if read == spool => {
                     return found(Some(*offset), begun > 0);
                 }
@@ -398,7 +398,7 @@ fn begin(
     let params = params(&header.params);
     let provenance = provenance(storage, study, header)?;
     if let Some(trial) = known {
-        // The writer of a program that was killed may be at its last lines.
+        // The writer of a killed program may still be writing the last lines.
         wait_for_end(storage, study.id, trial)?;
         let resumed = ResumedRun { rival: Rival::Fenced, provenance, ..resumed };
         let run = Run::resume(storage, study, trial, resumed)?;
@@ -411,7 +411,7 @@ fn begin(
     Run::create(storage, study, new)
 }
 
-/// Begins a run for what a program logs whose run another process has continued.
+/// Begins a new run for a program whose run another process has continued.
 fn begin_rest(
     storage: &mut dyn Storage,
     study: &StoredStudy,
@@ -467,7 +467,7 @@ fn new_run(
     Ok(NewRun { params, run, tags, provenance, spool, ..NewRun::default() })
 }
 
-/// What its results depend on, of a program that tells what it runs.
+/// The provenance of a program that states its command.
 fn provenance(
     storage: &mut dyn Storage,
     study: &StoredStudy,
@@ -491,7 +491,7 @@ fn provenance(
     for (digest, text) in &found.documents {
         storage.keep_document(digest, text)?;
     }
-    Ok(Some(Box::new(found.lineage)))
+    Ok(Some(Box::new(found.provenance)))
 }
 
 /// The newest run with this id, or the one of this name or number; `None` if there is none.
@@ -524,7 +524,7 @@ fn by_id(
     }
 }
 
-/// Parameters: a list is kept as its text, and what is null is none.
+/// Parameters: lists as their text, null omitted.
 fn params(json: &Map<String, Json>) -> Params {
     let mut params = Params::new();
     for (name, value) in json {
@@ -537,14 +537,14 @@ fn params(json: &Map<String, Json>) -> Params {
     params
 }
 
-/// Lines as events of the run.
+/// Converts lines to events of the run.
 struct Lines<'a> {
     spool: String,
     trial: TrialNumber,
     attempt: AttemptNumber,
-    /// The study's metric: what holds it is a report.
+    /// The study's metric: a line that contains it is a report.
     metric: String,
-    /// What was logged besides reports.
+    /// Points besides reports.
     points: BTreeMap<(SeriesClock, String), Vec<LoggedPoint>>,
     cwd: PathBuf,
     places: Places,
@@ -553,8 +553,8 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The events of these lines, with how far they were read; the end of the run, which is not
-    /// counted as read before it is written; and where the next lines begin, if there were any.
+    /// The events of these lines with the offset read; the end of the run, which counts as read
+    /// only once written; and the offset of the next lines, if any.
     fn events(
         &mut self,
         lines: Vec<(Line, u64)>,
@@ -571,7 +571,7 @@ impl Lines<'_> {
                     break;
                 }
                 Line::Unknown => (self.say)(Notice::Note(format!(
-                    "a line of the spool `{}` is damaged, and passed by",
+                    "a line of the spool `{}` is damaged, and skipped",
                     self.spool
                 ))),
             }
@@ -644,7 +644,7 @@ impl Lines<'_> {
             self.note(format!("the checkpoint `{}` is not there", path.display()));
             return;
         }
-        // It lies where its program put it: never removed, and not counted.
+        // It stays where its program put it: never removed, and not counted.
         let system = Some(runner::now());
         events.push(TrialEvent::CheckpointSaved { step, path, bytes: None, system });
     }

@@ -21,7 +21,7 @@ pub enum TrainerError {
     /// The device failed while it was used; another attempt may succeed.
     #[error("the device failed: {message}")]
     DeviceLost {
-        /// What its driver says.
+        /// The driver's message.
         message: String,
     },
     /// The arguments do not fit the data or the checkpoint.
@@ -59,7 +59,7 @@ pub enum TrainerError {
     /// The tokenizer could not be trained, read or used.
     #[error("tokenizer: {message}")]
     Tokenizer {
-        /// What the tokenizers library says.
+        /// The message of the tokenizers library.
         message: String,
     },
     /// The runner cannot be reached any more.

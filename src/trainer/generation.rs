@@ -15,7 +15,7 @@ use burn::tensor::Device;
 /// How tokens are sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GenerationConfig {
-    /// Most tokens to generate.
+    /// Maximum number of tokens to generate.
     pub max_new_tokens: usize,
     /// Divisor of logits; 0: greedy decoding.
     pub temperature: f64,

@@ -29,7 +29,7 @@ const UNKNOWN: &str = "<unk>";
 const MIN_FREQUENCY: u64 = 2;
 /// Long texts are tokenised in chunks of about this size.
 const CHUNK_BYTES: usize = 1 << 16;
-/// Most characters of a word for BPE training.
+/// Maximum number of characters of a word for BPE training.
 const MAX_WORD_CHARS: usize = 1000;
 
 /// Trains a tokenizer on `texts`, deterministically. It neither truncates nor adds special tokens.

@@ -82,7 +82,7 @@ pub(super) enum ModelPart {
     /// What pretraining trains.
     #[default]
     Body,
-    /// What is specific to a task, and initialised anew for another.
+    /// What is specific to a task, and newly initialised for another.
     Head,
     /// The part of the head with a row per label.
     Labels,

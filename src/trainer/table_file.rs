@@ -34,7 +34,7 @@ impl RawFile {
         let text = data_file::text(path, &self.bytes)?;
         if text.trim().is_empty() {
             return Err(DataProblem::new(path, None, "the file is empty")
-                .with_help("was it written to its end? `[data]` names another one"));
+                .with_help("was it written completely? `[data]` names another one"));
         }
         Ok(text)
     }

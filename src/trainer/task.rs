@@ -187,7 +187,7 @@ pub(super) struct EvaluationSet {
     pub(super) split: Split,
     /// Examples per batch.
     pub(super) batch: usize,
-    /// Most examples; `None`: all.
+    /// Maximum number of examples; `None`: all.
     pub(super) limit: Option<usize>,
 }
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 
 use super::verdict_queue::VerdictQueue;
-use super::{Incoming, say_aside};
+use super::{Incoming, report_end};
 use crate::runner::peak_memory::PeakMemory;
 use crate::runner::processes::{self, Doing};
 use crate::runner::protocol::{CHECKPOINTS, CommandJob, MessageToRunner, MessageToTrial};
@@ -73,22 +73,22 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
     }
     if runner_lives {
         if let Some(bytes) = peak {
-            say_aside(&MessageToRunner::Peak { bytes });
+            report_end(&MessageToRunner::Peak { bytes });
         }
         if let Some(status) = status.and_then(exit_status).filter(|_| job.is_tracked) {
-            say_aside(&MessageToRunner::Exit { status });
+            report_end(&MessageToRunner::Exit { status });
         }
-        say_aside(&end_of(status, was_asked_to_leave, by));
+        report_end(&end_of(status, was_asked_to_leave, by));
     }
 }
 
 fn fail(message: String) {
     let end = AttemptEnd::Failed(FailureCause::Program);
-    say_aside(&MessageToRunner::End { end, message: Some(message) });
+    report_end(&MessageToRunner::End { end, message: Some(message) });
 }
 
 fn refuse(message: String) {
-    say_aside(&MessageToRunner::End { end: AttemptEnd::Refused, message: Some(message) });
+    report_end(&MessageToRunner::End { end: AttemptEnd::Refused, message: Some(message) });
 }
 
 /// Whether a program could not be started because the machine lacks resources.
@@ -216,7 +216,7 @@ fn supervise(
                         terminate_at = Some(Instant::now() + PAUSE_TIMEOUT);
                     }
                     if let Some(Err(error)) = verdicts.as_ref().map(|verdicts| verdicts.send(&line)) {
-                        // A command waiting for this decision would take the next one for it.
+                        // A command waiting for this decision would mistake the next one for it.
                         eprintln!("[hpsearch] {error}; the command gets no more verdicts");
                         verdicts = None;
                     }
@@ -348,7 +348,7 @@ fn killed(how: &str, by: Killer) -> (FailureCause, String) {
         Killer::Memory => (FailureCause::Oom, format!("{how}, by the kernel: memory ran out")),
         Killer::Unknown => (
             FailureCause::WorkerLost,
-            format!("{how}: by someone, or for want of memory (`dmesg` tells)"),
+            format!("{how}: by a user, or for lack of memory (see `dmesg`)"),
         ),
     }
 }
@@ -364,7 +364,7 @@ mod tests {
         let cases = [
             (9, Killer::Memory, Failed(Oom), "killed by signal 9, by the kernel: memory ran out"),
             (9, Killer::Us, Failed(WorkerLost), "killed by signal 9"),
-            (9, Killer::Unknown, Failed(WorkerLost), "killed by signal 9: by someone, or for want"),
+            (9, Killer::Unknown, Failed(WorkerLost), "killed by signal 9: by a user, or for lack"),
             (137 << 8, Killer::Memory, Failed(Oom), "exit status 137: what it started was killed"),
             (137 << 8, Killer::Unknown, Failed(WorkerLost), "exit status 137"),
             // A program's own error is not blamed on the OOM killer.

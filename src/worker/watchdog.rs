@@ -35,7 +35,7 @@ pub fn watch(run: &OsStr, group: Option<&OsStr>) -> i32 {
     }
     let mark = [format!("{RUN}={}", run.to_string_lossy())];
     let (asked, began) = (Instant::now() + GRACE_PERIOD, Instant::now());
-    // None in two looks: during exec a process has no environment.
+    // None in two scans: during exec a process has no environment.
     let mut looks_without = 0;
     while looks_without < 2 && began.elapsed() < GRACE_PERIOD + KILL_TIMEOUT {
         let left = processes::with_environment(&mark);

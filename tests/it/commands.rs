@@ -746,10 +746,7 @@ fn a_lost_trial_is_tried_again_as_often_as_the_study_says() {
     let trial = &site.trials()[0];
     assert_eq!(
         (&trial["attempts"], &trial["reason"]),
-        (
-            &json!(3),
-            &json!("killed by signal 9: by someone, or for want of memory (`dmesg` tells)")
-        )
+        (&json!(3), &json!("killed by signal 9: by a user, or for lack of memory (see `dmesg`)"))
     );
     let never = Site::new(
         &study("trials = 1\ncount = \"all\"", &format!("{ONE_SLOT}[retry]\nmax = 0\n")),

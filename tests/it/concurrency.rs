@@ -294,7 +294,7 @@ fn a_place_that_makes_real_trials_wait_for_each_other_is_given_back() {
     let ended = site.run_study();
     assert_done(&ended);
     // Who gets the lock is luck: a second one may seem worth its place for a while.
-    assert_names(&ended.out, &[": not worth a place"]);
+    assert_names(&ended.out, &[": not worth a slot"]);
     assert!(most_at_a_time(&ended.out) <= 4, "{}", ended.out);
     assert_eq!(site.states(), ["complete"; 4]);
 }
@@ -339,7 +339,7 @@ fn on_cores(
         running_trials.iter().for_each(|trial| {
             concurrency.reported(trial.trial, second.unsigned_abs(), running, at(second))
         });
-        advised.extend(concurrency.advise(&running_trials, Waiting::Somebody(None), at(second)));
+        advised.extend(concurrency.advise(&running_trials, Waiting::Trial(None), at(second)));
     }
     (concurrency.slots(), advised)
 }

@@ -146,14 +146,14 @@ fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
     assert!(site.run(&["note", "s"]).out.ends_with("about the study\n"));
     assert_refused(&site.run(&["note", "s", "7", "-m", "x"]), &["no trial 7"]);
     assert_refused(&site.run(&["note", "s", "0", "-m", "  "]), &["empty"]);
-    assert_refused(&site.run(&["tag", "s", "0", "+a b"]), &["is no tag"]);
+    assert_refused(&site.run(&["tag", "s", "0", "+a b"]), &["is not a tag"]);
     assert_refused(
         &site.run(&["note", "s", "0", "a text"]),
-        &["`a text` is no trial number", " -m "],
+        &["`a text` is not a trial number", " -m "],
     );
     assert_refused(
         &site.run(&["tag", "s", "0", "keep"]),
-        &["`keep` is no trial number", "`+keep`"],
+        &["`keep` is not a trial number", "`+keep`"],
     );
     assert!(site.run(&["note", "s", "0", "-m", "more"]).err.contains("noted"));
     assert!(site.run(&["tag", "s", "0", "+more"]).err.contains("tagged"));

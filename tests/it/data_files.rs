@@ -429,7 +429,7 @@ fn a_table_of_trials_has_the_format_that_its_name_says() {
         assert!(
             ran.code == 2
                 && ran.err.contains(
-                    "is no format that can be written\nhelp: end the \
+                    "is not a supported format\nhelp: end the \
                 name in .csv, .tsv, .json, .jsonl or .parquet"
                 ),
             "{}",

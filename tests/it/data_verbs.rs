@@ -145,12 +145,12 @@ fn a_filter_that_is_wrong_says_what_to_write() {
         (ran.code, ran.err.as_str()),
         (
             2,
-            "error: `lr` is no parameter or metric; did you mean `learning_rate`?\n  lr>1e-3\n  ^^\n"
+            "error: `lr` is not a parameter or metric; did you mean `learning_rate`?\n  lr>1e-3\n  ^^\n"
         )
     );
     let ran = scene.run(&["trials", "--where", "zzz=1"]);
     insta::assert_snapshot!(ran.err, @r"
-    error: `zzz` is no parameter or metric
+    error: `zzz` is not a parameter or metric
       zzz=1
       ^^^
     help: the study's parameters are `learning_rate`, `model.num_layers`, `optim`, `momentum`; its metric is `eval_loss`

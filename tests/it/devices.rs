@@ -148,7 +148,7 @@ fn requests_that_make_no_sense_are_refused_with_what_to_do() {
             "the study does not run on sim:5: its slots are on sim:0, sim:1",
             "the study does not run on sim:5: say how many slots it is to have there with --slots",
             "sim:1 was not paused",
-            "no slot is no place to run: `hpsearch pause --device sim:1` pauses it",
+            "a device without slots runs nothing: `hpsearch pause --device sim:1` pauses it",
         ]
     );
 }

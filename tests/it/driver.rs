@@ -141,7 +141,7 @@ fn a_gpu_that_cannot_be_used_says_why() {
     let of = |rest: &str| note(&format!("{DRIVER}{}", gpu("GPU-aa11", 150, rest)));
     assert_eq!(of("0;0;15"), "the GPU has fallen off the bus; restart the machine");
     assert_eq!(of("0;0;16"), "the GPU must be reset before it can be used again");
-    assert_eq!(of("0;0;4"), "this user may not look at it");
+    assert_eq!(of("0;0;4"), "this user lacks permission to query it");
     assert!(of("2;0;0").contains("`prohibited`"));
     assert!(of("0;1;0").contains("MIG is on and it has no parts"));
     assert!(

@@ -85,7 +85,7 @@ fn paths_that_hold_more_than_a_checkpoint_are_refused_and_nothing_of_the_project
             .all(|name| site.path(name).exists())
     );
     let log = site.log(0, 0);
-    assert_eq!(log.matches("this checkpoint is not taken").count(), 6, "{log}");
+    assert_eq!(log.matches("this checkpoint is rejected").count(), 6, "{log}");
     assert_names(&log, &["is the root of the file system", "its path is empty"]);
 }
 

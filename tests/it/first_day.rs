@@ -53,7 +53,7 @@ fn a_study_of_which_every_trial_breaks_a_limit_ends_with_3() {
     );
     let ended = site.run_study();
     assert_code(&ended, 3);
-    assert_says(&ended, &["each of 4 complete trials breaks a limit"]);
+    assert_says(&ended, &["each of 4 complete trials violates a limit"]);
     assert_eq!((site.states(), site.run(&["best", "s"]).code), (vec!["complete".to_owned(); 4], 3));
     // One that keeps it is enough.
     site.write("study.toml", study("trials = 5", &limit.replace("size < 1", "size < 3")));
@@ -251,7 +251,7 @@ fn a_study_whose_trials_all_failed_is_called_failed_and_has_no_forecast() {
     assert_says(&site.run(&["show", "s"]), &["failed: the first 3 trials"]);
     assert_says(
         &site.run(&["check", "study.toml"]),
-        &["forecast none: of the 3 trials of the store none came to anything"],
+        &["forecast none: none of the 3 trials of the store produced a result"],
     );
     let (site, ended) = failing("trials = 20\nfailures = 3", "sleep 0.05; exit 1\n");
     assert!(!ended.out.contains(" left"), "nothing is forecast: {}", ended.out);

@@ -26,7 +26,7 @@ fn only_files_and_directories_are_checkpoints() {
     let _socket = UnixListener::bind(site.path("socket")).unwrap();
     assert_done(&site.run_study());
     let log = site.log(0, 0);
-    assert_eq!(log.matches("this checkpoint is not taken").count(), odd.len(), "{log}");
+    assert_eq!(log.matches("this checkpoint is rejected").count(), odd.len(), "{log}");
     for what in ["a named pipe", "a socket", "a device", "leads nowhere"] {
         assert!(log.contains(what), "`{what}`: {log}");
     }

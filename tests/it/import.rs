@@ -121,7 +121,7 @@ fn a_run_that_grew_is_continued_and_one_that_is_cut_or_broken_is_taken_as_far_as
         let done = site.run(&["import", "w", "--study", "in"]);
         assert_done(&done);
         if cut < whole.len() {
-            assert_names(&done.err, &["is taken up to byte"]);
+            assert_names(&done.err, &["is read up to byte"]);
         }
         let here = points(&site, "in").len();
         assert!(here >= last, "{here} after {last}");
@@ -136,10 +136,10 @@ fn a_run_that_grew_is_continued_and_one_that_is_cut_or_broken_is_taken_as_far_as
     fs::write(&path, &broken).unwrap();
     let done = site.run(&["import", "w", "--study", "broken"]);
     assert_done(&done);
-    assert_names(&done.err, &["is taken up to byte", "checksum"]);
+    assert_names(&done.err, &["is read up to byte", "checksum"]);
     fs::write(&path, b"no such file").unwrap();
     let refused = site.run(&["import", "w", "--study", "none"]);
-    assert_refused(&refused, &["does not begin as a file of W&B does"]);
+    assert_refused(&refused, &["does not have the header of a W&B file"]);
     assert_done(&site.run(&["verify", "in"]));
 }
 
@@ -182,7 +182,7 @@ fn rows_of_a_table_are_runs_or_points_of_runs() {
     let done =
         site.run(&["import", "log.csv", "--metric", "loss", "--step", "epoch", "--run", "run"]);
     assert_done(&done);
-    assert_names(&done.err, &["2 runs are new (5 points)", "line 4: `loss` is no number"]);
+    assert_names(&done.err, &["2 runs are new (5 points)", "line 4: `loss` is not a number"]);
     let refused = site.run(&["import", "log.csv", "--metric", "los", "--step", "epoch"]);
     assert_refused(&refused, &["no column `los`", "`loss`"]);
     let refused = site.run(&["import", "nothing"]);
@@ -265,7 +265,7 @@ fn a_study_of_optuna_continues_here_and_is_learned_from() {
     site.write("text.db", "no database");
     assert_refused(&site.run(&["import", "optuna:text.db"]), &["text.db", "RDBStorage"]);
     let own = site.run(&["import", "runs/hpsearch.db"]);
-    assert_refused(&own, &["is no database of Optuna"]);
+    assert_refused(&own, &["is not a database of Optuna"]);
 }
 
 /// A field of a message with bytes in it.

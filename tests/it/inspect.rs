@@ -97,7 +97,7 @@ fn a_changed_file_is_compared_with_its_study_and_says_how_it_is_taken() {
     let text = "[study]\nname = \"digits\"\nmetric = \"eval_loss\"\ndirection = \"maximize\"\n[budget]\ntrials = 48\n[space]\nx = { float = [0.0, 1.0] }\n[sampler]\ntype = \"random\"\n[pruner]\ntype = \"none\"\n[command]\nrun = [\"true\", \"{x}\"]\n";
     scene.write("mine.toml", text);
     let out = scene.run(&["diff", "mine.toml"]).out;
-    assert!(out.contains("taken when it is run again:\n  budget.trials: 24 -> 48\n"), "{out}");
+    assert!(out.contains("applied when it is run again:\n  budget.trials: 24 -> 48\n"), "{out}");
     assert!(
         out.contains("study.direction: minimize -> maximize")
             && out.ends_with("`hpsearch run mine.toml --fork NAME` starts it\n"),

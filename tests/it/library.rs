@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use hpsearch::engine::Outcome;
 use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::trial::TrialState;
-use hpsearch::{GoOn, Study, TellOutcome, TrialEnd, TrialError};
+use hpsearch::{Continue, Study, TellOutcome, TrialEnd, TrialError};
 
 use crate::harness::assert_names;
 
@@ -50,7 +50,7 @@ fn a_pruned_closure_is_told_to_leave() {
         .run(|trial| {
             let x = trial.number_of("x")?;
             for step in 1..=9 {
-                if trial.report(step, (x - 1.0).powi(2) + 1.0 / step as f64) == GoOn::No {
+                if trial.report(step, (x - 1.0).powi(2) + 1.0 / step as f64) == Continue::No {
                     return Ok(TrialEnd::Left);
                 }
             }
@@ -143,7 +143,7 @@ fn a_program_asks_reports_and_tells_itself() {
             trial.params().get("kind") == Some(&"flat".into())
         );
         for step in 1..=9 {
-            if trial.report(step, -(x - 1.0).powi(2) - 1.0 / step as f64).unwrap() == GoOn::No {
+            if trial.report(step, -(x - 1.0).powi(2) - 1.0 / step as f64).unwrap() == Continue::No {
                 assert_eq!(trial.verdict().unwrap().word(), "stop");
                 continue 'trials;
             }
@@ -215,7 +215,7 @@ fn a_dropped_trial_is_given_again_and_a_paused_one_goes_on_when_it_is_promoted()
     drop(first);
     let mut again = study.ask().unwrap().unwrap();
     assert_eq!((again.number().0, again.params(), again.until()), (0, &params, Some(1)));
-    assert_eq!(again.report(1, 0.0).unwrap(), GoOn::No);
+    assert_eq!(again.report(1, 0.0).unwrap(), Continue::No);
     drop(again);
     for number in 1..3 {
         let mut trial = study.ask().unwrap().unwrap();
@@ -271,7 +271,7 @@ fn a_request_from_another_terminal_reaches_an_open_study() {
     let mut step = 0;
     loop {
         step += 1;
-        if trial.report(step, 1.0).unwrap() == GoOn::No {
+        if trial.report(step, 1.0).unwrap() == Continue::No {
             break;
         }
     }
@@ -344,7 +344,7 @@ fn a_study_that_is_paused_from_another_terminal_waits_until_it_is_resumed() {
     let mut step = 0;
     loop {
         step += 1;
-        if trial.report(step, 1.0).unwrap() == GoOn::No {
+        if trial.report(step, 1.0).unwrap() == Continue::No {
             break;
         }
     }

@@ -346,7 +346,7 @@ fn a_server_that_hangs_delays_no_trial_and_is_said_once_and_again_when_it_recove
     site.write("go", "");
     let done = run.end();
     assert_done(&done);
-    assert_eq!(done.err.matches("is behind, trials go on").count(), 1, "{}", done.err);
+    assert_eq!(done.err.matches("is behind, trials continue").count(), 1, "{}", done.err);
     assert_eq!(done.err.matches("is up to date again").count(), 1, "{}", done.err);
     assert_eq!(server.with(|content| content.active().len()), 3);
     server.with(|content| content.fail("", 0, Fault::Hang { done: false }, true));

@@ -70,7 +70,7 @@ fn what_is_not_taken_is_said_at_its_first_occurrence_and_counted() {
     // Once each in a run of three trials, and the number at each trial's end.
     for said in [
         "`step` must be an integer",
-        "`lr` must be a number, not `\"low\"`: this value is not taken",
+        "`lr` must be a number, not `\"low\"`: this value is ignored",
         "`nonsense` is not JSON",
     ] {
         let lines = lines_with(&ended, said);
@@ -278,7 +278,7 @@ fn a_checkpoint_that_is_not_there_is_said_at_its_first_occurrence() {
     let site = with_clock("step", 1, &script);
     let ended = site.run_study();
     assert_done(&ended);
-    let lines = lines_with(&ended, "this checkpoint is not taken: there is no `");
+    let lines = lines_with(&ended, "this checkpoint is rejected: there is no `");
     assert!(
         lines.len() == 1
             && lines[0].contains(

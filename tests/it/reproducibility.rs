@@ -440,7 +440,10 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
     assert_eq!(race.winner().unwrap().sample.runs, 3);
     let Outcome::Finished(reason) = &run.outcome else { panic!("{:?}", run.outcome) };
     assert!(reason.starts_with("the budget of 0.00175 device-hours is used: 0.00175"), "{reason}");
-    assert!(reason.ends_with("; then a race on top, 9 runs in 0.0022 hours of slots"), "{reason}");
+    assert!(
+        reason.ends_with("; then a race in addition, 9 runs in 0.0022 hours of slots"),
+        "{reason}"
+    );
     assert_eq!(run.view.finished.as_ref(), Some(reason));
     // Seen before: its fewest rounds and its most, of whole trials of 0.9 s, three at a time.
     let before: Vec<Turn> = run

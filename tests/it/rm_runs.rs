@@ -721,7 +721,7 @@ fn a_store_that_cannot_be_written_keeps_the_run_or_has_removed_it() {
         let is_there = runs(&site, "runs").iter().any(|(_, own)| *own == name);
         assert_eq!(is_there, ended.code != 0, "{blocks}: {ended:?}");
         refused += u32::from(is_there);
-        postponed += u32::from(ended.err.contains("cannot be written anew"));
+        postponed += u32::from(ended.err.contains("cannot be rewritten"));
         assert_verified(&site, &["runs"]);
         if !is_there {
             // Whoever opened it meanwhile has done it.

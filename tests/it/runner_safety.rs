@@ -517,7 +517,7 @@ fn the_words_of_a_supervisor_mean_nothing_in_a_commands_mouth() {
     assert_eq!((&trial["state"], &trial["reason"]), (&json!("failed"), &json!("exit status 3")));
     assert!(
         site.log(0, 0)
-            .contains("the line above was not understood: these are words of hpsearch's own"),
+            .contains("the line above was not understood: these keys are reserved by hpsearch"),
         "{}",
         site.log(0, 0)
     );

@@ -1,4 +1,4 @@
-//! The studies that ship run as they are, and no trial of theirs has a line that is not taken.
+//! The studies that ship run as they are, and none of their trials prints a rejected line.
 
 use std::path::Path;
 use std::process::Command;

@@ -226,7 +226,10 @@ fn verbs_of_later_steps_are_refused_by_name_and_unknown_ones_with_a_suggestion()
     let later = run(directory.path(), &["report", "digits", "--html"]);
     assert_eq!(
         (later.code, later.err.as_str()),
-        (2, "error: `hpsearch report` is not built yet\nhelp: `hpsearch --help` lists what is\n")
+        (
+            2,
+            "error: `hpsearch report` is not implemented yet\nhelp: `hpsearch --help` lists what is\n"
+        )
     );
     let unknown = run(directory.path(), &["watsh"]);
     assert_eq!(unknown.code, 2);

@@ -154,7 +154,7 @@ fn a_run_on_the_screens_is_known_by_the_command_that_was_typed() {
         .events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::Runner(RunnerEvent::Described { lineage }) => Some(lineage.command),
+            Event::Runner(RunnerEvent::Described { provenance }) => Some(provenance.command),
             _ => None,
         })
         .collect();

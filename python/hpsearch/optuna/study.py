@@ -38,7 +38,7 @@ class StudyDirection:
 
 
 class MaxTrialsCallback:
-    """Ends `optimize` once the study has so many trials in some states."""
+    """Ends `optimize` once the study has this many trials in some states."""
 
     def __init__(self, n_trials: int,
                  states: Optional[Sequence[TrialState]] = (TrialState.COMPLETE,)) -> None:
@@ -67,7 +67,7 @@ class Study:
         # Those that this program ran, of which it knows more than the study.
         self._own: Set[int] = set()
         self._refresh()
-        # Of a grid, each trial has the cell of its number, whoever runs it.
+        # In a grid, each trial has the cell of its number.
         self._cells = _cells(sampler)
 
     def _refresh(self) -> None:
@@ -348,7 +348,7 @@ def _open(storage: Any, name: Optional[str], direction: str, sampler: Optional[B
     if cells:
         request["n_trials"] = len(cells)
     if load_if_exists:
-        # In Optuna, sampler and pruner are no part of what is stored.
+        # In Optuna, the sampler and the pruner are not stored.
         request["accept"] = True
     search = Search(name if path is not None else None, request, path)
     return Study(search, name, direction, sampler, pruner)

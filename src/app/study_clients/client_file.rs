@@ -1,5 +1,5 @@
-//! The file of a program that asks and tells: its lock says that the program lives, its content
-//! which trials it has out. Whoever takes the study over leaves them to it.
+//! The file of an ask-tell client: its lock shows that the client is alive, its content which
+//! trials it runs. A new holder of the study leaves them to it.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,7 @@ use super::beside;
 use crate::runner;
 use crate::study::trial::TrialNumber;
 
-/// How the files are called, behind the name of the study's lock.
+/// The infix of these files' names, after the name of the study's lock.
 const KIND: &str = "client-";
 
 /// The file of this program; removed when it is dropped, and by others once its program is dead.
@@ -22,10 +22,10 @@ pub struct ClientFile {
 }
 
 impl ClientFile {
-    /// A file beside the `lock` of a study, locked, for a program that has no trial out.
+    /// Creates and locks a file beside the `lock` of a study, for a client without trials.
     ///
     /// # Errors
-    /// It cannot be made or locked there.
+    /// It cannot be created or locked.
     pub fn create(lock: &Path) -> io::Result<Self> {
         let pid = runner::this_process().pid;
         for index in 0u32.. {
@@ -36,8 +36,7 @@ impl ClientFile {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             };
-            // Somebody may have looked at it before it was locked, and removed it as that of a dead
-            // program.
+            // Another process may have removed it before it was locked, as that of a dead client.
             match file.try_lock() {
                 Ok(()) if is_at(&file, &path) => return Ok(ClientFile { file, path, name }),
                 Ok(()) | Err(fs::TryLockError::WouldBlock) => {}
@@ -47,18 +46,18 @@ impl ClientFile {
         unreachable!("there are more names than processes can take")
     }
 
-    /// The program's name among those of the study.
+    /// The client's name within the study.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Writes down which trials are out, before the program hears of them.
+    /// Records the outstanding trials, before the client is told of them.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn set(&self, trials: impl IntoIterator<Item = TrialNumber>) -> io::Result<()> {
         let words: Vec<String> = trials.into_iter().map(|trial| trial.to_string()).collect();
-        // Only the first line counts: what a longer one before leaves behind it does not.
+        // Only the first line counts: the remains of a longer one are ignored.
         self.file.write_all_at(format!("{}\n", words.join(" ")).as_bytes(), 0)
     }
 }
@@ -69,7 +68,7 @@ impl Drop for ClientFile {
     }
 }
 
-/// A program that lives, and the trials that it has out.
+/// A live client and its outstanding trials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveClient {
     /// Its name.
@@ -78,7 +77,7 @@ pub struct LiveClient {
     pub trials: Vec<TrialNumber>,
 }
 
-/// The programs of a study that live; the files of dead ones are removed.
+/// The live clients of a study; removes the files of dead ones.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -105,7 +104,7 @@ pub fn live_clients(lock: &Path) -> io::Result<Vec<LiveClient>> {
     Ok(live)
 }
 
-/// Whether the program of this name lives.
+/// Whether the client of this name is alive.
 pub fn is_alive(lock: &Path, name: &str) -> bool {
     File::open(beside(lock, &format!("{KIND}{name}"))).is_ok_and(|file| is_locked(&file))
 }
@@ -144,7 +143,7 @@ mod tests {
         assert!(is_alive(&lock, &name));
         drop(second);
         assert!(!is_alive(&lock, &name));
-        // One that was killed leaves its file, without a lock.
+        // A killed client leaves its file, unlocked.
         fs::write(beside(&lock, "client-1-0"), "3\n").unwrap();
         assert_eq!(names(&live_clients(&lock).unwrap()), [first.name()]);
         assert!(!beside(&lock, "client-1-0").exists());

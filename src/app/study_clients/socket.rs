@@ -1,5 +1,5 @@
-//! The socket on which the holder of a study serves others. Its path may be longer than the 108
-//! bytes that the system takes: it is reached through its directory.
+//! The socket on which the holder of a study serves other clients. Its path may exceed the system's
+//! limit of 108 bytes, so it is reached through its directory.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,15 +13,15 @@ use super::beside;
 
 const KIND: &str = "socket";
 
-/// Listens beside the `lock` of a study, in place of a holder before: only who has its lease may.
+/// Listens beside the `lock` of a study, replacing an earlier holder's socket. Requires the lease.
 ///
 /// # Errors
-/// There can be no socket there.
+/// The socket cannot be created.
 pub fn listen(lock: &Path) -> io::Result<UnixListener> {
     unlink(lock);
     through_directory(&beside(lock, KIND), |path| {
         let listener = UnixListener::bind(path)?;
-        // Whatever the umask says: who cannot write the store does not ask and tell.
+        // Independent of the umask: only users that can write the store may ask and tell.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         Ok(listener)
     })
@@ -30,17 +30,17 @@ pub fn listen(lock: &Path) -> io::Result<UnixListener> {
 /// Connects to the holder of a study.
 ///
 /// # Errors
-/// Nobody listens there.
+/// There is no holder.
 pub fn connect(lock: &Path) -> io::Result<UnixStream> {
     through_directory(&beside(lock, KIND), |path| UnixStream::connect(path))
 }
 
-/// Ends a connection: whoever reads from it, here too, comes to its end.
+/// Shuts a connection down: readers on both sides get its end.
 pub fn close(stream: &UnixStream) {
     let _was_closed = stream.shutdown(Shutdown::Both);
 }
 
-/// Removes the socket: nobody is served any more.
+/// Removes the socket.
 pub fn unlink(lock: &Path) {
     let _was_not_there = fs::remove_file(beside(lock, KIND));
 }

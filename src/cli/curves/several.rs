@@ -1,4 +1,4 @@
-//! The curves of trials of several studies: over each other where metric and unit agree.
+//! The curves of trials of several studies: in one chart if metric and unit agree.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -23,7 +23,7 @@ struct Shown {
     trial: Trial,
     metric: String,
     clock: SeriesClock,
-    /// What the trial has of the metric, on all clocks.
+    /// The trial's series of the metric, on all clocks.
     series: Vec<SeriesSummary>,
 }
 
@@ -37,13 +37,13 @@ impl Shown {
         }
     }
 
-    /// What has to agree for curves to be drawn over each other.
+    /// The metric and unit, which curves of one chart share.
     fn axes(&self) -> (&str, &'static str) {
         (&self.metric, self.clock.as_str())
     }
 }
 
-/// Prints the curves of the trials that are named, or else the best of the studies.
+/// Prints the curves of the named trials, or else of the best ones of the studies.
 pub fn curves(
     arguments: &CurvesArguments,
     named: Vec<TrialsOf>,
@@ -98,7 +98,7 @@ pub fn curves(
     if arguments.table {
         return table(&reader, &shown, console);
     }
-    // A picture for each pair of axes.
+    // One chart for each pair of axes.
     let mut first = true;
     while let Some(axes) = shown.first().map(Shown::axes) {
         let axes = (axes.0.to_owned(), axes.1);

@@ -8,7 +8,7 @@ use super::machine::room;
 use crate::app::study_state::{has_runner, state_in};
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
-use crate::cli::lineage;
+use crate::cli::provenance;
 use crate::cli::waiting::Waiting;
 use crate::report::wording::{StudyStatus, bytes as size, one_line};
 use crate::runner::processes;
@@ -112,7 +112,7 @@ fn of_study(
     } else {
         has_runner(study)
     };
-    let run = lineage::run(&reader.runners(study.id)?);
+    let run = provenance::run(&reader.runners(study.id)?);
     if let (Some(held), false) = (&study.held, is_run) {
         let what = format!("`{name}` was left by process {}, which is gone", held.holder.pid);
         found.push(Finding::warning(

@@ -1,5 +1,5 @@
-//! The history of one trial, folded from its study's journal: what was known when it was proposed,
-//! judged and run.
+//! The history of one trial, folded from its study's journal: the information available when it was
+//! proposed, judged and run.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub struct Story {
     pub turns: Vec<Turn>,
 }
 
-/// What the sampler knew when it proposed.
+/// The information available to the sampler.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Proposal {
     /// Time of it.

@@ -1,5 +1,4 @@
-//! `{args}` in the place of a command's options, where its script reads them itself: by their
-//! names, in any order.
+//! Replaces a command's options by `{args}`, if its script parses them by name.
 
 use super::declared::{Declared, Searched, as_it_is};
 use super::ranges;
@@ -9,15 +8,15 @@ use crate::config::placeholder;
 pub struct WithArgs {
     /// Program and arguments.
     pub run: Vec<String>,
-    /// What is searched, by the names of options.
+    /// The searched parameters, by option name.
     pub space: Vec<Searched>,
     /// `args_style`.
     pub style: &'static str,
 }
 
-/// The command with `{args}` in the place of its first searched option, or at its end; nothing
-/// where that would mean something else: an option stands before the script, is given twice, is
-/// known by one letter only, or positional arguments stand between options.
+/// The command with `{args}` in place of its first searched option, or at its end; `None` if that
+/// would change its meaning: an option precedes the script, occurs twice or has only one letter, or
+/// positional arguments stand between options.
 ///
 /// `words` is the command, `script` the place of its script, `run` the command with placeholders
 /// for `given`, and `others` are options that it does not give.
@@ -34,7 +33,7 @@ pub fn of_options(
         let long = of_script.and_then(Declared::long).unwrap_or(option);
         long.strip_prefix("--").map(str::to_owned)
     };
-    // Where each word belongs to a searched option: the option before its value, and the value.
+    // Whether each word belongs to a searched option: the option itself, or its value.
     let mut taken = vec![false; words.len()];
     let (mut space, mut joined) = (Vec::new(), 0);
     for searched in given {
@@ -65,7 +64,7 @@ pub fn of_options(
         let is_positional = |at: usize| {
             !taken[at] && !words[at].starts_with('-') && !words[at - 1].starts_with('-')
         };
-        // What stands behind `--` is no option.
+        // Words after `--` are not options.
         if (first..last).any(|at| is_positional(at) || words[at] == "--") {
             return None;
         }
@@ -88,8 +87,7 @@ pub fn of_options(
     Some(WithArgs { run, space, style })
 }
 
-/// The same for a script of Hydra, whose overrides are `name=value`; nothing where none is
-/// searched.
+/// The same for a script of Hydra, whose overrides are `name=value`; `None` if none is searched.
 pub fn of_hydra(words: &[String], script: usize) -> Option<WithArgs> {
     let searched = |word: &String| {
         let (name, value) = word.split_once('=')?;

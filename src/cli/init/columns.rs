@@ -1,4 +1,4 @@
-//! A look at a data file: its columns, and which of them are texts and labels.
+//! Examines a data file: its columns, and which of them are texts and labels.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,29 +8,29 @@ use crate::arguments::data_file::{self, DataProblem, numbered};
 use crate::cli::exit::Failure;
 use crate::config;
 
-/// Rows that are looked at; more would tell little else.
+/// Maximum number of rows read.
 const LOOKED_AT: usize = 100_000;
 
-/// Bytes of a file that are looked at.
+/// Maximum number of bytes read of a file.
 const BYTES: u64 = 256 << 20;
 
-/// Bytes at the beginning in which the separator is looked for.
+/// Bytes at the beginning from which the separator is detected.
 const BEGIN: usize = 1 << 16;
 
-/// Different values of a column that are kept; one with more is no label.
+/// Maximum number of distinct values of a label column.
 const MOST_VALUES: usize = 1_000;
 
-/// A column, as far as it was looked at.
+/// A column, as far as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Its name in the header.
     pub name: String,
-    /// Rows by value; `None` where there are too many values for a label.
+    /// Rows by value; `None` if there are too many values for a label.
     pub values: Option<BTreeMap<String, u64>>,
     /// Words of each text, ascending.
     words: Vec<u32>,
     characters: u64,
-    /// How many values are numbers.
+    /// Number of numeric values.
     numbers: usize,
 }
 
@@ -57,7 +57,7 @@ impl Column {
         }
     }
 
-    /// Words of the text that is longer than this share of all.
+    /// The number of words at this quantile of text lengths.
     pub fn words_at(&self, share: f64) -> u32 {
         #[expect(
             clippy::cast_possible_truncation,
@@ -83,18 +83,18 @@ impl Column {
     }
 }
 
-/// What was found in a file.
+/// The columns and rows of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Its columns, in order.
     pub columns: Vec<Column>,
-    /// Rows that were looked at.
+    /// Number of rows read.
     pub rows: usize,
     /// Whether there are more.
     pub is_cut: bool,
-    /// What separates its cells, where it is a csv or tsv file.
+    /// The cell separator of a csv or tsv file.
     pub separator: Option<u8>,
-    /// The cells of its first line, where they were taken for names.
+    /// The cells of its first line, if treated as names.
     header: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ pub struct Doubt {
     pub cell: String,
     /// Its column, counted from 1.
     pub column: usize,
-    /// Rows of that column that hold the same; none where the cell is a number as all of them are.
+    /// Rows of that column that hold the same; 0 if the cell is a number like all others.
     pub same: u64,
 }
 
@@ -127,8 +127,8 @@ impl Table {
             .is_some_and(|values| values.len() >= 2 && values.len() * 4 <= self.rows.max(8))
     }
 
-    /// A sign that the first line is a row: half or more of the columns of few values are called
-    /// like one of their values, or a column of numbers is called like a number.
+    /// Evidence that the first line is a row: at least half of the columns with few values are
+    /// named like one of their values, or a numeric column is named like a number.
     pub fn doubt(&self) -> Option<Doubt> {
         let cells = || self.header.iter().zip(&self.columns).zip(1..);
         let few: Vec<_> = cells().filter(|((_, column), _)| self.is_label(column)).collect();
@@ -152,7 +152,7 @@ impl Table {
         Some(Doubt { cell: cell.clone(), column: index, same: 0 })
     }
 
-    /// Takes the first line for a row; columns are then called by their numbers.
+    /// Treats the first line as a row; columns are then named by number.
     pub fn without_header(&mut self) {
         for ((column, cell), number) in
             self.columns.iter_mut().zip(std::mem::take(&mut self.header)).zip(1..)
@@ -171,16 +171,16 @@ const TEXTS: &str = "\
 const LABELS: &str = "\
     label labels class category target sentiment intent topic department rating stars y";
 
-/// A column that may be the one.
+/// A candidate column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guess<'a> {
     /// The column.
     pub column: &'a Column,
-    /// Why this one.
+    /// Why it was chosen.
     pub why: Why,
 }
 
-/// What a guess is made by.
+/// The basis of a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// Its name is usual for it.
@@ -202,8 +202,7 @@ impl Why {
     }
 }
 
-/// The columns of texts and labels, by their names and by what is in them; each `None` where
-/// nothing fits.
+/// Guesses the columns of texts and labels by names and contents; `None` if nothing fits.
 pub fn guess(table: &Table) -> (Option<Guess<'_>>, Option<Guess<'_>>) {
     let named = |names: &str| {
         names.split(' ').find_map(|name| {
@@ -269,7 +268,7 @@ pub fn read(path: &Path) -> Result<Table, Failure> {
     Ok(table)
 }
 
-/// That a file's ending is not known, with the way to one that is.
+/// The error about an unsupported file extension, with a way to convert the file.
 fn unknown(path: &Path, ending: &str, separator: Option<u8>) -> Failure {
     let file = path.display();
     let help = match (ending, separator) {

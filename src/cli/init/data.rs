@@ -1,5 +1,5 @@
-//! The study of a data file: its splits, its columns and its task, settled by a look, by flags and
-//! by answers.
+//! The study of a data file: its splits, its columns and its task, determined from the data, flags
+//! and answers.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use crate::cli::exit::Failure;
 use crate::report::wording::{count, one_line};
 use crate::study::suggestion::quoted;
 
-/// The endings of files that are read.
+/// The supported file extensions.
 const ENDINGS: [&str; 4] = ["csv", "tsv", "jsonl", "txt"];
 
 /// The text of the study file for a data file, or for the training file in a directory.
@@ -77,8 +77,7 @@ pub fn of_data(
     }
     study.trials = asked_trials(questions, arguments.trials)?;
     let text = study.text();
-    // What cannot be a study (a model that this binary cannot find) is told before anything is
-    // written.
+    // Errors (such as a model that cannot be found) are reported before anything is written.
     parsed(&text, &arguments.output).map(|()| text)
 }
 
@@ -92,7 +91,7 @@ fn size(data: &Path) -> Result<u64, Failure> {
     })
 }
 
-/// The file in a directory that is called after the training split, or the only one.
+/// The file in a directory that is named after the training split, or the only one.
 pub fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
     let place = directory.display();
     if model::is_one(directory) {
@@ -142,7 +141,7 @@ pub fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
     .help(format!("name it: `hpsearch init {}`", shown(first))))
 }
 
-/// Settles what separates the cells and whether the first line is a header, and says both.
+/// Determines the separator and whether the first line is a header, and reports both.
 fn settle_header(
     table: &mut Table,
     data: &Path,
@@ -208,7 +207,7 @@ fn settle_header(
     Ok(())
 }
 
-/// Settles the columns, and says what is in them.
+/// Determines the columns, and reports their contents.
 fn look(
     table: &Table,
     data: &Path,
@@ -226,7 +225,7 @@ fn look(
                 .known(named, "it has", columns())
         })
     };
-    // Why a column was taken, where nobody was asked.
+    // Why a column was chosen without asking.
     let why = |why: Why| if questions.asks { "as you said" } else { why.as_str() };
     let (text, text_why) = match (&arguments.text, text) {
         (Some(named), _) => (found(named)?, "by --text"),
@@ -258,7 +257,7 @@ fn look(
         count(u64::from(median), "word")
     ));
     study.text = Some(text.name.clone());
-    // Half as many tokens again as words, and the two that frame them.
+    // 1.5 tokens per word, and two special tokens.
     study.max_length = (long.saturating_mul(3) / 2 + 2).next_power_of_two().clamp(32, 512);
     let Some(label) = label else {
         let why = if writes {

@@ -3,19 +3,18 @@
 use super::ranges;
 use crate::config::placeholder;
 
-/// One option that may be searched.
+/// A searchable option.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Searched {
     /// The parameter's name.
     pub name: String,
-    /// How it is written in the study file: `{ float = [1e-4, 1e-2], log = true }`.
+    /// Its form in the study file: `{ float = [1e-4, 1e-2], log = true }`.
     pub range: String,
-    /// What the program takes without it, for a comment.
+    /// The program's default, for a comment.
     pub default: Option<String>,
 }
 
-/// The choices of a Python list, if TOML can say them too: as a list, and one by one as they are
-/// typed.
+/// The choices of a Python list, if TOML can represent them: as a list, and individually as typed.
 fn choices(list: &str) -> Option<(String, Vec<String>)> {
     let list = list.replace('\'', "\"");
     let values: Vec<serde_json::Value> = serde_json::from_str(&list).ok()?;
@@ -32,11 +31,11 @@ fn choices(list: &str) -> Option<(String, Vec<String>)> {
 pub struct Declared {
     /// Its names: `--learning-rate`, `-r`.
     pub flags: Vec<String>,
-    /// What it takes: a list for the study file, and each as it is typed.
+    /// Its choices: a list for the study file, and each as typed.
     pub choices: Option<(String, Vec<String>)>,
     /// `int`, `float` and the like.
     pub kind: Option<String>,
-    /// How it may be searched; `None`: it is no hyperparameter, or nothing tells a range.
+    /// Its search range; `None`: it is not a hyperparameter, or has no known range.
     pub searched: Option<Searched>,
     /// Whether it takes no value.
     pub is_flag: bool,
@@ -92,7 +91,7 @@ fn declaration(call: &str) -> Declared {
     Declared { flags, choices, kind: kind.map(str::to_owned), searched, is_flag }
 }
 
-/// What stands between the parentheses of a call.
+/// The text between the parentheses of a call.
 fn arguments_of(rest: &str) -> &str {
     let mut depth = 1;
     let mut quote = None;
@@ -150,7 +149,7 @@ pub fn name_of(option: &str) -> String {
     option.trim_start_matches('-').replace('-', "_")
 }
 
-/// A word that the program gets as it stands, whatever braces it has.
+/// Escapes braces, so that the program gets the word unchanged.
 pub fn as_it_is(word: &str) -> String {
     placeholder::escaped(word, |_| false)
 }

@@ -1,4 +1,4 @@
-//! A look at a pretrained model: whether it can be fine-tuned, and on which tasks.
+//! Examines a pretrained model: whether it can be fine-tuned, and on which tasks.
 
 use std::path::Path;
 
@@ -12,25 +12,25 @@ use crate::config;
 use crate::export::holds_weights;
 use crate::report::wording::one_line;
 
-/// What a model does with a text.
+/// The kind of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// It reads it, for a label.
+    /// It classifies texts.
     Encoder,
-    /// It continues with it.
+    /// It generates text.
     Decoder,
 }
 
 /// A pretrained model to fine-tune.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pretrained {
-    /// As the study file names it.
+    /// Its name in the study file.
     pub named: String,
-    /// As `config.json` says; unknown of a model on the Hub.
+    /// From `config.json`; unknown for a model on the Hub.
     pub family: Option<Family>,
     /// `model_type` of `config.json`.
     model_type: String,
-    /// The most tokens that it reads.
+    /// Its maximum number of tokens.
     longest: Option<u32>,
 }
 
@@ -42,8 +42,8 @@ pub fn is_one(directory: &Path) -> bool {
     directory.join("config.json").is_file() || holds_weights(directory)
 }
 
-/// Looks at the model that `--model` names: a directory, or a name on the Hub where this binary can
-/// ask there.
+/// Examines the model given by `--model`: a directory, or a name on the Hub if this binary supports
+/// it.
 pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
     let directory = Path::new(model);
     if !directory.is_dir() {
@@ -131,7 +131,7 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
 }
 
 impl TrainerStudy {
-    /// Fits the study to the model, and says so.
+    /// Adapts the study to the model, and reports it.
     pub fn take_model(&mut self, model: &Pretrained) -> Result<(), Failure> {
         if self.task == Task::LanguageModeling {
             if model.family == Some(Family::Encoder) {

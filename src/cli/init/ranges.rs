@@ -1,6 +1,6 @@
-//! Which options of a program are hyperparameters, and a range to search around what they are now.
+//! Recognises hyperparameters among a program's options, and proposes ranges around their values.
 
-/// Parts of names that say where, how much or how fast, and not how well.
+/// Parts of names of options that are not hyperparameters.
 const NOT_SEARCHED: &str = "\
     epoch epochs steps iter iters iteration iterations seed worker workers thread threads proc \
     procs jobs device devices gpu gpus cuda cpu cpus port host rank world node nodes master \
@@ -9,7 +9,7 @@ const NOT_SEARCHED: &str = "\
     datasets ckpt checkpoint checkpoints resume config name names tag tags project run runs id \
     version interval freq frequency every cache download prefetch timeout patience budget trials \
     fold folds split test val validation classes vocab mode task";
-/// Ends of names that are written as one word: `numworkers`, `outdir`.
+/// Suffixes of names written as one word: `numworkers`, `outdir`.
 const ENDS: [&str; 8] = ["epochs", "epoch", "workers", "threads", "seed", "dir", "path", "file"];
 
 /// The words of an option's name.
@@ -21,18 +21,17 @@ fn parts(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether what an option says may make a model better or worse: not paths, seeds, lengths of a
-/// run, nor the machine.
+/// Whether an option is a hyperparameter: not paths, seeds, run lengths or machine settings.
 pub fn is_hyperparameter(option: &str) -> bool {
     let parts = parts(option);
     let is = |words: &str| parts.iter().any(|part| words.split(' ').any(|word| part == word));
-    // How long the learning rate grows is one, though it is counted in steps.
+    // The length of warm-up is one, although it is counted in steps.
     is("warmup")
         || !(is(NOT_SEARCHED)
             || parts.last().is_some_and(|last| ENDS.iter().any(|end| last.ends_with(end))))
 }
 
-/// What a number is about, as far as its name tells.
+/// The meaning of a number, judged by its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     /// Between 0 and 1, and small: dropout, label smoothing.
@@ -69,8 +68,8 @@ fn meaning(name: &str) -> Meaning {
     }
 }
 
-/// A range around the value that `option` has now, as the study file writes it; `None` for what is
-/// no number. `kind`: `int` or `float`, where the program declares it.
+/// A range around the present value of `option`, in the study file's form; `None` if it is not a
+/// number. `kind`: `int` or `float`, where the program declares it.
 pub fn around(option: &str, value: &str, kind: Option<&str>) -> Option<String> {
     let meaning = meaning(option);
     if let (Ok(int), false) = (value.parse::<i64>(), kind == Some("float")) {
@@ -90,7 +89,7 @@ pub fn around(option: &str, value: &str, kind: Option<&str>) -> Option<String> {
         Meaning::LearningRate if float == 0.0 => RATES.to_owned(),
         Meaning::Penalty if float == 0.0 => PENALTIES.to_owned(),
         _ if float == 0.0 => "{ float = [0.0, 0.5] }".to_owned(),
-        // Ten times as much, or as little, would be no number any more.
+        // A factor of ten would overflow or underflow.
         _ if !(1e-300..1e300).contains(&float) => return None,
         Meaning::LearningRate | Meaning::Penalty => logarithmic(float),
         _ if (0.99..1.0).contains(&float) => "{ float = [0.9, 0.9999] }".to_owned(),
@@ -102,7 +101,7 @@ pub fn around(option: &str, value: &str, kind: Option<&str>) -> Option<String> {
 const RATES: &str = "{ float = [1e-5, 1e-1], log = true }";
 const PENALTIES: &str = "{ float = [1e-6, 1e-1], log = true }";
 
-/// A range for a number of which only the name is known.
+/// A range for a number without a known value.
 pub fn of_kind(option: &str, kind: &str) -> Option<String> {
     let range = match (kind, meaning(option)) {
         ("float", Meaning::Share) => "{ float = [0.0, 0.5] }",
@@ -117,14 +116,13 @@ pub fn of_kind(option: &str, kind: &str) -> Option<String> {
     Some(range.to_owned())
 }
 
-/// From a tenth to ten times as much. What is below one may be a share of something, of which there
-/// is no more than all.
+/// From a tenth to ten times the value, but at most 1 for values below 1, which may be fractions.
 fn logarithmic(float: f64) -> String {
     let high = if float < 1.0 { (float * 10.0).min(1.0) } else { float * 10.0 };
     format!("{{ float = [{}, {}], log = true }}", short(float / 10.0), short(high))
 }
 
-/// With three digits: a range around a guess has no more.
+/// With three significant digits.
 fn short(float: f64) -> String {
     let text = format!("{float:.2e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));

@@ -1,4 +1,4 @@
-//! A look at a command: its words, and what its script says about its options and its metric.
+//! Examines a command: its words, and its script's options and metric.
 
 use std::path::Path;
 
@@ -7,20 +7,20 @@ use super::{args, ranges};
 use crate::config::{self, placeholder};
 use crate::study::metric::Direction;
 
-/// What was found out about a command.
+/// The analysis of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// Variables that stand before the program: `OMP_NUM_THREADS=1`.
+    /// Variable assignments before the program: `OMP_NUM_THREADS=1`.
     pub env: Vec<(String, String)>,
-    /// Program and arguments, with `{name}` for what is searched, or `{args}` for all of it.
+    /// Program and arguments, with `{name}` for searched parameters, or `{args}` for all of them.
     pub run: Vec<String>,
-    /// How the program takes `{args}`, where that is in `run`.
+    /// The style of `{args}`, if `run` contains it.
     pub args_style: Option<&'static str>,
-    /// What is searched.
+    /// The searched parameters.
     pub space: Vec<Searched>,
-    /// Flags that its script declares and that the command does not give.
+    /// Flags that its script declares and the command does not use.
     pub flags: Vec<String>,
-    /// The metric that it prints, if that was found.
+    /// The metric that it prints, if found.
     pub metric: Option<String>,
     /// The script that was read.
     pub file: Option<String>,
@@ -52,7 +52,7 @@ pub fn words(command: &str) -> Result<Vec<String>, &'static str> {
     }
 }
 
-/// The same command with nothing to search in it.
+/// The same command without parameters.
 pub fn plain(words: &[String], script: &Script) -> Script {
     Script {
         run: words[script.env.len()..].iter().map(|word| as_it_is(word)).collect(),
@@ -94,7 +94,7 @@ pub fn shell_syntax(command: &str) -> Option<String> {
     None
 }
 
-/// The variables that stand before a program, as a shell takes them.
+/// The variable assignments before a program, as in a shell.
 fn variables(words: &[String]) -> Vec<(String, String)> {
     let variable = |word: &String| {
         let (name, value) = word.split_once('=')?;
@@ -104,13 +104,12 @@ fn variables(words: &[String]) -> Vec<(String, String)> {
         is_name.then(|| (name.to_owned(), value.to_owned()))
     };
     let found: Vec<_> = words.iter().map_while(variable).collect();
-    // Without a program behind them they are none.
+    // Without a program after them they are words.
     if found.len() == words.len() { Vec::new() } else { found }
 }
 
-/// Looks at a command: its own options with numbers become parameters, and those that its Python
-/// script declares beside them. A script that reads its options itself gets all of them by
-/// `{args}`.
+/// Examines a command: its numeric options become parameters, and so do further ones that its
+/// Python script declares. A script that parses its options gets all of them by `{args}`.
 pub fn look(words: &[String], directory: &Path) -> Script {
     let env = variables(words);
     let words = &words[env.len()..];
@@ -176,7 +175,7 @@ fn is_name(name: &str) -> bool {
     placeholder::is_name(name)
 }
 
-/// Which way a metric of this name gets better; most losses have a telling name.
+/// The direction of a metric, by its name.
 pub fn direction(metric: &str) -> Direction {
     const UP: &str = "\
     acc f1 auc score reward bleu rouge precision recall r2 map ndcg return psnr iou";
@@ -188,8 +187,8 @@ pub fn direction(metric: &str) -> Direction {
     }
 }
 
-/// Options of the command line itself that have numbers, or values of which the script declares
-/// choices: `--lr 0.01`, `--layers=2`.
+/// Options of the command line with numbers, or with values for which the script declares choices:
+/// `--lr 0.01`, `--layers=2`.
 fn given(words: &[String], declared: &[Declared]) -> (Vec<String>, Vec<Searched>) {
     let declaration = |option: &str| {
         declared.iter().find(|declared| declared.flags.iter().any(|flag| flag == option))
@@ -227,7 +226,7 @@ fn given(words: &[String], declared: &[Declared]) -> (Vec<String>, Vec<Searched>
     (run, space)
 }
 
-/// The name, or one beside it where an option is given several times.
+/// The name, made unique if an option occurs several times.
 fn another(name: String, space: &[Searched]) -> String {
     let is_free = |name: &String| space.iter().all(|searched| searched.name != *name);
     if is_free(&name) {
@@ -251,7 +250,7 @@ fn metric(source: &str) -> Option<String> {
     })
 }
 
-/// The words that stand in quotes before a colon.
+/// The quoted words before a colon.
 fn keys(line: &str) -> Vec<String> {
     let line = line.replace('\\', "");
     let before_colons = line.match_indices(':').filter_map(|(at, _)| {
@@ -326,7 +325,7 @@ print(f'@hpsearch {{"step": {step}, "val_acc": {acc}}}')
                 ("weight", "{ float = [1e-1, 1e1], log = true }"),
             ]
         );
-        // It takes them by their names: `{args}` stands for all of them.
+        // It parses them by name: `{args}` stands for all of them.
         assert_eq!(script.run, ["python3", "train.py", "{args}"]);
         assert_eq!(script.args_style, Some("dashes"));
         assert_eq!(script.metric.as_deref(), Some("val_acc"));
@@ -357,7 +356,7 @@ parser.add_argument("--data-dir", default="data")
             ("dropout", "{ float = [0.0, 0.5] }"),
         ];
         assert_eq!(ranges(&script), expected);
-        // A value that is none of the choices is the program's own affair.
+        // A value outside the choices is left alone.
         assert_eq!(
             looked("python3 train.py --optimizer lion", source).run[2..4],
             ["--optimizer", "lion"]
@@ -386,13 +385,13 @@ parser.add_argument("--amp", action="store_true")
                 "{args} --seed 3 x.csv",
                 Some("dashes"),
             ),
-            // What is positional would come to stand elsewhere.
+            // Positional arguments would move.
             (
                 "python3 train.py --lr 0.2 x.csv --momentum 0.5",
                 "--lr {lr} x.csv --momentum {momentum}",
                 None,
             ),
-            // One of them is not the script's, or both would have one name.
+            // One of them is not the script's, or both have one name.
             ("torchrun --lr 1 train.py --momentum 0.5", "train.py --momentum {momentum}", None),
             ("python3 train.py --lr 1 --lr 2", "--lr {lr} --lr {lr_2} --momentum {momentum}", None),
         ] {

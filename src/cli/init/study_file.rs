@@ -1,5 +1,4 @@
-//! The text of a first study file: what was guessed, with comments that say what else could stand
-//! there.
+//! The text of a first study file: the chosen values, with comments on alternatives.
 
 use super::script::Script;
 use crate::report::wording::{one_line, toml_key, toml_text as quoted, width};
@@ -12,51 +11,50 @@ pub struct TrainerStudy {
     pub name: String,
     /// The word in `[trainer] task`.
     pub task: Task,
-    /// The pretrained model to fine-tune, as the study file names it.
+    /// The pretrained model to fine-tune, by its name in the study file.
     pub model: Option<String>,
-    /// Training rows, as the study file names them.
+    /// The training file, by its name in the study file.
     pub train: String,
     /// Validation rows.
     pub validation: Option<String>,
     /// Test rows.
     pub test: Option<String>,
-    /// What separates cells, where the file's name does not say it.
+    /// The cell separator, if it differs from the extension's.
     pub separator: Option<u8>,
     /// The columns of a file without a header.
     pub column_names: Option<Vec<String>>,
     /// The column of texts; none in a text file.
     pub text: Option<String>,
-    /// Rows that were seen.
+    /// Number of rows read.
     pub rows: usize,
-    /// Tokens to which texts are cut.
+    /// Maximum length of texts in tokens.
     pub max_length: u32,
     /// The budget.
     pub trials: u64,
-    /// What was found, one comment a line.
+    /// Findings, one comment line each.
     pub findings: Vec<String>,
 }
 
-/// What is learnt.
+/// The task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Task {
     /// One label per text.
     Classification {
         /// The column of labels.
         label: String,
-        /// Whether one label is so frequent that accuracy would say little.
+        /// Whether one label is so frequent that accuracy is uninformative.
         unbalanced: bool,
     },
     /// The next token.
     LanguageModeling,
 }
 
-/// Comments behind a line start in this column, or where a longer line of their paragraph lets
-/// them.
+/// Trailing comments start in this column, or after the longest line of their paragraph.
 const COMMENTS: usize = 31;
-/// A line that is longer pushes only its own comment.
+/// Longer lines shift only their own comment.
 const LONG: usize = 64;
 
-/// Comments behind the lines of a paragraph stand below each other.
+/// Aligns the trailing comments of each paragraph.
 fn aligned(text: &str) -> String {
     let paragraph = |paragraph: &str| {
         let lines: Vec<(&str, Option<&str>)> = paragraph
@@ -161,7 +159,7 @@ impl TrainerStudy {
             );
         }
         if self.test.is_none() {
-            // Few rows are better spent on training.
+            // With few rows all are used for training.
             let mark = if self.rows < 1_000 { "# " } else { "" };
             text += &format!(
                 "{mark}test_split = 0.1\u{1}held out too, looked at by `hpsearch export` only\n"
@@ -210,8 +208,8 @@ impl TrainerStudy {
             } else {
                 "per_device_train_batch_size = [16, 32]\n"
             };
-            // From what is usual for the large ones (Devlin et al. 2019: 2e-5 to 5e-5) to what
-            // small ones learn well with.
+            // From the usual range of large models (Devlin et al. 2019: 2e-5 to 5e-5) to one that
+            // suits small models.
             return format!(
                 "[space]\u{1}what is searched\nlearning_rate = {{ float = [1e-5, 5e-4], log = \
                  true }}\u{1}small models take the larger ones\n{batch}\

@@ -11,7 +11,7 @@ use crate::report::wording::{bytes, count, one_line, run_name};
 use crate::storage::StudySummary;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// Moves them, once the person agrees.
+/// Moves them, once the user confirms.
 pub fn move_to(to: &str, arguments: &MvArguments, console: &mut Console) -> Result<Exit, Failure> {
     let mut groups: Vec<(StudySummary, Vec<Planned>)> = Vec::new();
     {
@@ -76,7 +76,7 @@ fn list(groups: &[(StudySummary, Vec<Planned>)], console: &mut Console) -> Resul
     Ok(console.out.flush()?)
 }
 
-/// Whether the person agrees.
+/// Whether the user confirms.
 fn agrees(what: &str) -> Result<bool, Failure> {
     if !can_ask() {
         let refusal = Failure::usage("moving cannot be confirmed without a terminal");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{RmArguments, agrees, erase, say_left};
+use super::{RmArguments, agrees, erase, print_orphaned};
 use crate::app::find::{self, TrialsOf};
 use crate::app::remove_runs::{plan, remove_runs};
 use crate::app::remove_study::{remove_files, size_of_trial};
@@ -29,20 +29,20 @@ struct Answer<'a> {
 struct TrialJson {
     study: String,
     number: TrialNumber,
-    /// Of a tracked run.
+    /// The name of a tracked run.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     state: TrialState,
     checkpoints: u64,
-    /// What its files take on the disk.
+    /// Disk usage of its files.
     bytes: u64,
 }
 
-/// What goes of one study.
+/// The removed trials of one study.
 struct Group {
     study: StudySummary,
     trials: Vec<TrialJson>,
-    /// What is said of them besides.
+    /// Further messages about them.
     asides: Vec<String>,
 }
 
@@ -132,7 +132,7 @@ impl Group {
     }
 }
 
-/// Removes them, once the person agrees.
+/// Removes them, once the user confirms.
 pub fn remove(
     trials: Vec<TrialsOf>,
     arguments: &RmArguments,
@@ -182,7 +182,7 @@ pub fn remove(
         if groups.iter().any(|group| group.study.spec.is_tracked()) {
             erase(&mut store, console)?;
         }
-        say_left(&leftovers, console);
+        print_orphaned(&leftovers, console);
         left = leftovers.directories;
     }
     if arguments.json {

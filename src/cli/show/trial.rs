@@ -10,7 +10,7 @@ use crate::app::find;
 use crate::app::study_state::is_dead;
 use crate::arguments::RowsAtOnce;
 use crate::cli::artifact_json::{ArtifactJson, artifacts_json};
-use crate::cli::lineage::{self, Made, MadeJson};
+use crate::cli::provenance::{self, Made, MadeJson};
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
 use crate::engine::batch_halving::BatchHalving;
@@ -90,7 +90,7 @@ pub fn show(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let trial = find::trial(reader, study, number)?;
-    let made = lineage::of_trial(reader, study.id, number)?;
+    let made = provenance::of_trial(reader, study.id, number)?;
     let series = reader.series(study.id, &[number])?;
     let artifacts = reader.artifacts(study.id, Some(number))?;
     let remarks = Remarked::taken_together(reader.remarks(study.id, number, Seq::default())?.0);
@@ -149,11 +149,11 @@ fn changes(
     made: &[Made],
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let lineage = made.last().and_then(Made::lineage);
-    let kept = lineage.and_then(|lineage| lineage.diff());
+    let provenance = made.last().and_then(Made::provenance);
+    let kept = provenance.and_then(|provenance| provenance.diff());
     let text = kept.map(|changes| reader.document(&changes.digest)).transpose()?.flatten();
     let mut new_files = Vec::new();
-    for (path, digest) in lineage.into_iter().flat_map(Provenance::untracked) {
+    for (path, digest) in provenance.into_iter().flat_map(Provenance::untracked) {
         let text = reader.document(digest)?;
         new_files.extend(text.map(|text| as_new_file(path, &text)));
     }
@@ -261,7 +261,7 @@ fn print(
         console.fact(if index == 0 { "remarks" } else { "" }, &one_line(&text))?;
     }
     writeln!(console.out)?;
-    lineage::print_attempts(made, console)?;
+    provenance::print_attempts(made, console)?;
     packages(reader, study, trial, made, console)
 }
 
@@ -274,13 +274,13 @@ fn packages(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let Some(before) = trial.number.0.checked_sub(1).map(TrialNumber) else { return Ok(()) };
-    let before = lineage::of_trial(reader, study.id, before)?;
-    let of = |made: &[Made]| made.last().and_then(Made::lineage).cloned();
+    let before = provenance::of_trial(reader, study.id, before)?;
+    let of = |made: &[Made]| made.last().and_then(Made::provenance).cloned();
     let (Some(one), Some(other)) = (of(&before), of(made)) else { return Ok(()) };
-    let differences = lineage::package_differences(reader, &one, &other)?;
+    let differences = provenance::package_differences(reader, &one, &other)?;
     for (index, (name, versions)) in differences.iter().take(CHANGED_PACKAGES).enumerate() {
         let title = if index == 0 { "changed" } else { "" };
-        let text = format!("{} since the trial before", lineage::version_change(name, versions));
+        let text = format!("{} since the trial before", provenance::version_change(name, versions));
         console.fact(title, &one_line(&text))?;
     }
     if differences.len() > CHANGED_PACKAGES {

@@ -21,7 +21,7 @@ use crate::study::space::Scale;
 const RATES: (f64, f64) = (1e-6, 1.0);
 
 /// Reduction of the loss that counts as overfitting.
-const BY_HEART: f64 = 0.9;
+const OVERFITTED: f64 = 0.9;
 
 /// A learning rate, and the loss before its step.
 type Point = (f64, f64);
@@ -59,7 +59,7 @@ pub fn one_batch(
             "the loss went from {from} to {to} and was not finite after {count} \
             steps: lower `learning_rate`, which is {rate:e}"
         ),
-        left if left <= 1.0 - BY_HEART => format!(
+        left if left <= 1.0 - OVERFITTED => format!(
             "the model overfits the batch: the loss went from {from} to {to} in {count} steps"
         ),
         _ => format!(
@@ -90,7 +90,7 @@ pub fn learning_rates(
         vec![("loss", points.clone(), SeriesRole::Behind), ("smoothed", smooth, SeriesRole::Best)],
         console,
     )?;
-    console.say(&match promising(&points) {
+    console.say(&match useful_rates(&points) {
         Some((steepest, lowest)) => format!(
             "the loss falls fastest at a learning rate of {steepest:.1e} and is lowest at \
              {lowest:.1e}: search for example between {:.1e} and {:.1e}",
@@ -153,7 +153,7 @@ fn draw(
 
 /// The learning rate at which the smoothed loss falls most steeply, and the one at which it is
 /// lowest; `None` if it never falls.
-fn promising(points: &[Point]) -> Option<(f64, f64)> {
+fn useful_rates(points: &[Point]) -> Option<(f64, f64)> {
     let smooth = smoothed(points);
     // The mean is unreliable in the first steps.
     let first = points.len() / 10;
@@ -194,7 +194,7 @@ mod tests {
         let rate = |step: u32| 1e-6 * 1e6f64.powf(f64::from(step) / 99.0);
         let points: Vec<Point> =
             (0..100).map(|step| (rate(step), loss(rate(step).log10()))).collect();
-        let (steepest, lowest) = promising(&points).unwrap();
+        let (steepest, lowest) = useful_rates(&points).unwrap();
         assert!(
             (1e-4..2e-2).contains(&steepest) && (1e-2..6e-2).contains(&lowest) && steepest < lowest,
             "{steepest} {lowest}"
@@ -202,10 +202,10 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_that_only_rises_promises_nothing() {
+    fn a_loss_that_only_rises_has_no_useful_rate() {
         let rising = |step: u32| (1e-6 * f64::from(step + 1), 1.0 + f64::from(step));
-        assert_eq!(promising(&(0..50).map(rising).collect::<Vec<_>>()), None);
-        assert_eq!(promising(&[]), None);
-        assert_eq!(promising(&[rising(0)]), None);
+        assert_eq!(useful_rates(&(0..50).map(rising).collect::<Vec<_>>()), None);
+        assert_eq!(useful_rates(&[]), None);
+        assert_eq!(useful_rates(&[rising(0)]), None);
     }
 }

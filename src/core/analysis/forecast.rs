@@ -64,8 +64,8 @@ pub struct Forecast {
     pub ended_by: Option<EndedBy>,
     /// Peak size of its checkpoints in bytes.
     pub disk: Option<Span>,
-    /// Seconds of the final comparison, which the budget does not limit: from its fewest rounds to
-    /// its most.
+    /// Seconds of the final comparison, which the budget does not limit: from its minimum to its
+    /// maximum number of rounds.
     pub race: Option<Span>,
 }
 
@@ -101,7 +101,7 @@ impl Situation<'_> {
 /// plus an allowance for drift. The remaining trials are divided among the slots, which are assumed
 /// as busy as so far.
 ///
-/// If all trials failed, nothing is forecast: the time to failure says nothing about the time to
+/// If all trials failed, nothing is forecast: the time to failure does not predict the time to
 /// completion.
 pub fn forecast(situation: &Situation<'_>) -> Forecast {
     if situation.counts.only_fail() {
@@ -160,8 +160,8 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
     }
 }
 
-/// The final comparison comes on top of the budget: its rounds, each as long as complete trials
-/// were, times the number of batches in which its finalists fit the slots.
+/// The final comparison adds to the budget: its rounds, each as long as a complete trial, times the
+/// number of batches in which its finalists fit the slots.
 fn race(situation: &Situation<'_>) -> Option<Span> {
     let finalists = situation.spec.race;
     let complete = situation.used.recent.iter().filter(|tried| tried.state == TrialState::Complete);
@@ -178,10 +178,10 @@ fn race(situation: &Situation<'_>) -> Option<Span> {
 /// The speed of a study.
 struct Pace<'a> {
     situation: &'a Situation<'a>,
-    /// Mean seconds of a slot per trial.
+    /// Mean slot-seconds per trial.
     mean: f64,
     /// Its relative uncertainty.
-    doubt: f64,
+    uncertainty: f64,
     /// Survival function: ascending durations of ended trials, and the share that takes longer.
     survival: Vec<(f64, f64)>,
     /// The share of ended trials that count towards the budget.
@@ -229,7 +229,7 @@ impl<'a> Pace<'a> {
         let over = counts.complete + counts.pruned + counts.failed;
         let counted =
             if over == 0 { 1.0 } else { (situation.counted() + 1.0) / (float(over) + 1.0) };
-        Some(Pace { situation, mean, doubt: doubt(&ended, drift), survival, counted })
+        Some(Pace { situation, mean, uncertainty: uncertainty(&ended, drift), survival, counted })
     }
 
     /// Slot-seconds until `limit` trials count.
@@ -246,7 +246,11 @@ impl<'a> Pace<'a> {
         let rest: f64 =
             used.recent.iter().filter(begun).map(|tried| self.rest_of(tried.seconds(now))).sum();
         let likely = (ends - unfinished).max(0.0) * self.mean + rest;
-        Span { low: likely * (1.0 - self.doubt), likely, high: likely * (1.0 + self.doubt) }
+        Span {
+            low: likely * (1.0 - self.uncertainty),
+            likely,
+            high: likely * (1.0 + self.uncertainty),
+        }
     }
 
     /// Expected remaining seconds of a trial that has run for `seconds`.
@@ -268,8 +272,7 @@ impl<'a> Pace<'a> {
         ((self.mean - area) / alive).max(0.0)
     }
 
-    /// Average number of busy slots: all, less the overhead of starting trials. They are as busy as
-    /// their devices.
+    /// Average number of busy slots: all, less the overhead of starting trials.
     fn slots_at_work(&self) -> f64 {
         let Situation { used, now, counts, .. } = *self.situation;
         let (slots, elapsed) = (slots(used), self.situation.elapsed.as_secs_f64());
@@ -296,16 +299,16 @@ impl<'a> Pace<'a> {
         let done = self.situation.counted();
         let more = |mean: f64| done + if mean > 0.0 { work / mean * self.counted } else { 0.0 };
         Span {
-            low: more(self.mean * (1.0 + self.doubt)),
+            low: more(self.mean * (1.0 + self.uncertainty)),
             likely: more(self.mean),
-            high: more(self.mean * (1.0 - self.doubt).max(0.1)),
+            high: more(self.mean * (1.0 - self.uncertainty).max(0.1)),
         }
     }
 }
 
 /// Relative uncertainty of the mean: two standard errors (rising weights reduce the effective
 /// sample to three quarters), plus `drift`.
-fn doubt(ended: &[f64], drift: f64) -> f64 {
+fn uncertainty(ended: &[f64], drift: f64) -> f64 {
     let trials = count(ended.len());
     if ended.len() < 3 {
         return 0.6;

@@ -1,6 +1,6 @@
 //! Parameter importance: how much of a study's results each parameter explains.
 //!
-//! Both evaluators follow Optuna's rules, so that figures are comparable: PED-ANOVA measures what
+//! Both evaluators follow Optuna's rules, so that values are comparable: PED-ANOVA measures what
 //! separates the best tenth from the rest, parameter by parameter; fANOVA fits a random forest and
 //! attributes its variance to the parameters.
 
@@ -57,7 +57,7 @@ pub const ENOUGH: usize = 10;
 pub enum ImportanceError {
     /// Fewer than [`ENOUGH`] finite values.
     #[error(
-        "importances need at least {ENOUGH} trials to tell from, and there are {found}: with \
+        "importances need at least {ENOUGH} trials, and there are {found}: with \
          fewer, chance decides which parameters seem to matter"
     )]
     TooFew {

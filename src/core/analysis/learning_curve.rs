@@ -39,7 +39,7 @@ pub struct EndForecasts {
     /// The final loss forecast for each from what was known here.
     pub ends: Vec<End>,
     /// How many of them continued.
-    pub went_on: usize,
+    pub continued: usize,
     /// Whether enough did for curves and parameters to be features.
     pub is_learned: bool,
 }
@@ -60,14 +60,14 @@ pub struct LearningCurveForecast {
 /// there. So every trial is compared at the highest step that it shares with others, and the less
 /// an early step predicts, the larger the variance that its forecasts carry.
 ///
-/// Each step has three models: on the value alone; also on the gain over the last half of the way;
-/// and also on the parameters and their squares: linear regressions with shrinkage learned from the
-/// data. They are averaged by their leave-one-out errors (see `blended`). Where curves cross late,
-/// slopes and parameters predict better than values (benches/search/README.md); freeze-thaw
+/// Each step has three linear regressions with shrinkage learned from the data: on the value; on
+/// the value and the gain since half of the step; and on both with the parameters and their
+/// squares. They are averaged by their leave-one-out errors (see `averaged`). Where curves cross
+/// late, slopes and parameters predict better than values (benches/search/README.md); freeze-thaw
 /// optimisation (Swersky, Snoek and Adams 2014) and its successors learn the same from a process
 /// over curves.
 ///
-/// `middle`: the definition of the median, which depends on the caller's version.
+/// `middle`: the definition of the median, which depends on the version of the sampler or pruner.
 pub fn forecast_curves(
     history: &History<'_>,
     space: &Space,
@@ -85,8 +85,8 @@ pub fn forecast_curves(
     for (index, step) in steps.iter().enumerate().rev() {
         let row = |(place, trial)| {
             let (value, gain) = here(history, trial, *step)?;
-            let went_on = reached[place] > index + 1 || trial.state == TrialState::Complete;
-            Some(Row { place, trial, value, gain, end: ends[place].filter(|_| went_on) })
+            let continued = reached[place] > index + 1 || trial.state == TrialState::Complete;
+            Some(Row { place, trial, value, gain, end: ends[place].filter(|_| continued) })
         };
         let newest = trials
             .iter()
@@ -139,33 +139,34 @@ fn here(history: &History<'_>, trial: &Trial, step: u64) -> Option<(f64, f64)> {
 
 fn forecast_ends(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> EndForecasts {
     let values = clipped(rows.iter().map(|row| row.value).collect(), middle);
-    let went_on: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].end.is_some()).collect();
+    let continued: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].end.is_some()).collect();
     let ends = clipped(
-        went_on.iter().filter_map(|row| rows[*row].end).map(|end| end.loss).collect(),
+        continued.iter().filter_map(|row| rows[*row].end).map(|end| end.loss).collect(),
         middle,
     );
     // The variance of the final losses themselves is added.
-    let doubt = mean(
-        &went_on
+    let noise_variance = mean(
+        &continued
             .iter()
             .filter_map(|row| rows[*row].end)
             .map(|end| end.variance)
             .collect::<Vec<f64>>(),
     );
-    let own: Vec<f64> = went_on.iter().map(|row| values[*row]).collect();
-    let level = Level::learned(&own, &ends, doubt);
+    let own: Vec<f64> = continued.iter().map(|row| values[*row]).collect();
+    let level = Level::learned(&own, &ends, noise_variance);
     let mut forecast = EndForecasts {
         trials: rows.iter().map(|row| row.place).collect(),
         ends: rows.iter().map(|row| level.end(row.value)).collect(),
-        went_on: went_on.len(),
+        continued: continued.len(),
         is_learned: false,
     };
-    let Some(scale) = Some(deviation(&own)).filter(|scale| went_on.len() >= ENOUGH && *scale > 0.0)
+    let Some(scale) =
+        Some(deviation(&own)).filter(|scale| continued.len() >= ENOUGH && *scale > 0.0)
     else {
         return forecast;
     };
     let gains = clipped(rows.iter().map(|row| row.gain).collect(), middle);
-    let known: Vec<f64> = went_on.iter().map(|row| gains[*row]).collect();
+    let known: Vec<f64> = continued.iter().map(|row| gains[*row]).collect();
     let (centre, usual, spread) =
         (mean(&own), mean(&known), deviation(&known).max(f64::MIN_POSITIVE));
     let features = |(row, (value, gain)): (&Row<'_>, (&f64, &f64))| -> Vec<f64> {
@@ -180,7 +181,7 @@ fn forecast_ends(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> EndFore
     let regressed = [1, 2, usize::MAX].into_iter().filter_map(|width| {
         let of = |row: usize| &features[row][..features[row].len().min(width)];
         let regression = Regression::learned(
-            &went_on.iter().map(|row| of(*row)).collect::<Vec<&[f64]>>(),
+            &continued.iter().map(|row| of(*row)).collect::<Vec<&[f64]>>(),
             &targets,
         )?;
         let end = |(row, (place, value)): (&Row<'_>, (usize, &f64))| {
@@ -188,24 +189,24 @@ fn forecast_ends(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> EndFore
             // Losses beyond the clipping bound stay as far behind.
             End {
                 loss: value + scale * change + (row.value - value),
-                variance: scale * scale * variance + doubt,
+                variance: scale * scale * variance + noise_variance,
             }
         };
         let ends = rows.iter().zip(values.iter().enumerate()).map(end).collect();
-        Some(Account { ends, missed: scale * scale * mean_square(&regression.left_out) })
+        Some(Model { ends, missed: scale * scale * mean_square(&regression.left_out) })
     });
     let by_level =
-        Account { ends: std::mem::take(&mut forecast.ends), missed: mean_square(&level.left_out) };
-    forecast.ends = blended(
-        &std::iter::once(by_level).chain(regressed).collect::<Vec<Account>>(),
-        went_on.len(),
+        Model { ends: std::mem::take(&mut forecast.ends), missed: mean_square(&level.left_out) };
+    forecast.ends = averaged(
+        &std::iter::once(by_level).chain(regressed).collect::<Vec<Model>>(),
+        continued.len(),
     );
     forecast.is_learned = true;
     forecast
 }
 
-/// One model of the final losses.
-struct Account {
+/// A model of the final losses.
+struct Model {
     /// Its forecast for each row.
     ends: Vec<End>,
     /// Its mean squared leave-one-out error over the trials that continued.
@@ -213,30 +214,28 @@ struct Account {
 }
 
 /// The models averaged by the likelihood of the final losses of the `count` rows that continued,
-/// left out in turn, with normal errors: `missed^(-count / 2)` (pseudo-Bayes factors, Geisser and
+/// each left out once, with normal errors: `missed^(-count / 2)` (pseudo-Bayes factors, Geisser and
 /// Eddy 1979; Yao, Vehtari, Simpson and Gelman 2018, section 3.4).
 #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
-fn blended(accounts: &[Account], count: usize) -> Vec<End> {
-    let missed = |account: &Account| {
-        if account.missed.is_nan() { f64::INFINITY } else { account.missed.max(f64::MIN_POSITIVE) }
+fn averaged(models: &[Model], count: usize) -> Vec<End> {
+    let missed = |model: &Model| {
+        if model.missed.is_nan() { f64::INFINITY } else { model.missed.max(f64::MIN_POSITIVE) }
     };
-    let least = accounts.iter().map(missed).fold(f64::INFINITY, f64::min);
+    let least = models.iter().map(missed).fold(f64::INFINITY, f64::min);
     if least.is_infinite() {
-        return accounts.first().map_or_else(Vec::new, |simplest| simplest.ends.clone());
+        return models.first().map_or_else(Vec::new, |simplest| simplest.ends.clone());
     }
-    let likely: Vec<f64> = accounts
-        .iter()
-        .map(|account| (missed(account) / least).powf(-0.5 * count as f64))
-        .collect();
+    let likely: Vec<f64> =
+        models.iter().map(|model| (missed(model) / least).powf(-0.5 * count as f64)).collect();
     let all: f64 = likely.iter().sum();
-    let rows = accounts.first().map_or(0, |account| account.ends.len());
+    let rows = models.first().map_or(0, |model| model.ends.len());
     let blend = |row: usize| {
         let told = || {
-            accounts
+            models
                 .iter()
                 .zip(&likely)
                 .filter(|(_, likely)| **likely > 0.0)
-                .map(|(account, likely)| (account.ends[row], likely / all))
+                .map(|(model, likely)| (model.ends[row], likely / all))
         };
         let loss = told().map(|(end, share)| share * end.loss).sum::<f64>();
         // The disagreement between the models adds to the variance.

@@ -18,17 +18,17 @@ use crate::study::program::Program;
 use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
 
-/// Most sizes of a model.
+/// Maximum number of sizes in a model.
 const MOST: usize = 3;
 /// Largest acceptable margin, relative to the prediction.
 const WIDEST: f64 = 0.25;
-/// Smallest margin: measurements once a second miss peaks.
+/// Smallest margin: memory is sampled once a second, which misses peaks.
 const NARROWEST: f64 = 0.05;
 /// Another size must reduce the leave-one-out error to this share.
-const WORTH: f64 = 0.67;
-/// Trials required beyond the number of coefficients.
+const MIN_REDUCTION: f64 = 0.67;
+/// Minimum number of trials beyond the number of coefficients.
 const SPARE: usize = 2;
-/// Most parameters of a command whose products are considered.
+/// Maximum number of a command's parameters whose products are considered.
 const NUMERIC: usize = 6;
 
 /// The sizes of a configuration, by name; absent ones are 0.
@@ -49,7 +49,7 @@ pub struct MemoryModel {
     constant: f64,
     /// Factors of sizes.
     factors: Vec<(String, f64)>,
-    /// Factor on a prediction that covers every trial when left out.
+    /// Factor on a prediction that covers every left-out trial.
     most: f64,
     /// The same for the lower bound.
     least: f64,
@@ -190,7 +190,7 @@ impl MemoryModel {
             else {
                 break;
             };
-            if fit.error > WORTH * best.error {
+            if fit.error > MIN_REDUCTION * best.error {
                 break;
             }
             chosen.push(name);
@@ -222,8 +222,8 @@ impl MemoryModel {
         }
     }
 
-    /// The basis of the model: `by 12 trials that ended, by their weights and activations, off by 8
-    /// % at most`.
+    /// The basis of the model: `as 12 that ended, by their weights and activations, 8 % off at
+    /// most`.
     pub fn in_words(&self) -> String {
         let names: Vec<&str> = self.factors.iter().map(|(name, _)| name.as_str()).collect();
         let sizes = if names.is_empty() {

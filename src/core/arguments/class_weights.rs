@@ -1,4 +1,4 @@
-//! `class_weights`: how much the rows of each label count.
+//! `class_weights`: the weight of each label in the loss.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

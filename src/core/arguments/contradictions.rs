@@ -1,4 +1,4 @@
-//! Arguments that are valid one by one and contradict each other.
+//! Arguments that are valid individually and contradict each other.
 
 use super::model::{
     BYTE_ENTRIES, GATED_TYPES, MEAN_POOLING_TYPES, MODERN_BERT, Pooling, TokenizerKind,
@@ -88,7 +88,7 @@ fn model_shape(arguments: &TrainerArguments, problems: &mut Problems) {
     let types = kind.model_types();
     if !types.contains(&model_type) {
         let accepted: Vec<String> = types.iter().map(|name| format!("\"{name}\"")).collect();
-        let message = format!("`{}` is not done by a model of type `{model_type}`", task.name);
+        let message = format!("`{}` is not supported by models of type `{model_type}`", task.name);
         problems.add("model.model_type", message, format!("it takes {}", accepted.join(", ")));
     }
     let gated = GATED_TYPES.contains(&model_type);
@@ -154,7 +154,7 @@ fn model_shape(arguments: &TrainerArguments, problems: &mut Problems) {
         && kind == TaskKind::LanguageModeling
         && matches!(model.tokenizer, Some(TokenizerKind::Bytes | TokenizerKind::Bpe))
     {
-        let message = format!("`model.vocab_size` = {vocab_size} has no room for all bytes");
+        let message = format!("`model.vocab_size` = {vocab_size} is too small for all bytes");
         problems.add(
             "model.vocab_size",
             message,
@@ -233,7 +233,7 @@ fn learning_rate_schedule(arguments: &TrainerArguments, problems: &mut Problems)
         SchedulerType::ReduceLrOnPlateau if arguments.eval_strategy == EvalStrategy::No => problems
             .add(
                 "eval_strategy",
-                format!("`{name}` looks at evaluations, and `eval_strategy` asks for none"),
+                format!("`{name}` depends on evaluations, and `eval_strategy` asks for none"),
                 "set `eval_strategy = \"epoch\"`, or \"steps\" with `eval_steps`",
             ),
         _ => {}

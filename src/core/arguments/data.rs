@@ -205,7 +205,7 @@ impl DataArguments {
         for (split, share, file, path) in pairs {
             if share.is_some() && path.is_some() {
                 let message = format!(
-                    "`{split}` and `{file}` both say where those rows come from: give one of them"
+                    "`{split}` and `{file}` are alternative sources of the same rows: give one of them"
                 );
                 problems.push(ArgumentProblem::new(split, message));
             }
@@ -216,7 +216,7 @@ impl DataArguments {
         if held_out >= 1.0 {
             let message = format!(
                 "`validation_split` and `test_split` together hold out {held_out} of the rows: \
-                 nothing is left to train on"
+                 no training rows are left"
             );
             problems.push(ArgumentProblem::new("test_split", message));
         }

@@ -16,9 +16,9 @@ use crate::study::suggestion::nearest;
 pub struct Row {
     /// The cell of the text column.
     pub text: String,
-    /// Empty if no label was asked for.
+    /// Empty if no label column is read.
     pub label: String,
-    /// The line it begins at, counted from 1.
+    /// The line on which it begins, counted from 1.
     pub line: u64,
 }
 
@@ -172,7 +172,7 @@ pub fn rows(
 ) -> Result<Vec<Row>, DataProblem> {
     if content.trim().is_empty() {
         return Err(DataProblem::new(path, None, "the file is empty")
-            .with_help("was it written to its end?"));
+            .with_help("was it written completely?"));
     }
     let rows = match path.extension().and_then(|extension| extension.to_str()) {
         Some("jsonl") => json_lines(path, content, columns)?,
@@ -184,7 +184,7 @@ pub fn rows(
     };
     if rows.is_empty() {
         return Err(DataProblem::new(path, None, "the file has a header but no rows")
-            .with_help("was it written to its end?"));
+            .with_help("was it written completely?"));
     }
     Ok(rows)
 }
@@ -382,8 +382,8 @@ fn missing_column(
     }
 }
 
-/// Finds quoting that the csv crate would silently take for text: an unclosed quote, or text after
-/// a closing quote.
+/// Finds quoting that the csv crate silently treats as text: an unclosed quote, or text after a
+/// closing quote.
 fn check_quotes(path: &Path, content: &str, separator: u8) -> Result<(), DataProblem> {
     #[derive(PartialEq)]
     enum Place {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Probe {
-    /// Trains on the first batch only, at the peak learning rate: a model that cannot overfit it
-    /// will not learn more.
+    /// Trains on the first batch only, at the peak learning rate: a model that cannot overfit one
+    /// batch cannot learn a data set.
     OneBatch {
         /// Optimiser steps.
         steps: u32,

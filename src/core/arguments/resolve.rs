@@ -27,7 +27,7 @@ impl TrainerArguments {
             problems.extend(start_from_pretrained(&mut merged, &given));
         }
         fill_in(&mut merged, &given, task);
-        // Rejected values are null or at their default here, so what follows sees valid ones only.
+        // Rejected values are null or at their default here, so only valid ones follow.
         match serde_json::from_value::<Self>(Value::Object(merged)) {
             Ok(arguments) => {
                 problems.extend(contradictions(&arguments, &given, &problems));

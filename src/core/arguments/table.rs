@@ -21,7 +21,7 @@ const OF_DECODERS: [&str; 2] = ["model.num_kv_heads", "model.tie_word_embeddings
 /// any value is drawn.
 ///
 /// # Errors
-/// An unknown key with a suggestion, or an argument of another library that is not taken here with
+/// An unknown key with a suggestion, or an argument of another library that is not supported, with
 /// the reason.
 pub fn check_key(key: &str) -> Result<FieldKind, ArgumentProblem> {
     find(ARGUMENTS, key).map(|argument| argument.kind)

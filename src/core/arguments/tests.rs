@@ -435,5 +435,5 @@ fn every_optimiser_of_transformers_is_taken_or_refused_with_what_to_do() {
     }
     let help = |name: &str| check_values("optim", &[json!(name)]).remove(0).help.unwrap();
     assert_eq!(help("paged_adamw_8bit"), "`adamw` is the same rule, with its state in f32");
-    assert_eq!(help("lion_32bit"), "it is not built; `adamw` is transformers' default, too");
+    assert_eq!(help("lion_32bit"), "it is not implemented;  `adamw` is transformers' default, too");
 }

@@ -144,7 +144,7 @@ pub static ARGUMENTS: &[Field] = &[
     key("early_stopping_threshold", NOT_NEGATIVE, Float(0.0))
         .doc("how much the study metric must improve to count for early_stopping_patience"),
     key("max_eval_samples", COUNT, Derived("all"))
-        .doc("most examples per evaluation, spread evenly"),
+        .doc("maximum number of examples per evaluation, spread evenly"),
     key("logging_strategy", Choice(&["no", "epoch", "steps"]), Text("steps"))
         .doc("when to write log lines"),
     key("logging_steps", COUNT, Int(500))
@@ -152,7 +152,7 @@ pub static ARGUMENTS: &[Field] = &[
     key("logging_first_step", FieldKind::Flag, Flag(false)).doc("log the first step, too"),
     key("dataloader_drop_last", FieldKind::Flag, Flag(false))
         .doc("drop an incomplete last micro-batch of an epoch"),
-    // Padding costs time on GPUs; the CPU kernels do without.
+    // Padding costs time on GPUs; the CPU kernels need none.
     key(
         "train_sampling_strategy",
         Choice(&["random", "group_by_length", "sequential"]),
@@ -160,7 +160,7 @@ pub static ARGUMENTS: &[Field] = &[
     )
     .doc("the order of rows: random, grouped by length, or as in the data"),
     key("max_tokens_per_batch", COUNT, Absent).or(&["max_tokens"]).doc(
-        "most tokens per micro-batch (rows times the longest) instead of 8 rows; rows are \
+        "maximum number of tokens per micro-batch (rows times the longest) instead of 8 rows; rows are \
              grouped by length, and batches come in random order",
     ),
     key("class_weights", FieldKind::Weights, Absent).or(&["class_weight"]).doc(
@@ -168,7 +168,7 @@ pub static ARGUMENTS: &[Field] = &[
              list in the order of the labels",
     ),
     key("freeze", FieldKind::Names, Absent).doc(
-        "frozen parameters: embeddings, layers.0, layers.0-3, body, head, or names of tensors \
+        "frozen parameters: embeddings, layers.0, layers.0-3, body, head, or tensor names \
              with * as a wildcard",
     ),
     key("freeze_layers", FieldKind::Integer { min: 0, max: 1_024 }, Int(0)).doc(

@@ -36,7 +36,7 @@ pub struct TrainerArguments {
     pub adam_beta2: f64,
     /// AdamW's ε.
     pub adam_epsilon: f64,
-    /// Greatest global gradient norm; 0: no clipping.
+    /// Maximum global gradient norm; 0: no clipping.
     pub max_grad_norm: f64,
     /// The optimiser.
     pub optim: Optim,
@@ -77,7 +77,7 @@ pub struct TrainerArguments {
     /// How much the study metric must improve to count.
     #[serde(default)]
     pub early_stopping_threshold: f64,
-    /// Most examples per evaluation, spread evenly; `None`: all.
+    /// Maximum number of examples per evaluation, spread evenly; `None`: all.
     #[serde(default)]
     pub max_eval_samples: Option<usize>,
     /// When to write log lines.
@@ -93,7 +93,7 @@ pub struct TrainerArguments {
     /// The order of training rows.
     #[serde(default)]
     pub train_sampling_strategy: SamplingStrategy,
-    /// Most tokens per micro-batch, rows times the longest of them.
+    /// Maximum number of tokens per micro-batch: rows times the longest row.
     #[serde(default)]
     pub max_tokens_per_batch: Option<usize>,
     /// Weights of the labels in the training loss.
@@ -168,7 +168,7 @@ pub enum Optim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EvalStrategy {
-    /// Nowhere else.
+    /// Only there.
     No,
     /// After every epoch.
     Epoch,

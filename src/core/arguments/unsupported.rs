@@ -66,7 +66,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("predict_with_generate", "`hpsearch generate` writes texts with an exported model"),
     ("generation_max_length", "use `hpsearch generate --max-new-tokens`"),
     ("generation_num_beams", "`hpsearch generate` samples; it has no beams"),
-    ("generation_config", "options of `hpsearch generate` say it"),
+    ("generation_config", "use the options of `hpsearch generate`"),
     (
         "push_to_hub hub_model_id hub_strategy hub_token hub_private_repo hub_always_push \
          hub_revision push_to_hub_model_id \
@@ -74,7 +74,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "nothing is uploaded: `hpsearch export` writes a directory that `hf upload` takes",
     ),
     ("adafactor", "`optim` names the optimiser; `adafactor` is not among them"),
-    ("optim_args", "`momentum`, `adam_beta1`, `adam_beta2` and `adam_epsilon` say it"),
+    ("optim_args", "`momentum`, `adam_beta1`, `adam_beta2` and `adam_epsilon` replace it"),
 ];
 
 /// Arguments without any effect here: names, and the reason.
@@ -89,7 +89,7 @@ const NOT_APPLICABLE: &[(&str, &str)] = &[
         "dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor \
          dataloader_persistent_workers \
          dataloader_multiprocessing_context dataloader_in_order dispatch_batches split_batches",
-        "data is tokenised once and mapped into memory: nothing has to be loaded ahead",
+        "data is tokenised once and memory-mapped: nothing has to be prefetched",
     ),
     ("packing", "a language model reads the texts as one stream of tokens, without padding"),
     ("length_column_name", "the lengths of tokenised rows are known"),
@@ -143,7 +143,7 @@ const NOT_APPLICABLE: &[(&str, &str)] = &[
     ("debug", "`hpsearch train --overfit-one-batch` finds mistakes"),
     ("cache_dir", "`model` names a directory"),
     ("model_revision", "`model` names a directory, or `name@revision`"),
-    ("trust_remote_code", "no code of a model's is run"),
+    ("trust_remote_code", "code of a model is never run"),
 ];
 
 /// Features that the trainer does not have: names, and the alternative.
@@ -160,17 +160,17 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("fp16_opt_level", "leave it out: `fp16` is what apex calls O1"),
     (
         "tf32",
-        "leave it out: GPUs take the quickest kernel, with TF32 or without; `bf16 = true` \
+        "leave it out: GPUs use the fastest kernel, with TF32 or without; `bf16 = true` \
          computes products in bf16",
     ),
     (
         "optim_target_modules",
-        "leave it out: it is of optimisers that are not built (GaLore, APOLLO); `lora_r` trains \
+        "leave it out: it belongs to optimisers that are not implemented (GaLore, APOLLO); `lora_r` trains \
          few parameters, too",
     ),
-    ("neftune_noise_alpha", "leave it out: `model.dropout` is the noise there is"),
-    ("use_dora", "leave it out: adapters are LoRA's, with `use_rslora` if wanted"),
-    ("init_lora_weights", "leave it out: adapters begin as peft's do by default"),
+    ("neftune_noise_alpha", "leave it out: `model.dropout` is the only noise"),
+    ("use_dora", "leave it out: adapters are LoRA's, optionally with `use_rslora`"),
+    ("init_lora_weights", "leave it out: adapters are initialised as peft's are by default"),
 ];
 
 /// Why `key` is not accepted, if it is a known argument of Hugging Face's trainer.
@@ -188,7 +188,7 @@ pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
 }
 
 /// Words in the names of optimisers that are not implemented.
-const NOT_BUILT: &[&str] = &[
+const NOT_IMPLEMENTED: &[&str] = &[
     "adafactor",
     "lion",
     "ademamix",
@@ -215,7 +215,9 @@ pub(super) fn instead_of(name: &str, value: &str) -> Option<&'static str> {
         _ if value.contains("adamw") && has(&["8bit", "4bit", "bnb", "paged"]) => {
             Some("`adamw` is the same rule, with its state in f32")
         }
-        _ if has(NOT_BUILT) => Some("it is not built; `adamw` is transformers' default, too"),
+        _ if has(NOT_IMPLEMENTED) => {
+            Some("it is not implemented;  `adamw` is transformers' default, too")
+        }
         _ => None,
     }
 }

@@ -30,12 +30,12 @@ pub const MAX_RESOURCE: Field = field(
     "step of a full trial; rungs lie below it",
 );
 
-/// How many trials reach a rung for each that passes it.
+/// How many trials reach a rung for each one that continues.
 pub const REDUCTION_FACTOR: Field = field(
     "reduction_factor",
     FieldKind::Integer { min: 2, max: 1_000 },
     FieldDefault::Int(3),
-    "one in this many trials passes a rung",
+    "one in this many trials continues at a rung",
 );
 
 /// The ratio of consecutive rungs.
@@ -81,7 +81,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
 };
 
-/// The version, of [`super::hyperband`] too, since which the median is that mean.
+/// The first version, also of [`super::hyperband`], whose median is that mean.
 pub(super) const MEDIAN_SINCE: u32 = 3;
 
 /// When a trial is judged at a rung.
@@ -98,9 +98,9 @@ enum Mode {
 /// the bracket.
 ///
 /// - The rungs of bracket s lie at `r eta^(s+k)`, k = 0, 1, ..., below R. `rung_factor` replaces
-///   eta in the ladder only: as a sampler improves its proposals, one in eta of all trials
-///   comprises most of the new ones, and closer rungs restore the reduction
-///   (benches/search/README.md has the figures).
+///   eta in the ladder only: as a sampler improves its proposals, most new trials are among the
+///   best 1/eta of all trials, and closer rungs restore the reduction (benches/search/README.md has
+///   the figures).
 /// - A trial's value at a rung is its **first report at or after it**: reports may skip rungs. A
 ///   report that passes several rungs is judged at the highest.
 /// - A rung's population is every trial of the bracket with such a report, **in any state**: pruned
@@ -198,8 +198,8 @@ impl Asha {
         let mode = if MODE.of::<String>(spec) == "promote" { Mode::Promote } else { Mode::Stop };
         let by_end = RANK_BY.of::<String>(spec) != "value";
         if by_end && mode == Mode::Promote {
-            let why = "ends are forecast from trials that continued, and with \
-                       `mode = \"promote\"` all wait: leave out one of both";
+            let why = "final values are forecast from trials that continued, and with \
+                       `mode = \"promote\"` every trial pauses: remove one of the two";
             return Err(problem(spec, "rank_by", why));
         }
         let middle = Middle::of_version(spec.version, MEDIAN_SINCE);
@@ -248,8 +248,8 @@ impl Asha {
         is_first.then_some(index)
     }
 
-    /// Its rank by forecast, where forecasts predict more than values.
-    fn foreseen(
+    /// The rank by forecast, where forecasts predict final losses better than values do.
+    fn forecast_rank(
         &self,
         case: &Case<'_>,
         own: Score,
@@ -318,7 +318,7 @@ impl Pruner for Asha {
         match self.mode {
             Mode::Stop => {
                 let by_value = RankAtRung { population, rank, forecast_from: None };
-                let place = self.foreseen(case, own, index, population).unwrap_or(by_value);
+                let place = self.forecast_rank(case, own, index, population).unwrap_or(by_value);
                 self.judge_for_good(place, at)
             }
             Mode::Promote => Decision::Pause(Reason::Rung {
@@ -335,7 +335,7 @@ impl Pruner for Asha {
             return None;
         }
         (0..self.rungs.len()).rev().find_map(|index| {
-            // A rung belongs to the brackets that begin at it or below.
+            // A rung belongs to the brackets that begin at or below it.
             (0..self.shares.len().min(index + 1))
                 .find_map(|bracket| self.promotable(history, bracket, index))
         })

@@ -43,7 +43,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     build: |spec, budget| Ok(Box::new(Curve::new(spec, budget)?)),
 };
 
-/// The version since which the median is that mean.
+/// The first version whose median is that mean.
 const MEDIAN_SINCE: u32 = 2;
 
 /// Two rules, either of which stops a trial:
@@ -51,7 +51,7 @@ const MEDIAN_SINCE: u32 = 2;
 /// - [`Asha`]'s, in the mode that stops. With a good sampler it is too mild: late proposals are all
 ///   among the best third, and most of the budget would go into full trainings of runners-up.
 /// - From the second rung on, at steps in a ratio of 3 to 2, the end of the curve is forecast from
-///   those of other trials ([`Forecast`]: the gains of a power law, with its rate learned from the
+///   other trials' curves ([`Forecast`]: the gains of a power law, with its rate learned from the
 ///   study, in place of the parametric ensemble of Domhan et al., *Speeding Up Automatic
 ///   Hyperparameter Optimization of Deep Neural Networks by Extrapolation of Learning Curves*,
 ///   IJCAI 2015, whose rule this is: stop if `P(end better than the best)` is below a threshold).
@@ -173,7 +173,7 @@ impl Pruner for Curve {
 /// Steps in a ratio of about 3 to 2 from the first to the end.
 fn ladder(first: u64, end: u64) -> Vec<u64> {
     let steps = std::iter::successors(Some(first), |step| step.checked_add(step.div_ceil(2)));
-    // The last step before the end is not close to it: little would be saved.
+    // The last step before the end is not close to it: stopping there would save little.
     steps.take_while(|step| *step < end - end / 6).chain([end]).collect()
 }
 

@@ -8,7 +8,7 @@ pub(super) const N_WARMUP_STEPS: Field = field(
     "n_warmup_steps",
     NATURAL,
     FieldDefault::Int(0),
-    "steps of each trial in which it is not judged",
+    "steps of each trial before it is first judged",
 );
 
 pub(super) const INTERVAL_STEPS: Field = field(

@@ -21,7 +21,7 @@ pub(super) const N_MIN_TRIALS: Field = field(
     "n_min_trials",
     COUNT,
     FieldDefault::Int(1),
-    "completed trials with a report at the step that a judgement needs",
+    "minimum number of completed trials with a report at the step",
 );
 
 const PERCENTILE: Field = field(

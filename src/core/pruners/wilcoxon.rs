@@ -13,14 +13,14 @@ const P_THRESHOLD: Field = field(
     "p_threshold",
     UNIT,
     FieldDefault::Float(0.1),
-    "a trial stops when the test's p-value is below it: larger stops earlier",
+    "a trial stops when the test's p-value is below this; larger values stop earlier",
 );
 
 const N_STARTUP_STEPS: Field = field(
     "n_startup_steps",
     NATURAL,
     FieldDefault::Int(2),
-    "steps in common with the best trial that a judgement needs, at least 2",
+    "minimum number of steps in common with the best trial, at least 2",
 );
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {

@@ -21,19 +21,19 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     build: |spec, space| Ok(Box::new(Auto::new(spec, space))),
 };
 
-/// With more finished trials than this, the Gaussian process no longer pays for its cost: its lead
-/// over TPE is largest in the first hundred, and its data is capped here.
+/// With more finished trials than this, the Gaussian process is no longer worth its cost: its lead
+/// over TPE is largest in the first hundred, and its training set is capped at this size.
 const GP_MOST: u64 = 250;
 /// With this many unfinished trials, suggestions must be fast.
 const MANY_WORKERS: u64 = 32;
 /// With more axes than this, a few dozen trials do not determine the length scales, and a
 /// suggestion takes long.
 const MANY_AXES: usize = 40;
-/// In spaces of at most this many points, `gp`, which rarely proposes one twice, does not get stuck
-/// where its model is wrong, and does not need `tpe`.
+/// In spaces of at most this many points `gp` does not get stuck where its model is wrong, because
+/// it rarely proposes a point twice; `tpe` is not needed.
 const FEW_POINTS: u64 = 100_000;
 
-/// Chooses a sampler anew for every trial; keeps no state.
+/// Chooses a sampler for every trial; keeps no state.
 #[derive(Debug)]
 pub struct Auto {
     /// Number of points of the space, if it is finite.
@@ -82,13 +82,13 @@ impl Auto {
     /// 1. The budget covers every point of the space: `grid`, in random order.
     /// 2. Many finished trials: `cmaes` if all parameters are numeric and always active, else
     ///    `tpe`; `tpe` also for many unfinished trials or many axes.
-    /// 3. Conditional parameters: `gp` and `tpe` alternate. Each alone was behind the other on some
-    ///    of the conditional problems of benches/search/README.md; alternating was ahead of both.
+    /// 3. Conditional parameters: `gp` and `tpe` alternate. On the conditional problems of
+    ///    benches/search/README.md neither is best everywhere, and alternating beats both.
     /// 4. Otherwise `gp`, and `tpe` for every fourth trial: where the process's model is wrong
     ///    (losses with heavy tails or cusps) it does not recover, and where it is right a fourth of
     ///    the trials costs little. In small spaces without stopped trials, `gp` alone is as good or
-    ///    better (benches/search/README.md). Where trials are stopped early, `gp` waits for ten
-    ///    complete ones and draws evenly until then; every fourth time it learns from stopped
+    ///    better (benches/search/README.md). Where trials are stopped early, `gp` continues its
+    ///    initial design until ten trials are complete; every fourth trial learns from stopped
     ///    trials instead of waiting.
     fn decide(&self, situation: &Situation<'_>) -> (&dyn Sampler, Choice) {
         let Situation { space, number, finished, stopped, unfinished, budget } = *situation;
@@ -124,7 +124,7 @@ impl Auto {
             return tpe(format!("the space has {axes} parameters, more than {MANY_AXES}"));
         }
         if space.is_conditional() {
-            let reason = "some parameters are conditional: `gp` and `tpe` take turns".to_owned();
+            let reason = "some parameters are conditional: `gp` and `tpe` alternate".to_owned();
             return if number.0.is_multiple_of(2) { gp(reason) } else { tpe(reason) };
         }
         let few = stopped == 0 && self.points.is_some_and(|points| points <= FEW_POINTS);

@@ -6,7 +6,7 @@ use super::*;
 use crate::study::space::{Distribution, Scale, SpaceError};
 use crate::study::trial::Trial;
 
-/// The answer is a valid configuration, `None`, or an error about the space.
+/// The result is a valid configuration, `None`, or an error about the space.
 fn every_sampler_is_sound(space: &Space, trials: &[Trial]) {
     for entry in SAMPLERS {
         let ask = ask(space, trials, 1);

@@ -11,8 +11,8 @@ use rand::RngExt as _;
 
 use self::evolution::Evolution;
 use super::cube::{AxisKind, Cube};
-use super::guess;
 use super::normal::draw;
+use super::prior;
 use super::ranking::Ranking;
 use super::tpe::Tpe;
 use super::{Ask, Sampler, SamplerEntry, SamplerError};
@@ -57,7 +57,7 @@ const NARROW: f64 = 1e-6;
 /// CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) on the numeric parameters
 /// that are always active.
 ///
-/// - A generation consists of the next trials to end, in that order and of any origin: enqueued,
+/// - A generation consists of the next trials to end, in that order and from any source: enqueued,
 ///   lost, late and parallel trials all count. Points far from the distribution are pulled closer
 ///   (injection, Hansen 2011).
 /// - Integers and steps keep a minimum probability of leaving the cell of the mean (the margin of
@@ -152,14 +152,14 @@ impl CmaEs {
                 .and_then(|(_, trial)| ask.history.final_score(trial))
                 .map_or(f64::INFINITY, |score| score.loss());
             replay.best_losses.push(best);
-            self.mind_restart(&mut replay, ask);
+            self.restart_if_converged(&mut replay, ask);
         }
         *self.replayed.borrow_mut() = Some(replay.clone());
         replay
     }
 
     fn begin(&self, cube: &Cube, ask: &Ask<'_>) -> Replay {
-        let mut start = guess::params(ask.space);
+        let mut start = prior::params(ask.space);
         if start.is_empty() {
             let best = ask.earlier.iter().min_by(|a, b| a.rank.total_cmp(&b.rank));
             start = best.map(|best| best.params.clone()).unwrap_or_default();
@@ -179,7 +179,7 @@ impl CmaEs {
     }
 
     /// Restarts if the distribution has converged.
-    fn mind_restart(&self, replay: &mut Replay, ask: &Ask<'_>) {
+    fn restart_if_converged(&self, replay: &mut Replay, ask: &Ask<'_>) {
         let evolution = &replay.evolution;
         let patience = 10 + (30 * self.numbers.len()).div_ceil(evolution.population());
         let recent = replay
@@ -248,8 +248,8 @@ impl Sampler for CmaEs {
         }
         if ask.number.0 == 0 && ask.fixed.is_empty() {
             // The user's prior on the other parameters applies too.
-            let guess = guess::params(ask.space);
-            guess.iter().for_each(|(name, value)| given.insert(name, value.clone()));
+            let prior = prior::params(ask.space);
+            prior.iter().for_each(|(name, value)| given.insert(name, value.clone()));
         }
         self.tpe.suggest(&Ask { fixed: &given, ..*ask }, rng)
     }

@@ -23,8 +23,8 @@ use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 /// - Histories of NaN, infinities, equal values, failed, pruned, paused and running trials do no
 ///   harm.
 /// - Fixed values are kept where they are active and valid, and ignored elsewhere.
-/// - A sampler that exhausts proposes each point of a finite space exactly once, also when some are
-///   lost and asked again.
+/// - A sampler that enumerates proposes each point of a finite space exactly once, also when some
+///   are lost and asked for again.
 pub fn check(entry: &SamplerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
     for (name, space) in spaces() {
         let sampler = match (entry.build)(spec, &space) {
@@ -130,7 +130,7 @@ impl Suite<'_> {
         self.suggest(&[], 0, &outside).map(|_| ())
     }
 
-    /// Asks four at a time; every third is lost and asked again.
+    /// Asks for four at a time; every third is lost and asked for again.
     fn each_point_comes_once(&self) -> Result<(), String> {
         let cells = self.space.cardinality().unwrap_or(0);
         let mut trials: Vec<Trial> = Vec::new();
@@ -222,7 +222,7 @@ impl HistoryKind {
                 return Trial { curve, ..trial_of(number, point, TrialState::Pruned, None) };
             }
             Self::Running => (TrialState::ALL[usize::from(is_even)], None),
-            // The other seven in turn: this one is the last of the list.
+            // Cycles through the other seven: this one is the last of the list.
             Self::Mixed => {
                 return Self::ALL[usize::try_from(number % 7).unwrap_or(0)].trial(number, point);
             }

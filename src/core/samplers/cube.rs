@@ -1,5 +1,5 @@
-//! A space as axes of the unit cube, for samplers that do geometry: numbers on `[0, 1]`, choices by
-//! index.
+//! A space as axes of the unit cube, for samplers that compute distances: numbers on `[0, 1]`,
+//! choices by index.
 
 use std::collections::HashMap;
 
@@ -42,7 +42,7 @@ pub(super) enum AxisKind {
     Single,
     /// A continuum.
     Continuous,
-    /// This many equal cells; a position is the middle of one.
+    /// This number of equal cells; a position is the middle of one.
     Cells(f64),
     /// Integers on a log axis from `low - 1/2`, whose logarithm is `bottom`, over `width` in
     /// the logarithm.

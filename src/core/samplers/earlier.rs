@@ -11,7 +11,7 @@ use crate::study::space::Space;
 use crate::study::spec::Earlier;
 use crate::study::trial::{Trial, TrialState};
 
-/// Most trials taken from one study: its best, and an even selection of the others.
+/// Maximum number of trials taken from one study: its best, and an even selection of the others.
 const MOST: usize = 200;
 const BEST: usize = 50;
 

@@ -12,12 +12,12 @@ mod warp;
 use std::cell::RefCell;
 
 use self::data::Data;
-use self::kernel::Lengths;
-use self::process::{Process, Worth};
+use self::kernel::Hyperparameters;
+use self::process::{Acquisition, GaussianProcess};
 use self::search::{Search, key};
 use self::warp::Warp;
 use super::cube::{Cube, Point, evenly, slices};
-use super::guess::Guess;
+use super::prior::Prior;
 use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::metric::Middle;
@@ -45,10 +45,10 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
 };
 
-/// The version since which the median is that mean.
+/// The first version whose median is that mean.
 pub(super) const MEDIAN_SINCE: u32 = 5;
 
-/// Most trials that the hyperparameters are fitted to.
+/// Maximum number of trials that the hyperparameters are fitted to.
 const FIT_MOST: usize = 120;
 
 /// Expected improvement of a Gaussian process with a Matern 5/2 kernel over warped losses; pending
@@ -59,9 +59,9 @@ pub struct Gp {
     /// Which trials count towards the end of the start-up.
     waits_for: WaitsFor,
     middle: Middle,
-    /// The last fit, cached.
+    /// Cache of the last fit.
     fitted: RefCell<Option<Fitted>>,
-    /// The last fit of each limit.
+    /// Cache of the last fit of each limit.
     limits_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
 }
 
@@ -78,7 +78,7 @@ enum WaitsFor {
 #[derive(Debug)]
 struct Fitted {
     to: Selection,
-    lengths: Lengths,
+    hyperparameters: Hyperparameters,
 }
 
 /// Trials that the hyperparameters are fitted to.
@@ -109,22 +109,34 @@ impl Gp {
     fn learned(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Option<Params> {
         let cube = Cube::new(ask.space);
         let data = Data::new(&cube, ask, self.middle);
-        let lengths =
-            lengths(&self.fitted, &cube, selection(&data.points, &data.losses, &data.variances));
+        let hyperparameters = hyperparameters(
+            &self.fitted,
+            &cube,
+            selection(&data.points, &data.losses, &data.variances),
+        );
         let warp = Warp::fit(&data.losses);
         let targets: Vec<f64> = data.losses.iter().map(|loss| warp.of(*loss)).collect();
         // The noise of earlier studies' targets grows with the size of this one.
         #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
-        let doubt = lengths.variance * (0.25 + data.losses.len() as f64 / 20.0);
+        let earlier_noise = hyperparameters.variance * (0.25 + data.losses.len() as f64 / 20.0);
         let with_earlier = |own: &[f64]| [own, &data.earlier_targets].concat();
-        let own_doubts = doubts(&warp, &data.losses, &data.variances);
-        let doubts_and = |unfinished: usize| {
-            [own_doubts.as_slice(), &vec![0.0; unfinished], &vec![doubt; data.earlier.len()]]
-                .concat()
+        let own_noise_variances = noise_variances(&warp, &data.losses, &data.variances);
+        let noise_with = |unfinished: usize| {
+            [
+                own_noise_variances.as_slice(),
+                &vec![0.0; unfinished],
+                &vec![earlier_noise; data.earlier.len()],
+            ]
+            .concat()
         };
         let known_points = [slices(&data.points), slices(&data.earlier)].concat();
-        let known =
-            Process::new(&cube, &lengths, &known_points, &with_earlier(&targets), &doubts_and(0))?;
+        let known = GaussianProcess::new(
+            &cube,
+            &hyperparameters,
+            &known_points,
+            &with_earlier(&targets),
+            &noise_with(0),
+        )?;
         let means: Vec<f64> = known.means_of_data(&targets).collect();
         let feasible = means.iter().zip(&data.is_feasible).filter(|(_, feasible)| **feasible);
         let incumbent = feasible.map(|(mean, _)| *mean).fold(f64::INFINITY, f64::min);
@@ -134,31 +146,33 @@ impl Gp {
             known
         } else {
             let points = [all.clone(), slices(&data.earlier)].concat();
-            Process::new(
+            GaussianProcess::new(
                 &cube,
-                &lengths,
+                &hyperparameters,
                 &points,
                 &with_earlier(&[targets, believed].concat()),
-                &doubts_and(data.pending.len()),
+                &noise_with(data.pending.len()),
             )?
         };
         let mut order: Vec<usize> = (0..means.len()).collect();
         order.sort_by(|a, b| {
             data.is_feasible[*b].cmp(&data.is_feasible[*a]).then(means[*a].total_cmp(&means[*b]))
         });
-        let limit_lengths = self.limit_lengths(&cube, &data);
-        let limits = data.limits.iter().zip(&limit_lengths);
-        let limits: Vec<(Process<'_>, f64)> = limits
-            .map(|(limit, lengths)| Some((limit.process(&cube, lengths)?, limit.bound)))
+        let limit_hyperparameters = self.limit_hyperparameters(&cube, &data);
+        let limits = data.limits.iter().zip(&limit_hyperparameters);
+        let limits: Vec<(GaussianProcess<'_>, f64)> = limits
+            .map(|(limit, hyperparameters)| {
+                Some((limit.process(&cube, hyperparameters)?, limit.bound))
+            })
             .collect::<Option<_>>()?;
         let improvement =
-            incumbent.is_finite().then_some((&process, Worth::Improvement(incumbent)));
-        let limits = limits.iter().map(|(process, bound)| (process, Worth::AtMost(*bound)));
+            incumbent.is_finite().then_some((&process, Acquisition::Improvement(incumbent)));
+        let limits = limits.iter().map(|(process, bound)| (process, Acquisition::AtMost(*bound)));
         let search = Search {
             cube: &cube,
             ask,
             models: improvement.into_iter().chain(limits).collect(),
-            guess: Guess::new(&cube, ask.space),
+            prior: Prior::new(&cube, ask.space),
             finished: data.points.len(),
             fixed: &cube.encode(ask.fixed),
             best: order.into_iter().map(|index| data.points[index].as_slice()).collect(),
@@ -168,43 +182,47 @@ impl Gp {
     }
 
     /// The hyperparameters of each limit's process, fitted as those of the losses are.
-    fn limit_lengths(&self, cube: &Cube, data: &Data) -> Vec<Lengths> {
+    fn limit_hyperparameters(&self, cube: &Cube, data: &Data) -> Vec<Hyperparameters> {
         let mut memos = self.limits_fitted.borrow_mut();
         memos.resize_with(data.limits.len(), RefCell::default);
         data.limits
             .iter()
             .zip(memos.iter())
-            .map(|(limit, memo)| limit.lengths(cube, memo))
+            .map(|(limit, memo)| limit.hyperparameters(cube, memo))
             .collect()
     }
 }
 
 /// The hyperparameters, taken from the cache if the trials are the same.
-fn lengths(memo: &RefCell<Option<Fitted>>, cube: &Cube, to: Selection) -> Lengths {
+fn hyperparameters(memo: &RefCell<Option<Fitted>>, cube: &Cube, to: Selection) -> Hyperparameters {
     if let Some(fitted) = memo.borrow().as_ref()
         && fitted.to.losses == to.losses
         && fitted.to.variances == to.variances
         && fitted.to.points.len() == to.points.len()
         && fitted.to.points.iter().zip(&to.points).all(|(known, point)| key(known) == key(point))
     {
-        return fitted.lengths.clone();
+        return fitted.hyperparameters.clone();
     }
     let warp = Warp::fit(&to.losses);
     let targets: Vec<f64> = to.losses.iter().map(|loss| warp.of(*loss)).collect();
-    let lengths =
-        fit::fit(cube, &slices(&to.points), &targets, &doubts(&warp, &to.losses, &to.variances));
-    *memo.borrow_mut() = Some(Fitted { to, lengths: lengths.clone() });
-    lengths
+    let hyperparameters = fit::fit(
+        cube,
+        &slices(&to.points),
+        &targets,
+        &noise_variances(&warp, &to.losses, &to.variances),
+    );
+    *memo.borrow_mut() = Some(Fitted { to, hyperparameters: hyperparameters.clone() });
+    hyperparameters
 }
 
 /// The noise variances of warped losses.
-fn doubts(warp: &Warp, losses: &[f64], variances: &[f64]) -> Vec<f64> {
-    let doubt = |(loss, variance): (&f64, &f64)| {
+fn noise_variances(warp: &Warp, losses: &[f64], variances: &[f64]) -> Vec<f64> {
+    let noise_variance = |(loss, variance): (&f64, &f64)| {
         let deviation = variance.sqrt();
         let warped = 0.5 * (warp.of(loss + deviation) - warp.of(loss - deviation));
         if warped.is_finite() { warped * warped } else { 1.0 }
     };
-    losses.iter().zip(variances).map(doubt).collect()
+    losses.iter().zip(variances).map(noise_variance).collect()
 }
 
 /// The trials that the hyperparameters are fitted to: the oldest `m`, where `m` grows in steps of

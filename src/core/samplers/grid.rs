@@ -1,8 +1,8 @@
-//! Grid search: every cell of the space once, whatever was lost, enqueued or resumed.
+//! Grid search: every cell of the space exactly once, also after lost, enqueued or resumed trials.
 
 use rand::RngExt as _;
 
-use super::lattice::Lattice;
+use super::finite_space::FiniteSpace;
 use super::{Ask, Sampler, SamplerEntry, SamplerError};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::params::Params;
@@ -54,7 +54,7 @@ pub struct Grid {
     order: Order,
     space: Space,
     /// The cells of `space` without fixed values, cached.
-    lattice: Lattice,
+    finite_space: FiniteSpace,
 }
 
 impl Grid {
@@ -63,30 +63,34 @@ impl Grid {
         let points = POINTS.of(spec);
         let order =
             if ORDER.of::<String>(spec) == "random" { Order::Random } else { Order::Sequential };
-        let lattice = Lattice::new(space, &Params::new(), points).ok_or_else(|| {
+        let finite_space = FiniteSpace::new(space, &Params::new(), points).ok_or_else(|| {
             RegistryError::Unsuitable {
                 policy: ENTRY.name.to_owned(),
                 why: TOO_MANY_CELLS,
                 advice: FEWER_CELLS,
             }
         })?;
-        Ok(Grid { points, order, space: space.clone(), lattice })
+        Ok(Grid { points, order, space: space.clone(), finite_space })
     }
 
     /// The next untried cell; `None` if all are in the history.
     fn next_cell(
         &self,
-        lattice: &Lattice,
+        finite_space: &FiniteSpace,
         ask: &Ask<'_>,
         rng: &mut StreamRng,
     ) -> Result<Option<u64>, SamplerError> {
-        let mut tried: Vec<u64> =
-            ask.history.trials().iter().filter_map(|trial| lattice.rank(&trial.params)).collect();
+        let mut tried: Vec<u64> = ask
+            .history
+            .trials()
+            .iter()
+            .filter_map(|trial| finite_space.rank(&trial.params))
+            .collect();
         tried.sort_unstable();
         tried.dedup();
         let mut rejected = 0;
         while rejected < MOST_REJECTED {
-            let left = lattice.cells() - tried.len() as u64;
+            let left = finite_space.cells() - tried.len() as u64;
             if left == 0 {
                 // If every cell is rejected, a random proposal reports which constraint does it.
                 return if rejected > 0 && ask.history.trials().is_empty() {
@@ -101,7 +105,7 @@ impl Grid {
             };
             let cell = nth_gap(&tried, skip);
             let place = tried.partition_point(|other| *other < cell);
-            match lattice.cell(cell) {
+            match finite_space.cell(cell) {
                 Some(params) if !ask.allows(&params) => tried.insert(place, cell),
                 _ => return Ok(Some(cell)),
             }
@@ -138,16 +142,21 @@ impl Sampler for Grid {
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         if ask.fixed.is_empty() && *ask.space == self.space {
             return Ok(self
-                .next_cell(&self.lattice, ask, rng)?
-                .and_then(|cell| self.lattice.cell(cell)));
+                .next_cell(&self.finite_space, ask, rng)?
+                .and_then(|cell| self.finite_space.cell(cell)));
         }
-        let lattice =
-            Lattice::new(ask.space, ask.fixed, self.points).ok_or_else(|| SamplerError::Space {
-                sampler: ENTRY.name,
-                why: format!("{TOO_MANY_CELLS}; {FEWER_CELLS}"),
+        let finite_space =
+            FiniteSpace::new(ask.space, ask.fixed, self.points).ok_or_else(|| {
+                SamplerError::Space {
+                    sampler: ENTRY.name,
+                    why: format!("{TOO_MANY_CELLS}; {FEWER_CELLS}"),
+                }
             })?;
         let again = (!ask.fixed.is_empty()).then_some(0);
-        Ok(self.next_cell(&lattice, ask, rng)?.or(again).and_then(|cell| lattice.cell(cell)))
+        Ok(self
+            .next_cell(&finite_space, ask, rng)?
+            .or(again)
+            .and_then(|cell| finite_space.cell(cell)))
     }
 }
 
@@ -255,8 +264,9 @@ mod tests {
     fn ten_thousand_cells_with_ten_thousand_trials_are_searched_in_one_pass() {
         let space = space((0..4).map(|index| choice(&format!("x{index}"), 0..10i64)));
         let grid = Grid::new(&AlgorithmSpec::named("grid"), &space).unwrap();
-        let mut trials: Vec<Trial> =
-            (0..10_000).map(|cell| complete(cell, grid.lattice.cell(cell).unwrap(), 1.0)).collect();
+        let mut trials: Vec<Trial> = (0..10_000)
+            .map(|cell| complete(cell, grid.finite_space.cell(cell).unwrap(), 1.0))
+            .collect();
         assert_eq!(suggest(&grid, &trials, &Params::new(), 0), None);
         let missing = trials.remove(7_313);
         assert_eq!(suggest(&grid, &trials, &Params::new(), 0), Some(missing.params));

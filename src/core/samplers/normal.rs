@@ -88,7 +88,7 @@ pub(super) fn draw_in_unit(middle: f64, deviation: f64, rng: &mut StreamRng) -> 
     middle.clamp(0.0, 1.0)
 }
 
-/// `ln(sum(exp(terms)))` without overflow; minus infinity for no terms.
+/// `ln(sum(exp(terms)))` without overflow; minus infinity for an empty slice.
 pub(super) fn log_sum_exp(terms: &[f64]) -> f64 {
     let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if largest == f64::NEG_INFINITY {

@@ -28,7 +28,6 @@ const COORDINATES: usize = 128;
 /// Each parameter has its own coordinate, including conditional ones; the coordinate of an inactive
 /// parameter is unused. Integers, steps and choices are equal parts of the unit interval. In a
 /// small space a point may repeat; `grid` tries each once.
-/// once.
 #[derive(Clone, Copy, Debug)]
 pub struct Qmc;
 

@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::{Ask, guess};
+use super::{Ask, prior};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Dimension, Space};
@@ -35,10 +35,10 @@ fn given(ask: &Ask<'_>) -> Params {
     if !ask.fixed.is_empty() {
         return ask.fixed.clone();
     }
-    let guess = guess::params(ask.space);
-    let guesses = (!guess.is_empty()).then_some(guess).into_iter();
+    let prior = prior::params(ask.space);
+    let priors = (!prior.is_empty()).then_some(prior).into_iter();
     let place = usize::try_from(ask.number.0).unwrap_or(usize::MAX);
-    guesses.chain(earlier_best(ask)).nth(place).unwrap_or_default()
+    priors.chain(earlier_best(ask)).nth(place).unwrap_or_default()
 }
 
 fn earlier_best(ask: &Ask<'_>) -> Vec<Params> {
@@ -65,8 +65,8 @@ pub(super) fn is_wide(space: &Space) -> bool {
 /// A start-up draw in `[0, 1)`: trials 0 to `startup - 1` fall into distinct cells of `startup`
 /// equal parts of each axis (a Latin hypercube), later ones anywhere.
 ///
-/// Every trial must know which cell is whose without storing it. Trial 0 is drawn freely; its
-/// values, which depend on the seed, are the key of the permutation that assigns the other cells.
+/// The assignment of cells is recomputed, not stored. Trial 0 is drawn freely; its values, which
+/// depend on the seed, are the key of the permutation that assigns the other cells.
 #[expect(clippy::cast_precision_loss, reason = "numbers of start-up trials")]
 pub(super) fn unit(dimension: &Dimension, ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> f64 {
     let within: f64 = rng.random();

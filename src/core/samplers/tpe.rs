@@ -11,7 +11,7 @@ use self::parzen::Mixture;
 use self::past::Past;
 use self::rules::{GoodWeights, Rules, weights_by_age};
 use super::cube::{Cube, Point, evenly, slices};
-use super::guess::Guess;
+use super::prior::Prior;
 use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, UNIT, field};
 use crate::study::params::Params;
@@ -40,7 +40,7 @@ pub(super) const GAMMA_CAP: Field = field(
     "gamma_cap",
     FieldKind::Integer { min: 1, max: 1_000_000 },
     FieldDefault::Int(25),
-    "most trials that count as good",
+    "maximum number of trials that count as good",
 );
 
 const RULES: Field = field(
@@ -73,12 +73,12 @@ pub(super) fn good_trials(informed: usize, share: f64, most: usize) -> usize {
     ((informed as f64 * share).ceil() as usize).min(most)
 }
 
-/// Most trials of the bad density: the newest and an even selection of the others. The cost is
-/// linear in them.
+/// Maximum number of trials in the bad density: the newest and an even selection of the others. The
+/// cost is linear in it.
 const MOST_BAD: usize = 800;
 /// Draws for one candidate that satisfies the constraints.
 const DRAWS: usize = 50;
-/// How many of the newest that selection keeps.
+/// How many of the newest trials that selection keeps.
 const NEWEST: usize = 200;
 
 /// Draws points where good trials are dense and bad ones are not.
@@ -169,9 +169,9 @@ impl Tpe {
                 continue;
             }
             left -= 1;
-            let promise = densities.promise(&point, &mut terms);
-            if best.as_ref().is_none_or(|(most, _)| promise > *most) {
-                best = Some((promise, point));
+            let score = densities.log_ratio(&point, &mut terms);
+            if best.as_ref().is_none_or(|(most, _)| score > *most) {
+                best = Some((score, point));
             }
         }
         let point = best.map_or_else(|| densities.good.draw(&fixed, rng), |(_, point)| point);
@@ -211,7 +211,7 @@ struct Extras {
     /// The weight of each.
     weight: f64,
     /// The user's prior: one good kernel.
-    guess: Option<Guess>,
+    prior: Option<Prior>,
 }
 
 impl Extras {
@@ -229,7 +229,7 @@ impl Extras {
             good: encode(true),
             bad: encode(false),
             weight: 20.0 / (20.0 + trials as f64),
-            guess: Guess::new(cube, ask.space),
+            prior: Prior::new(cube, ask.space),
         }
     }
 }
@@ -262,20 +262,20 @@ impl<'a> Densities<'a> {
 
         let mut good_weights = [good_weights, vec![extras.weight; extras.good.len()]].concat();
         let mut good = slices(&extras.good);
-        good.extend(extras.guess.as_ref().map(|guess| guess.place.as_slice()));
-        good_weights.extend(extras.guess.as_ref().map(|_| 1.0));
+        good.extend(extras.prior.as_ref().map(|prior| prior.place.as_slice()));
+        good_weights.extend(extras.prior.as_ref().map(|_| 1.0));
         let good = Mixture::new(
             &past.cube,
             |axis| past.kernels(axis, &slots.good, &good),
             good_weights,
             rules,
-            extras.guess.is_some(),
+            extras.prior.is_some(),
         );
         Densities { good, bad }
     }
 
     /// Log ratio of the two densities: the acquisition function.
-    fn promise(&self, point: &[f64], terms: &mut Vec<f64>) -> f64 {
+    fn log_ratio(&self, point: &[f64], terms: &mut Vec<f64>) -> f64 {
         self.good.log_density(point, terms) - self.bad.log_density(point, terms)
     }
 }

@@ -30,7 +30,6 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
 /// infinities, logarithms, steps and huge ranges do not reach it. Unlike in Optuna, each
 /// parameter's trials are split among those where it is active, and the start-up is a Latin
 /// hypercube.
-/// hypercube.
 #[derive(Clone, Copy, Debug)]
 pub struct TpeIndependent {
     startup_trials: u64,
@@ -145,9 +144,9 @@ fn position(distribution: &Distribution, value: &Value) -> Option<f64> {
     }
 }
 
-/// Most bad trials given to an estimator. Its cost is linear in them (5 to 7 ms a suggestion at
-/// 1,000 trials of 10 parameters with all of them), and a density of more than 100 kernels has the
-/// minimum width anyway.
+/// Maximum number of bad trials given to an estimator. Its cost is linear in them (5 to 7 ms a
+/// suggestion at 1,000 trials of 10 parameters with all of them), and a density of more than 100
+/// kernels has the minimum width anyway.
 const MOST_BAD: usize = 400;
 
 /// Keeps an even selection of at most [`MOST_BAD`] of the values in `bad` (ordered by rank).

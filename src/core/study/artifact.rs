@@ -16,7 +16,7 @@ pub const LONGEST_TEXT: usize = 64 << 10;
 /// The largest table, in bytes of JSON: 256 KiB.
 pub const LARGEST_TABLE: usize = 256 << 10;
 
-/// The most files of a directory.
+/// Maximum number of files of a directory.
 pub const MOST_FILES: usize = 10_000;
 
 /// The longest name, in characters.
@@ -75,7 +75,7 @@ pub struct Artifact {
     /// The step that it was logged with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// The path at its program; `None` if the content came in a line.
+    /// The path given by the program; `None` if the content came in a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Whether its files were copied into the trial's directory.
@@ -209,7 +209,8 @@ pub fn checked_table(table: &serde_json::Value) -> Result<String, String> {
     for (index, row) in rows.iter().enumerate() {
         let cells = row.as_array().map(Vec::len);
         if cells != Some(columns.len()) {
-            let has = cells.map_or("is no list".to_owned(), |cells| format!("has {cells} cells"));
+            let has =
+                cells.map_or("is not a list".to_owned(), |cells| format!("has {cells} cells"));
             let many = columns.len();
             return Err(format!("row {index} of the table {has}, and there are {many} columns"));
         }
@@ -272,7 +273,7 @@ mod tests {
             (r#"{"columns":["a"]}"#, "`rows`"),
             (r#"{"columns":[1],"rows":[]}"#, "strings"),
             (r#"{"columns":["a"],"rows":[[1],[1,2]]}"#, "row 1 of the table has 2 cells"),
-            (r#"{"columns":["a"],"rows":[7]}"#, "row 0 of the table is no list"),
+            (r#"{"columns":["a"],"rows":[7]}"#, "row 0 of the table is not a list"),
         ] {
             assert!(table(bad).unwrap_err().contains(why), "{bad}");
         }

@@ -7,7 +7,7 @@ use crate::study::metric::{Direction, Score};
 use crate::study::statistics::Sample;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// The facts about a trial that rank its configuration.
+/// The fields of a trial that rank its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// Its number.

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-// One by one: braces would count as a use of the whole module, which depends on specifications.
+// Imported one by one: braces would count as a use of the whole module, which depends on
+// specifications.
 use crate::study::condition::Expression;
 use crate::study::condition::Violation;
 use crate::study::metric::Metrics;

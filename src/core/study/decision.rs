@@ -148,7 +148,7 @@ pub enum Reason {
     },
     /// It ran past its end, to this step.
     Reached(UnitStep),
-    /// Its user or the runner needs its slot; sent to the trial, never stored.
+    /// The user or the runner needs its slot; sent to the trial, never stored.
     Held(String),
     /// The sentence that an older version stored instead of the numbers.
     Recorded(String),
@@ -263,7 +263,7 @@ pub enum Action {
     Continue,
     /// Save a checkpoint and exit for now.
     Pause,
-    /// Exit for good.
+    /// Exit permanently.
     Stop,
 }
 
@@ -275,7 +275,7 @@ pub enum Decision {
     Continue(Option<Reason>),
     /// Save a checkpoint and exit; the trial may be resumed later.
     Pause(Reason),
-    /// Exit for good: the trial is pruned.
+    /// Exit permanently: the trial is pruned.
     Stop(Reason),
 }
 

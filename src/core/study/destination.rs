@@ -106,11 +106,11 @@ fn is_address(text: &str) -> Result<(), &'static str> {
         None | Some("") => Err("an address begins with `http://` or `https://`"),
         // A password may hold any character, `/` too.
         Some(_) if text.contains('@') => {
-            Err("an address holds no name and password: they are taken from \
+            Err("an address cannot contain a name and password: they are read from \
              MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD")
         }
         Some(_) if text.contains(['?', '#']) => {
-            Err("an address has no `?` and no `#`: a token is taken from MLFLOW_TRACKING_TOKEN")
+            Err("an address has no `?` and no `#`: a token is read from MLFLOW_TRACKING_TOKEN")
         }
         Some(_) if text.contains(char::is_whitespace) => Err("an address has no spaces"),
         Some(_) => Ok(()),

@@ -90,7 +90,8 @@ pub enum RunnerEvent {
     #[serde(rename = "runner_described")]
     Described {
         /// The provenance.
-        lineage: Box<Provenance>,
+        #[serde(rename = "lineage")]
+        provenance: Box<Provenance>,
     },
     /// A runner exited.
     #[serde(rename = "runner_stopped")]
@@ -100,7 +101,7 @@ pub enum RunnerEvent {
         /// Its running time in microseconds; excludes the time for which the study was paused and
         /// nothing ran.
         ran_micros: i64,
-        /// Its last sign of life, if it was killed: the next runner writes this event.
+        /// Its last heartbeat, if it was killed: the next runner writes this event.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         heard: Option<crate::study::time::Timestamp>,
         /// Microseconds of device time up to its death that no other event has accounted for.
@@ -136,7 +137,7 @@ pub enum StudyEvent {
         /// The reason, for users.
         reason: String,
     },
-    /// Its user paused the study: nothing starts until it is resumed.
+    /// The user paused the study: nothing starts until it is resumed.
     #[serde(rename = "study_paused")]
     Paused {
         /// The reason, for users.
@@ -328,7 +329,7 @@ pub enum TrialEvent {
         /// The reason, one sentence.
         reason: Option<String>,
     },
-    /// Its user hid the trial: tables omit it, its files are removed, and it is never the best. It
+    /// The user hid the trial: tables omit it, its files are removed, and it is never the best. It
     /// becomes visible if it continues.
     #[serde(rename = "trial_hidden")]
     Hidden,
@@ -336,11 +337,11 @@ pub enum TrialEvent {
     /// no row in any table, and its number is not reused.
     #[serde(rename = "run_removed")]
     Removed {
-        /// Its new place, if it was moved.
+        /// Its new study and number, if it was moved.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         moved: Option<MovedRun>,
     },
-    /// Points were passed over when a trial was proposed, for they are expected not to fit into the
+    /// Configurations were skipped when a trial was proposed: they are not expected to fit into the
     /// memory of any device.
     #[serde(rename = "passed_over")]
     ConfigurationsSkipped {
@@ -436,7 +437,7 @@ pub enum FinalistsEvent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum DeviceEvent {
-    /// Its user paused a device: nothing starts there until it is resumed.
+    /// The user paused a device: nothing starts there until it is resumed.
     #[serde(rename = "device_paused")]
     Paused {
         /// The device.
@@ -448,7 +449,7 @@ pub enum DeviceEvent {
         /// The device.
         device: Device,
     },
-    /// Its user changed the slots of the running study.
+    /// The user changed the slots of the running study.
     SlotsChanged {
         /// The new slots.
         slots: Vec<Slot>,
@@ -467,7 +468,7 @@ pub enum DeviceEvent {
         trial: Option<TrialNumber>,
         /// The reason, one sentence.
         reason: String,
-        /// The largest memory of a trial seen there, in bytes.
+        /// The largest memory use of a trial there, in bytes.
         largest: u64,
     },
 }

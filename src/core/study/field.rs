@@ -41,27 +41,27 @@ pub enum FieldKind {
     Path,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// `minimize` or `maximize`; `min` and `max` are taken with a warning.
+    /// `minimize` or `maximize`; `min` and `max` are accepted with a warning.
     Direction,
     /// An integer within inclusive bounds; `3.0` is 3.
     Integer {
-        /// Least value.
+        /// Smallest value.
         min: i64,
-        /// Greatest value.
+        /// Largest value.
         max: i64,
     },
     /// The same, or `"auto"`.
     IntegerOrAuto {
-        /// Least value.
+        /// Smallest value.
         min: i64,
-        /// Greatest value.
+        /// Largest value.
         max: i64,
     },
     /// A finite number between two bounds.
     Float {
-        /// Least value.
+        /// Smallest value.
         low: Bound<f64>,
-        /// Greatest value.
+        /// Largest value.
         high: Bound<f64>,
     },
     /// A number that may also be NaN or infinite, as words.

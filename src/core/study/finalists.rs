@@ -7,7 +7,7 @@ use crate::study::metric::Metrics;
 use crate::study::statistics::Sample;
 use crate::study::trial::TrialNumber;
 
-/// Rounds before any finalist drops out: two say too little about the variance.
+/// Rounds before any finalist drops out: two are too few to estimate the variance.
 pub const LEAST_ROUNDS: u32 = 3;
 /// Rounds of an undecided race.
 pub const MOST_ROUNDS: u32 = 5;

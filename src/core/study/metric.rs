@@ -101,7 +101,7 @@ impl PartialEq for Number {
 impl Eq for Number {}
 
 impl Number {
-    /// Parses what a program may print for a number; `None` for other texts.
+    /// Parses a printed number in any accepted spelling; `None` for other texts.
     pub fn from_json(json: &serde_json::Value) -> Option<Number> {
         match json {
             serde_json::Value::Number(number) => number.as_f64().map(Number),
@@ -283,7 +283,7 @@ mod tests {
             (Some(f64::MAX), Some(f64::INFINITY))
         );
         assert_eq!(median(&[1.0, 2.0, f64::NAN, f64::NAN]), Some(2.0));
-        // As before, for the replay of older journals.
+        // The older rule, for the replay of older journals.
         assert_eq!(
             (Middle::Upper.of(&[1.0, 4.0]), Middle::Median.of(&[1.0, 4.0])),
             (Some(4.0), Some(2.5))

@@ -60,7 +60,7 @@ impl Default for NotifySpec {
 
 impl NotifySpec {
     /// Whether there is no recipient.
-    pub fn is_nobody(&self) -> bool {
+    pub fn has_no_recipient(&self) -> bool {
         self.command.is_empty() && self.webhook.is_none()
     }
 }

@@ -121,8 +121,8 @@ impl PrintedMetrics {
     /// Reads a line, including its terminator; returns its results.
     ///
     /// A line without a step belongs to the last explicit one; if there is none, steps are counted:
-    /// a repeated metric begins the next one. A line that ends with a carriage return waits for its
-    /// replacement.
+    /// a repeated metric begins the next one. A line that ends with a carriage return is pending
+    /// until it is overwritten.
     pub fn read(&mut self, line: &[u8]) -> LineReports {
         let matches = &mut self.matches;
         let found = find(&self.patterns, line, |pattern| matches[pattern] += 1);
@@ -215,8 +215,8 @@ fn take(captures: &Captures<'_>, regex: &Regex, patterns: &Patterns, found: &mut
     }
 }
 
-/// Parses a number as people print it: `0.25`, `1e-3`, `1,024.5`, `97.2%`, `nan`, `-inf`, and with
-/// a trailing comma or bracket.
+/// Parses a number in common printed forms: `0.25`, `1e-3`, `1,024.5`, `97.2%`, `nan`, `-inf`, and
+/// with a trailing comma or bracket.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim().trim_end_matches([',', ';', ':', ')', ']', '}', '%', 's']).trim_end();
     let text = text.trim_start_matches(['(', '[', '{']);

@@ -1,4 +1,4 @@
-//! What a study runs: the built-in trainer, a command, or a closure.
+//! The program of a study's trials: the built-in trainer, a command, or a closure.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::study::serialized::is_default;
 
-/// What a trial runs.
+/// The program of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Program {
@@ -113,12 +113,12 @@ impl ArgsStyle {
     }
 }
 
-/// What becomes of a command's arguments that name an inactive parameter.
+/// The treatment of a command's arguments that name an inactive parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Inactive {
     /// The placeholder becomes the empty string: for studies older than the other rule, and those
-    /// without a difference.
+    /// for which both are equal.
     #[default]
     Empty,
     /// The argument is dropped, and the option before it.

@@ -282,8 +282,8 @@ impl<'a> Masked<'a> {
         Masked { variables }
     }
 
-    /// Masks the values, and whatever a line assigns to one of the variables: it may be an earlier
-    /// value.
+    /// Masks the values, and any value that a line assigns to one of the variables: it may be an
+    /// earlier one.
     pub fn text(&self, text: &str) -> String {
         let lines = text.split_inclusive('\n').map(|line| {
             match self.variables.iter().filter_map(|(name, _)| after_name(line, name)).min() {

@@ -56,7 +56,7 @@ impl UnknownName {
     pub fn message(&self) -> String {
         let UnknownName { kind, name, .. } = self;
         if self.not_yet {
-            format!("the {kind} `{name}` is not built yet")
+            format!("the {kind} `{name}` is not implemented yet")
         } else {
             format!("there is no {kind} `{name}`")
         }
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(unknown.to_string(), "there is no sampler `randon`");
         let unknown = pruners::find("pbt").unwrap_err();
         assert!(unknown.not_yet);
-        assert_eq!(unknown.to_string(), "the pruner `pbt` is not built yet");
+        assert_eq!(unknown.to_string(), "the pruner `pbt` is not implemented yet");
         assert!(unknown.help().starts_with("there are `asha`, "));
     }
 

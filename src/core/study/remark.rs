@@ -62,22 +62,22 @@ impl RemarkKind {
     fn consequence(self) -> &'static str {
         match self {
             RemarkKind::NotJson => {
-                "the line is not taken; print one object, such as `@hpsearch {\"step\": 1, \"loss\": 0.5}`"
+                "the line is ignored; print one object, such as `@hpsearch {\"step\": 1, \"loss\": 0.5}`"
             }
-            RemarkKind::Reserved => "the line is not taken; print metrics with names of your own",
+            RemarkKind::Reserved => "the line is ignored; print metrics with names of your own",
             RemarkKind::Step => {
-                "the line is not taken; print integers, or leave it out to have reports \
+                "the line is ignored; print integers, or leave it out to have reports \
                  counted"
             }
-            RemarkKind::Value => "this value is not taken; print a number, NaN or Infinity",
+            RemarkKind::Value => "this value is ignored; print a number, NaN or Infinity",
             RemarkKind::Empty => {
-                "the line is not taken; print for example `@hpsearch {\"step\": 1, \"loss\": 0.5}`"
+                "the line is ignored; print for example `@hpsearch {\"step\": 1, \"loss\": 0.5}`"
             }
             RemarkKind::Misplaced => {
-                "the line is not taken; end the line before it, or begin with a newline"
+                "the line is ignored; end the line before it, or begin with a newline"
             }
-            RemarkKind::StandardError => "the line is not taken; print it on standard output",
-            RemarkKind::TooLong => "the line is not taken; print less in one line",
+            RemarkKind::StandardError => "the line is ignored; print it on standard output",
+            RemarkKind::TooLong => "the line is ignored; print less in one line",
             RemarkKind::Checkpoint => {
                 "the trial cannot continue from it; save it before its path is printed, and give \
                  each trial a path of its own, such as one in HPSEARCH_CHECKPOINT_DIR"
@@ -87,7 +87,7 @@ impl RemarkKind {
                  with the step in its name"
             }
             RemarkKind::Superseded => {
-                "the later one is taken; to keep each, read the answer to the report of its step \
+                "the later one is used; to keep each, read the answer to the report of its step \
                  before writing again, or put the step into its name"
             }
             RemarkKind::Pattern => {

@@ -1,5 +1,4 @@
-//! Requests to a study and their answers, as they are stored between the front that asks and the
-//! runner that serves.
+//! Requests to a study and their answers, as stored for the runner that serves them.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,17 +22,18 @@ pub enum Request {
     PauseStudy,
     /// Let a paused study continue.
     ResumeStudy,
-    /// Let one trial save and leave its slot; only [`Request::ResumeTrial`] resumes it.
+    /// Have one trial save and leave its slot; only [`Request::ResumeTrial`] resumes it.
     PauseTrial {
         /// Number of the trial.
         trial: TrialNumber,
     },
-    /// Resume a paused trial, whoever paused it.
+    /// Resume a paused trial, whether the user, the runner or the pruner paused it.
     ResumeTrial {
         /// Number of the trial.
         trial: TrialNumber,
     },
-    /// Let trials on a device save and continue elsewhere; start nothing there until it is resumed.
+    /// Have trials on a device save and continue elsewhere; start nothing there until it is
+    /// resumed.
     PauseDevice {
         /// The device.
         device: Device,

@@ -24,7 +24,7 @@ pub enum SeriesClock {
 }
 
 impl SeriesClock {
-    /// All of them, in the order in which they are offered.
+    /// All of them, in order of preference.
     pub const ALL: [SeriesClock; 4] =
         [SeriesClock::Step, SeriesClock::Epoch, SeriesClock::Samples, SeriesClock::Seconds];
 

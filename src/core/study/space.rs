@@ -37,7 +37,7 @@ pub struct Dimension {
     pub name: String,
     /// Its values.
     pub distribution: Distribution,
-    /// Where the user expects the best value.
+    /// The value that the user expects to be best.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub prior: Option<Value>,
     /// When it is active; `None`: always.
@@ -231,8 +231,8 @@ impl Space {
         Ok(params)
     }
 
-    /// The `index`th of points spread evenly over the space, with what is `fixed`: an additive
-    /// recurrence with another irrational step in each dimension. The first is the middle.
+    /// Point `index` of a sequence spread evenly over the space, with the `fixed` values: an
+    /// additive recurrence with another irrational step in each dimension. The first is the middle.
     pub fn spread(&self, fixed: &Params, index: u32) -> Params {
         let mut dimension = 0u32;
         let Ok(point) = self.assemble::<std::convert::Infallible>(fixed, |searched, _| {
@@ -268,8 +268,8 @@ impl Space {
         }
     }
 
-    /// Everything that keeps `fixed` from being part of a point: unknown names, values outside
-    /// their ranges, and values of parameters that the others switch off.
+    /// The reasons why `fixed` cannot be part of a point: unknown names, values outside their
+    /// ranges, and values of parameters that the others deactivate.
     pub fn problems(&self, fixed: &Params) -> Vec<PointError> {
         let mut problems = Vec::new();
         for (name, value) in fixed.iter() {
@@ -288,7 +288,7 @@ impl Space {
     }
 
     /// Whether some point with the values of `fixed` has the parameter: its parents have, or may be
-    /// given, what it asks for.
+    /// given, the values that its condition names.
     fn may_be_active(&self, dimension: &Dimension, fixed: &Params) -> bool {
         dimension.when.iter().flat_map(|when| &when.0).all(|(parent, accepted)| {
             let value_fits = fixed
@@ -299,15 +299,15 @@ impl Space {
         })
     }
 
-    /// The number of points, conditions respected; `None` for a continuum, for more than `u64`
-    /// holds, and where conditions are too entangled to count.
+    /// The number of points, conditions respected; `None` for a continuum, for more than fit in a
+    /// `u64`, and where too many combinations of conditions would have to be counted.
     pub fn cardinality(&self) -> Option<u64> {
         self.count_from(0, Params::new(), &mut BTreeMap::new())
     }
 
     /// The points of the dimensions from `start` on, where `params` has the earlier values that
-    /// their conditions name. `known` keeps what was counted: of thirty flags with a parameter
-    /// each, every one is counted twice and not 2^30 times.
+    /// their conditions name. `known` caches counts: of thirty flags with a parameter each, every
+    /// one is counted twice instead of 2^30 times.
     fn count_from(
         &self,
         start: usize,
@@ -345,8 +345,8 @@ impl Space {
         Some(points)
     }
 
-    /// Values of `dimension` that conditions of the dimensions from `start` on name: only they tell
-    /// points apart there, all others count alike.
+    /// Values of `dimension` that conditions of the dimensions from `start` on name: only these
+    /// distinguish points there; all others are equivalent.
     fn named_from(&self, start: usize, dimension: &Dimension) -> Vec<Value> {
         let conditions = self.dimensions[start..]
             .iter()
@@ -403,8 +403,7 @@ impl Space {
     }
 }
 
-/// Refuses chains of conditions that are longer than [`MOST_NESTED`]. Parents come before their
-/// children.
+/// Rejects chains of conditions longer than [`MOST_NESTED`]. Parents come before their children.
 fn check_nesting(dimensions: &[Dimension]) -> Result<(), SpaceError> {
     let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
     for dimension in dimensions {

@@ -135,7 +135,7 @@ fn of_trial(trial: &Trial, metric: &str) -> Facts {
     facts
 }
 
-/// Older stores have this reason with "step" whatever the unit.
+/// Older stores have this reason with "step", whatever the unit.
 fn in_older_words(trial: &Trial, reason: String) -> String {
     let same = |clock| trial.until.is_some_and(|until| reason == continues(clock, until));
     match trial.until.filter(|_| same(StepUnit::Epoch) || same(StepUnit::Samples)) {
@@ -195,7 +195,7 @@ fn of_runner(runner: &StoredRunner) -> Facts {
     own("stopped_at", runner.stopped.map(moment));
     own("ran_micros", runner.ran_micros.map(|micros| micros.to_string()));
     own("reason", runner.reason.clone());
-    own("lineage", runner.lineage.as_ref().map(json));
+    own("lineage", runner.provenance.as_ref().map(json));
     facts
 }
 
@@ -231,7 +231,7 @@ pub(super) fn views_differ(
         .or_else(|| found(seq, None, of_study(tables), of_study(folded)))
 }
 
-/// Compares what `verify` does not see in the folded state: the specification, the objectives
+/// Compares data that `verify` does not find in the folded state: the specification, the objectives
 /// (metric and direction, in table `objective`), columns of trials that only lists read, reports of
 /// all metrics, attempts, runners.
 ///

@@ -120,7 +120,7 @@ fn an_image_is_known_by_its_content_and_may_be_moved() {
     assert_eq!((artifact.path, path.exists()), (None, false));
     site.write("picture.png", b"<svg>");
     let refused = site.image("picture.png", true).unwrap_err();
-    assert!(refused.contains("is no PNG, JPEG, GIF or WebP file"), "{refused}");
+    assert!(refused.contains("is not a PNG, JPEG, GIF or WebP file"), "{refused}");
 }
 
 #[test]

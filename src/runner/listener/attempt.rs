@@ -98,7 +98,7 @@ impl Current {
                 format!("[hpsearch] {}\n", remark.text())
             }
             RemarkKind::Misplaced | RemarkKind::StandardError | RemarkKind::TooLong => {
-                format!("[hpsearch] the line above was not taken: {why}\n")
+                format!("[hpsearch] the line above was ignored: {why}\n")
             }
             _ => format!("[hpsearch] the line above was not understood: {why}\n"),
         };
@@ -170,7 +170,7 @@ impl Current {
     }
 
     /// Remarks on files without metrics, if the program ended by itself.
-    pub fn take_emptiness(&mut self, whys: Vec<String>, points: &PointQueue) -> Vec<Input> {
+    pub fn remark_empty(&mut self, whys: Vec<String>, points: &PointQueue) -> Vec<Input> {
         let ended_itself = matches!(self.end, Some((AttemptEnd::Completed, _)));
         let whys = whys.into_iter().filter(|_| ended_itself);
         whys.flat_map(|why| self.take_found(Found::Remark(why), points)).collect()
@@ -226,7 +226,7 @@ impl Current {
     /// A report; remarks about it go to the log, and the engine makes the same ones.
     pub fn report(&mut self, step: u64, metrics: Metrics) -> Input {
         let Expected { trial, attempt, clock, .. } = self.expected;
-        let metrics = self.logged.told_with(step, metrics);
+        let metrics = self.logged.merged_report(step, metrics);
         if let (_, Some(remark)) = self.remarks.reports.take(clock.unit, step, metrics.clone()) {
             self.note_once(&remark);
         }
@@ -270,7 +270,7 @@ struct Logged {
     held: Option<(f64, Metrics)>,
 }
 
-/// Most names of metrics in a message.
+/// Maximum number of metrics' names in a message.
 const NAMES: usize = 8;
 
 impl Logged {
@@ -291,7 +291,7 @@ impl Logged {
     }
 
     /// A report merged with points logged before at its step.
-    fn told_with(&mut self, step: u64, metrics: Metrics) -> Metrics {
+    fn merged_report(&mut self, step: u64, metrics: Metrics) -> Metrics {
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
         let held = self.held.take().filter(|(at, _)| *at == step as f64);
         let Some((_, mut held)) = held else { return metrics };

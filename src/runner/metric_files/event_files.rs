@@ -100,7 +100,7 @@ impl EventFiles {
                 Ok(_) => {
                     let place = place.display();
                     return Err(format!(
-                        "`{place}` is no directory, where event files are expected"
+                        "`{place}` is not a directory, where event files are expected"
                     ));
                 }
                 Err(_) => continue,
@@ -150,7 +150,7 @@ impl EventFile {
             self.is_left = true;
             match broken {
                 Broken::Checksum => "the checksum of a record is wrong".to_owned(),
-                Broken::Event => "a record is no event of TensorBoard".to_owned(),
+                Broken::Event => "a record is not an event of TensorBoard".to_owned(),
             }
         })
     }
@@ -254,6 +254,6 @@ mod tests {
         assert_eq!(read(&mut files), [""; 0]);
         let file = directory.path().join(good);
         let mut wrong = EventFiles::new("x".to_owned(), vec![file]);
-        assert!(read(&mut wrong)[0].contains("is no directory"));
+        assert!(read(&mut wrong)[0].contains("is not a directory"));
     }
 }

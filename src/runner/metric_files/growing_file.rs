@@ -85,7 +85,7 @@ impl GrowingFile {
             self.open = Some(open);
         }
         let Some(open) = &mut self.open else { return Ok(Piece::default()) };
-        if open.is_written_anew() {
+        if open.is_rewritten() {
             (open.offset, open.tail, open.skipped_at) = (0, Vec::new(), None);
             is_beginning = true;
         }
@@ -153,7 +153,7 @@ impl Open {
     }
 
     /// Whether the content read so far is gone.
-    fn is_written_anew(&self) -> bool {
+    fn is_rewritten(&self) -> bool {
         let Ok(metadata) = self.file.metadata() else { return false };
         if !self.holds(&self.tail, self.offset) {
             return true;
@@ -190,7 +190,7 @@ fn is_file(path: &Path, metadata: &Metadata) -> Result<(), String> {
         _ if kind.is_file() => return Ok(()),
         _ if kind.is_dir() => "a directory",
         _ if kind.is_fifo() => "a pipe",
-        _ => "no regular file",
+        _ => "not a regular file",
     };
     Err(format!("`{}` is {what}, where a file of metrics is expected", path.display()))
 }

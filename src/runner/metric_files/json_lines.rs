@@ -106,7 +106,7 @@ impl JsonLines {
                 found.extend(report);
             }
             Err(why) => {
-                found.push(Found::Remark(format!("a line of `{}` is not taken: {why}", self.name)))
+                found.push(Found::Remark(format!("a line of `{}` is ignored: {why}", self.name)))
             }
         }
     }

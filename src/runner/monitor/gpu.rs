@@ -111,7 +111,7 @@ pub fn trouble(said: &Said) -> Option<String> {
     let words = match (&said.silent, said.mode) {
         (Some(Silent::Lost), _) => "the GPU has fallen off the bus; restart the machine",
         (Some(Silent::Reset), _) => "the GPU must be reset before it can be used again",
-        (Some(Silent::Permission), _) => "this user may not look at it",
+        (Some(Silent::Permission), _) => "this user lacks permission to query it",
         (Some(Silent::Other(words)), _) => words,
         (None, Mode::Prohibited) => {
             "its compute mode is `prohibited`; `nvidia-smi -c 0` allows programs"
@@ -228,7 +228,10 @@ mod tests {
             ),
             (Said { silent: Some(Silent::Lost), ..fine.clone() }, Some("fallen off the bus")),
             (Said { silent: Some(Silent::Reset), ..fine.clone() }, Some("must be reset")),
-            (Said { silent: Some(Silent::Permission), ..fine.clone() }, Some("may not look at it")),
+            (
+                Said { silent: Some(Silent::Permission), ..fine.clone() },
+                Some("lacks permission to query it"),
+            ),
             (Said { silent: Some(Silent::Other("odd".to_owned())), ..fine }, Some("odd")),
         ];
         for (said, expected) in cases {

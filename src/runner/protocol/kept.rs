@@ -24,7 +24,7 @@ pub(super) fn kept(object: &mut Map<String, Value>) -> (Vec<MessageToRunner>, Ve
     let mut take = |name: String, content: Result<NewContent, String>| {
         let content = match content {
             Ok(_) if !is_artifact_name(&name) => {
-                Err(format!("`{}` is no name of an artifact: {ARTIFACT_NAME_RULE}", cut(&name)))
+                Err(format!("`{}` is not a name of an artifact: {ARTIFACT_NAME_RULE}", cut(&name)))
             }
             content => content,
         };
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_is_said() {
         for (line, why) in [
-            (r#"{"artifact":"a","name":"../a"}"#, "`../a` is no name of an artifact"),
+            (r#"{"artifact":"a","name":"../a"}"#, "`../a` is not a name of an artifact"),
             (r#"{"text":{"a":3}}"#, "the text `a` must be a string, not `3`"),
             (r#"{"table":{"columns":["a"]}}"#, "a table has `columns`"),
         ] {

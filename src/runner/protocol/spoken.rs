@@ -91,7 +91,7 @@ impl Spoken {
         match piece.strip_prefix(TAG).and_then(<[u8]>::first) {
             Some(b' ' | b'\t' | b'{') => Spoken::Missed(Remark::new(
                 RemarkKind::TooLong,
-                format!("a line of more than {} bytes is no message", super::LONGEST_LINE),
+                format!("a line of more than {} bytes is not a message", super::LONGEST_LINE),
             )),
             _ => Spoken::Log,
         }

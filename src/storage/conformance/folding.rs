@@ -1,4 +1,4 @@
-//! Cases about the tables being what folding the journal gives, whatever happened.
+//! Cases in which the tables must equal the fold of the journal.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
             assert_same_view(&store.view(study)?, &view);
         }
         assert_whole(&*open(), study, &view, &journal)?;
-        // Another metric: everything that was reported of it counts now.
+        // Another metric: all its earlier reports count now.
         let mut other = spec.clone();
         other.objectives[0].metric = OTHER_METRIC.to_owned();
         store.update_spec(&lease, now, &other)?;
@@ -60,7 +60,7 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// Compares everything a reader says with what was written.
+/// Compares everything a reader returns with what was written.
 fn assert_whole(
     reader: &dyn Storage,
     study: StudyId,
@@ -159,7 +159,7 @@ fn assert_reports(
     Ok(())
 }
 
-/// A trial as text in which NaN equals NaN and the sign of zero, which SQLite drops, is gone.
+/// A trial as text in which NaN equals NaN and zeros are unsigned, because SQLite drops their sign.
 fn canonical(trial: &Trial) -> String {
     let mut trial = trial.clone();
     trial.value = trial.value.map(|value| value + 0.0);

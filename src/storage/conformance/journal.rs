@@ -26,7 +26,7 @@ use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 /// Metric of [`small_study`].
 pub(super) const METRIC: &str = "eval_loss";
 
-/// A metric that is reported, too.
+/// Another reported metric.
 pub(super) const OTHER_METRIC: &str = "genauigkeit/größe";
 
 /// A study with a parameter of each kind, one of them conditional.
@@ -56,7 +56,7 @@ pub fn small_study(name: &str, direction: Direction) -> StudySpec {
     StudySpec::new(name, METRIC, direction, space, Program::Inline)
 }
 
-/// Someone who runs a study.
+/// A process that runs a study.
 pub(super) fn holder(pid: u32) -> Holder {
     Holder { pid, pid_started: 1_000_000 + u64::from(pid), host: "höst".to_owned(), boot_id: None }
 }
@@ -83,7 +83,7 @@ pub(super) fn finished(trial: u64, state: TrialState, value: Option<f64>) -> Eve
     Event::Trial(TrialNumber(trial), TrialEvent::Finished { state, value, reason: None })
 }
 
-/// The start of an attempt on the processor.
+/// The start of an attempt on the CPU.
 pub(super) fn started(trial: u64, attempt: u32) -> Event {
     let slot = Slot { index: 0, device: Device::Cpu };
     Event::Trial(
@@ -99,8 +99,8 @@ pub(super) fn started(trial: u64, attempt: u32) -> Event {
     )
 }
 
-/// `length` events in any order that a fold takes: also such as no engine would write, about trials
-/// that do not exist.
+/// `length` events in any order that a fold accepts, including events about trials that do not
+/// exist.
 pub fn random_journal(spec: &StudySpec, length: usize, rng: &mut StreamRng) -> Vec<Event> {
     let mut trials = 0;
     (0..length).map(|_| random_event(spec, &mut trials, rng)).collect()
@@ -326,7 +326,7 @@ fn random_metrics(rng: &mut StreamRng) -> Metrics {
         .collect()
 }
 
-/// Numbers that stores get wrong, and others.
+/// Numbers that are easily stored wrongly, and others.
 pub(super) const STRANGE: [f64; 10] = [
     f64::NAN,
     f64::INFINITY,

@@ -1,4 +1,4 @@
-//! Cases about who may write: leases, fencing, requests, and seeing that others wrote.
+//! Cases about leases, fencing, requests, and changes by other processes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -108,7 +108,7 @@ fn busy_until_released(open: &mut Opener) -> Result<(), StorageError> {
     one.release(&lease)?;
     let next = two.acquire(study, &holder(2), Timestamp(9), Takeover::IfFree)?;
     assert!(next.epoch > lease.epoch, "an epoch is never given twice");
-    // Too late: it is someone else's.
+    // Too late: another process holds it.
     one.release(&lease)?;
     assert_eq!(one.summary(study)?.held.map(|held| held.epoch), Some(next.epoch));
     Ok(())

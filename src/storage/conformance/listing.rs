@@ -121,7 +121,7 @@ fn hidden(open: &mut Opener) -> Result<(), StorageError> {
         assert_eq!(found.iter().map(|number| number.0).collect::<Vec<_>>(), expected);
         assert_eq!(store.count(lease.study, &visible.filter)?, 2);
     }
-    // It continues, and is a trial like any other.
+    // It continues, and counts as an ordinary trial.
     let from = TrialState::Complete;
     let events = [
         Event::Trial(TrialNumber(1), TrialEvent::Continued { until: 9, from }),

@@ -1,5 +1,5 @@
-//! Cases about filtered and sorted pages, counts, outcomes and curves: all stores say what a pass
-//! over the whole state says.
+//! Cases about filtered and sorted pages, counts, outcomes and curves: all stores agree with a pass
+//! over the whole state.
 
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
             let terms: Vec<&str> = (0..rng.random_range(0..3))
                 .filter_map(|_| TERMS.choose(&mut rng).copied())
                 .collect();
-            // Every term is tried by itself, too.
+            // Every term is also tried alone.
             let text = if seed < 2 {
                 TERMS.get(round).map_or_else(String::new, |term| (*term).to_owned())
             } else {

@@ -1,4 +1,4 @@
-//! Cases about what is kept: studies, numbers, reruns, attempts, checkpoints, the journal in pages.
+//! Cases about records: studies, numbers, reruns, attempts, checkpoints, the journal in pages.
 
 use std::path::PathBuf;
 

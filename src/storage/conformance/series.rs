@@ -70,7 +70,7 @@ fn read(
     Ok(points.iter().map(|point| (point.step, point.value)).collect())
 }
 
-/// As text: NaN is itself.
+/// As text, so that NaN equals NaN.
 fn said(points: &[(f64, f64)]) -> String {
     format!("{points:?}")
 }
@@ -115,7 +115,7 @@ fn out_of_order(open: &mut Opener) -> Result<(), StorageError> {
     )?;
     let expected = [(-3.0, 7.0), (0.5, 4.0), (1.0, 8.0), (2.0, 9.0), (5.0, 3.0)];
     assert_eq!(read(&*store, lease.study, "a")?, expected);
-    // Several chunks, in an order of its own: 7 and 2^12 have no common divisor.
+    // Several chunks in a permuted order: 7 and 2^12 have no common divisor.
     let step = |index: u32| f64::from(index * 7 % 4096);
     let shuffled: Vec<_> = (0..4096).map(|index| (step(index), f64::from(index))).collect();
     for part in shuffled.chunks(300) {

@@ -1,4 +1,4 @@
-//! The storage traits for whatever reads or writes as a store in SQLite does.
+//! The storage traits for every type that reads or writes a store in SQLite.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -31,9 +31,9 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
 
-/// What reads as a [`SqliteReader`] does.
+/// A type that reads through a [`SqliteReader`].
 pub trait Reads: Send {
-    /// The store as it is read.
+    /// The reader.
     fn reader(&self) -> &SqliteReader;
 
     /// Whether anything was committed by anyone since the last call.
@@ -63,7 +63,7 @@ impl Reads for SqliteStore {
     }
 
     fn look_for_changes(&mut self) -> Result<bool, StorageError> {
-        // SQLite's counter moves with the commits of others only.
+        // SQLite's `data_version` changes with the commits of others only.
         let own = std::mem::take(&mut self.wrote);
         self.tend()?;
         Ok(self.reader.look_for_changes()? || own)
@@ -354,9 +354,9 @@ impl<T: Reads> StorageReader for T {
     }
 }
 
-/// What writes as a [`SqliteStore`] does.
+/// A type that writes through a [`SqliteStore`].
 pub trait Writes: Reads {
-    /// The store as it is written.
+    /// The store.
     fn store(&mut self) -> &mut SqliteStore;
 }
 

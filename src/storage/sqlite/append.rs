@@ -1,4 +1,4 @@
-//! Applies events to the tables, the way `StudyState::apply` applies them to memory.
+//! Applies events to the tables as `StudyState::apply` applies them in memory.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -30,8 +30,7 @@ use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
-/// What a writer remembers between calls, so as not to look it up again. Thrown away when a
-/// transaction fails.
+/// A writer's cache between calls; discarded when a transaction fails.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     metrics: HashMap<String, i64>,
@@ -39,19 +38,19 @@ pub(super) struct Cache {
     checkpoints: CheckpointRows,
 }
 
-/// Where the checkpoints of trials are that were written to lately, by trial and path, so that each
-/// new one is not compared with all others.
+/// The checkpoints of recently written trials, by trial and path, so that a new one is not compared
+/// with all others.
 #[derive(Debug, Default)]
 struct CheckpointRows {
-    /// SQLite's `data_version`: another one, and somebody else has written.
+    /// SQLite's `data_version`, which changes when another process writes.
     version: i64,
     of: HashMap<i64, Rows>,
 }
 
-/// By the path that they lead to: the event that registered each, and its path as it is stored.
+/// By resolved path: the event that registered each, and its stored path.
 type Rows = HashMap<PathBuf, Vec<(i64, String)>>;
 
-/// So many trials are remembered; then it begins anew.
+/// Number of cached trials after which the cache is cleared.
 const REMEMBERED: usize = 256;
 
 impl CheckpointRows {
@@ -102,7 +101,7 @@ pub(super) fn present_dimensions(
     Ok(present.into_iter().collect())
 }
 
-/// Writes a new version of a parameter and gives its index.
+/// Writes a new version of a parameter and returns its index.
 pub(super) fn add_dimension(
     connection: &Connection,
     study: StudyId,
@@ -154,12 +153,12 @@ impl<'a> Append<'a> {
         Ok(Append { connection, metrics, cache, checkpoints, study, now, trials })
     }
 
-    /// What is written from here on happened at that moment.
+    /// Sets the time of the following events.
     pub(super) fn at(&mut self, moment: Timestamp) {
         self.now = moment;
     }
 
-    /// Writes one event to the journal and the tables; gives its position.
+    /// Writes one event to the journal and the tables; returns its position.
     pub(super) fn write(&mut self, event: &Event) -> Result<i64, Fault> {
         let stored = if has_path(event) { self.with_stored_path(event)? } else { None };
         let event = stored.as_ref().unwrap_or(event);
@@ -174,10 +173,10 @@ impl<'a> Append<'a> {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 params![seq, self.study.0, pid, host, to_json(slots)?, self.now.0],
             )?,
-            Event::Runner(RunnerEvent::Described { lineage }) => {
+            Event::Runner(RunnerEvent::Described { provenance }) => {
                 let sql = "UPDATE runner SET lineage = ?2 WHERE seq = (SELECT max(seq) FROM runner \
                     WHERE study_id = ?1)";
-                self.execute(sql, params![self.study.0, to_json(lineage)?])?;
+                self.execute(sql, params![self.study.0, to_json(provenance)?])?;
             }
             Event::Finalists(event) => self.race(event)?,
             Event::Runner(RunnerEvent::Stopped {
@@ -211,7 +210,7 @@ impl<'a> Append<'a> {
                 let sql = "DELETE FROM paused_device WHERE study_id = ?1 AND device = ?2";
                 self.execute(sql, params![self.study.0, device.to_string()])?;
             }
-            // Its engine reads it in the journal.
+            // The engine reads it from the journal.
             Event::Device(DeviceEvent::ConcurrencyChanged { .. })
             | Event::Study(StudyEvent::DiskExceeded { .. }) => {}
             Event::Device(DeviceEvent::SlotsChanged { slots }) => {
@@ -245,7 +244,7 @@ impl<'a> Append<'a> {
         Ok(seq)
     }
 
-    /// An event as it is stored. What is dropped is called as it was when it was saved.
+    /// An event in its stored form. A dropped checkpoint has the path with which it was saved.
     fn with_stored_path(&mut self, event: &Event) -> Result<Option<Event>, Fault> {
         if let Event::Trial(trial, TrialEvent::CheckpointDropped { path }) = event
             && trial.0 < self.trials
@@ -308,14 +307,12 @@ impl<'a> Append<'a> {
         self.set("race", race.as_ref().map(to_json).transpose()?)
     }
 
-    /// The specification has the budget as it is now; the columns say what of it the study file
-    /// does not know.
+    /// The specification has the extended budget; the columns have the extension.
     fn extend(&self, by: Extension) -> Result<(), Fault> {
         let row = study_row(self.connection, self.study)?;
         let (mut spec, all) = (row.spec, row.extension.and(by));
         spec.budget.extend(by);
-        // Sums are made here: SQLite's turn into another type where they overflow, which the
-        // columns do not take.
+        // Summed here: sums in SQLite become REAL on overflow, which the columns reject.
         let trials = to_integer(all.trials.min(LARGEST_INTEGER))?;
         let micros = i64::try_from(all.time.as_micros()).unwrap_or(i64::MAX);
         self.execute(
@@ -556,7 +553,7 @@ impl<'a> Append<'a> {
                  = excluded.at",
                 params![id, metric, step, to_real(value), attempt.0, self.now.0],
             )?;
-            // Where there is a series on the study's clock, it holds the reports as well.
+            // A series on the study's clock also contains the reports.
             let key = SeriesKey { trial: id, metric, clock: SeriesClock::from(self.cache.clock) };
             if series::find(self.connection, key)?.is_some() {
                 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
@@ -578,8 +575,7 @@ impl<'a> Append<'a> {
         }
     }
 
-    /// Writes what trials logged. It needs no lease: who writes is told apart by the number of the
-    /// attempt.
+    /// Writes logged points. Needs no lease: writers are fenced by the number of the attempt.
     pub(super) fn log(&mut self, logged: &[LoggedSeries]) -> Result<(), Fault> {
         for LoggedSeries { trial, attempt, metric, clock, points } in logged {
             if trial.0 >= self.trials {
@@ -645,7 +641,7 @@ impl<'a> Append<'a> {
         if matches!(end, AttemptEnd::Failed(_)) {
             self.execute("UPDATE trial SET failures = failures + 1 WHERE id = ?1", params![id])?;
         }
-        // An attempt lost with its runner ended when that was last heard.
+        // An attempt lost with its runner ended at the runner's last heartbeat.
         let ended: Option<i64> = match end {
             AttemptEnd::Lost => {
                 let killed = "SELECT min(killed_at, ?2) FROM study WHERE id = ?1";
@@ -663,7 +659,7 @@ impl<'a> Append<'a> {
         Ok(spent)
     }
 
-    /// A trial that continues has neither a value nor an end.
+    /// Clears the value and the end of a trial that continues.
     fn unfinish(&self, id: i64) -> Result<(), Fault> {
         let sql = "UPDATE trial SET finished_at = NULL, violation = NULL, hidden = 0 WHERE id = ?1 \
             AND (finished_at IS NOT NULL OR violation IS NOT NULL OR hidden = 1)";
@@ -696,7 +692,7 @@ impl<'a> Append<'a> {
     }
 }
 
-/// Whether no attempt of a trial has followed this one.
+/// Whether this is a trial's latest attempt.
 fn is_latest(connection: &Connection, trial: i64, attempt: AttemptNumber) -> Result<bool, Fault> {
     let sql = "SELECT 1 FROM trial WHERE id = ?1 AND attempts <= ?2";
     Ok(connection.prepare_cached(sql)?.exists([trial, i64::from(attempt.0) + 1])?)

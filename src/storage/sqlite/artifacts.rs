@@ -1,4 +1,4 @@
-//! Rows of artifacts, and the texts that are kept with them.
+//! Rows of artifacts, and their stored texts.
 
 use rusqlite::{Connection, params};
 
@@ -9,7 +9,7 @@ use crate::study::artifact::{Artifact, StoredArtifact};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
-/// Writes an artifact as the next version of its name, unless that has the same content already.
+/// Writes an artifact as the next version of its name, unless the present one has the same content.
 pub(super) fn save(
     connection: &Connection,
     (trial, seq, now): (i64, i64, Timestamp),
@@ -75,7 +75,7 @@ pub(super) fn artifacts(
     })
 }
 
-/// Removes the texts that only artifacts of the trials with these ids have.
+/// Removes the texts that only artifacts of these trials refer to.
 pub(super) fn remove_documents(
     connection: &Connection,
     (least, most): (i64, i64),

@@ -1,4 +1,4 @@
-//! What lies at a path: a store, and which, or nothing that is one.
+//! Identifies the store at a path.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,19 +12,19 @@ use super::migrate::APPLICATION_ID;
 use crate::storage::StorageError;
 use crate::storage::paths::component;
 
-/// What lies at a path.
+/// The store at a path, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreAt {
     /// No store.
     Nothing,
-    /// A store with this id; empty for one of an earlier version, which has none.
+    /// A store with this id, which is empty for earlier versions.
     Store(String),
-    /// Something that may be a store, and cannot be read.
+    /// A possible store that cannot be read.
     Unreadable,
 }
 
-/// Looks at a path. The file is opened through SQLite only: a process that closes a store's file by
-/// hand gives up all the locks that it has on it.
+/// Identifies the store at a path. The file is opened through SQLite only: closing any descriptor
+/// of a store's file releases all locks of this process on it.
 pub fn store_at(path: &Path) -> StoreAt {
     match std::fs::metadata(path) {
         Ok(file) if !file.is_file() || file.len() == 0 => return StoreAt::Nothing,
@@ -53,11 +53,11 @@ pub fn store_at(path: &Path) -> StoreAt {
     })
 }
 
-/// The id of the store at a path, and the names of the directories that its studies' files have;
-/// `None` if there is no store.
+/// The id of the store at a path, and the names of its studies' directories; `None` if there is no
+/// store.
 ///
 /// # Errors
-/// Something is there that may be a store, and cannot be read.
+/// There may be a store that cannot be read.
 pub fn studies_at(path: &Path) -> Result<Option<(String, Vec<String>)>, StorageError> {
     let id = match store_at(path) {
         StoreAt::Nothing => return Ok(None),

@@ -1,4 +1,4 @@
-//! Keeps a copy of a store before its schema is changed.
+//! Backs up a store before its schema is migrated.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use super::connect_to_read;
 use super::fault::Fault;
 use crate::storage::StorageError;
 
-/// Where the copy of a store of schema `version` lies: beside it, `hpsearch.db.v1`.
+/// The path of the backup of a store of schema `version`, beside it: `hpsearch.db.v1`.
 pub(super) fn place(path: &Path, version: i64) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".v{version}"));
     PathBuf::from(name)
 }
 
-/// Copies the store as it is, complete or not at all. The caller holds the lock of writers, so that
-/// nobody changes it, and nobody else copies it.
+/// Copies the store atomically. The caller holds the write lock, so that no other process can
+/// change or copy it.
 pub(super) fn keep_copy(path: &Path, version: i64) -> Result<(), Fault> {
     let copy = place(path, version);
     let refused = |source: Box<dyn std::error::Error + Send + Sync>| {
@@ -27,7 +27,7 @@ pub(super) fn keep_copy(path: &Path, version: i64) -> Result<(), Fault> {
         })
     };
     let part = place(&copy, 0);
-    // What a process left that was killed while copying.
+    // Left behind by a process that was killed while copying.
     let _usually_absent = fs::remove_file(&part);
     let vacuum = || {
         let reader = connect_to_read(path)?;

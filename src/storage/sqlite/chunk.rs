@@ -1,4 +1,4 @@
-//! The form in which the points of a chunk are stored: steps, moments and values, column by column.
+//! The encoding of a chunk's points: steps, times and values, column by column.
 //!
 //! ```text
 //! version  1 byte, 1
@@ -9,19 +9,19 @@
 //! values   8 bytes each, so that every bit of a NaN is kept
 //! ```
 //!
-//! Numbers of 8 bytes are IEEE 754 doubles, the least significant byte first.
+//! Numbers of 8 bytes are little-endian IEEE 754 doubles.
 
 use crate::study::series::Point;
 use crate::study::time::Timestamp;
 
-/// A chunk holds at most so many points.
+/// Maximum number of points in a chunk.
 pub(super) const CAPACITY: usize = 512;
 
 const VERSION: u8 = 1;
 const INTEGERS: u8 = 0;
 const ANY: u8 = 1;
 
-/// Integers of at most this size are exact as numbers.
+/// The largest integer up to which `f64` is exact.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Encodes points.
@@ -39,7 +39,7 @@ pub(super) fn encode(points: &[Point]) -> Vec<u8> {
     bytes
 }
 
-/// Decodes points; why not, if it cannot.
+/// Decodes points, or says why it cannot.
 pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Point>, &'static str> {
     let mut reader = Reader(bytes);
     let [version, kind] = reader.array::<2>().ok_or(SHORT)?;
@@ -47,7 +47,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Point>, &'static str> {
         return Err("its points are of a form that this hpsearch does not know");
     }
     let count = usize::try_from(reader.varint().ok_or(SHORT)?).unwrap_or(usize::MAX);
-    // A value takes 8 bytes: nothing is reserved for what cannot be there.
+    // A value takes 8 bytes: a corrupt count must not allocate more.
     if count > bytes.len() / 8 {
         return Err(SHORT);
     }
@@ -76,7 +76,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Point>, &'static str> {
 
 const SHORT: &str = "its points end too early";
 
-/// A step as an integer that is exactly it.
+/// A step as an integer, if it is exact.
 fn integer(step: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "an integer below 2^53")]
     let whole = |step: f64| step as i64;
@@ -111,7 +111,7 @@ impl Reader<'_> {
         Some(*array)
     }
 
-    /// As many numbers as there are points, one for each.
+    /// Reads one number for each point.
     fn numbers(&mut self, points: &mut [Point], put: impl Fn(&mut Point, f64)) -> Option<()> {
         let (numbers, rest) = self.0.split_at_checked(points.len() * 8)?;
         self.0 = rest;

@@ -1,5 +1,4 @@
-//! Values as columns of the store hold them: NaN is NULL, unsigned integers are signed, the rest is
-//! JSON.
+//! Values in the store's columns: NaN is NULL, unsigned integers are signed, the rest is JSON.
 
 use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use rusqlite::{Connection, Params, Row};
@@ -10,8 +9,7 @@ use super::fault::Fault;
 use crate::storage::StudyId;
 use crate::study::trial::{TrialNumber, TrialState};
 
-/// Distance between the first trial ids of neighbouring studies: more trials than a study in memory
-/// can have.
+/// Distance between the first trial ids of neighbouring studies: more trials than fit in memory.
 pub(super) const TRIALS_PER_STUDY: i64 = 1_000_000_000;
 
 /// JSON for a column.
@@ -30,14 +28,14 @@ pub(super) fn from_real(column: Option<f64>) -> f64 {
     column.unwrap_or(f64::NAN)
 }
 
-/// A count, step or process fact for an INTEGER column; an error beyond 2^63 - 1.
+/// An unsigned integer for an INTEGER column; an error beyond 2^63 - 1.
 pub(super) fn to_integer(value: u64) -> Result<i64, Fault> {
     i64::try_from(value).map_err(|_| {
         Fault::unstorable(format!("{value} is larger than the store's integers (2^63 - 1)"))
     })
 }
 
-/// How many rows a query gives at most, or skips.
+/// A LIMIT or OFFSET.
 pub(super) fn to_limit(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
@@ -50,7 +48,7 @@ pub(super) fn json<T: DeserializeOwned>(
     serde_json::from_str(text).map_err(|error| Fault::corrupt(place(), error))
 }
 
-/// What `read` makes of each row of a query.
+/// The result of `read` for each row of a query.
 pub(super) fn rows<T>(
     connection: &Connection,
     sql: &str,
@@ -60,7 +58,7 @@ pub(super) fn rows<T>(
     connection.prepare_cached(sql)?.query_and_then(params, read)?.collect()
 }
 
-/// What `read` makes of the first row of a query, if there is one.
+/// The result of `read` for the first row of a query, if there is one.
 pub(super) fn first<T>(
     connection: &Connection,
     sql: &str,
@@ -88,7 +86,7 @@ pub(super) fn value<T: FromSql>(
     Ok(connection.prepare_cached(sql)?.query_row(params, |row| row.get(0))?)
 }
 
-/// The columns of a row, with a name for the row (table and key) in errors about them.
+/// The columns of a row, with the row's name (table and key) for errors.
 pub(super) struct Cells<'a, N> {
     row: &'a Row<'a>,
     name: N,
@@ -104,7 +102,7 @@ impl<'a, N: Fn() -> String> Cells<'a, N> {
         Fault::corrupt(format!("{}, column `{column}`", (self.name)()), why)
     }
 
-    /// A column that SQLite reads as it is.
+    /// A column of a type that SQLite supports.
     pub(super) fn get<T: FromSql>(&self, column: usize) -> Result<T, Fault> {
         Ok(self.row.get(column)?)
     }
@@ -120,7 +118,7 @@ impl<'a, N: Fn() -> String> Cells<'a, N> {
         Ok(if is_there { Some(from_real(self.get(joined + 1)?)) } else { None })
     }
 
-    /// An INTEGER column that holds something of another range, or NULL.
+    /// An INTEGER column converted to another range, or NULL.
     pub(super) fn optional_integer<T: TryFrom<i64>>(
         &self,
         column: usize,
@@ -130,12 +128,12 @@ impl<'a, N: Fn() -> String> Cells<'a, N> {
         T::try_from(stored).map(Some).map_err(outside)
     }
 
-    /// What a column holds that is never NULL.
+    /// The value of a column that is never NULL.
     pub(super) fn given<T>(&self, column: usize, found: Option<T>) -> Result<T, Fault> {
         found.ok_or_else(|| self.corrupt(column, "it is NULL"))
     }
 
-    /// An INTEGER column that holds something of another range.
+    /// An INTEGER column converted to another range.
     pub(super) fn integer<T: TryFrom<i64>>(&self, column: usize) -> Result<T, Fault> {
         self.given(column, self.optional_integer(column)?)
     }
@@ -163,7 +161,7 @@ impl<'a, N: Fn() -> String> Cells<'a, N> {
         self.given(column, self.optional_json(column)?)
     }
 
-    /// One word of a few, or NULL.
+    /// One of a fixed set of words, or NULL.
     pub(super) fn word<T>(
         &self,
         column: usize,
@@ -203,7 +201,7 @@ pub(super) fn trial_ids(study: StudyId) -> (i64, i64) {
     (first, first.saturating_add(TRIALS_PER_STUDY - 1))
 }
 
-/// A trial's id; an error for a number no study has.
+/// A trial's id; an error for a number beyond the range of a study.
 pub(super) fn trial_id(study: StudyId, number: TrialNumber) -> Result<i64, Fault> {
     let (first, last) = trial_ids(study);
     let id = first.saturating_add(to_integer(number.0)?);

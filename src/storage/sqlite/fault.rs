@@ -1,4 +1,4 @@
-//! Turns what SQLite says into errors that say what happened, where, and what to do.
+//! Turns errors of SQLite into errors that say what happened, where, and what to do.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use rusqlite::ErrorCode;
 
 use crate::storage::{SqliteFailure, StorageError};
 
-/// A failure inside the store, before it is known in which file and during what.
+/// A failure inside the store, before its file and operation are attached.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// SQLite refused.
+    /// An error of SQLite.
     Sql(rusqlite::Error),
-    /// The store refused, and said all there is to say.
+    /// A complete error of the store.
     Store(StorageError),
 }
 
@@ -33,12 +33,12 @@ impl Fault {
         Fault::Store(StorageError::Corrupt { place, why: why.to_string() })
     }
 
-    /// A value that the store has no form for.
+    /// A value that the store cannot represent.
     pub(super) fn unstorable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Fault::Sql(rusqlite::Error::ToSqlConversionFailure(why.into()))
     }
 
-    /// The error for whoever called the store on `path`.
+    /// The error with the path and the operation.
     pub(super) fn at(self, path: &Path, doing: &'static str) -> StorageError {
         let source = match self {
             Fault::Store(error) => return error,
@@ -65,7 +65,8 @@ impl Fault {
     }
 }
 
-/// Whether the system refused a write, by whatever but a full disk (which SQLite tells apart).
+/// Whether the system rejected a write for another reason than a full disk, which SQLite
+/// distinguishes.
 fn is_refused_write(error: &rusqlite::Error) -> bool {
     use rusqlite::ffi;
     const WRITES: [i32; 6] = [

@@ -1,11 +1,11 @@
-//! The files of the stores that this process has open: none of them is opened by hand, and one that
-//! is exchanged is missed.
+//! The files of the stores that this process has open: keeps other code from opening them, and
+//! detects replaced ones.
 //!
 //! POSIX drops every lock that a process holds on a file when it closes any descriptor of that file
 //! (SQLite, "How To Corrupt An SQLite Database File", 2.2). Without its locks a store looks unused
-//! to the next reader, which removes its log when it leaves, and with it what was written since. So
-//! whatever opens a path that a user named asks here first. Locks belong to the process, and so
-//! does this list.
+//! to the next reader, which deletes its log, and recent writes with it, when it closes. So code
+//! that opens a path given by the user checks here first. Locks are per process, and so is this
+//! list.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -15,46 +15,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-/// What follows the store's name in the names of its log, its index and the journal of other modes.
+/// Suffixes of the WAL, its index and the rollback journal.
 const ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// How every SQLite database begins.
+/// The magic header of an SQLite database.
 const HEADER: &[u8] = b"SQLite format 3\0";
 
-/// Another connection of this process may just be closing, and has removed its log already: so
-/// often it is looked again.
+/// Number of retries: another connection of this process may be closing and have removed the log
+/// already.
 const LOOKS: u32 = 200;
 
 /// Device and inode.
 pub(super) type Identity = (u64, u64);
 
-/// The files of one store, as they were when it was opened; the default are those of a store in
-/// memory, which has none.
+/// The files of one store when it was opened; the default is for a store in memory, which has none.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     path: PathBuf,
-    /// Links followed: SQLite names the log and the index after this.
+    /// The resolved path, from which SQLite derives the names of the log and the index.
     real: PathBuf,
-    /// One that cannot be looked at is never missed.
+    /// `None` if it cannot be examined; it then counts as present.
     main: Option<Identity>,
-    /// Made by the first transaction, and the same until the last connection closes.
+    /// Created by the first transaction, and the same until the last connection closes.
     wal: OnceLock<Identity>,
     shm: OnceLock<Identity>,
-    /// How long the index was at most. It only grows while it is in use, and is mapped into memory:
-    /// whoever touches what was behind the end of a file that was cut is killed by SIGBUS.
+    /// The largest length of the index so far. It only grows while in use, and is memory-mapped:
+    /// accessing a page beyond the end of a truncated file raises SIGBUS.
     longest: AtomicU64,
 }
 
-/// A file that is not the one that was opened.
+/// A file that was replaced after it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exchanged {
-    /// What follows the store's name: nothing, `-wal` or `-shm`.
+    /// Its suffix: empty, `-wal` or `-shm`.
     pub(super) ending: &'static str,
     /// What became of it.
     pub(super) what: &'static str,
 }
 
-// A lock and not a channel: it is asked from every thread that opens a file, and holds plain facts.
+// A mutex rather than a channel: every thread that opens a file reads this plain data.
 static OPEN: Mutex<Vec<Weak<Files>>> = Mutex::new(Vec::new());
 
 fn open_files() -> MutexGuard<'static, Vec<Weak<Files>>> {
@@ -64,8 +63,8 @@ fn open_files() -> MutexGuard<'static, Vec<Weak<Files>>> {
 }
 
 impl Files {
-    /// Those of a store to which a connection has just been opened, and has read. All connections
-    /// of a process share them.
+    /// The files of a store that a connection has just been opened to, and has read. All
+    /// connections of a process share them.
     pub(super) fn of(path: &Path) -> Result<Arc<Files>, Exchanged> {
         let mut looks = LOOKS;
         loop {
@@ -104,8 +103,8 @@ impl Files {
         files
     }
 
-    /// Takes down the log and the index, once there are any: after a connection has read, which
-    /// holds them from then on.
+    /// Records the log and the index once they exist: after a connection has read, which keeps them
+    /// open from then on.
     pub(super) fn learn(&self) {
         for (known, ending) in [(&self.wal, "-wal"), (&self.shm, "-shm")] {
             if self.main.is_some()
@@ -136,7 +135,7 @@ impl Files {
                     Ok(metadata) if (metadata.dev(), metadata.ino()) == known => {
                         let shortest = match ending {
                             "-shm" => self.longest.fetch_max(metadata.len(), Ordering::Relaxed),
-                            // A store in use has its first page at least.
+                            // A store in use has at least its first page.
                             "" => 1,
                             _ => 0,
                         };
@@ -162,14 +161,14 @@ impl Files {
                     {
                         "was removed"
                     }
-                    // Whoever may not look cannot tell.
+                    // Without permission nothing can be determined.
                     Err(_) => return Ok(()),
                 };
                 Err(Exchanged { ending, what })
             })
     }
 
-    /// What lies at the path of the log now, if it is not the log that was opened: its length.
+    /// The length of the file at the path of the log, if it is not the log that was opened.
     pub(super) fn other_log(&self) -> Option<u64> {
         let metadata = fs::metadata(self.beside("-wal")).ok()?;
         (Some(&(metadata.dev(), metadata.ino())) != self.wal.get()).then_some(metadata.len())
@@ -212,11 +211,10 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
 }
 
 /// Whether `path` is a file of a store that this process has open: the store, its log, its index,
-/// or another name of one of them. Such a file is not opened by hand, and nothing else is put in
-/// its place.
+/// or another name of one of them. Such a file must not be opened directly or replaced.
 pub fn is_open_here(path: &Path) -> bool {
     let identity = identity(path);
-    // A file that is not there yet is known by its directory and its name.
+    // A file that does not exist yet is identified by its directory and name.
     let named = match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => {
             let parent = if parent == Path::new("") { Path::new(".") } else { parent };
@@ -227,7 +225,7 @@ pub fn is_open_here(path: &Path) -> bool {
     open_files().iter().filter_map(Weak::upgrade).any(|files| files.has(&named, identity))
 }
 
-/// Opens a file that a user named for reading, unless it belongs to a store that this process has
+/// Opens a file given by the user for reading, unless it belongs to a store that this process has
 /// open.
 ///
 /// # Errors
@@ -242,7 +240,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Reads such a file whole.
+/// Reads such a file completely.
 ///
 /// # Errors
 /// It cannot be read, or belongs to such a store.
@@ -252,12 +250,11 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a file is a database of SQLite, by its first bytes, whatever its name. One that this
-/// process has open is one, its log and its index are none. What is no file (a directory, a pipe)
-/// is none.
+/// Whether a file is an SQLite database, by its first bytes. One that this process has open is; its
+/// log and index are not, nor is anything that is not a regular file.
 ///
 /// # Errors
-/// The file is there and cannot be looked into.
+/// The file exists and cannot be read.
 pub fn is_database(path: &Path) -> io::Result<bool> {
     if !fs::metadata(path)?.is_file() {
         return Ok(false);

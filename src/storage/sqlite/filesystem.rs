@@ -1,5 +1,4 @@
-//! Finds out whether a directory is on a network file system, where SQLite's locks and shared
-//! memory do not hold.
+//! Detects network file systems, where SQLite's locks and shared memory do not work.
 
 use std::path::Path;
 
@@ -22,7 +21,7 @@ pub(super) fn network_name(magic: u32) -> Option<&'static str> {
     }
 }
 
-/// FUSE's magic number: which file system it is, only the mount table tells.
+/// FUSE's magic number; the file system behind it is named in the mount table only.
 const FUSE: u32 = 0x6573_5546;
 
 /// The name of a network file system behind FUSE, by its type in the mount table; `None` for local
@@ -54,11 +53,11 @@ pub(super) fn mount_type<'a>(mountinfo: &'a str, directory: &Path) -> Option<&'a
         let point = place.split(' ').nth(4)?.replace("\\040", " ");
         directory.starts_with(&point).then_some((point.len(), kind.split(' ').next()?))
     });
-    // Of two mounts on one point the later one is seen.
+    // Of two mounts on one point the later one is visible.
     mounts.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
 }
 
-/// The name of the network file system that holds `directory`, as far as the system tells.
+/// The name of the network file system that holds `directory`, if known.
 #[cfg(target_os = "linux")]
 pub(super) fn network_file_system(directory: &Path) -> Option<&'static str> {
     let directory = std::fs::canonicalize(directory).ok()?;

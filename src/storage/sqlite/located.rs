@@ -12,19 +12,19 @@ use crate::storage::paths::component;
 use crate::study::event::{Event, TrialEvent};
 use crate::study::trial::TrialNumber;
 
-/// Where the relative paths of a study lead; the default are those of a store in memory, which
-/// keeps paths as they are.
+/// The base directories of a study's relative paths; the default is for a store in memory, which
+/// stores paths unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Roots {
     /// The directory of files now, then those of earlier revisions of the specification; all
     /// absolute.
     roots: Vec<PathBuf>,
-    /// The name of the directory that trials of earlier versions have their files in.
+    /// The name of the directory of trials' files in earlier versions.
     component: String,
 }
 
 impl Roots {
-    /// Those of a study whose store lies at `store`.
+    /// Those of a study with the store at `store`.
     pub(super) fn of(connection: &Connection, study: StudyId, store: &Path) -> Result<Self, Fault> {
         let Some(beside) = store.parent() else { return Ok(Roots::default()) };
         let sql = "SELECT spec ->> '$.checkpoints.dir' FROM study WHERE id = ?1
@@ -43,7 +43,7 @@ impl Roots {
         Ok(Roots { roots, component: component(&name) })
     }
 
-    /// A path as it is stored: relative, if it lies in the directory of files.
+    /// The stored form of a path: relative if it is in the directory of files.
     pub(super) fn stored<'a>(&self, path: &'a Path) -> &'a Path {
         let inside = self.roots.first().and_then(|root| path.strip_prefix(root).ok());
         let is_plain = |path: &&Path| {
@@ -53,9 +53,9 @@ impl Roots {
         inside.filter(is_plain).unwrap_or(path)
     }
 
-    /// Where a stored path leads: a relative one below the first directory of files that has it,
-    /// else the present one. An absolute one of an earlier version that is not there leads into the
-    /// present directory, if it lay in that of its trial.
+    /// Resolves a stored path: a relative one below the first directory of files that contains it,
+    /// else the present one. An absolute one of an earlier version that no longer exists maps into
+    /// the present directory if it was in its trial's.
     pub(super) fn found(&self, trial: Option<TrialNumber>, stored: &Path) -> PathBuf {
         let Some(present) = self.roots.first() else { return stored.to_owned() };
         if stored.is_relative() {
@@ -85,18 +85,18 @@ impl Roots {
         (parts.len() > at + 2).then_some(inside)
     }
 
-    /// An event as it is stored.
+    /// The stored form of an event.
     pub(super) fn stored_event(&self, event: &Event) -> Option<Event> {
         mapped(event, |_, path| self.stored(path).to_owned())
     }
 
-    /// A stored event, with paths as they lead somewhere.
+    /// A stored event with resolved paths.
     pub(super) fn found_event(&self, event: &Event) -> Option<Event> {
         mapped(event, |trial, path| self.found(Some(trial), path))
     }
 }
 
-/// An event with other paths, where it has one.
+/// An event with its path mapped, if it has one.
 pub(super) fn mapped(event: &Event, lead: impl Fn(TrialNumber, &Path) -> PathBuf) -> Option<Event> {
     let mut mapped = event.clone();
     match &mut mapped {
@@ -125,7 +125,7 @@ pub(super) fn has_path(event: &Event) -> bool {
     )
 }
 
-/// Relative to the working directory, without asking the disk; as it is where even that is unknown.
+/// Made absolute by the working directory, without resolving links; unchanged if that is unknown.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

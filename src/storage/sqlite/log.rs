@@ -1,16 +1,15 @@
-//! Whether the write-ahead log still holds what was written to it: one that somebody changed in
-//! place is missed.
+//! Verifies the write-ahead log: detects one that another program changed in place.
 //!
-//! SQLite trusts its index about how long the log is, and reads a log again only after a crash. One
-//! that was emptied, cut or overwritten by an older copy gets a hole at the next commit, and the
-//! next checkpoint writes the hole over the store. So the chain of checksums in the log is followed
-//! here (<https://www.sqlite.org/walformat.html>), after each commit over what is new, and before
-//! each checkpoint over everything. The log is opened once and stays open while the store is:
-//! SQLite takes no locks on it. The index is never opened by hand, for the locks are on that.
+//! SQLite trusts the index for the length of the log, and rereads a log only after a crash. A log
+//! that was truncated or overwritten by an older copy gets a hole at the next commit, and the next
+//! checkpoint writes the hole over the store. So the chain of checksums in the log is followed here
+//! (<https://www.sqlite.org/walformat.html>), after each commit over what is new, and before each
+//! checkpoint over everything. The log is opened once and stays open while the store is: SQLite
+//! takes no locks on it. The index, which has the locks, is never opened directly.
 //!
-//! Not seen: a change between the look before a checkpoint and the checkpoint, some milliseconds;
-//! one that a program other than this one writes back; one that comes while nobody has the store
-//! open, or whose writer is killed before it looked.
+//! Not detected: changes in the milliseconds between the check and the checkpoint; those that
+//! another program checkpoints; those made while no process has the store open, or whose writer is
+//! killed before its check.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -21,16 +20,16 @@ use super::files::{Exchanged, Files};
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// The lowest bit says in which order of bytes the checksums take their words.
+/// The lowest bit is the byte order of the checksums.
 const MAGIC: u32 = 0x377f_0682;
 
-/// The log may be begun anew by another process while it is looked at: so often it is looked again.
+/// Number of retries: another process may restart the log during the check.
 const LOOKS: u32 = 50;
-/// A log whose first salt is so little lower is an earlier one: it grows by 1 each time the log is
-/// begun anew.
+/// A log whose first salt is lower by at most this is an earlier one: the salt grows by 1 each time
+/// the log is restarted.
 const EARLIER: u32 = 1 << 20;
 
-/// What is said of a log that does not hold what it should.
+/// The error for a damaged log.
 pub(super) const DAMAGED: Exchanged =
     Exchanged { ending: "-wal", what: "was truncated or overwritten" };
 const OLD_INDEX: Exchanged = Exchanged { ending: "-shm", what: "was overwritten" };
@@ -43,11 +42,11 @@ type Sum = (u32, u32);
 pub(super) struct Log {
     file: Option<File>,
     known: Option<Chain>,
-    /// Each time the log is begun anew it has other salts, and none comes back.
+    /// The salts of earlier generations of the log; none is reused.
     past: Vec<Salts>,
 }
 
-/// How far the log is known to be whole.
+/// The verified prefix of the log.
 #[derive(Clone, Debug)]
 struct Chain {
     salts: Salts,
@@ -58,9 +57,8 @@ struct Chain {
 }
 
 impl Log {
-    /// An error if the log does not hold what its index says. Only what is new is read, or
-    /// everything if `whole` is wished. Returns the number of its frames, nothing where that cannot
-    /// be said.
+    /// An error if the log contradicts its index. Reads only new frames, or all with `whole`.
+    /// Returns the number of frames, if known.
     pub(super) fn check(
         &mut self,
         connection: &Connection,
@@ -102,8 +100,8 @@ impl Log {
         }
     }
 
-    /// Whether it holds all that was ever found in it, or was begun anew since: without a look at
-    /// its index.
+    /// Whether it still contains the verified frames, or was restarted since; does not use its
+    /// index.
     pub(super) fn is_as_known(&self) -> bool {
         let (Some(file), Some(known)) = (&self.file, &self.known) else { return true };
         let header = header(file);
@@ -144,7 +142,7 @@ impl Log {
 }
 
 impl Chain {
-    /// That of a log without frames.
+    /// The chain of a log without frames.
     fn begun(header: &[u8; HEADER]) -> Option<Chain> {
         let (magic, page) = (number(header, 0), number(header, 8) as usize);
         if magic & !1 != MAGIC || !page.is_power_of_two() || !(512..=65536).contains(&page) {
@@ -167,7 +165,7 @@ impl Chain {
         HEADER as u64 + u64::from(self.frames) * (FRAME_HEADER + self.page) as u64
     }
 
-    /// With one more frame, if it follows.
+    /// Extended by a frame, if its checksum continues the chain.
     fn with(mut self, frame: &[u8]) -> Option<Chain> {
         let (head, page) = frame.split_at_checked(FRAME_HEADER)?;
         self.sum =
@@ -214,7 +212,7 @@ fn header(file: &File) -> Option<[u8; HEADER]> {
     file.read_exact_at(&mut bytes, 0).ok().map(|()| bytes)
 }
 
-/// How many frames the log has by its index.
+/// The number of frames according to the index.
 fn frames(connection: &Connection) -> Option<u32> {
     let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(NOOP)").ok()?;
     u32::try_from(statement.query_row([], |row| row.get::<_, i64>(1)).ok()?).ok()
@@ -225,18 +223,18 @@ impl Files {
     fn own_log(&self) -> Option<File> {
         let file = self.has_own_log().then(|| File::open(self.beside("-wal")).ok())??;
         let metadata = file.metadata().ok()?;
-        // One that came between is let go of: no store of this process uses it.
+        // A newer file is closed again: no store of this process uses it.
         self.is_log((metadata.dev(), metadata.ino())).then_some(file)
     }
 
-    /// Puts a damaged log aside, so that whoever opens the store next does not mix parts of it with
-    /// what is in the store.
+    /// Renames a damaged log, so that the next process to open the store does not apply parts of
+    /// it.
     pub(super) fn put_log_aside(&self) {
         if !self.has_own_log() {
             return;
         }
-        // Who opens the store between the two finds an index and an empty log, and an error. What
-        // fails leaves things as they are.
+        // A process that opens the store between the two finds an index and an empty log, and gets
+        // an error. Failures change nothing.
         let _as_it_was = fs::rename(self.beside("-wal"), self.beside("-wal.damaged"));
         if self.has_own_index() {
             let _as_it_was = fs::remove_file(self.beside("-shm"));

@@ -1,4 +1,4 @@
-//! Brings a file to the present schema, and refuses files that are not ours.
+//! Migrates a file to the present schema, and rejects files of other programs.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::storage::StorageError;
 /// "hpsr" in SQLite's `application_id`.
 pub(super) const APPLICATION_ID: i64 = 0x6870_7372;
 
-/// The steps from an empty file to the present schema, appended to and never edited: step `n` leads
-/// to version `n + 1`.
+/// The migrations from an empty file to the present schema, never edited once released: entry `n`
+/// leads to version `n + 1`.
 pub(super) const MIGRATIONS: &[&str] = &[
     concat!(include_str!("v1.sql"), include_str!("v1_optuna.sql")),
     include_str!("v2.sql"),
@@ -36,7 +36,7 @@ pub(super) fn version(
     path: &Path,
     migrations: &[&str],
 ) -> Result<i64, Fault> {
-    // One moment for all questions: between two of them another process may make the store.
+    // One snapshot for all queries: between two of them another process may create the store.
     let _moment =
         connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let integer = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
@@ -70,8 +70,8 @@ pub(super) fn version(
     }
 }
 
-/// Runs the steps that are missing, all in one transaction. Of a file that holds something
-/// `keep_copy` is called before, with its version, and `erase` after, in the same transaction.
+/// Runs the pending migrations in one transaction. For a non-empty file, `keep_copy` is called
+/// before with its version, and `erase` after, in the same transaction.
 pub(super) fn migrate(
     connection: &mut Connection,
     path: &Path,
@@ -83,7 +83,7 @@ pub(super) fn migrate(
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Asked again under the lock: another process may have been faster.
+    // Read again under the lock: another process may have migrated it.
     let found = version(&transaction, path, migrations)?;
     if (1..newest(migrations)).contains(&found) {
         keep_copy(found)?;

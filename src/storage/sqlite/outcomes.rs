@@ -1,4 +1,4 @@
-//! Reads what became of trials, all of them at first and then those that the journal speaks of.
+//! Reads the outcomes of trials: all of them at first, then those with new events.
 
 use rusqlite::{Connection, Row};
 
@@ -13,7 +13,8 @@ use crate::study::params::Params;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
-/// So many changed trials are looked up one by one; of more, the whole range is read.
+/// Maximum number of changed trials that are looked up individually; beyond it the whole range is
+/// read.
 const LOOKED_UP: usize = 2000;
 
 /// The outcomes of trials that were created or changed since the cursor.

@@ -1,5 +1,5 @@
-//! Finds the trials of a page, or how many there are: of the others, only what the filter and the
-//! order ask for is read.
+//! Finds or counts the trials of a page; of the others, only the columns of the filter and the
+//! order are read.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -65,12 +65,12 @@ fn ids(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Ve
         if u64::try_from(ids.len()).is_ok_and(|found| found == query.limit) {
             return Ok(ids);
         }
-        // The page goes beyond the complete trials.
+        // The page extends beyond the complete trials.
     }
     places(connection, study, query)?.iter().map(|place| trial_id(study, place.number())).collect()
 }
 
-/// The places of the trials of a page in their order, to be compared with those of other studies.
+/// The sort positions of a page's trials, to merge them with those of other studies.
 pub(super) fn places(
     connection: &Connection,
     study: StudyId,
@@ -92,7 +92,7 @@ pub(super) fn places(
     Ok(cut(places, query))
 }
 
-/// The places of the page: what lies before and behind it is not sorted.
+/// The positions of the page; those before and after it are not sorted.
 fn cut(mut places: Vec<Place>, query: &TrialQuery) -> Vec<Place> {
     let begin = usize::try_from(query.offset).unwrap_or(usize::MAX);
     let end = begin.saturating_add(usize::try_from(query.limit).unwrap_or(usize::MAX));
@@ -140,7 +140,7 @@ fn range(
     }))
 }
 
-/// Whether an order is turned round.
+/// Whether an order is reversed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reverse {
     No,
@@ -153,7 +153,7 @@ pub(super) enum Which {
     All,
     /// Those that are not hidden.
     Visible,
-    /// Those that break no limit and are not hidden.
+    /// Those that violate no limit and are not hidden.
     Feasible,
 }
 
@@ -207,7 +207,7 @@ fn best_ids(
     Ok(page)
 }
 
-/// How many trials pass a filter.
+/// The number of trials that pass a filter.
 pub(super) fn count(
     connection: &Connection,
     study: StudyId,
@@ -231,7 +231,7 @@ pub(super) fn count(
     Ok(count)
 }
 
-/// SQL for being in one of these states; the words are the store's own.
+/// SQL for being in one of these states; the words are literals of the store, not input.
 fn state_condition(states: Option<&[TrialState]>) -> String {
     let Some(states) = states else { return String::new() };
     let words: Vec<String> = states.iter().map(|state| format!("'{}'", state.as_str())).collect();
@@ -241,7 +241,7 @@ fn state_condition(states: Option<&[TrialState]>) -> String {
 /// Notes and tags.
 type Marks = BTreeMap<TrialNumber, (Vec<Note>, Vec<String>)>;
 
-/// A pass over a study's trials that reads what is needed and nothing else.
+/// A scan of a study's trials that reads only the needed columns.
 struct Scan<'a> {
     connection: &'a Connection,
     study: StudyId,
@@ -250,7 +250,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Hands out the trials by number, each filled as far as needed.
+    /// Calls `take` with each trial by number, filled as far as needed.
     fn run(self, mut take: impl FnMut(&Trial, &Measured)) -> Result<(), Fault> {
         let (first, last) = trial_ids(self.study);
         let names = dimensions(self.connection, self.study)?;
@@ -363,7 +363,7 @@ impl Scan<'_> {
         let join =
             if value { "LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0" } else { "" };
         let states = state_condition(self.states.as_deref());
-        // Through the index where few trials are in these states; else it costs more than it saves.
+        // Uses the index if few trials are in these states; otherwise it costs more than it saves.
         let few = self
             .states
             .iter()
@@ -382,8 +382,8 @@ impl Scan<'_> {
     }
 }
 
-/// SQL for a value of the series of the trial `t`; NULL where there is none, and for NaN. What was
-/// only reported is in the table of reports.
+/// SQL for a value of a series of the trial `t`; NULL if there is none, and for NaN. Metrics that
+/// were only reported are in the table of reports.
 fn series_value(
     connection: &Connection,
     study: StudyId,
@@ -401,7 +401,7 @@ fn series_value(
     Ok(match statistic {
         Statistic::Min => extreme("min"),
         Statistic::Max => extreme("max"),
-        // Of several clocks the study's, else the first in the order in which they are offered.
+        // Of several clocks the study's, else the first in order of preference.
         Statistic::Last => {
             let own = series_read::study_clock(connection, study)?;
             let order = SeriesClock::ALL.map(SeriesClock::as_str).join(" ");
@@ -415,8 +415,8 @@ fn series_value(
     })
 }
 
-/// What tracked runs said that they came to; of the same names the last. They are found by how
-/// their JSON begins, so that not all of a long journal is parsed.
+/// The summaries of tracked runs; the last value of each name. They are found by the prefix of
+/// their JSON, so that a long journal is not parsed.
 fn summaries(
     connection: &Connection,
     study: StudyId,
@@ -437,7 +437,7 @@ fn summaries(
     Ok(summaries)
 }
 
-/// How many columns come before those of parameters.
+/// Number of columns before those of parameters.
 const FIXED_COLUMNS: usize = 16;
 
 /// All versions of a parameter.
@@ -445,7 +445,7 @@ fn indices(names: &BTreeMap<i64, String>, name: &str) -> Vec<i64> {
     names.iter().filter(|(_, known)| *known == name).map(|(index, _)| *index).collect()
 }
 
-/// A trial with what the row says; of its curve, the last point.
+/// A trial with the columns of the row; its curve has the last point only.
 fn sparse<N: Fn() -> String>(cells: &Cells<'_, N>, needs: &Needs) -> Result<Trial, Fault> {
     let number = number_of(cells.get(0)?);
     let last_step = cells.optional_integer(2)?;

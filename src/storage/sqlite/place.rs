@@ -1,4 +1,4 @@
-//! The path of a store: what may lie there, and what lies beside it.
+//! The path of a store: its checks, and the files beside it.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
@@ -11,8 +11,8 @@ use crate::storage::{StorageError, StudyId};
 const LONGEST_PATH: usize = 504;
 const LONGEST_NAME: usize = 247;
 
-/// The path as that of a file: absolute, so that SQLite takes no name for something special
-/// (`:memory:`, `file:..`), and so that it leads to the same file from another directory.
+/// The path as an absolute one, so that SQLite does not interpret it (`:memory:`, `file:..`), and
+/// it stays valid in another directory.
 pub(super) fn as_file(path: &Path) -> Result<PathBuf, StorageError> {
     let wrong =
         |why: &str| io_error(path, std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
@@ -36,7 +36,7 @@ pub(super) fn as_file(path: &Path) -> Result<PathBuf, StorageError> {
     Ok(file)
 }
 
-/// An error that says what there is instead of a file, if there is anything.
+/// An error that names what is there, if it is not a regular file.
 pub(super) fn refuse_what_is_no_file(path: &Path, file: &Path) -> Result<(), StorageError> {
     let Ok(kind) = std::fs::metadata(file).map(|metadata| metadata.file_type()) else {
         return Ok(());
@@ -56,8 +56,8 @@ fn not_a_file(path: &Path, what: &'static str) -> StorageError {
     StorageError::NotAFile { path: path.display().to_string(), what }
 }
 
-/// `hpsearch.db.run-1`, beside the file itself: links to it lead to one lock. It holds nothing, and
-/// is never removed: whoever has it open would hold the lock of a file that nobody finds.
+/// `hpsearch.db.run-1`, beside the file itself: links to it lead to one lock. It is empty and never
+/// removed: a process that has it open would otherwise hold the lock of an unlinked file.
 pub(super) fn lock_file(path: &Path, study: StudyId) -> PathBuf {
     let mut name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
     name.push(format!(".run-{}", study.0));
@@ -70,7 +70,7 @@ pub(super) fn has_log(path: &Path) -> bool {
     Path::new(&log).exists()
 }
 
-/// The directory that holds the file, links followed if it exists.
+/// The directory of the file, links resolved if it exists.
 pub(super) fn directory_of(path: &Path) -> PathBuf {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match real.parent() {

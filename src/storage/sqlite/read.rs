@@ -66,7 +66,7 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
     })? {
         *counts.of(state) = trials;
     }
-    // Through its index: of all trials few are hidden.
+    // Uses its index: few trials are hidden.
     let hidden = "SELECT count(*) FROM trial WHERE study_id = ?1 AND hidden = 1";
     let hidden: i64 = value(connection, hidden, [id.0])?;
     let hidden = u64::try_from(hidden).unwrap_or(0);
@@ -105,7 +105,7 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
     })
 }
 
-/// The names of the directories that were taken for its files, the present one first.
+/// The names of the directories claimed for its files, the present one first.
 pub(super) fn directories(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
     let names = first(connection, "SELECT files FROM study WHERE id = ?1", [study.0], |row| {
         Cells::of(row, || format!("table `study`, id {}", study.0)).optional_json(0)
@@ -113,7 +113,7 @@ pub(super) fn directories(connection: &Connection, study: StudyId) -> Result<Vec
     Ok(names.flatten().unwrap_or_default())
 }
 
-/// The name of the directory of its files, once it was taken.
+/// The name of the directory of its files, once it is claimed.
 fn directory(connection: &Connection, study: StudyId) -> Result<Option<String>, Fault> {
     Ok(directories(connection, study)?.into_iter().next())
 }
@@ -135,13 +135,13 @@ pub(super) fn race(connection: &Connection, study: StudyId) -> Result<Option<Rac
     Ok(race.flatten())
 }
 
-/// Whether some of the trials are runs of a configuration of others.
+/// Whether some trials repeat the configuration of others.
 fn repeats(connection: &Connection, study: StudyId) -> Result<bool, Fault> {
     let sql = "SELECT 1 FROM trial WHERE study_id = ?1 AND configuration IS NOT NULL";
     Ok(connection.prepare_cached(sql)?.exists([study.0])?)
 }
 
-/// [`StudyState::leader`], without its winner of a race.
+/// [`StudyState::leader`], except for the winner of a race.
 fn best(
     connection: &Connection,
     study: StudyId,
@@ -174,7 +174,7 @@ fn best(
         .min_by_key(|(number, value)| (Score::new(direction, *value), *number)))
 }
 
-/// The trials of a study, as far as ranking its configurations needs them.
+/// The trials of a study, with the columns for ranking its configurations.
 fn runs(connection: &Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
     let sql =
         "SELECT t.id, t.origin, t.state, v.trial_id, v.value, t.violation IS NOT NULL OR t.hidden \
@@ -193,7 +193,7 @@ fn runs(connection: &Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
     })
 }
 
-/// Who ran a study, in order.
+/// The runners of a study, in order.
 pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<StoredRunner>, Fault> {
     let sql = "SELECT seq, pid, host, started_at, stopped_at, lineage, slots, ran_micros, reason \
         FROM runner WHERE study_id = ?1 ORDER BY seq";
@@ -209,7 +209,7 @@ pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<Sto
             stopped: cells.get::<Option<i64>>(4)?.map(Timestamp),
             ran_micros: cells.get(7)?,
             reason: cells.get(8)?,
-            lineage: cells.optional_json(5)?,
+            provenance: cells.optional_json(5)?,
         })
     })
 }
@@ -226,12 +226,12 @@ pub(super) fn revisions(
     })
 }
 
-/// A text that is kept by its digest.
+/// A text stored by its digest.
 pub(super) fn document(connection: &Connection, digest: &str) -> Result<Option<String>, Fault> {
     Ok(values(connection, "SELECT body FROM document WHERE digest = ?1", [digest])?.pop())
 }
 
-/// Who holds a study.
+/// The holder of a study.
 pub(super) fn held(connection: &Connection, study: StudyId) -> Result<Option<HeldLease>, Fault> {
     let sql = "SELECT epoch, pid, pid_started, host, acquired_at, boot_id \
         FROM lease WHERE study_id = ?1 AND pid IS NOT NULL";
@@ -288,7 +288,7 @@ pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<Study
     row.ok_or_else(|| StorageError::NoStudy { study }.into())
 }
 
-/// Checks that the study is there.
+/// Checks that the study exists.
 pub(super) fn require(connection: &Connection, study: StudyId) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached("SELECT 1 FROM study WHERE id = ?1")?;
     if statement.exists([study.0])? { Ok(()) } else { Err(StorageError::NoStudy { study }.into()) }
@@ -316,7 +316,7 @@ pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyState
     Ok(view)
 }
 
-/// What was written about a study.
+/// The notes of a study.
 fn notes(connection: &Connection, study: StudyId) -> Result<Vec<Note>, Fault> {
     let sql = "SELECT at, text FROM study_note WHERE study_id = ?1 ORDER BY seq";
     rows(connection, sql, [study.0], |row| {
@@ -329,7 +329,7 @@ fn tags(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
     values(connection, "SELECT tag FROM study_tag WHERE study_id = ?1 ORDER BY tag", [study.0])
 }
 
-/// What came of a request.
+/// The answer to a request.
 pub(super) fn answer(
     connection: &Connection,
     study: StudyId,
@@ -340,7 +340,7 @@ pub(super) fn answer(
     let served = first(connection, sql, [study.0, id], |row| {
         Cells::of(row, || format!("table `request`, id {id}")).optional_json(0)
     })?;
-    // One that an older hpsearch served, which said nothing, has no answer.
+    // Requests served by older versions have no answer.
     Ok(served.map(|answer| answer.unwrap_or_else(|| Answer::Done(String::new()))))
 }
 
@@ -416,7 +416,7 @@ pub(super) fn curves(
     trials.iter().map(curve).collect()
 }
 
-/// The names of the parameters that a study's trials have.
+/// The names of the parameters of a study's trials.
 pub(super) fn params(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
     let (first, last) = trial_ids(study);
     let sql = "SELECT DISTINCT name FROM dimension d WHERE study_id = ?3 AND EXISTS (SELECT 1 FROM \
@@ -472,8 +472,8 @@ pub(super) fn entry(row: &Row<'_>) -> Result<(Seq, Timestamp, Event), Fault> {
     Ok((seq, Timestamp(cells.get(1)?), cells.json(2)?))
 }
 
-/// The remarks on a trial's lines after `seq`, and the journal's last place. They are found by how
-/// their JSON begins, so that not all of a long journal is parsed.
+/// The remarks on a trial's lines after `seq`, and the journal's last position. They are found by
+/// the prefix of their JSON, so that a long journal is not parsed.
 pub(super) fn remarks(
     connection: &Connection,
     study: StudyId,
@@ -488,13 +488,13 @@ pub(super) fn remarks(
     Ok((entries.into_iter().filter_map(|(_, _, event)| Remarked::of(event)).collect(), last))
 }
 
-/// The journal's last place; 0 before the first event.
+/// The journal's last position; 0 before the first event.
 pub(super) fn last_event(connection: &Connection, study: StudyId) -> Result<Seq, Fault> {
     let sql = "SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1";
     value(connection, sql, [study.0]).map(Seq)
 }
 
-/// Microseconds that runners spent on the study and, if one runs, when it began.
+/// Microseconds of running time and, if a runner runs, when it started.
 pub(super) fn running_since(
     connection: &Connection,
     study: StudyId,
@@ -513,8 +513,8 @@ pub(super) fn pending_requests(
 ) -> Result<Vec<StoredRequest>, Fault> {
     let sql = "SELECT id, body FROM request WHERE study_id = ?1 AND served_at IS NULL ORDER BY id";
     rows(connection, sql, [study.0], |row| {
-        // One that cannot be read must not keep the study from being run: it is refused like any
-        // that cannot be done.
+        // An unreadable request must not prevent running the study: it is refused when it is
+        // served.
         let read = row.get_ref(1)?.as_str().map_err(|error| error.to_string());
         let read =
             read.and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()));

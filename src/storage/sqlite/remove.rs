@@ -1,5 +1,5 @@
-//! Removes a study with every row that speaks of it, and remembers the directories of its files
-//! until they are gone.
+//! Removes a study with all its rows, and records the directories of its files until they are
+//! deleted.
 
 use std::path::PathBuf;
 
@@ -14,8 +14,8 @@ use crate::storage::{Lease, RemovedStudy, StudyId};
 use crate::study::time::Timestamp;
 use crate::study::tracked::NO_SAMPLER;
 
-/// Removes the study that the lease is on. What it had on the disk is remembered in the same
-/// transaction, so that nothing is lost sight of whatever happens next.
+/// Removes the study of the lease. Its directories are recorded in the same transaction, so that a
+/// crash leaves no unknown files.
 pub(super) fn remove_study(
     connection: &Connection,
     lease: &Lease,
@@ -25,7 +25,7 @@ pub(super) fn remove_study(
     check_fence(connection, lease)?;
     let study = lease.study;
     let name: String = value(connection, "SELECT name FROM study WHERE id = ?1", [study.0])?;
-    // As of single runs, nothing of them is to be left in free pages.
+    // As with single runs, their data must not remain in free pages.
     let of_runs = "UPDATE store SET values_left = 1 WHERE EXISTS (SELECT 1 FROM study WHERE id = ?1 \
         AND spec ->> '$.sampler.name' = ?2)";
     connection.execute(of_runs, params![study.0, NO_SAMPLER])?;
@@ -45,8 +45,7 @@ pub(super) fn remove_study(
     Ok(())
 }
 
-/// Removes what tables have of the trials with these ids, but for their own rows; `kept` are tables
-/// that outlive a trial.
+/// Removes the rows of these trials from all tables but `trial` and `kept`.
 pub(super) fn remove_rows(
     connection: &Connection,
     ids: (i64, i64),
@@ -72,14 +71,15 @@ pub(super) fn remove_rows(
     Ok(())
 }
 
-/// The tables that have a column of this name: those of later versions of the schema, too.
+/// The tables that have a column of this name, including those of later schema versions.
 fn tables_with(connection: &Connection, column: &str) -> Result<Vec<String>, Fault> {
     let sql = "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c \
         WHERE t.type = 'table' AND c.name = ?1 ORDER BY t.name";
     rows(connection, sql, [column], |row| Ok(row.get(0)?))
 }
 
-/// Removes the long texts that only these runners speak of, whose events are given as a JSON array.
+/// Removes the texts that only these runners refer to; `runners` is a JSON array of their start
+/// events.
 pub(super) fn remove_documents(connection: &Connection, runners: &str) -> Result<(), Fault> {
     let of = |which: &str| {
         format!(
@@ -92,7 +92,7 @@ pub(super) fn remove_documents(connection: &Connection, runners: &str) -> Result
     Ok(())
 }
 
-/// The removed studies of whose files something may be left.
+/// The removed studies whose files may not all be deleted yet.
 pub(super) fn removed_studies(connection: &Connection) -> Result<Vec<RemovedStudy>, Fault> {
     let sql = "SELECT id, name, files FROM removed_study WHERE files IS NOT NULL ORDER BY id";
     rows(connection, sql, [], |row| {
@@ -102,7 +102,7 @@ pub(super) fn removed_studies(connection: &Connection) -> Result<Vec<RemovedStud
     })
 }
 
-/// Nothing is left of the files of a removed study.
+/// Records that all files of a removed study are deleted.
 pub(super) fn files_removed(connection: &Connection, study: StudyId) -> Result<(), Fault> {
     connection.execute("UPDATE removed_study SET files = NULL WHERE id = ?1", [study.0])?;
     Ok(())

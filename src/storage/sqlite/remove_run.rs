@@ -1,9 +1,9 @@
 //! Removes single runs of studies without a search, and moves them to others, each call inside the
 //! transaction it is given.
 //!
-//! Nothing is left of a removed run but its number and an event that says so: its rows go, and so do
-//! the journal's entries about it and the processes that tracked it, as if it had never been. A run
-//! that is moved is written anew in the other study, from those entries, before it is removed.
+//! Of a removed run only its number and one event remain: its rows are deleted, and so are the
+//! journal's entries about it and the processes that tracked it. A moved run is first replayed in
+//! the other study from those entries.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,10 @@ use crate::study::time::Timestamp;
 use crate::study::tracked::{MovedRun, free_name};
 use crate::study::trial::{Origin, TrialNumber};
 
-/// The table of numbers that are not given again: it outlives the runs.
+/// The table of numbers that are not reused: it outlives the runs.
 const REMOVED: &str = "removed_run";
 
-/// Removes runs, and notes that what they were may be left in free pages of the file.
+/// Removes runs, and records that free pages of the file may still contain them.
 pub(super) fn remove_runs(
     connection: &Connection,
     cache: &mut Cache,
@@ -47,7 +47,7 @@ pub(super) fn remove_runs(
     Ok(())
 }
 
-/// Moves runs; gives their numbers in the other study.
+/// Moves runs; returns their numbers in the other study.
 pub(super) fn move_runs(
     connection: &Connection,
     cache: &mut Cache,
@@ -67,7 +67,7 @@ pub(super) fn move_runs(
     Ok(moving.runs.iter().filter_map(|run| moved.get(run).copied()).collect())
 }
 
-/// The runs that were removed.
+/// The removed runs.
 pub(super) fn removed_runs(connection: &Connection) -> Result<Vec<RemovedRun>, Fault> {
     let sql = "SELECT trial_id, moved_to FROM removed_run ORDER BY trial_id";
     rows(connection, sql, [], |row| {
@@ -78,7 +78,7 @@ pub(super) fn removed_runs(connection: &Connection) -> Result<Vec<RemovedRun>, F
     })
 }
 
-/// The files of a run that was moved are where it is.
+/// Records that the files of a moved run are moved, too.
 pub(super) fn files_moved(
     connection: &Connection,
     study: StudyId,
@@ -89,7 +89,7 @@ pub(super) fn files_moved(
     Ok(())
 }
 
-/// An error if this is no run that nobody tracks.
+/// An error if there is no such run, or it is being tracked.
 fn check(connection: &Connection, study: StudyId, run: TrialNumber) -> Result<(), Fault> {
     let spec = study_row(connection, study)?.spec;
     if !spec.is_tracked() {
@@ -105,7 +105,7 @@ fn check(connection: &Connection, study: StudyId, run: TrialNumber) -> Result<()
     Ok(())
 }
 
-/// The events with which the processes began that tracked this run.
+/// The start events of the processes that tracked this run.
 fn runners(connection: &Connection, id: i64) -> Result<Vec<i64>, Fault> {
     let sql = "SELECT runner FROM attempt a WHERE trial_id = ?1 AND runner IS NOT NULL AND NOT \
         EXISTS (SELECT 1 FROM attempt o WHERE o.runner = a.runner AND o.trial_id <> ?1)";
@@ -115,8 +115,8 @@ fn runners(connection: &Connection, id: i64) -> Result<Vec<i64>, Fault> {
 /// Entries of the journal.
 type Entries = Vec<(Seq, Timestamp, Event)>;
 
-/// What the journal has of each of these runs: what happened to it and to the processes that tracked
-/// it, and what was asked about it. The journal is read once for all of them.
+/// The journal's entries about each of these runs, the processes that tracked it and its requests,
+/// in one pass.
 fn journals(
     connection: &Connection,
     store: &Path,
@@ -151,7 +151,7 @@ fn journals(
     for (seq, at, event) in entries {
         let run = match &event {
             Event::Runner(RunnerEvent::Started { .. }) => of_runner.get(&seq.0).copied(),
-            // It is written right behind the start of its process.
+            // It directly follows the start of its process.
             Event::Runner(RunnerEvent::Described { .. }) => of_runner.get(&(seq.0 - 1)).copied(),
             Event::Runner(RunnerEvent::Stopped { runner, .. }) => {
                 runner.and_then(|runner| of_runner.get(&runner.0).copied())
@@ -167,8 +167,7 @@ fn journals(
     Ok(of_run)
 }
 
-/// Removes a run, which these entries of the journal are about; `moved` is its id and its number in
-/// the other study.
+/// Removes a run with these journal entries; `moved` is its id and number in the other study.
 fn remove(
     connection: &Connection,
     cache: &mut Cache,
@@ -191,7 +190,7 @@ fn remove(
     connection.execute(sql, [runners])?;
     let sql = "DELETE FROM request WHERE study_id = ?1 AND body ->> '$.trial' = ?2";
     connection.execute(sql, [study.0, to_integer(run.0)?])?;
-    // The study's sums are those of the journal that is left.
+    // The study's sums must equal those of the remaining journal.
     let killed = "SELECT body ->> '$.heard' FROM event WHERE study_id = ?1 AND type = \
         'runner_stopped' ORDER BY seq DESC LIMIT 1";
     let killed: Option<i64> = values(connection, killed, [study.0])?.pop().flatten();
@@ -212,8 +211,8 @@ fn remove(
     Ok(())
 }
 
-/// Writes a run anew in the other study from its entries of the journal, at the moments at which
-/// things happened; `moved` are the numbers that others got there.
+/// Replays a run in the other study from its journal entries, with their times; `moved` are the
+/// numbers that other runs got there.
 fn write_again(
     connection: &Connection,
     cache: &mut Cache,
@@ -265,7 +264,7 @@ fn write_again(
                 Event::Trial(number, TrialEvent::ArtifactSaved { artifact, content })
             }
             Event::Trial(_, event) => Event::Trial(number, event),
-            // What was asked of it is answered.
+            // Its requests are answered.
             Event::Study(_) => continue,
             event => event,
         };
@@ -281,7 +280,7 @@ fn write_again(
     Ok(number)
 }
 
-/// Where a file of the run will be.
+/// The new path of a file of the run.
 fn moved_path(
     moving: &Move<'_>,
     (run, number): (TrialNumber, TrialNumber),

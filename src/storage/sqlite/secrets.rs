@@ -1,5 +1,5 @@
-//! Erases the values of `[command] env` that older versions stored, and what is left of removed runs:
-//! from the rows, and then from the file's free pages.
+//! Erases the values of `[command] env` that older versions stored, and removed runs: from the
+//! rows, then from the file's free pages.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::fault::Fault;
 use crate::storage::BUSY_TIMEOUT;
 use crate::study::provenance::{Masked, masked_command};
 
-/// Others may read meanwhile: what is left then is done by whoever opens the store next.
+/// Timeout of waiting for readers; the next process to open the store tries again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Erases the values from all rows, inside the migration's transaction, and notes that the file is
-/// to be written anew.
+/// Erases the values from all rows, inside the migration's transaction, and marks the file to be
+/// vacuumed.
 pub(super) fn erase(connection: &Connection) -> Result<(), Fault> {
     let values = values(connection)?;
     if values.is_empty() {
@@ -59,7 +59,7 @@ pub(super) fn erase(connection: &Connection) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Every value that a specification has, with its name; one name may have had several.
+/// Every value in any specification, with its name; a name may have had several.
 fn values(connection: &Connection) -> Result<Vec<(String, String)>, Fault> {
     let sql = "SELECT DISTINCT e.key, e.value FROM (SELECT spec FROM study UNION ALL SELECT spec \
         FROM study_revision) s
@@ -67,7 +67,7 @@ fn values(connection: &Connection) -> Result<Vec<(String, String)>, Fault> {
     rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Writes anew what changes of a text column, by its key.
+/// Rewrites the changed texts of a column, by key.
 fn rewrite(
     connection: &Connection,
     select: &str,
@@ -85,17 +85,17 @@ fn rewrite(
     Ok(())
 }
 
-/// Whether what was erased may still be in the file.
+/// Whether the file may still contain erased data.
 pub(super) fn are_left(connection: &Connection) -> bool {
     connection.query_row("SELECT values_left FROM store", [], |row| row.get(0)).unwrap_or(false)
 }
 
-/// A larger file is written anew only while nothing runs: whoever writes waits for it, and for no
-/// longer than [`BUSY_TIMEOUT`].
+/// A larger file is vacuumed only while nothing runs: writers wait for it, at most
+/// [`BUSY_TIMEOUT`].
 const LARGE: i64 = 256 << 20;
 
-/// Writes the file anew if what was erased may still be in it. A process that dies on the way
-/// leaves that to the next one.
+/// Vacuums the file if it may still contain erased data. If this process dies before it is done,
+/// the next one repeats it.
 pub(super) fn finish(connection: &Connection) -> Result<(), Fault> {
     finish_unless(connection, LARGE)
 }
@@ -115,7 +115,7 @@ pub(super) fn finish_unless(connection: &Connection, large: i64) -> Result<(), F
     connection.busy_timeout(PATIENCE)?;
     let is_clean = || {
         connection.execute_batch("PRAGMA secure_delete = ON; VACUUM")?;
-        // The log held the pages as they were.
+        // The log contained the old pages.
         let is_busy: bool =
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         if !is_busy {
@@ -123,7 +123,7 @@ pub(super) fn finish_unless(connection: &Connection, large: i64) -> Result<(), F
         }
         connection.execute_batch("PRAGMA secure_delete = OFF")
     };
-    // The store can be used without that.
+    // The store is usable without it.
     let _done_by_the_next = is_clean();
     connection.busy_timeout(BUSY_TIMEOUT)?;
     Ok(())

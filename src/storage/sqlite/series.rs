@@ -17,7 +17,7 @@ pub(super) struct SeriesKey {
     pub clock: SeriesClock,
 }
 
-/// The row of a series that is written to.
+/// The row of a series.
 struct Row {
     id: i64,
     attempt: i64,
@@ -37,9 +37,9 @@ fn row(connection: &Connection, key: SeriesKey) -> Result<Option<Row>, Fault> {
     })
 }
 
-/// Appends what an attempt logged. What an attempt logs that another has followed is dropped; the
-/// first points of a later one supersede the earlier ones' from their first step on. `reported`
-/// gives what the table of reports has of a series that is new.
+/// Appends an attempt's logged points. Points of an attempt that is not the latest are dropped;
+/// points of a later attempt supersede earlier ones from their first step on. `reported` returns
+/// the reports with which a new series starts.
 pub(super) fn write(
     connection: &Connection,
     key: SeriesKey,
@@ -85,11 +85,11 @@ fn create(connection: &Connection, key: SeriesKey, attempt: i64) -> Result<i64, 
     value(connection, sql, params![key.trial, key.metric, key.clock.as_str(), attempt])
 }
 
-/// Logged points by their steps; of one step the last one stands.
+/// Logged points by step; the last of one step counts.
 fn in_order(logged: &[LoggedPoint], mut counted: f64) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::with_capacity(logged.len());
     for LoggedPoint { step, value, at } in logged {
-        // -0 is 0, for the table and for everybody else.
+        // Normalises -0 to 0.
         let step = step.unwrap_or(counted + 1.0) + 0.0;
         if step.is_finite() {
             counted = counted.max(step);
@@ -144,7 +144,7 @@ fn chunk_at(connection: &Connection, id: i64, step: f64) -> Result<Option<Chunk>
     })
 }
 
-/// Puts points into the chunks where they belong, in the place of those of the same steps.
+/// Merges points into their chunks, replacing those of the same steps.
 fn merge(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
     let (mut rest, mut added) = (points, 0);
     while let Some(next) = rest.first() {
@@ -156,7 +156,7 @@ fn merge(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault
             following.map_or(rest.len(), |end| rest.partition_point(|point| point.step < end));
         let (group, later) = rest.split_at(end);
         added += match chunk {
-            // A chunk that has room, or holds the place of the first of them.
+            // A chunk that has room, or spans the first of them.
             Some(chunk) if chunk.last_step >= next.step || !is_full(&chunk) => {
                 let held = read_chunk(connection, id, chunk.first_step)?;
                 let merged = merged(held, group);
@@ -183,11 +183,11 @@ fn is_full(chunk: &Chunk) -> bool {
     usize::try_from(chunk.count).is_ok_and(|count| count >= CAPACITY)
 }
 
-/// Both in the order of steps; of one step the newer one.
+/// Both merged by step; the newer point of one step counts.
 fn merged(held: Vec<Point>, newer: &[Point]) -> Vec<Point> {
     let Some(begin) = newer.first() else { return held };
     let mut held = held;
-    // What is usual: they follow.
+    // The common case: they follow.
     let mut overlap = held.split_off(held.partition_point(|point| point.step < begin.step));
     if overlap.is_empty() {
         held.extend_from_slice(newer);
@@ -206,7 +206,7 @@ fn put_all(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fau
     points.chunks(CAPACITY).try_for_each(|chunk| put(connection, id, chunk))
 }
 
-/// Writes a chunk, in the place of the one that begins at the same step.
+/// Writes a chunk, replacing the one that begins at the same step.
 fn put(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
     let Some(all) = Pixel::of(points) else { return Ok(()) };
     let sql = "SELECT block FROM series_chunk WHERE series_id = ?1 AND first_step = ?2";
@@ -247,7 +247,7 @@ pub(super) fn read_chunk(
     decode(bytes).map_err(|why| Fault::corrupt(place(), why))
 }
 
-/// Says in the row of a series where it begins and ends.
+/// Updates the summary in the row of a series.
 fn summarise(connection: &Connection, id: i64, attempt: i64) -> Result<(), Fault> {
     let sql = "UPDATE series SET attempt = ?2,
           first_step = (SELECT min(first_step) FROM series_chunk WHERE series_id = ?1),
@@ -273,7 +273,7 @@ pub(super) fn reported(
     })
 }
 
-/// The id of a metric; `None` if nobody ever measured it.
+/// The id of a metric; `None` if it was never reported or logged.
 pub(super) fn metric_id(connection: &Connection, name: &str) -> Result<Option<i64>, Fault> {
     Ok(values(connection, "SELECT id FROM metric WHERE name = ?1", [name])?.pop())
 }

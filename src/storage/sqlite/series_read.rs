@@ -1,4 +1,4 @@
-//! Reads series: their list, their points, what a chart of them shows, and whether they are whole.
+//! Reads series: their list, their points, their pixels in a chart, and their consistency.
 
 use std::ops::RangeInclusive;
 
@@ -25,8 +25,8 @@ pub(super) fn study_clock(connection: &Connection, study: StudyId) -> Result<Ser
     })
 }
 
-/// The series of some trials, in the order of the trials, then by metric and clock. What was only
-/// reported is a series on the study's clock.
+/// The series of some trials, in the order of the trials, then by metric and clock. A metric that
+/// was only reported is a series on the study's clock.
 pub(super) fn list(
     connection: &Connection,
     study: StudyId,
@@ -93,7 +93,7 @@ fn place(
     })
 }
 
-/// The chunks that reach into a range: from the last that begins at its start or before it.
+/// The chunks that overlap a range: from the last one that begins at or before its start.
 const CHUNKS_OF_RANGE: &str = "FROM series_chunk WHERE series_id = ?1 AND first_step <= ?3 \
     AND first_step >= coalesce((SELECT max(first_step) FROM series_chunk WHERE series_id = ?1 \
     AND first_step <= ?2), ?2) ORDER BY first_step";
@@ -131,8 +131,8 @@ pub(super) fn points(
     Ok(points)
 }
 
-/// What a chart of so many columns shows of a series in a range: pixels from the first to the last
-/// of its steps there. Only chunks that lie in several pixels are decoded.
+/// The pixels of a series in a range, from its first to its last step there. Only chunks that span
+/// several pixels are decoded.
 pub(super) fn pixels(
     connection: &Connection,
     study: StudyId,
@@ -186,7 +186,7 @@ pub(super) fn pixels(
     Ok(pixels.filled())
 }
 
-/// The first place where a study's series are not what their rows say.
+/// The first disagreement between a study's series and their rows.
 pub(super) fn check(connection: &Connection, study: StudyId) -> Result<Option<SeriesFault>, Fault> {
     let (low, high) = trial_ids(study);
     let sql = "SELECT s.id, s.trial_id, m.name, s.clock, s.count, s.first_step, s.last_step, \
@@ -231,10 +231,10 @@ pub(super) fn check(connection: &Connection, study: StudyId) -> Result<Option<Se
     Ok(None)
 }
 
-/// A chunk's step, the column that is wrong, what stands there, and what its points come to.
+/// A chunk's step, the wrong column, its stored value, and the value computed from the points.
 type ChunkFault = (f64, &'static str, String, String);
 
-/// How many points the chunks of a series hold, and the first and last; or what is wrong.
+/// The number of points in a series, and the first and last; or the first fault.
 #[expect(clippy::type_complexity, reason = "read once, above")]
 fn check_chunks(
     connection: &Connection,
@@ -299,7 +299,7 @@ fn optional(column: Option<f64>) -> String {
     column.map_or_else(|| "nothing".to_owned(), |step| step.to_string())
 }
 
-/// The moment from which a trial's seconds count: when its first attempt started.
+/// The origin of a trial's seconds: the start of its first attempt.
 pub(super) fn began(
     connection: &Connection,
     study: StudyId,

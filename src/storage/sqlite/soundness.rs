@@ -1,14 +1,14 @@
-//! Whether a store is sound: SQLite's own checks of pages, indices, constraints and references,
+//! Checks the integrity of a store: SQLite's checks of pages, indices, constraints and references,
 //! table by table.
 
 use super::SqliteReader;
 use super::column::{rows, values};
 use crate::storage::StorageError;
 
-/// At most so many problems of one table are told.
+/// Maximum number of reported problems per table.
 const MOST: i64 = 5;
 
-/// The version of the SQLite that is compiled in.
+/// The version of the linked SQLite.
 pub fn sqlite_version() -> &'static str {
     rusqlite::version()
 }
@@ -21,16 +21,19 @@ impl SqliteReader {
         })
     }
 
-    /// Everything that is wrong with the file, one sentence each; `hear` is told how many tables of
-    /// how many are checked.
-    pub fn soundness(&self, hear: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>, StorageError> {
+    /// All problems of the file, one sentence each; `progress` is called with the number of checked
+    /// tables and of all tables.
+    pub fn soundness(
+        &self,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Vec<String>, StorageError> {
         self.read("checking it", |connection| {
             let names = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
             let names: Vec<String> = values(connection, names, [])?;
             let mut problems = Vec::new();
             let all = names.len() as u64;
             for (done, name) in (0_u64..).zip(&names) {
-                hear(done, all);
+                progress(done, all);
                 let check = "SELECT integrity_check FROM pragma_integrity_check(?1) LIMIT ?2";
                 let said: Vec<String> = values(connection, check, (name, MOST))?;
                 let wrong = said.into_iter().filter(|said| said != "ok");
@@ -45,7 +48,7 @@ impl SqliteReader {
                     if rows == 1 { "1 row points".into() } else { format!("{rows} rows point") };
                 Ok(format!("table `{table}`: {rows} to rows of `{parent}` that are not there"))
             })?);
-            hear(all, all);
+            progress(all, all);
             Ok(problems)
         })
     }
@@ -61,14 +64,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hpsearch.db");
         drop(SqliteStore::open(&path).unwrap());
-        let mut heard = Vec::new();
+        let mut progressd = Vec::new();
         let sound = SqliteReader::open(&path)
             .unwrap()
-            .soundness(&mut |done, of| heard.push((done, of)))
+            .soundness(&mut |done, of| progressd.push((done, of)))
             .unwrap();
         assert_eq!(sound, Vec::<String>::new());
         assert!(
-            heard.first().unwrap().0 == 0 && heard.last().unwrap().0 == heard.last().unwrap().1
+            progressd.first().unwrap().0 == 0
+                && progressd.last().unwrap().0 == progressd.last().unwrap().1
         );
         let outsider = rusqlite::Connection::open(&path).unwrap();
         outsider.pragma_update(None, "foreign_keys", false).unwrap();

@@ -1,5 +1,4 @@
-//! Tests of what only a store in a file has: other people's files, damage, full disks, several
-//! connections.
+//! Tests of stores in files: files of other programs, damage, full disks, several connections.
 
 use crate::study::event::{RunnerEvent, TrialEvent};
 use std::error::Error as _;
@@ -55,7 +54,7 @@ fn journal(length: usize) -> Vec<Event> {
     )
 }
 
-/// How many events a store holds of a study.
+/// The number of events of a study in a store.
 fn stored(path: &Path, lease: &Lease) -> usize {
     let reader = SqliteReader::open(path).unwrap();
     reader.events_after(lease.study, Seq(0), u64::MAX).unwrap().len()
@@ -136,7 +135,7 @@ fn a_missing_store_is_told_with_the_way_to_make_one() {
     let error = SqliteReader::open(&path).unwrap_err();
     assert_says(&error, &["no.db", "hpsearch run study.toml", "--store PATH"]);
     assert!(!path.exists(), "a reader makes no file");
-    // A file that a runner is just making is not there yet.
+    // An empty file that a runner is about to initialise is not a store yet.
     fs::write(&path, "").unwrap();
     assert!(matches!(SqliteReader::open(&path), Err(StorageError::Missing { .. })));
 }
@@ -479,7 +478,7 @@ fn optunas_views_show_the_study() {
     );
 }
 
-/// Stores as earlier versions left them.
+/// Stores written by earlier versions.
 const OLD: [(i64, &str); 5] = [
     (1, include_str!("../../../tests/it/stores/v1.sql")),
     (2, include_str!("../../../tests/it/stores/v2.sql")),
@@ -695,7 +694,7 @@ fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
     }
 }
 
-/// What a store of version 3 holds that no store shall hold.
+/// Secrets in a store of version 3, which no later store may contain.
 const VALUES: [&str; 3] = ["sk-secret-0123456789", "tok-secret-9876543210", "first-key-aaaaaaaa"];
 
 fn holds(path: &Path, text: &str) -> bool {
@@ -724,9 +723,13 @@ fn values_of_the_environment_are_erased_from_an_older_store_and_its_copy_is_said
     let crate::study::program::Program::Command { env, .. } = &study.spec.program else { panic!() };
     assert_eq!(env.keys().collect::<Vec<_>>(), ["API_KEY", "MODE", "TOKEN"]);
     assert!(env.values().all(|value| value.get().is_none()));
-    let lineage = reader.runners(study.id).unwrap()[0].lineage.clone().unwrap();
-    assert!(lineage.command.contains(&"command.env.TOKEN=...".to_owned()), "{:?}", lineage.command);
-    let changes = reader.document(&lineage.diff().unwrap().digest).unwrap().unwrap();
+    let provenance = reader.runners(study.id).unwrap()[0].provenance.clone().unwrap();
+    assert!(
+        provenance.command.contains(&"command.env.TOKEN=...".to_owned()),
+        "{:?}",
+        provenance.command
+    );
+    let changes = reader.document(&provenance.diff().unwrap().digest).unwrap().unwrap();
     assert!(
         changes.contains("+env = { API_KEY =...")
             && changes.contains("-env = { API_KEY =...")
@@ -854,14 +857,14 @@ fn a_log_that_is_changed_in_place_is_missed_by_the_next_look_wherever_it_was_cha
     type Strike = fn(&fs::File, &[u8]);
     let strikes: [(&str, Strike); 5] = [
         ("emptied", |log, _| log.set_len(0).unwrap()),
-        // What is behind its last frame is of an earlier log, and no matter.
+        // Bytes after its last frame belong to an earlier log and do not matter.
         ("cut in its second frame", |log, _| log.set_len(5000).unwrap()),
         ("an older copy", |log, older| {
             log.set_len(0).unwrap();
             log.write_all_at(older, 0).unwrap();
         }),
         ("another header", |log, _| log.write_all_at(&[7; 8], 16).unwrap()),
-        // Only a look at all of it finds this one.
+        // Only a full check finds this one.
         ("a byte in the middle", |log, _| log.write_all_at(&[201], 32 + 24 + 1000).unwrap()),
     ];
     for (name, strike) in strikes {

@@ -39,8 +39,8 @@ pub(super) fn begin_run(
         slots: vec![process.slot.clone()],
         tracker: Some(process.tracker.clone()),
     }))?;
-    if let Some(lineage) = &process.provenance {
-        append.write(&Event::Runner(RunnerEvent::Described { lineage: lineage.clone() }))?;
+    if let Some(provenance) = &process.provenance {
+        append.write(&Event::Runner(RunnerEvent::Described { provenance: provenance.clone() }))?;
     }
     let (trial, attempt, resume) = match begin {
         BeginRun::New { params, run, tags, note } => {
@@ -90,7 +90,7 @@ pub(super) fn begin_run(
     Ok(RunFence { study, trial, attempt, runner: Seq(runner) })
 }
 
-/// Writes what happened to a run.
+/// Writes events of a run.
 pub(super) fn append_run(
     connection: &Connection,
     cache: &mut Cache,

@@ -95,7 +95,7 @@ pub(super) fn param<'a>(
     Ok((name, cells.given(2, cells.optional(2, param_value)?)?))
 }
 
-/// What all trials of a study share.
+/// Loads trials of one study.
 struct Loader<'a> {
     connection: &'a Connection,
     study: StudyId,
@@ -179,7 +179,7 @@ impl<'a> Loader<'a> {
         Ok(trials)
     }
 
-    /// Hands each row of a query (its first column a trial's id) to the trial it is about.
+    /// Adds each row of a query, whose first column is a trial's id, to that trial.
     fn add(
         &self,
         trials: &mut [Trial],
@@ -255,8 +255,8 @@ fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
     })
 }
 
-/// A value as table `param` has it. Most are numbers, which are read without a detour over JSON:
-/// half of the time of reading many.
+/// A value of table `param`. Numbers, the most common, are parsed without the JSON parser, which
+/// halves the time of reading many.
 pub(super) fn param_value(text: &str) -> serde_json::Result<Value> {
     if text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         if let Ok(int) = text.parse() {

@@ -1,4 +1,4 @@
-//! Reads what a study used: time of devices, and checkpoints.
+//! Reads the resources used by a study: device time and checkpoints.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 use crate::study::usage::{RECENT, Tried, Used, devices_of};
 
-/// What the study used so far.
+/// The resources used so far.
 pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Fault> {
     let (least, most) = trial_ids(study);
     let busy = value(connection, "SELECT busy_micros FROM study WHERE id = ?1", [study.0])?;
     let newest = "SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2";
     let newest: Option<i64> = value(connection, newest, [least, most])?;
     let looked_at = i64::try_from(RECENT).unwrap_or(i64::MAX);
-    // A device's time is told at each start and end there: the ends of the newest trials are looked
-    // at.
+    // Device time is recorded at each start and end on the device; only the newest trials' ends are
+    // read.
     let told = "SELECT max(max(r.started_at),
            coalesce((SELECT max(f.finished_at) FROM trial f WHERE f.id BETWEEN max(?2, ?3 - ?4 + \
         1) AND ?3 AND f.device = r.device), 0))
@@ -81,7 +81,7 @@ fn recent(connection: &Connection, study: StudyId) -> Result<Vec<Tried>, Fault> 
     Ok(recent)
 }
 
-/// The checkpoints that are there, by trial and step.
+/// The existing checkpoints, by trial and step.
 pub(super) fn checkpoints(
     connection: &Connection,
     study: StudyId,

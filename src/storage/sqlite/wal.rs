@@ -1,5 +1,4 @@
-//! The write-ahead log: written back to the store's file every minute, and saved where somebody
-//! took it away.
+//! The write-ahead log: checkpointed every minute, and rescued if it was moved away.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -11,31 +10,31 @@ use rusqlite::config::DbConfig;
 use super::files::{Exchanged, Files};
 use super::log::Log;
 
-/// A copy of the store's file without its log lacks no more than what was written in this time.
+/// A copy of the store's file without its log lacks at most the writes of this interval.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
 /// Four times SQLite's default: a log of 16 MB, and 1.4 times the small transactions a second
 /// (measured with 10 events each).
 const CHECKPOINT_FRAMES: u32 = 4000;
 
-/// How long others may keep a log from being saved: a reader of a moment is waited for.
+/// Timeout of waiting for other readers before a log can be rescued.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What became of what was written to a log that is not at its path any more.
+/// What happened to the content of a log that is no longer at its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rescue {
     /// It is in the store.
     Saved,
-    /// This process has further connections: it is tried again when they are closed.
+    /// This process has other connections: retried when they are closed.
     Later,
-    /// It cannot be written back while another process may read the store.
+    /// It cannot be checkpointed while another process may read the store.
     InUse,
-    /// Somebody else has written to a log of another history.
+    /// Another process has written to a new log.
     Mixed,
-    /// The log was changed in place: it is put aside, and not written back.
+    /// The log was changed in place: it is renamed, and not checkpointed.
     Damaged,
-    /// SQLite or the disk refused.
+    /// SQLite or the disk failed.
     Refused,
     /// This process only reads.
     Reader,
@@ -71,13 +70,13 @@ impl fmt::Display for Rescue {
     }
 }
 
-/// When the log is written back.
+/// Schedules WAL checkpoints.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     every: Duration,
     last: Instant,
     is_due: bool,
-    /// How long the log was when it was last written back, since it was begun anew.
+    /// Length of the log at the last checkpoint since it was restarted.
     frames: u32,
 }
 
@@ -88,14 +87,13 @@ impl Default for Checkpoints {
 }
 
 impl Checkpoints {
-    /// Something was written.
+    /// Records a write.
     pub(super) fn note(&mut self) {
         self.is_due = true;
     }
 
-    /// Writes the log of so many frames back if it is time to and it is whole: what readers leave
-    /// alone, without waiting for any of them. SQLite itself never does in a store that is written
-    /// to.
+    /// Runs a passive checkpoint of a log of `frames` frames if one is due and the log is intact.
+    /// SQLite's automatic checkpoints are off in a store opened for writing.
     pub(super) fn tend(
         &mut self,
         connection: &Connection,
@@ -111,8 +109,7 @@ impl Checkpoints {
             return Ok(());
         }
         let counts = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-        // What cannot be written back now is the next time; whoever writes is told of a disk that
-        // refuses.
+        // Frames that cannot be checkpointed now are next time; writers report disk errors.
         let whole = connection
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], counts)
             .is_ok_and(|(all, done)| all == done);
@@ -128,8 +125,7 @@ impl Checkpoints {
     }
 }
 
-/// Waits for other connections of this process to be closed: a screen's thread takes a moment to
-/// end.
+/// Waits for other connections of this process to be closed, such as that of a screen's thread.
 pub(super) fn wait_until_alone(connections: impl Fn() -> usize) {
     let until = Instant::now() + PATIENCE;
     while connections() > 1 && Instant::now() < until {
@@ -137,18 +133,18 @@ pub(super) fn wait_until_alone(connections: impl Fn() -> usize) {
     }
 }
 
-/// From here on closing the connection neither writes the log back nor removes the one at its path.
+/// Closing the connection will neither checkpoint nor delete the log.
 pub(super) fn leave_log_alone(connection: &Connection) {
-    // It can fail for a wrong setting only.
+    // It can fail only for an unknown setting.
     let _always_known = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
 }
 
-/// Saves what is in the log of `connection` when one of the files beside the store was exchanged.
+/// Saves the log of `connection` when one of the files beside the store was replaced.
 ///
-/// Safe is only what nobody else can come between. Leaving WAL mode takes SQLite's exclusive lock
-/// of the store's file, which no process gets while another one has it open, writes the log back,
-/// and lets go of it. A new log at the path belongs to those who came later: an empty one holds
-/// nothing, any other has another history, and the two are not mixed.
+/// Leaving WAL mode takes SQLite's exclusive lock on the store's file, which is available only if
+/// no other process has it open, checkpoints the log, and releases the lock. A new log at the path
+/// belongs to later processes: an empty one does not matter, any other has a different history, and
+/// the two are not mixed.
 pub(super) fn rescue(
     connection: &Connection,
     files: &Files,
@@ -156,7 +152,7 @@ pub(super) fn rescue(
 ) -> Rescue {
     leave_log_alone(connection);
     if files.has_own_log() {
-        // Only its index went, which whoever opens the store next makes anew.
+        // Only the index is missing; the next process to open the store rebuilds it.
         return Rescue::Saved;
     }
     if connections() > 1 {

@@ -28,7 +28,7 @@ pub(super) fn create_study(
     if connection.prepare_cached("SELECT 1 FROM study WHERE name = ?1")?.exists([&spec.name])? {
         return Err(StorageError::Exists { name: spec.name.clone() }.into());
     }
-    // Greater than that of any study there was: an id stands for one study for ever.
+    // Greater than the id of any earlier study: ids are never reused.
     let sql = "INSERT INTO study (id, name, spec, created_at, updated_at) VALUES ((SELECT 1 + \
         max((SELECT coalesce(max(id), 0) FROM study), (SELECT coalesce(max(id), 0) FROM \
         removed_study))), ?1, ?2, ?3, ?3)";
@@ -41,7 +41,7 @@ pub(super) fn create_study(
     Ok(study)
 }
 
-/// Keeps the present specification: later ones do not take its place.
+/// Stores the present specification as a revision.
 fn write_revision(connection: &Connection, study: StudyId, now: Timestamp) -> Result<(), Fault> {
     connection.execute(
         "INSERT INTO study_revision (study_id, revision, seq, at, spec)
@@ -67,7 +67,7 @@ fn write_objectives(
     Ok(())
 }
 
-/// Adds a version of each parameter that is new or not what it was.
+/// Adds a version of each new or changed parameter.
 fn write_dimensions(
     connection: &Connection,
     study: StudyId,
@@ -132,7 +132,7 @@ fn rewrite_last_reports(
     Ok(())
 }
 
-/// Checks that the lease holds; gives the revision of the specification.
+/// Checks the lease; returns the revision of the specification.
 pub(super) fn check_fence(connection: &Connection, lease: &Lease) -> Result<i64, Fault> {
     let sql = "SELECT l.epoch, l.pid IS NOT NULL, s.revision FROM lease l JOIN study s \
         ON s.id = l.study_id WHERE l.study_id = ?1";
@@ -146,7 +146,7 @@ pub(super) fn check_fence(connection: &Connection, lease: &Lease) -> Result<i64,
     }
 }
 
-/// Takes the right to write.
+/// Acquires the lease.
 pub(super) fn acquire(
     connection: &Connection,
     study: StudyId,
@@ -160,7 +160,8 @@ pub(super) fn acquire(
     })?;
     match row {
         None => return Err(StorageError::NoStudy { study }.into()),
-        // Its runs have no lease: it is taken to rename or to remove it, while none is tracked.
+        // Its runs have no lease: it is acquired only to rename or remove the study, while no run
+        // is tracked.
         Some((Some(sampler), name)) if sampler == NO_SAMPLER => {
             let open = "SELECT trial_id FROM attempt WHERE trial_id BETWEEN ?1 AND ?2 \
                 AND ended_at IS NULL LIMIT 1";
@@ -186,7 +187,7 @@ pub(super) fn acquire(
     Ok(Lease { study, epoch })
 }
 
-/// Writes down what has changed about the holder.
+/// Updates the holder.
 pub(super) fn renew(connection: &Connection, lease: &Lease, holder: &Holder) -> Result<(), Fault> {
     check_fence(connection, lease)?;
     let sql =
@@ -196,7 +197,7 @@ pub(super) fn renew(connection: &Connection, lease: &Lease, holder: &Holder) -> 
     Ok(())
 }
 
-/// Gives the right back, if it was not taken over.
+/// Releases the lease, if it was not taken over.
 pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Fault> {
     require(connection, lease.study)?;
     let sql = "UPDATE lease SET pid = NULL, pid_started = NULL, host = NULL, acquired_at = NULL, \
@@ -230,7 +231,7 @@ pub(super) fn append(
     }
 }
 
-/// How many numbers of trials were given: the next one. Those of removed runs are not given again.
+/// The next trial's number. Numbers of removed runs are not reused.
 pub(super) fn trials_of(connection: &Connection, study: StudyId) -> Result<u64, Fault> {
     let newest = "SELECT max(id) FROM (SELECT max(id) AS id FROM trial WHERE id BETWEEN ?1 AND ?2 \
         UNION ALL SELECT max(trial_id) FROM removed_run WHERE trial_id BETWEEN ?1 AND ?2)";
@@ -238,7 +239,7 @@ pub(super) fn trials_of(connection: &Connection, study: StudyId) -> Result<u64, 
     Ok(newest.map_or(0, |id| number_of(id).0 + 1))
 }
 
-/// Asks something of whoever runs the study, or does it here where it is but an entry.
+/// Stores a request for the runner, or executes it here if it is a note or tag.
 pub(super) fn request(
     connection: &Connection,
     cache: &mut Cache,
@@ -278,7 +279,7 @@ pub(super) fn is_there(
     Ok(connection.prepare_cached("SELECT 1 FROM trial WHERE id = ?1")?.exists([id])?)
 }
 
-/// Keeps a text by its digest.
+/// Stores a text by its digest.
 pub(super) fn keep_document(
     connection: &Connection,
     digest: &str,
@@ -291,7 +292,7 @@ pub(super) fn keep_document(
     Ok(())
 }
 
-/// Takes a directory of that name for the files of a study's trials.
+/// Claims a directory of that name for the files of a study's trials.
 pub(super) fn take_directory(
     connection: &Connection,
     study: StudyId,
@@ -306,7 +307,7 @@ pub(super) fn take_directory(
     Ok(())
 }
 
-/// Gives the store a new name.
+/// Gives the store a new identifier.
 pub(super) fn renew_identity(connection: &Connection) -> Result<(), Fault> {
     connection.execute("UPDATE store SET id = lower(hex(randomblob(16)))", [])?;
     Ok(())

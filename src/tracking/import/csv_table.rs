@@ -1,4 +1,4 @@
-//! A table: each row is a run, or what a run logged at a step.
+//! Reads a CSV table: each row is a run, or one step of a run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::study::params::Value;
 use crate::study::series::SeriesClock;
 use crate::study::time::Timestamp;
 
-/// What the columns of a table are.
+/// The meaning of a table's columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
     /// The metric that runs are compared by.
@@ -20,11 +20,11 @@ pub struct Mapping {
     pub params: Vec<String>,
     /// The step; none: each row is a run.
     pub step: Option<String>,
-    /// What runs are called; with a step, rows of one name are one run.
+    /// The run's name; with a step, rows of one name are one run.
     pub run: Option<String>,
 }
 
-/// What a column is.
+/// The meaning of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
     Param,
@@ -58,8 +58,8 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
             Ok(record) => record,
             Err(error) if runs.is_empty() => return Err(broken(error)),
             Err(error) => {
-                // One run says it for all.
-                let remark = format!("the rest of the table is not taken: {error}");
+                // Remarked on one run for all.
+                let remark = format!("the rest of the table is skipped: {error}");
                 runs.iter_mut().take(1).for_each(|run| run.remarks.push(remark.clone()));
                 break;
             }
@@ -74,7 +74,7 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
         let index = known.unwrap_or(runs.len());
         if known.is_none() {
             let format = Format::Csv.as_str();
-            // Rows of one name are several runs where nothing is logged by step.
+            // Without a step, rows of one name are several runs.
             let twice = by_name.contains_key(&key).then(|| format!("#{}", row + 1));
             let twice = twice.unwrap_or_default();
             runs.push(RecordedRun {
@@ -92,7 +92,7 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
             Some(Some(Ok(step))) if step.is_finite() => step,
             Some(_) => {
                 let line = row + 2;
-                run.remarks.push(format!("line {line} is left out: its step is no number"));
+                run.remarks.push(format!("line {line} is skipped: its step is not a number"));
                 continue;
             }
         };
@@ -109,7 +109,7 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
                     }
                     Err(_) => {
                         let line = row + 2;
-                        run.remarks.push(format!("line {line}: `{name}` is no number"));
+                        run.remarks.push(format!("line {line}: `{name}` is not a number"));
                     }
                 },
                 _ => {}

@@ -15,13 +15,13 @@ use crate::tracking::mlflow::{
     moment, number, pairs, parameter,
 };
 
-/// How long one request may take: a page of a long history takes its time.
+/// Timeout of a request; a page of a long history is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Points on a page.
 const POINTS: &str = "20000";
 
-/// The tags of MLflow itself begin so.
+/// Prefix of MLflow's own tags.
 const INTERNAL: &str = "mlflow.";
 
 /// Experiments of a server: identifiers and names.
@@ -31,10 +31,10 @@ pub struct Experiments {
 }
 
 impl Experiments {
-    /// Asks a server for its experiments, or for the one that is named.
+    /// Queries a server for its experiments, or for the named one.
     ///
     /// # Errors
-    /// It cannot be asked, or has none of that name.
+    /// It cannot be queried, or has none of that name.
     pub fn of(place: &ServerPlace) -> Result<Experiments, ImportError> {
         let server = Server::new(&place.address, place.credentials.clone(), PATIENCE);
         let body = json!({ "max_results": 1000, "view_type": "ACTIVE_ONLY" });
@@ -58,11 +58,10 @@ impl Experiments {
         Ok(Experiments { server, experiments })
     }
 
-    /// Hands over the runs one after the other: those that began first, and parents before their
-    /// children.
+    /// Calls `each` with every run, in order of their starts, parents before children.
     ///
     /// # Errors
-    /// The server cannot be asked any more, or a run was not taken.
+    /// The server cannot be queried any more, or `each` failed.
     pub fn each<E: From<ImportError>>(
         &self,
         mut take: impl FnMut(RecordedRun) -> Result<(), E>,
@@ -108,7 +107,7 @@ impl Experiments {
             ..RecordedRun::default()
         };
         if is_own {
-            // A run without a name has its number there.
+            // A run without a name has its number as its name there.
             let number = tag(TRIAL).unwrap_or_default();
             let is_number = |name: &String| {
                 ["run-", "trial-"].iter().any(|kind| name.strip_prefix(kind) == Some(&number))
@@ -141,7 +140,7 @@ impl Experiments {
             }
             let answer = self.server.ask("GET", "metrics/get-history", &query)?;
             for point in answer["metrics"].as_array().into_iter().flatten() {
-                // What is 0 may be left out.
+                // Zeros may be omitted.
                 let of = |json: &Json| if json.is_null() { Some(0.0) } else { number(json) };
                 let (Some(step), Some(value)) = (of(&point["step"]), of(&point["value"])) else {
                     continue;
@@ -162,8 +161,8 @@ fn id_of(run: &Json) -> &str {
     run["info"]["run_id"].as_str().unwrap_or_default()
 }
 
-/// The server's name of a run; of one that hpsearch sent its own, which stays the same when it is sent
-/// anew.
+/// The source of a run: the server's identifier or, if hpsearch sent it, its own, which stays the
+/// same when it is sent again.
 fn source(run: &Json) -> String {
     let own = pairs(run, "tags").find(|(key, _)| *key == RUN).and_then(|(_, key)| key.as_str());
     format!("{}:{}", Format::MlFlow.as_str(), own.unwrap_or(id_of(run)))
@@ -173,8 +172,8 @@ fn error(server: &Server, refusal: Refusal) -> ImportError {
     ImportError::Server { address: server.address.clone(), what: refusal.what() }
 }
 
-/// Tags of hpsearch's own runs as they were given; of others `key` of those that say no more, and
-/// `key/value` of the rest. What can be no tag here is left out and said.
+/// Tags of hpsearch's own runs unchanged; of others `key` if the value adds nothing, else
+/// `key/value`. Invalid tags are skipped with a remark.
 fn take_tags(recorded: &mut RecordedRun, tags: &BTreeMap<&str, &str>, is_own: bool) {
     let mut left = Vec::new();
     for (key, value) in tags {
@@ -209,7 +208,7 @@ fn take_params(recorded: &mut RecordedRun, run: &Json) {
     }
 }
 
-/// Runs by their beginnings, those of hpsearch that began at once by their numbers, but parents first.
+/// Runs by their starts, simultaneous ones of hpsearch by their numbers, but parents first.
 fn in_order(mut runs: Vec<Json>) -> Vec<Json> {
     let number = |run: &Json| {
         let (_, number) = pairs(run, "tags").find(|(key, _)| *key == TRIAL)?;
@@ -226,7 +225,7 @@ fn in_order(mut runs: Vec<Json>) -> Vec<Json> {
     };
     let (mut order, mut placed) = (Vec::new(), vec![false; runs.len()]);
     for index in 0..runs.len() {
-        // A run, its parent, that one's parent, until one is there already; a circle ends, too.
+        // A run and its ancestors, up to one that is placed already; cycles end, too.
         let mut chain = Vec::new();
         let mut next = Some(index);
         while let Some(index) = next.filter(|index| !placed[*index]) {

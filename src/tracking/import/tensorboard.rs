@@ -10,19 +10,19 @@ use crate::study::params::Value;
 use crate::study::series::SeriesClock;
 use crate::study::time::Timestamp;
 
-/// What the names of event files begin with.
+/// Prefix of event files' names.
 pub(super) const NAME: &str = "events.out.tfevents.";
 
-/// So much is read at once.
+/// Bytes read at a time.
 const PIECE: usize = 1 << 20;
 
-/// So much of a file is looked at for when its run began.
+/// Bytes of a file that are read to find the start of its run.
 const BEGINNING: u64 = 1 << 16;
 
-/// The plugin's number of a run that failed.
+/// The plugin's status of a failed run.
 const FAILURE: u64 = 2;
 
-/// The run of a directory; `None` if its files only describe others. It is called by its path below
+/// The run of a directory; `None` if its files only describe others. Its name is its path below
 /// `root`.
 pub(super) fn read(directory: &Path, root: &Path) -> Result<Option<RecordedRun>, ImportError> {
     let below = directory.strip_prefix(root).unwrap_or(directory);
@@ -31,7 +31,7 @@ pub(super) fn read(directory: &Path, root: &Path) -> Result<Option<RecordedRun>,
     let mut run = RecordedRun {
         source: format!("{}:{}", Format::TensorBoard.as_str(), directory.display()),
         name: Some(name.into_owned()),
-        // TensorBoard does not say that a run has ended, unless the plugin does.
+        // TensorBoard does not record the end of a run, unless the plugin does.
         end: Some(RecordedEnd::Complete),
         ..RecordedRun::default()
     };
@@ -46,8 +46,8 @@ pub(super) fn read(directory: &Path, root: &Path) -> Result<Option<RecordedRun>,
     Ok(Some(run).filter(|run| is_run || !run.series.is_empty()))
 }
 
-/// The directories in which PyTorch's `SummaryWriter.add_hparams` keeps the parameters of a run: below
-/// its own, called by a moment in seconds.
+/// The directories in which PyTorch's `SummaryWriter.add_hparams` keeps the parameters of a run:
+/// below its own, named by a time in seconds.
 fn parts(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut parts: Vec<_> =
@@ -89,7 +89,7 @@ pub(super) fn began(directory: &Path) -> Option<Timestamp> {
     run.began.or_else(|| moment(events.first()?.wall_time))
 }
 
-/// Reads a file; whether the plugin says that it is of a run.
+/// Reads a file; returns whether the plugin marks it as a run's.
 fn file(path: &Path, run: &mut RecordedRun) -> Result<bool, ImportError> {
     let mut file = File::open(path).map_err(ImportError::io(path))?;
     let (mut reader, mut events, mut is_run) = (EventReader::default(), Vec::new(), false);
@@ -114,17 +114,17 @@ fn file(path: &Path, run: &mut RecordedRun) -> Result<bool, ImportError> {
         }
         if let Err(broken) = read {
             let what = match broken {
-                Broken::Checksum => "a checksum does not fit",
-                Broken::Event => "a record is no event",
+                Broken::Checksum => "a checksum does not match",
+                Broken::Event => "a record is not an event",
             };
             let path = path.display();
-            run.remarks.push(format!("`{path}` is broken, and taken up to there: {what}"));
+            run.remarks.push(format!("`{path}` is damaged, and read up to there: {what}"));
             return Ok(is_run);
         }
     }
     if reader.has_rest() {
         let path = path.display();
-        run.remarks.push(format!("`{path}` ends within a record, and is taken up to there"));
+        run.remarks.push(format!("`{path}` ends within a record, and is read up to there"));
     }
     Ok(is_run)
 }
@@ -136,7 +136,7 @@ fn on_clock(tag: &str) -> (&str, SeriesClock) {
     known.unwrap_or((tag, SeriesClock::Step))
 }
 
-/// Takes in what the plugin says of a run; whether it says something. `None`: it is malformed.
+/// Applies the plugin's data of a run; returns whether there is any. `None`: it is malformed.
 fn plugin(data: &[u8], run: &mut RecordedRun) -> Option<bool> {
     let mut is_run = false;
     for field in Fields(data) {
@@ -171,7 +171,7 @@ fn plugin(data: &[u8], run: &mut RecordedRun) -> Option<bool> {
     Some(is_run)
 }
 
-/// An entry of the map of parameters; `None` within if its value is of no known kind.
+/// An entry of the map of parameters; the inner `None`: its value is of an unknown kind.
 fn parameter(entry: &[u8]) -> Option<Option<(String, Value)>> {
     let (mut name, mut value) = (String::new(), None);
     for field in Fields(entry) {
@@ -196,7 +196,7 @@ fn parameter(entry: &[u8]) -> Option<Option<(String, Value)>> {
     Some(value.filter(|_| !name.is_empty()).map(|value| (name, value)))
 }
 
-/// The format has one kind of numbers: those that are integers are taken for such.
+/// The format has one type of number: integral ones become integers.
 fn number(number: f64) -> Value {
     #[expect(clippy::cast_possible_truncation, reason = "an integer below 2^53")]
     if number.fract() == 0.0 && number.abs() < 9e15 {

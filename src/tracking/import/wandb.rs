@@ -22,7 +22,7 @@ const BEGINNING: u64 = 1 << 20;
 pub(super) fn read(path: &Path) -> Result<RecordedRun, ImportError> {
     let bytes = fs::read(path).map_err(ImportError::io(path))?;
     if !bytes.starts_with(&BEGIN) {
-        return Err(ImportError::malformed(path, "it does not begin as a file of W&B does"));
+        return Err(ImportError::malformed(path, "it does not have the header of a W&B file"));
     }
     let mut run = Reading::default();
     let mut log = Log { bytes: &bytes, at: BEGIN.len() };
@@ -40,15 +40,15 @@ pub(super) fn read(path: &Path) -> Result<RecordedRun, ImportError> {
     let mut run = run.finish();
     if let Some(what) = broken {
         let path = path.display();
-        run.remarks.push(format!("`{path}` is taken up to byte {}: {what}", log.at));
+        run.remarks.push(format!("`{path}` is read up to byte {}: {what}", log.at));
     }
     if run.source.is_empty() {
-        return Err(ImportError::malformed(path, "it does not say which run it is of"));
+        return Err(ImportError::malformed(path, "it does not name its run"));
     }
     Ok(run)
 }
 
-/// When the run of a file began, from its first records.
+/// The start of a file's run, from its first records.
 pub(super) fn began(path: &Path) -> Option<Timestamp> {
     let mut bytes = Vec::new();
     fs::File::open(path).ok()?.take(BEGINNING).read_to_end(&mut bytes).ok()?;
@@ -60,7 +60,7 @@ pub(super) fn began(path: &Path) -> Option<Timestamp> {
     run.run.began
 }
 
-/// A log of LevelDB behind the file's own beginning, which counts within the first block.
+/// A LevelDB log after the file's own header, which is part of the first block.
 struct Log<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -97,7 +97,7 @@ impl Log<'_> {
             let start = at + HEADER_LENGTH - 1;
             let checked = &self.bytes[start..=start + length];
             if crc(&IEEE, checked) != u32::from_le_bytes([a, b, c, d]) {
-                return Err("a checksum does not fit");
+                return Err("a checksum does not match");
             }
             record.extend(&rest[..length]);
             at += HEADER_LENGTH + length;
@@ -127,7 +127,7 @@ impl Item<'_> {
             "NaN" => Some(f64::NAN),
             "Infinity" => Some(f64::INFINITY),
             "-Infinity" => Some(f64::NEG_INFINITY),
-            // What Rust reads as a number besides JSON's begins with a letter.
+            // Texts that Rust but not JSON parses as numbers begin with a letter.
             _ if !text.starts_with(|char: char| char == '-' || char.is_ascii_digit()) => None,
             _ => text.parse().ok(),
         }
@@ -161,14 +161,14 @@ struct Reading {
     /// Whether hpsearch wrote it: rows name their clock.
     is_own: bool,
     runtime: u64,
-    /// The last moment that the run knows.
+    /// The latest time in the run.
     last: Option<Timestamp>,
-    /// Keys whose values are no numbers.
+    /// Keys whose values are not numbers.
     left: BTreeSet<String>,
 }
 
 impl Reading {
-    /// Takes a record; `None` if it is malformed.
+    /// Applies a record; `None` if it is malformed.
     fn record(&mut self, data: &[u8]) -> Option<()> {
         for field in Fields(data) {
             match field? {
@@ -227,7 +227,7 @@ impl Reading {
         for field in Fields(data) {
             if let (1, Content::Bytes(update)) = field? {
                 let item = item(update)?;
-                // The tool keeps facts about itself there.
+                // The tool stores its own metadata there.
                 if let Some(json) = item.json().filter(|_| item.key != "_wandb") {
                     self.parameter(&item.key, &json);
                 }
@@ -241,7 +241,7 @@ impl Reading {
         self.config_of(data)
     }
 
-    /// Objects become parameters with names of several parts.
+    /// Objects become parameters with dotted names.
     fn parameter(&mut self, name: &str, json: &serde_json::Value) {
         match (Value::from_json(json), json) {
             (Some(value), _) if !name.is_empty() => self.run.params.insert(name.to_owned(), value),
@@ -275,7 +275,7 @@ impl Reading {
         let of = |key: &str| items.iter().rfind(|item| item.key == key).and_then(Item::number);
         let at = of("_timestamp").and_then(moment);
         self.last = self.last.max(at);
-        // hpsearch writes the row's clock behind its values, and before what the tool itself adds.
+        // hpsearch writes the row's clock after its values, and before the tool's own items.
         let clock = items.iter().rposition(|item| item.key == "_step").and_then(|index| {
             let clock = index.checked_sub(1).filter(|_| self.is_own)?;
             Some((clock, SeriesClock::from_word(&items[clock].key)?))
@@ -393,7 +393,7 @@ impl Reading {
             let more = left.len().saturating_sub(names.len());
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let names = names.join("`, `");
-            run.remarks.push(format!("left out, since they are no numbers: `{names}`{more}"));
+            run.remarks.push(format!("skipped, since they are not numbers: `{names}`{more}"));
         }
         run
     }
@@ -425,6 +425,6 @@ mod tests {
             assert!(matches!(error, ImportError::Malformed { .. }), "{error}");
         }
         fs::write(&path, BEGIN).unwrap();
-        assert!(read(&path).unwrap_err().to_string().contains("which run"));
+        assert!(read(&path).unwrap_err().to_string().contains("name its run"));
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of runs as they are written.
+//! Tests of writing runs.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn loss(value: f64) -> Metrics {
     Metrics([("loss".to_owned(), value)].into())
 }
 
-/// The store holds what its journal says.
+/// The store equals the fold of its journal.
 fn assert_folds(store: &MemoryStore, study: &StoredStudy) {
     let mut fold = StudyState::new(&study.spec);
     for (_, at, event) in store.events_after(study.id, Seq(0), u64::MAX).unwrap() {
@@ -84,7 +84,7 @@ fn an_older_attempt_writes_no_more_once_the_run_was_resumed() {
     let (mut store, study) = store();
     let old = Run::create(&mut store, &study, named("a")).unwrap();
     old.report(&mut store, 1, loss(0.5)).unwrap();
-    // Its process is this one, and lives.
+    // Its process is this one, and alive.
     let refused = Run::resume(&mut store, &study, old.number(), ResumedRun::default());
     assert!(matches!(refused, Err(TrackingError::Running { .. })), "{refused:?}");
     let tracked = life_of(&store, study.id, old.number()).unwrap().unwrap();
@@ -109,7 +109,7 @@ fn a_run_whose_process_died_is_settled_as_interrupted() {
     let (mut store, study) = store();
     let run = Run::create(&mut store, &study, named("a")).unwrap();
     assert!(settle_dead(&mut store, study.id, &study.spec).unwrap().is_empty());
-    // A process id that no process has.
+    // An unused process id.
     let process = TrackerProcess {
         spool: None,
         pid: u32::MAX,
@@ -150,7 +150,7 @@ fn a_removed_run_is_as_if_it_had_never_been_and_its_number_is_not_given_again() 
     let removed = store.remove_runs(study.id, Timestamp(9), &[b.number()]);
     assert!(matches!(removed, Err(StorageError::RunTracked { .. })), "{removed:?}");
     b.finish(&mut store, RunEnd::Completed).unwrap();
-    // Its end is settled as that of a killed process: what it used is told by its last moment.
+    // It ends like a killed process: its usage extends to its last write.
     let tracked = life_of(&store, study.id, c.number()).unwrap().unwrap();
     assert!(settle(&mut store, &tracked, "its process was killed").unwrap());
     store.remove_runs(study.id, Timestamp(9), &[b.number()]).unwrap();

@@ -1,5 +1,5 @@
-//! What is kept of a study's destinations beside its store: a directory with one for each, in which
-//! stands what the destination lacks.
+//! The state of a study's destinations beside its store: a directory for each, which records
+//! whether the destination lags behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::replace;
 use crate::storage::{StorageReader, StudyId};
 use crate::study::destination::Destination;
 
-/// The file that says why a destination lacks something.
+/// The file that says why a destination lags behind.
 const BEHIND: &str = "behind.json";
 
 /// The directory of a study beside its store, by the file of the study's lock.
@@ -20,19 +20,19 @@ fn directory(lock_file: &Path) -> PathBuf {
     PathBuf::from(beside)
 }
 
-/// That of one of its destinations; `None` of a store in memory.
+/// The directory of a destination; `None` for a store in memory.
 pub(super) fn of_destination(
     reader: &dyn StorageReader,
     study: StudyId,
     destination: &Destination,
 ) -> Option<PathBuf> {
-    // Addresses and paths may be longer than a name can be.
+    // Addresses and paths may exceed the length of a file name.
     let digest = blake3::hash(destination.to_string().as_bytes()).to_hex();
     let name = format!("{}-{}", destination.tool.as_str(), &digest[..16]);
     Some(directory(&reader.lock_file(study)?).join(name))
 }
 
-/// A destination that lacks something.
+/// A destination that lags behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behind {
     /// Which.
@@ -41,9 +41,9 @@ pub struct Behind {
     pub why: String,
 }
 
-/// Says beside the store that a destination lacks something, or that it does not. What cannot be
-/// written is not said: it is no reason to stop.
-pub fn say_behind(
+/// Records beside the store whether a destination lags behind. Write errors are ignored: they are
+/// no reason to stop.
+pub fn write_lag(
     reader: &dyn StorageReader,
     study: StudyId,
     destination: &Destination,
@@ -61,7 +61,7 @@ pub fn say_behind(
     }
 }
 
-/// The destinations of a study that lack something, as far as is known.
+/// The destinations of a study that are known to lag behind.
 pub fn behind(reader: &dyn StorageReader, study: StudyId) -> Vec<Behind> {
     let entries = reader.lock_file(study).and_then(|lock| fs::read_dir(directory(&lock)).ok());
     let entries = entries.into_iter().flatten().flatten();
@@ -71,7 +71,7 @@ pub fn behind(reader: &dyn StorageReader, study: StudyId) -> Vec<Behind> {
     paths.iter().filter_map(read).collect()
 }
 
-/// Forgets how far a study was sent: it is removed.
+/// Deletes the state of a removed study.
 pub fn forget(lock_file: &Path) {
     let _there_may_be_none = fs::remove_dir_all(directory(lock_file));
 }

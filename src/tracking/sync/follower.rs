@@ -1,5 +1,5 @@
-//! Destinations that are written while a study runs, each by a thread of its own: whatever holds one
-//! up, the study does not wait for it.
+//! Updates destinations while a study runs, each on its own thread, so that a slow one does not
+//! delay the study.
 
 #![expect(clippy::disallowed_methods, reason = "a thread of its own, which waits")]
 
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{Behind, Mirror, SyncError, say_behind};
+use super::{Behind, Mirror, SyncError, write_lag};
 use crate::report::wording::count;
 use crate::storage::StorageReader as _;
 use crate::storage::StudyId;
@@ -17,42 +17,42 @@ use crate::storage::sqlite::SqliteReader;
 use crate::study::destination::Destination;
 use crate::tracking::Credentials;
 
-/// How often a destination is brought up to date.
+/// Interval between updates of a destination.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// How long is waited at most after one that failed: each failure in a row doubles it.
+/// Maximum wait after failures; each failure in a row doubles it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
-/// How long after a study's end is waited for its destinations.
+/// Timeout of waiting for destinations at a study's end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often is looked whether they are done.
+/// Poll interval of that wait.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// An update that takes longer is said to be behind.
+/// An update that takes longer counts as lagging.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// Who is told on a destination's thread that it lacks something, and why, or that it does not any
-/// more.
+/// Called on a destination's thread when it begins to lag, with the reason, and when it has caught
+/// up.
 pub type Listener = Arc<dyn Fn(&Destination, Option<&str>) + Send + Sync>;
 
-/// A destination that is written by a thread.
+/// A destination and its thread.
 struct Written {
     destination: Destination,
     thread: Option<JoinHandle<()>>,
-    /// Why the last attempt failed; `None`: it did not.
+    /// Why the last update failed; `None`: it succeeded.
     trouble: Arc<Mutex<Option<String>>>,
 }
 
 /// The destinations of a study that runs.
 pub struct Follower {
-    /// Dropped to have the threads write what is left, and leave.
+    /// Dropped to have the threads write the rest and exit.
     stop: Vec<Sender<()>>,
     destinations: Vec<Written>,
 }
 
 impl Follower {
-    /// Begins to write the runs of a study in the store at `store` to its destinations.
+    /// Starts exporting the runs of a study in the store at `store` to its destinations.
     pub fn start(
         store: &Path,
         study: StudyId,
@@ -88,7 +88,8 @@ impl Follower {
         Follower { stop, destinations: all }
     }
 
-    /// Waits, not for long, until all is written; what is not.
+    /// Waits, with a timeout, until everything is written; returns the destinations that lag
+    /// behind.
     pub fn finish(mut self) -> Vec<Behind> {
         self.stop.clear();
         let until = Instant::now() + PATIENCE;
@@ -115,7 +116,7 @@ fn set(trouble: &Mutex<Option<String>>, why: Option<String>) {
     *trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
 }
 
-/// What a thread needs to know.
+/// The data of a thread.
 struct Follow {
     store: PathBuf,
     study: StudyId,
@@ -136,7 +137,7 @@ impl Follow {
                     self.stands(None);
                 }
                 Err(error) => {
-                    // What is there may be anything: it is looked at anew.
+                    // Its content is unknown: it is read again.
                     mirror = None;
                     pause = LONGEST_PAUSE.min(pause * 2);
                     self.stands(Some(error.to_string()));
@@ -148,7 +149,7 @@ impl Follow {
         }
     }
 
-    /// Tells those who want to know, once.
+    /// Notifies the listener of a change.
     fn stands(&self, why: Option<String>) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if *trouble == why {
@@ -158,7 +159,7 @@ impl Follow {
         trouble.clone_from(&why);
         drop(trouble);
         if let Ok(reader) = SqliteReader::open(&self.store) {
-            say_behind(&reader, self.study, &self.destination, why.as_deref());
+            write_lag(&reader, self.study, &self.destination, why.as_deref());
         }
         if is_news {
             (self.listener)(&self.destination, why.as_deref());

@@ -1,10 +1,10 @@
-//! Runs on a tracking server of MLflow: an experiment for each study, a run for each trial.
+//! Exports runs to an MLflow tracking server: an experiment for each study, a run for each trial.
 //!
-//! How far a run has been sent is known from the outbox beside the store. What will be there is
-//! written into it before anything is sent, and the server takes for one what it is sent twice:
-//! whatever is killed in between, the next call sends the rest, or, where what may be there does not
-//! hold any more, deletes the run there and sends another one. The server's own word, a tag with the
-//! number of points, is a check: a server that lacks some of them, or has others, gets a new run.
+//! An outbox beside the store records how far each run has been sent. The target state is written
+//! to it before anything is sent, and the server deduplicates repeated data: after a crash, the
+//! next call sends the rest or, if data that may be there is outdated, deletes the run there and
+//! sends it again. A tag with the number of points serves as a check: if the server has fewer or
+//! others, it gets a new run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,21 +23,21 @@ use crate::tracking::mlflow::{
     cut, objects, pairs, parameter,
 };
 
-/// How long one request may take: less than a run waits at its end.
+/// Timeout of a request: less than a run waits at its end.
 pub(super) const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Most metrics of a request, and most parameters or tags.
+/// Maximum number of metrics in a request, and of parameters or tags.
 const METRICS: usize = 1_000;
 const ITEMS: usize = 100;
 
-/// Most bytes of a request, of which the server takes 1 MB.
+/// Maximum size of a request; the server accepts 1 MB.
 const BYTES: usize = 900_000;
 
-/// Most characters of a parameter's value, and of a tag's; of tags older servers take fewer.
+/// Maximum number of characters of a parameter's value, and of a tag's (lower in older servers).
 const LONGEST_PARAM: usize = 6_000;
 const LONGEST_TAG: usize = 5_000;
 
-/// The tag with the number of points that are there.
+/// The tag with the number of points sent.
 const SENT: &str = "hpsearch.sent";
 
 /// A study's experiment on a server.
@@ -47,22 +47,22 @@ pub(super) struct MlFlow {
     experiment: String,
     /// The clock of the study's reports.
     clock: SeriesClock,
-    /// The store's name, of which runs have theirs.
+    /// The store's identifier, from which run identifiers are derived.
     store: String,
-    /// What the server had of each run when it was first asked, until the run is looked at.
+    /// The runs on the server when it was first queried, until each is checked.
     listed: Option<BTreeMap<String, Vec<Listed>>>,
     looked_at: BTreeSet<TrialNumber>,
     /// Runs that were deleted there.
     deleted: BTreeSet<TrialNumber>,
 }
 
-/// A run as the server has it.
+/// A run on the server.
 struct Listed {
     id: String,
     is_deleted: bool,
     /// Whether nothing was logged to it.
     is_blank: bool,
-    /// How many points it has, as was said there.
+    /// Its number of points by its tag.
     sent: u64,
 }
 
@@ -100,7 +100,7 @@ impl MlFlow {
         SyncError::Server { address: self.server.address.clone(), what: refusal.what() }
     }
 
-    /// The same about what concerns one run only: the others may be taken.
+    /// The same for an error that concerns one run only.
     fn error_of(&self, run: &Run<'_>) -> impl Fn(Refusal) -> SyncError + use<> {
         let (address, run) = (self.server.address.clone(), run.name());
         move |refusal| match refusal {
@@ -111,7 +111,7 @@ impl MlFlow {
         }
     }
 
-    /// The study's experiment, which is made where there is none.
+    /// The study's experiment, created if there is none.
     fn experiment(&self, name: &str) -> Result<String, SyncError> {
         let query = json!({ "experiment_name": name });
         let said = match self.server.ask("GET", "experiments/get-by-name", &query) {
@@ -143,8 +143,7 @@ impl MlFlow {
         format!("{}/{}/{}", self.store, run.study.id.0, run.trial.number.0)
     }
 
-    /// Compares what is known of a run with what the server had when it was asked; whether the run is
-    /// to be written.
+    /// Compares the record of a run with the server's list; returns whether to write the run.
     fn look(&mut self, run: &Run<'_>, record: &mut Record) -> bool {
         let number = run.trial.number;
         if self.looked_at.insert(number) {
@@ -152,7 +151,7 @@ impl MlFlow {
             let listed = self.listed.as_mut().and_then(|listed| listed.remove(&key));
             let listed = listed.unwrap_or_default();
             if let Some(id) = &record.run {
-                // Another one there was sent by another address of the server.
+                // Another one was sent by another address of the server.
                 let is_replaced = listed.iter().any(|there| !there.is_deleted && there.id != *id);
                 match listed.iter().find(|there| there.id == *id) {
                     Some(there) if there.is_deleted && is_replaced => {
@@ -166,7 +165,7 @@ impl MlFlow {
                             record.start_again();
                         }
                     }
-                    // It is gone for good: the server lost it, or is another one.
+                    // The server lost it, or is a different one.
                     None => {
                         record.run = None;
                         record.start_again();
@@ -176,7 +175,7 @@ impl MlFlow {
             for there in listed.into_iter().filter(|there| !there.is_deleted) {
                 let known = record.run.as_ref().is_some_and(|id| *id == there.id);
                 if record.run.is_none() && there.is_blank {
-                    // It was made, and its name not written down.
+                    // It was created, but its id was not recorded.
                     record.run = Some(there.id);
                 } else if !known && !record.obsolete.contains(&there.id) {
                     record.obsolete.push(there.id);
@@ -186,8 +185,8 @@ impl MlFlow {
         !self.deleted.contains(&number)
     }
 
-    /// Makes a run. The request is not sent again, since each would make another one: where the
-    /// answer is lost, the server is asked whether the run is there.
+    /// Creates a run. The request is not idempotent: if its response is lost, the server is queried
+    /// for the run.
     fn create(&self, run: &Run<'_>, title: &str) -> Result<String, SyncError> {
         let key = self.key(run);
         let body = json!({
@@ -216,7 +215,7 @@ impl MlFlow {
         })
     }
 
-    /// Sends items of a kind in requests that the server takes.
+    /// Sends items of a kind in requests within the server's limits.
     fn batches(
         &self,
         run: &Run<'_>,
@@ -242,7 +241,7 @@ impl MlFlow {
         if batch.is_empty() { Ok(()) } else { send(&mut batch) }
     }
 
-    /// All tags that a run is to have.
+    /// All tags of a run.
     fn tags(
         &self,
         run: &Run<'_>,
@@ -297,8 +296,8 @@ impl MlFlow {
         Ok(tags)
     }
 
-    /// Gives names to series that have none there yet: the metric, with its clock where the metric has
-    /// another one, too.
+    /// Names series that are new there: the metric, with its clock where the metric has another
+    /// one, too.
     fn name_series(&self, run: &Run<'_>, known: &mut Vec<SeriesName>) {
         for series in &run.series {
             let SeriesSummary { metric, clock, .. } = series;
@@ -366,7 +365,7 @@ impl MlFlow {
     }
 }
 
-/// What a run surely had before it is brought up to date, and the tags that it is to have.
+/// What a run certainly has before an update, and its target tags.
 struct Before {
     title: String,
     tags: BTreeMap<String, String>,
@@ -374,7 +373,7 @@ struct Before {
     wanted: BTreeMap<String, String>,
 }
 
-/// The points that are not surely there; `None`: what may be there does not hold any more.
+/// The points that may be missing there; `None`: data that may be there is outdated.
 fn since<'a>(run: &'a Run<'_>, record: &Record) -> Result<Option<Rest<'a>>, StorageError> {
     let holds = |state: &State| continued(run, state);
     if let Some(pending) = &record.pending
@@ -385,7 +384,7 @@ fn since<'a>(run: &'a Run<'_>, record: &Record) -> Result<Option<Rest<'a>>, Stor
     if record.sent.is_begun() { holds(&record.sent) } else { anew(run, 0).map(Some) }
 }
 
-/// The parameters of a run; `None`: one that may be there is another one now.
+/// The parameters of a run; `None`: one that may be there has changed.
 fn params(run: &Run<'_>, known: &[SentParam]) -> Option<Vec<SentParam>> {
     let mut params: Vec<SentParam> = known.to_vec();
     for sent in known {
@@ -432,7 +431,7 @@ impl Target for MlFlow {
         let mut rest = since(run, &record)?;
         let mut sent = params(run, &record.params);
         if rest.is_none() || sent.is_none() {
-            // Points and parameters cannot be taken back there: the run begins anew.
+            // Points and parameters cannot be withdrawn: the run is created again.
             record.start_again();
             rest = since(run, &record)?;
             sent = params(run, &record.params);
@@ -473,7 +472,7 @@ impl Target for MlFlow {
             wanted,
         };
         if record.pending.is_some() {
-            // What was being sent may be there or not: it is sent again.
+            // Data in flight may or may not have arrived: it is sent again.
             before = Before { wanted: before.wanted, ..Before::nothing() };
         }
         let mut after = rest.state.clone();
@@ -505,7 +504,7 @@ impl Before {
     }
 }
 
-/// The bytes of a text in a request, however the server counts: as JSON that escapes all but ASCII.
+/// The upper bound of a text's size in a request: JSON with all but ASCII escaped.
 fn length(text: &str) -> usize {
     text.chars().map(|char| if char.is_ascii() { 1 } else { 6 * char.len_utf16() }).sum::<usize>()
         + 1
@@ -515,8 +514,8 @@ fn tag((key, value): (&String, &String)) -> Json {
     json!({ "key": key, "value": value })
 }
 
-/// A name as the server takes it: letters, digits, `_`, `-`, `.`, ` `, `:` and `/`, and not a path that
-/// leads elsewhere.
+/// A name that the server accepts: letters, digits, `_`, `-`, `.`, ` `, `:` and `/`, without `..`
+/// components.
 fn named(name: &str, longest: usize) -> String {
     let is_taken = |char: char| char.is_alphanumeric() || "_-. :/".contains(char);
     let name: String = name.chars().map(|char| if is_taken(char) { char } else { '_' }).collect();
@@ -525,7 +524,7 @@ fn named(name: &str, longest: usize) -> String {
     cut(if name.trim().is_empty() { "_" } else { &name }, longest)
 }
 
-/// The name that a text gets there: one that nothing else has.
+/// A unique name for a text there.
 fn free(text: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let name = named(text, LONGEST_NAME);
     let numbered = |number: u64| {

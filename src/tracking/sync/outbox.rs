@@ -1,8 +1,8 @@
-//! How far the runs of a study have been sent to a destination: a directory beside the store, with
-//! one for each destination, in which a file for each run says so.
+//! Records how far runs have been sent: a directory beside the store for each destination, with a
+//! file for each run.
 //!
-//! A file is replaced as a whole: before something is sent, with what will be there, and after it was
-//! taken. Whatever is killed in between, it is known what may be there and what surely is.
+//! A file is replaced atomically before sending, with the target state, and after the server has
+//! accepted it. After a crash it is known what may be there and what certainly is.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -19,7 +19,7 @@ use crate::study::destination::Destination;
 use crate::study::series::SeriesClock;
 use crate::study::trial::TrialNumber;
 
-/// A name on a server that is not that of the metric, or not on the study's clock.
+/// A series whose name on a server differs from the metric's, or which is not on the study's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SeriesName {
     pub metric: String,
@@ -41,33 +41,33 @@ pub(super) struct SentParam {
 /// How far a run has been sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// The server's name of the run; `None`: it has none yet.
+    /// The server's id of the run; `None`: not created yet.
     pub run: Option<String>,
-    /// Earlier runs there, which are to be deleted: they have what does not hold any more.
+    /// Outdated runs there, to be deleted.
     pub obsolete: Vec<String>,
-    /// The points and the end that are surely there.
+    /// The points and the end that are certainly there.
     pub sent: State,
-    /// Those that may be there: something was being sent.
+    /// Those that may be there: they were in flight.
     pub pending: Option<State>,
-    /// What it is called there.
+    /// Its name there.
     pub title: String,
     /// Tags that are, or may be, there.
     pub tags: BTreeMap<String, String>,
     /// Parameters that are, or may be, there.
     pub params: Vec<SentParam>,
-    /// What its series are called there.
+    /// The names of its series there.
     pub series: Vec<SeriesName>,
 }
 
 impl Record {
-    /// The run begins anew there.
+    /// The run is to be created again there.
     pub fn start_again(&mut self) {
         let mut obsolete = std::mem::take(&mut self.obsolete);
         obsolete.extend(self.run.take());
         *self = Record { obsolete, ..Record::default() };
     }
 
-    /// All that may be there.
+    /// Everything that may be there.
     pub fn reached(&self) -> &State {
         self.pending.as_ref().unwrap_or(&self.sent)
     }
@@ -75,7 +75,7 @@ impl Record {
 
 /// The files of a destination.
 pub(super) struct Outbox {
-    /// `None` of a store in memory, whose records are, too.
+    /// `None` for a store in memory, whose records are in memory, too.
     directory: Option<PathBuf>,
     records: BTreeMap<TrialNumber, Record>,
     /// Locked while this lives.
@@ -83,7 +83,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Takes it for this process.
+    /// Opens and locks it.
     ///
     /// # Errors
     /// Another process has it, or it cannot be written.
@@ -108,10 +108,10 @@ impl Outbox {
         Ok(Outbox { directory, records: BTreeMap::new(), _lock: lock })
     }
 
-    /// How far a run has been sent. A file that cannot be read says nothing: the run begins anew.
+    /// Reads how far a run has been sent. If the file is invalid, the run is created again.
     ///
     /// # Errors
-    /// The file cannot be looked at.
+    /// The file cannot be accessed.
     pub fn read(&self, trial: TrialNumber) -> Result<Record, SyncError> {
         let Some(path) = self.path(trial) else {
             return Ok(self.records.get(&trial).cloned().unwrap_or_default());
@@ -123,7 +123,7 @@ impl Outbox {
         }
     }
 
-    /// Says how far a run has been sent.
+    /// Records how far a run has been sent.
     ///
     /// # Errors
     /// The file cannot be written.

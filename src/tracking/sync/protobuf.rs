@@ -1,6 +1,6 @@
-//! Protobuf messages, as they are written: fields one after the other.
+//! Encodes Protobuf messages field by field.
 
-/// A message that is being written.
+/// A message under construction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 
@@ -66,7 +66,7 @@ impl Message {
         self.bytes(field, &value.0)
     }
 
-    /// What was written.
+    /// The encoded bytes.
     pub fn encoded(&self) -> &[u8] {
         &self.0
     }

@@ -1,5 +1,5 @@
-//! A file of a run that only grows, and beside it what is known to be in it: after a crash it is cut
-//! where that says, and continues there.
+//! An append-only file of a run, and a state file that records its content: after a crash the file
+//! is truncated to the recorded length and continued.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
@@ -12,24 +12,24 @@ use crate::storage::StorageError;
 use crate::study::series::{Point, SeriesClock, SeriesSummary};
 use crate::study::trial::TrialState;
 
-/// The file that says what is there.
+/// The state file.
 const STATE: &str = ".hpsearch.json";
 
-/// A series as far as it is in a file.
+/// The part of a series that is in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct SeriesState {
     metric: String,
     clock: SeriesClock,
     count: u64,
     last: f64,
-    /// The bits of the value there: NaN is one, too.
+    /// The bits of its last value, which may be NaN.
     last_value: u64,
-    /// Of all points there ([`sum`]).
+    /// The digest ([`sum`]) of its points.
     #[serde(default)]
     sum: u64,
 }
 
-/// A digest of points, of which those of the parts of a series add up.
+/// An additive digest of points.
 fn sum(points: &[Point]) -> u64 {
     let of = |point: &Point| {
         let parts = [point.step.to_bits(), point.value.to_bits(), point.at.0.cast_unsigned()];
@@ -45,17 +45,17 @@ fn sum(points: &[Point]) -> u64 {
     points.iter().map(of).fold(0, u64::wrapping_add)
 }
 
-/// What is known to be in a file.
+/// The recorded content of a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// Attempts of the run so far: what an earlier one logged may be superseded.
+    /// Attempts of the run so far: points of earlier ones may be superseded.
     attempts: u32,
-    /// How often the file was begun anew.
+    /// How often the file was restarted.
     pub generation: u32,
     /// Its length.
     bytes: u64,
     series: Vec<SeriesState>,
-    /// The state that was written last.
+    /// The last state written.
     pub ended: Option<TrialState>,
     /// Records in it, where a format counts them.
     #[serde(default)]
@@ -65,9 +65,9 @@ pub(super) struct State {
     pub step: Option<i64>,
 }
 
-/// What a run has that its file lacks.
+/// The part of a run that is not in its file.
 pub(super) struct Rest<'a> {
-    /// What the file has; a new one at generation 0 or above, without bytes, is to be begun.
+    /// The file's content; without bytes, a new file is started.
     pub state: State,
     /// Points by series.
     pub points: Vec<(&'a SeriesSummary, Vec<Point>)>,
@@ -76,19 +76,19 @@ pub(super) struct Rest<'a> {
 }
 
 impl State {
-    /// Whether anything is known to be there.
+    /// Whether anything was written.
     #[cfg(feature = "mlflow")]
     pub fn is_begun(&self) -> bool {
         self.attempts > 0
     }
 
-    /// How many points are there.
+    /// The number of points written.
     #[cfg(feature = "mlflow")]
     pub fn points(&self) -> u64 {
         self.series.iter().map(|series| series.count).sum()
     }
 
-    /// Takes in what was written.
+    /// Updates the state after a write.
     pub fn take(&mut self, run: &Run<'_>, rest: &Rest<'_>) {
         if rest.is_end {
             self.ended = (!run.is_open()).then_some(run.trial.state);
@@ -120,27 +120,27 @@ impl State {
 }
 
 impl Rest<'_> {
-    /// Whether the file is to be begun.
+    /// Whether the file is to be started.
     pub fn is_new(&self) -> bool {
         self.state.bytes == 0
     }
 
-    /// Where the file continues.
+    /// The offset to append at.
     pub fn bytes(&self) -> u64 {
         self.state.bytes
     }
 
-    /// How many points there are.
+    /// The number of points.
     pub fn count(&self) -> u64 {
         self.points.iter().map(|(_, points)| points.len() as u64).sum()
     }
 }
 
-/// What `run` has that the file in `directory` lacks; `None`: nothing. `name` is the file's, by its
-/// generation.
+/// The part of `run` that the file in `directory` lacks; `None`: nothing. `name` gives the file's
+/// name by generation.
 ///
 /// # Errors
-/// The store failed, or the file cannot be looked at.
+/// The store failed, or the file cannot be accessed.
 pub(super) fn rest<'a>(
     run: &'a Run<'_>,
     directory: &Path,
@@ -162,7 +162,7 @@ pub(super) fn rest<'a>(
     Ok(Some(anew(run, known.map_or(0, |known| known.generation + 1))?))
 }
 
-/// All that a run has.
+/// The whole run, for a new file.
 pub(super) fn anew<'a>(run: &'a Run<'_>, generation: u32) -> Result<Rest<'a>, StorageError> {
     let state = State { attempts: run.trial.attempts, generation, ..State::default() };
     let points = |series| Ok((series, run.points(series, f64::NEG_INFINITY)?));
@@ -170,13 +170,13 @@ pub(super) fn anew<'a>(run: &'a Run<'_>, generation: u32) -> Result<Rest<'a>, St
     Ok(Rest { state, points, is_end: !run.is_open() })
 }
 
-/// What is new since; `None` if what is there does not hold any more.
+/// What is new since; `None` if the file is outdated.
 pub(super) fn continued<'a>(
     run: &'a Run<'_>,
     known: &State,
 ) -> Result<Option<Rest<'a>>, StorageError> {
     let ended = (!run.is_open()).then_some(run.trial.state);
-    // An end that is not the last word cannot be taken back.
+    // An end that was written cannot be withdrawn.
     let is_end = known.ended != ended;
     if known.attempts != run.trial.attempts || (is_end && known.ended.is_some()) {
         return Ok(None);
@@ -198,7 +198,7 @@ pub(super) fn continued<'a>(
             all.push((series, run.points(series, f64::NEG_INFINITY)?));
             continue;
         };
-        // A point before the last one may have been logged again: that is looked for at the end.
+        // Earlier points may have been replaced, which is checked at the end.
         if is_end && ended.is_some() {
             let all = run.points(series, f64::NEG_INFINITY)?;
             let there = all.partition_point(|point| point.step <= state.last);
@@ -210,7 +210,7 @@ pub(super) fn continued<'a>(
         if series.count == state.count && series.last == state.last && is_same_value {
             continue;
         }
-        // From the last one that is there, to see that it is as it was.
+        // From the last one written, to check that it is unchanged.
         let mut points = run.points(series, state.last)?;
         let fits = points.first().is_some_and(|point| {
             point.step == state.last && point.value.to_bits() == state.last_value
@@ -224,8 +224,8 @@ pub(super) fn continued<'a>(
     Ok(Some(Rest { state: known.clone(), points: all, is_end }))
 }
 
-/// Appends to the run's file, then says what is in it, and removes the file of the generation
-/// before.
+/// Appends to the run's file, updates the state file, and removes the file of the previous
+/// generation.
 ///
 /// # Errors
 /// A file cannot be written; the next call writes the same again.
@@ -239,7 +239,7 @@ pub(super) fn append(
     let path = directory.join(name(rest.state.generation));
     let before = rest.state.generation.checked_sub(1).map(|before| directory.join(name(before)));
     if rest.is_new() && before.as_ref() == Some(&path) {
-        // It is written over: until that is done, nothing is known to be there.
+        // The file is overwritten: until that is done, no content is recorded.
         remove(&directory.join(STATE))?;
     }
     let mut state = rest.state.clone();
@@ -266,7 +266,7 @@ fn remove(path: &Path) -> Result<(), SyncError> {
 /// Where a file is written.
 pub(super) type Out = BufWriter<File>;
 
-/// Cuts the file at `from` and appends; its length.
+/// Truncates the file at `from` and appends; returns its length.
 fn written(
     path: &Path,
     from: u64,

@@ -1,5 +1,5 @@
-//! Runs as TensorBoard reads them: a directory with an event file for each, its parameters and state
-//! for the HParams plugin, and one file that says what is searched.
+//! Exports runs to TensorBoard: a directory with an event file for each, its parameters and state
+//! for the HParams plugin, and one file that describes the experiment.
 //!
 //! `Event` 1 wall time, 2 step, 3 file version, 5 summary, 7 session log; `Summary` 1 values;
 //! `Value` 1 tag, 2 simple value, 8 tensor, 9 metadata (tensorflow/core/util/event.proto,
@@ -24,11 +24,11 @@ use crate::study::trial::TrialState;
 /// The plugin that shows parameters beside metrics.
 const PLUGIN: &str = "hparams";
 
-/// The plugin's numbers of a run's states.
+/// The plugin's codes of a run's states.
 const SUCCESS: u64 = 1;
 const FAILURE: u64 = 2;
 
-/// Trials that are looked at for the types of parameters that no space describes.
+/// Trials examined for the types of parameters that are not in the space.
 const SAMPLE: u64 = 200;
 
 /// A study's directory of runs.
@@ -36,7 +36,7 @@ pub(super) struct TensorBoard {
     root: PathBuf,
     /// The clock of the study's reports.
     clock: SeriesClock,
-    /// What was said of the search.
+    /// The description of the experiment that was written.
     experiment: Vec<u8>,
 }
 
@@ -90,7 +90,7 @@ impl TensorBoard {
         if rest.is_new() {
             out.write_all(&record(version(run.began).encoded()))?;
             if rest.state.generation > 0 {
-                // What a reader had of the file before does not hold any more.
+                // Data that a reader has loaded from the file before is outdated.
                 let restart = Message::new().varint(1, 1);
                 let event = Message::new().double(1, seconds(run.began)).message(7, &restart);
                 out.write_all(&record(event.encoded()))?;
@@ -101,9 +101,9 @@ impl TensorBoard {
         for (series, points) in &rest.points {
             let tag = self.tag(run, series);
             for point in points {
-                #[expect(clippy::cast_possible_truncation, reason = "the format has single floats")]
+                #[expect(clippy::cast_possible_truncation, reason = "the format has f32")]
                 let value = Message::new().text(1, &tag).float(2, point.value as f32);
-                #[expect(clippy::cast_possible_truncation, reason = "the format has whole steps")]
+                #[expect(clippy::cast_possible_truncation, reason = "the format has integer steps")]
                 let event = Message::new()
                     .double(1, seconds(point.at))
                     .int64(2, point.step as i64)
@@ -141,12 +141,12 @@ fn record(data: &[u8]) -> Vec<u8> {
     record
 }
 
-/// The event that a file begins with.
+/// The first event of a file.
 fn version(at: Timestamp) -> Message {
     Message::new().double(1, seconds(at)).text(3, "brain.Event:2")
 }
 
-/// What the plugin has, under a tag: its data, and an empty tensor.
+/// A summary for the plugin under a tag: its data, and an empty tensor.
 fn summary(at: f64, tag: &str, data: &[u8]) -> Message {
     let plugin = Message::new().text(1, PLUGIN).bytes(2, data);
     let empty = Message::new().message(2, &Message::new().varint(1, 0));
@@ -192,7 +192,7 @@ enum Kind {
     Number = 3,
 }
 
-/// The kind that all of some values have.
+/// The common kind of some values.
 fn kind_of<'a>(values: impl Iterator<Item = &'a Value>) -> Kind {
     let mut kind = None;
     for value in values.filter(|value| **value != Value::Null) {
@@ -208,7 +208,7 @@ fn kind_of<'a>(values: impl Iterator<Item = &'a Value>) -> Kind {
     kind.unwrap_or(Kind::Text)
 }
 
-/// What is searched and what is measured.
+/// The experiment's parameters and metrics.
 fn experiment(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<u8>, SyncError> {
     let mut experiment = Message::new().double(3, seconds(study.created));
     if let Some(description) = &study.spec.description {

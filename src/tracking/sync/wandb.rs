@@ -1,9 +1,10 @@
-//! Runs as Weights & Biases keeps them offline: a directory for each, with one log of records.
+//! Exports offline runs of Weights & Biases: a directory for each, with one log of records.
 //!
-//! The log is LevelDB's (blocks of 32 KiB, records cut into chunks) behind seven bytes of its own;
-//! its checksums are CRC-32 without a mask. `Record` 1 number, 2 history, 3 summary, 17 run, 18 exit,
-//! 21 header; `RunRecord` 1 id, 3 project, 4 config, 6 group, 7 kind of job, 8 display name, 9 notes, 10 tags,
-//! 17 start time; items 1 key, 16 value as JSON (wandb/proto/wandb_internal.proto).
+//! The log is LevelDB's (blocks of 32 KiB, records cut into chunks) after a header of seven bytes;
+//! its checksums are CRC-32 without a mask. `Record` 1 number, 2 history, 3 summary, 17 run, 18
+//! exit, 21 header; `RunRecord` 1 id, 3 project, 4 config, 6 group, 7 kind of job, 8 display name,
+//! 9 notes, 10 tags, 17 start time; items 1 key, 16 value as JSON
+//! (wandb/proto/wandb_internal.proto).
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -24,10 +25,10 @@ pub(in crate::tracking) const BLOCK: u64 = 32 << 10;
 /// Bytes of a chunk's header: checksum, length, kind.
 pub(in crate::tracking) const HEADER: u64 = 7;
 
-/// What a log begins with: a name, a number, and the version of the format.
+/// The header of a log: a name, a number, and the version of the format.
 pub(in crate::tracking) const BEGIN: [u8; 7] = *b":W&B\xe1\xbe\0";
 
-/// By this kind of job a run is known as one that hpsearch wrote: its rows name their clock.
+/// The job type of runs written by hpsearch, whose rows name their clock.
 pub(in crate::tracking) const JOB_TYPE: &str = "hpsearch";
 
 /// CRC-32 of each byte.
@@ -47,7 +48,7 @@ impl Wandb {
         Wandb { root, clock: SeriesClock::Step, store: String::new() }
     }
 
-    /// The run's identifier, the same whenever it is written, and no other's.
+    /// The run's stable and unique identifier.
     fn id(&self, run: &Run<'_>) -> String {
         let of = format!("{}/{}/{}", self.store, run.study.id.0, run.trial.number.0);
         blake3::hash(of.as_bytes()).to_hex()[..12].to_owned()
@@ -84,7 +85,7 @@ impl Target for Wandb {
     }
 }
 
-/// What was logged at once: at one step of one clock.
+/// Values logged together, at one step of one clock.
 struct Row<'a> {
     clock: SeriesClock,
     step: f64,
@@ -93,8 +94,8 @@ struct Row<'a> {
 }
 
 impl Wandb {
-    /// The points in the order in which they were logged, those of one moment and step together.
-    /// The tool's own step always grows: it is the study's where that does, else one more.
+    /// The points in the order in which they were logged, those of one time and step together. The
+    /// tool's own step must increase: it is the study's if that does, else one more.
     fn history(
         &self,
         run: &Run<'_>,
@@ -104,7 +105,7 @@ impl Wandb {
     ) -> io::Result<()> {
         for row in rows(&rest.points) {
             let least = last.map_or(0, |last| last.saturating_add(1));
-            #[expect(clippy::cast_possible_truncation, reason = "the format has whole steps")]
+            #[expect(clippy::cast_possible_truncation, reason = "the format has integer steps")]
             let step = if row.clock == self.clock { least.max(row.step as i64) } else { least };
             *last = Some(step);
             let at = seconds(row.at);
@@ -163,7 +164,7 @@ fn item(key: &str, json: &str) -> Message {
     Message::new().text(1, key).text(16, json)
 }
 
-/// A number as the tool's own JSON has it: with NaN and infinities.
+/// A number in the tool's JSON, which has NaN and infinities.
 fn number(value: f64) -> String {
     if value.is_nan() {
         "NaN".to_owned()
@@ -188,7 +189,7 @@ fn run_record(run: &Run<'_>, id: &str) -> Message {
     if let Some(group) = tracked.and_then(|tracked| tracked.group.as_deref()) {
         record = record.text(6, group);
     }
-    // A number says little elsewhere, but a run needs a name there.
+    // A run needs a name there: its number if it has none.
     let name = tracked.and_then(|tracked| tracked.name.clone());
     record = record.text(7, JOB_TYPE).text(8, &name.unwrap_or_else(|| run.name()));
     let notes: Vec<&str> = run.trial.notes.iter().map(|note| note.text.as_str()).collect();
@@ -202,7 +203,7 @@ fn run_record(run: &Run<'_>, id: &str) -> Message {
     record.message(17, &Message::new().int64(1, whole).int64(2, rest * 1_000))
 }
 
-/// What a run comes to, and how it ended.
+/// A run's summary and end.
 fn end(run: &Run<'_>, step: Option<i64>, log: &mut Log<'_>) -> io::Result<()> {
     let at = run.trial.finished.unwrap_or(run.began);
     let runtime = (seconds(at) - seconds(run.began)).max(0.0);
@@ -245,7 +246,7 @@ impl Log<'_> {
         self.out.write_all(bytes)
     }
 
-    /// A record with one content, cut where blocks end.
+    /// A record with one field, split at block boundaries.
     fn record(&mut self, field: u32, content: &Message) -> io::Result<()> {
         let record = Message::new().varint(1, *self.records).message(field, content);
         *self.records += 1;
@@ -277,7 +278,7 @@ impl Log<'_> {
     }
 }
 
-/// A moment as the names of directories have it, in UTC.
+/// A UTC time as in the names of directories.
 fn moment(at: Timestamp) -> String {
     let moment = jiff::Timestamp::from_microsecond(at.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     moment.strftime("%Y%m%d_%H%M%S").to_string()

@@ -35,7 +35,7 @@ pub(crate) struct DecoderShape {
     pub(crate) dropout: f64,
     pub(crate) attention_dropout: f64,
     pub(crate) vocabulary: usize,
-    /// Most tokens of a text.
+    /// Maximum number of tokens of a text.
     pub(crate) positions: usize,
     /// Tokens of a text in training and evaluation.
     pub(crate) window: usize,

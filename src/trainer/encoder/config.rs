@@ -75,7 +75,7 @@ const EPSILON: f64 = 1e-12;
 /// `rope_theta` of a model trained from scratch, whose texts are short.
 const SCRATCH_THETA: f64 = 10_000.0;
 
-/// Most labels of a `config.json` that only counts them.
+/// Maximum number of labels of a `config.json` that only counts them.
 const MAX_LABELS: usize = 1_000_000;
 
 impl EncoderConfig {
@@ -229,7 +229,7 @@ impl EncoderConfig {
             .then(|| (self.shape.task, self.shape.labels.clone()))
     }
 
-    /// Most tokens of a text.
+    /// Maximum number of tokens of a text.
     pub(crate) fn max_tokens(&self) -> usize {
         self.shape.positions - self.shape.first_position
     }

@@ -10,7 +10,7 @@ use super::HubSettings;
 
 type Response = ureq::http::Response<ureq::Body>;
 
-/// Most redirects that are followed.
+/// Maximum number of redirects followed.
 const MAX_REDIRECTS: usize = 8;
 
 /// The metadata of a file.

@@ -60,9 +60,9 @@ fn a_file_with_another_delimiter_is_told_so() {
 
 #[test]
 fn empty_files_and_headers_alone_are_refused() {
-    let empty = "a.csv: the file is empty (was it written to its end? `[data]` names another one)";
+    let empty = "a.csv: the file is empty (was it written completely? `[data]` names another one)";
     assert_eq!(csv_problem("\n"), empty);
-    let no_rows = "a.csv: the file has a header but no rows (was it written to its end?)";
+    let no_rows = "a.csv: the file has a header but no rows (was it written completely?)";
     assert_eq!(csv_problem("text,label\n"), no_rows);
 }
 

@@ -260,7 +260,7 @@ fn text_that_cannot_be_learnt_from_is_refused_with_what_to_do() {
         let tokenizer = tokenizer(TokenizerKind::Chars, 300, false);
         problem_with(files, TaskKind::LanguageModeling, values, &tokenizer)
     };
-    let empty = "a.txt: the file is empty (was it written to its end? `[data]` names another one)";
+    let empty = "a.txt: the file is empty (was it written completely? `[data]` names another one)";
     assert_eq!(problem(&[("a.txt", b" \n")], json!({"train": "a.txt"})), empty);
     assert_contains(&problem(&[("a.txt", b"abc")], json!({"train": "a.txt"})), "too few");
     let mixed: [(&str, &[u8]); 2] = [("a.txt", b"abc"), ("v.csv", b"text\nx\n")];

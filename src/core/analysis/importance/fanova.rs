@@ -21,7 +21,7 @@ use super::{Row, value_of};
 use crate::study::seed::SeedTree;
 use crate::study::space::{Dimension, Distribution};
 
-/// Most rows that a forest is fitted to; larger sets are subsampled.
+/// Maximum number of rows that a forest is fitted to; larger sets are subsampled.
 const MOST_ROWS: usize = 2000;
 
 /// Comparable importances.

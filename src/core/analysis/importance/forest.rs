@@ -8,7 +8,7 @@ use crate::study::seed::{SeedTree, StreamRng};
 
 /// Trees of a forest.
 const TREES: u64 = 64;
-/// Most splits between root and leaf.
+/// Maximum depth of a tree.
 const DEEPEST: usize = 64;
 /// Values closer than this are equal (scikit-learn's threshold).
 const NEAREST: f64 = 1e-7;

@@ -13,7 +13,7 @@ use crate::study::space::{Dimension, Distribution, Scale};
 
 /// gamma': the share of trials that count as good.
 const TARGET_QUANTILE: f64 = 0.1;
-/// Most cells of a grid.
+/// Maximum number of cells of a grid.
 const CELLS: usize = 50;
 /// Weight of the prior, in trials.
 const PRIOR: f64 = 1.0;

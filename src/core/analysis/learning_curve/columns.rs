@@ -3,7 +3,7 @@
 use crate::study::params::{Params, Value};
 use crate::study::space::{Distribution, Space};
 
-/// Most columns: the cost of a regression grows with the cube.
+/// Maximum number of columns: a regression costs O(n^3).
 const MOST: usize = 40;
 /// Longer lists of choices are ignored.
 const MOST_CHOICES: usize = 8;
@@ -21,7 +21,7 @@ enum Column {
     Place,
     /// Its centred square.
     Square,
-    /// Indicator of this choice among so many.
+    /// Indicator of this choice (first), among this number of choices.
     Choice(usize, usize),
 }
 

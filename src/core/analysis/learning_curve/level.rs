@@ -3,9 +3,9 @@
 use super::{End, MOST_LEVERAGE, mean};
 
 /// Weight, in trials, of the prior that differences persist to the end.
-const WORTH: f64 = 4.0;
-/// Prior deviation of the remaining gain, relative to that of the values; worth three trials.
-const DOUBT: f64 = 0.5;
+const PRIOR_WEIGHT: f64 = 4.0;
+/// Prior deviation of the remaining gain, relative to that of the values; weighs three trials.
+const PRIOR_DEVIATION: f64 = 0.5;
 
 /// A line through values and ends.
 #[derive(Clone, Debug)]
@@ -23,10 +23,10 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// Fits the values and final losses of trials that continued; `doubt`: the variance of the
-    /// final losses themselves.
+    /// Fits the values and final losses of trials that continued; `noise_variance`: the variance of
+    /// the final losses themselves.
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
-    pub fn learned(values: &[f64], ends: &[f64], doubt: f64) -> Self {
+    pub fn learned(values: &[f64], ends: &[f64], noise_variance: f64) -> Self {
         let count = values.len() as f64;
         let (centre, middle) = (mean(values), mean(ends));
         let spread = values.iter().map(|value| (value - centre).powi(2)).sum::<f64>();
@@ -35,8 +35,8 @@ impl Level {
             .zip(ends)
             .map(|(value, end)| (value - centre) * (end - middle - (value - centre)))
             .sum::<f64>();
-        // Ridge towards a slope of 1, worth `WORTH` trials of mean spread.
-        let shrunk = spread * (1.0 + WORTH / count.max(1.0));
+        // Ridge towards a slope of 1, worth `PRIOR_WEIGHT` trials of mean spread.
+        let shrunk = spread * (1.0 + PRIOR_WEIGHT / count.max(1.0));
         let slope = (1.0 + if spread > 0.0 { product / shrunk } else { 0.0 }).clamp(0.0, 1.5);
         let missed: Vec<f64> = values
             .iter()
@@ -51,9 +51,9 @@ impl Level {
             .zip(&missed)
             .map(|(value, missed)| missed / (1.0 - leverage(value).min(MOST_LEVERAGE)))
             .collect();
-        let unknown = DOUBT * DOUBT * spread / count.max(1.0);
+        let unknown = PRIOR_DEVIATION * PRIOR_DEVIATION * spread / count.max(1.0);
         let squares = missed.iter().map(|missed| missed * missed).sum::<f64>();
-        let variance = (squares + 3.0 * unknown) / ((count - 2.0).max(0.0) + 3.0) + doubt;
+        let variance = (squares + 3.0 * unknown) / ((count - 2.0).max(0.0) + 3.0) + noise_variance;
         let edge = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         Level { centre, gain: middle - centre, slope, edge, variance, left_out }
     }

@@ -6,10 +6,10 @@ use super::{MOST_LEVERAGE, mean};
 
 /// Fixed-point iterations; it converges in about ten.
 const ROUNDS: usize = 20;
-/// Prior scale of weights and noise, relative to the targets' variance; worth so many rows.
+/// Prior scale of weights and noise, relative to the targets' variance; its weight in rows.
 const SHARE: f64 = 0.25;
-const WORTH_OF_WEIGHTS: f64 = 2.0;
-const WORTH_OF_NOISE: f64 = 3.0;
+const PRIOR_WEIGHT_OF_WEIGHTS: f64 = 2.0;
+const PRIOR_WEIGHT_OF_NOISE: f64 = 3.0;
 
 /// `y = intercept + w x + noise` with one precision for all weights (the evidence procedure:
 /// MacKay, *Bayesian Interpolation*, 1992, equations 4.4 to 4.6, with a weak gamma prior on both
@@ -55,11 +55,11 @@ impl Regression {
                 .zip(&targets)
                 .map(|(row, target)| (target - dot(row, &solved.weights)).powi(2))
                 .sum();
-            shrinkage = (decided + WORTH_OF_WEIGHTS)
+            shrinkage = (decided + PRIOR_WEIGHT_OF_WEIGHTS)
                 / (dot(&solved.weights, &solved.weights)
-                    + WORTH_OF_WEIGHTS * SHARE * variance / columns);
-            precision = ((count - decided - 1.0).max(0.0) + WORTH_OF_NOISE)
-                / (missed + WORTH_OF_NOISE * SHARE * variance);
+                    + PRIOR_WEIGHT_OF_WEIGHTS * SHARE * variance / columns);
+            precision = ((count - decided - 1.0).max(0.0) + PRIOR_WEIGHT_OF_NOISE)
+                / (missed + PRIOR_WEIGHT_OF_NOISE * SHARE * variance);
             solved = Solved::new(&gram, &product, shrinkage, precision)?;
         }
         let left_out = centred.iter().zip(&targets).map(|(row, target)| {

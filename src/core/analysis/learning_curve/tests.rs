@@ -49,8 +49,8 @@ fn part(number: u64, by: f64) -> f64 {
 }
 
 #[test]
-fn an_end_is_forecast_by_those_that_went_on() {
-    // What is better at step 2 ends better, by half of the difference, and 1 lower.
+fn an_end_is_forecast_by_those_that_continued() {
+    // A trial that is better at step 2 ends better, by half of the difference, and 1 lower.
     let mut trials: Vec<Trial> = (0..60)
         .map(|number| (number, number as f64 / 60.0))
         .map(|(number, value)| complete(number, &[(2, 3.0 + value), (8, 2.0 + value / 2.0)]))
@@ -88,7 +88,7 @@ fn trials_stopped_later_tell_of_those_stopped_before_and_know_their_own_end_bett
 }
 
 #[test]
-fn nothing_that_went_on_and_nonsense_leave_a_finite_end_or_none() {
+fn nothing_that_continued_and_nonsense_leave_a_finite_end_or_none() {
     let trials = [
         pruned(0, &[(1, 4.0)]),
         pruned(1, &[(1, f64::NAN)]),
@@ -117,7 +117,7 @@ fn parameters_tell_where_values_do_not() {
     let trials = parted(60);
     let forecast = forecast_at(&trials, &space([float("x", 0.0, 1.0)]), &[2]);
     assert!(forecast.at[0].is_learned);
-    assert_eq!((forecast.at[0].trials.len(), forecast.at[0].went_on), (60, 20));
+    assert_eq!((forecast.at[0].trials.len(), forecast.at[0].continued), (60, 20));
     let stopped = || (0..60).filter(|number| number % 3 != 0);
     let error = |number: usize| {
         let truth = (part(number as u64 + 1, 0.618) - 0.3).powi(2);
@@ -164,10 +164,10 @@ fn of_many_trials_the_newest_are_forecast() {
 }
 
 #[test]
-fn accounts_count_as_they_are_likely() {
-    let blend = |accounts: [(f64, f64); 2], count| {
-        let account = |(loss, missed)| Account { ends: vec![End { loss, variance: 0.5 }], missed };
-        blended(&accounts.map(account), count)[0]
+fn models_are_weighted_by_their_likelihood() {
+    let blend = |models: [(f64, f64); 2], count| {
+        let model = |(loss, missed)| Model { ends: vec![End { loss, variance: 0.5 }], missed };
+        averaged(&models.map(model), count)[0]
     };
     // Twice the squared error after two rows: half as likely.
     let end = blend([(1.0, 2.0), (4.0, 1.0)], 2);

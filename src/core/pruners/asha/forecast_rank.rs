@@ -41,6 +41,6 @@ pub(super) fn place(
     Some(RankAtRung {
         population: of_bracket().count(),
         rank: better as u64 + 1,
-        forecast_from: Some(here.went_on as u64),
+        forecast_from: Some(here.continued as u64),
     })
 }

@@ -142,7 +142,7 @@ proptest! {
             if turn % every != 0 {
                 continue;
             }
-            // A study that diverges from here on must not be taken for this one.
+            // A study that diverges from here on must not be mistaken for this one.
             if turn % 50 == 49 {
                 view = view.clone();
             }

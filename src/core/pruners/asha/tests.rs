@@ -276,7 +276,7 @@ fn numbers_that_leave_no_rung_are_refused_if_they_are_the_users_own() {
 
 /// Values at the first rung are noise; final losses follow the parameter.
 #[test]
-fn trials_are_ranked_by_the_ends_that_others_forecast() {
+fn trials_are_ranked_by_final_values_forecast_from_others() {
     let space = space([float("x", 0.0, 1.0)]);
     let trial = |number: u64, place: f64, curve: Vec<(u64, f64)>, state: TrialState| {
         let mut params = Params::new();
@@ -323,5 +323,5 @@ fn trials_are_ranked_by_the_ends_that_others_forecast() {
 fn ends_cannot_be_forecast_where_all_trials_wait() {
     let spec = ENTRY.defaults().with("rank_by", "end").with("mode", "promote");
     let problem = Asha::new(&spec, Some(9)).unwrap_err();
-    assert!(problem.to_string().contains("leave out one of both"), "{problem}");
+    assert!(problem.to_string().contains("remove one of the two"), "{problem}");
 }

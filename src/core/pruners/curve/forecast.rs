@@ -4,7 +4,7 @@ use crate::study::history::History;
 use crate::study::metric::Middle;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-/// Most trials to learn from, newest first: bounds the cost of a forecast.
+/// Maximum number of trials to learn from, newest first: bounds the cost of a forecast.
 const MOST: usize = 1000;
 /// Values are clipped at this multiple of the distance from the best to the median at a step:
 /// diverged trials would dominate means and variances.
@@ -13,9 +13,9 @@ const FAR: f64 = 2.0;
 const HALF: f64 = 0.5;
 /// Weights of the prior, in trials: for the mean gain, its dependence on the value, and on the last
 /// gain.
-const WORTH: [f64; 3] = [0.3, 1.0, 4.0];
-/// Prior deviation of gains, relative to that of values; worth three trials.
-const DOUBT: f64 = 0.3;
+const PRIOR_WEIGHTS: [f64; 3] = [0.3, 1.0, 4.0];
+/// Prior deviation of gains, relative to that of values; weighs three trials.
+const PRIOR_DEVIATION: f64 = 0.3;
 
 /// The forecast end of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub(super) struct Expected {
 /// A power law sampled at steps in a constant ratio gains at each a constant fraction of the gain
 /// before. Real curves follow that roughly, with a fraction that depends on the problem and on the
 /// step. So the gain from one step to the next is regressed on the gain before and on the value,
-/// over all trials that got this far, by ridge regression towards half of the gain before. The
+/// over all trials that reached the step, by ridge regression towards half of the gain before. The
 /// selection of promising trials does not bias it: they were selected by the regressors.
 #[derive(Clone, Debug)]
 pub(super) struct Forecast<'a> {
@@ -145,7 +145,7 @@ impl Rung {
             .collect();
         let count = rows.len() as f64;
         let square_gain = rows.iter().map(|(row, _)| row[2] * row[2]).sum::<f64>() / count.max(1.0);
-        let ridge = [WORTH[0], WORTH[1], WORTH[2] * square_gain.max(1e-12)];
+        let ridge = [PRIOR_WEIGHTS[0], PRIOR_WEIGHTS[1], PRIOR_WEIGHTS[2] * square_gain.max(1e-12)];
         let mut left = [[ridge[0], 0.0, 0.0], [0.0, ridge[1], 0.0], [0.0, 0.0, ridge[2]]];
         let mut right = [0.0, 0.0, ridge[2] * HALF];
         for (row, gain) in &rows {
@@ -161,9 +161,9 @@ impl Rung {
         let missed = |(row, gain): &([f64; 3], f64)| {
             (gain - (0..3).map(|index| row[index] * self.effects[index]).sum::<f64>()).powi(2)
         };
-        let doubt = (DOUBT * self.spread).powi(2);
-        self.variance =
-            (rows.iter().map(missed).sum::<f64>() + 3.0 * doubt) / ((count - 2.0).max(0.0) + 3.0);
+        let prior_variance = (PRIOR_DEVIATION * self.spread).powi(2);
+        self.variance = (rows.iter().map(missed).sum::<f64>() + 3.0 * prior_variance)
+            / ((count - 2.0).max(0.0) + 3.0);
     }
 }
 

@@ -84,7 +84,7 @@ fn it_takes_as_many_trials_as_the_package_on_a_sphere_and_on_a_bent_valley() {
 #[test]
 fn integers_do_not_freeze_before_the_best_is_found() {
     let space = space((0..4).map(|index| int(&format!("x{index}"), 0, 12)));
-    // A slope on each number that the others hide: the optimum is 1, 11, 4, 7.
+    // Coupled slopes: the optimum is 1, 11, 4, 7.
     let loss = |x: &[f64]| {
         let off: Vec<f64> = x.iter().zip([1.0, 11.0, 4.0, 7.0]).map(|(x, best)| x - best).collect();
         off.iter().map(|off| off * off).sum::<f64>() + off[0] * off[1] * 0.5

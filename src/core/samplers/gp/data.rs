@@ -8,11 +8,10 @@ use crate::samplers::cube::{Cube, Point};
 use crate::study::metric::Middle;
 use crate::study::trial::{Trial, TrialState};
 
-/// Most trials in a process: the cost of a suggestion grows with the square, that of a fit with the
-/// cube.
+/// Maximum number of trials in a process: a suggestion costs O(n^2), a fit O(n^3).
 const MOST: usize = 250;
 
-/// Most trials of earlier studies in a process.
+/// Maximum number of trials of earlier studies in a process.
 const MOST_EARLIER: usize = 100;
 
 /// Maps a rank in (0, 1) to the scale of standard normal losses (the logistic quantile, scaled).
@@ -114,7 +113,7 @@ impl Data {
     }
 }
 
-/// The best half and the newest half of `MOST`, by number.
+/// At most `MOST` trials, half of them the newest and half the best of the others, by number.
 fn selected(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
     if rows.len() <= MOST {
         return rows;

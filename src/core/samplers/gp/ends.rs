@@ -6,7 +6,7 @@ use crate::study::metric::Middle;
 use crate::study::space::Space;
 use crate::study::trial::Trial;
 
-/// Minimum ratio between such steps (3 to 2): rules that can stop at any report are reduced to
+/// Minimum ratio between such steps (3 to 2): pruners that stop at arbitrary steps are reduced to
 /// about as many levels as a ladder has rungs.
 const RATIO: (u64, u64) = (3, 2);
 
@@ -47,7 +47,7 @@ mod tests {
     use crate::study::trial::TrialState;
 
     #[test]
-    fn rules_that_stop_anywhere_leave_few_levels() {
+    fn stops_at_arbitrary_steps_leave_few_levels() {
         let pruned = |step| Trial {
             curve: vec![(step, 1.0)],
             ..trial_of(step, Params::new(), TrialState::Pruned, None)

@@ -1,6 +1,6 @@
 //! Fits length scales, variance and noise to the data: the posterior mode (MAP), by Rprop.
 
-use super::kernel::{Lengths, correlation, slope, square};
+use super::kernel::{Hyperparameters, correlation, derivative, square};
 use crate::analysis::linalg::{Matrix, dot};
 use crate::samplers::cube::Cube;
 
@@ -14,13 +14,18 @@ const LENGTH: (f64, f64) = (-4.0, 4.0);
 const VARIANCE: (f64, f64) = (-4.0, 4.0);
 const NOISE: (f64, f64) = (-13.8, 0.7);
 
-/// The posterior mode for warped losses `targets` at `points`; `doubts` are additional noise
+/// The posterior mode for warped losses `targets` at `points`; `noise_variances` are additional noise
 /// variances.
-pub(super) fn fit(cube: &Cube, points: &[&[f64]], targets: &[f64], doubts: &[f64]) -> Lengths {
-    let posterior = Posterior::new(cube, points, targets, doubts);
+pub(super) fn fit(
+    cube: &Cube,
+    points: &[&[f64]],
+    targets: &[f64],
+    noise_variances: &[f64],
+) -> Hyperparameters {
+    let posterior = Posterior::new(cube, points, targets, noise_variances);
     let dimensions = cube.axes.len();
     // From the prior's centre with low and with high noise: the two modes of small histories. With
-    // many trials a few steps tell which is higher, and only that one is optimised further.
+    // many trials a few steps show which is higher, and only that one is optimised further.
     let starts = [-7.0, -1.5].map(|noise| {
         let mut start = vec![posterior.length_centre; dimensions];
         start.extend([0.0, noise]);
@@ -32,7 +37,7 @@ pub(super) fn fit(cube: &Cube, points: &[&[f64]], targets: &[f64], doubts: &[f64
     let [higher, _] = climbs;
     let higher =
         if first_steps < STEPS { posterior.climb(higher, STEPS - first_steps) } else { higher };
-    lengths(&higher.best.1)
+    hyperparameters(&higher.best.1)
 }
 
 /// State of an ascent.
@@ -56,9 +61,9 @@ impl Climb {
     }
 }
 
-fn lengths(logarithms: &[f64]) -> Lengths {
+fn hyperparameters(logarithms: &[f64]) -> Hyperparameters {
     let (axes, rest) = logarithms.split_at(logarithms.len() - 2);
-    Lengths {
+    Hyperparameters {
         inverse_squares: axes.iter().map(|length| (-2.0 * length).exp()).collect(),
         variance: rest[0].exp(),
         noise: rest[1].exp(),
@@ -67,7 +72,7 @@ fn lengths(logarithms: &[f64]) -> Lengths {
 
 struct Posterior<'a> {
     targets: &'a [f64],
-    doubts: &'a [f64],
+    noise_variances: &'a [f64],
     /// Per axis: squared distances of all pairs (row above column), row by row.
     squares: Vec<Vec<f64>>,
     length_centre: f64,
@@ -75,7 +80,7 @@ struct Posterior<'a> {
 
 impl<'a> Posterior<'a> {
     #[expect(clippy::cast_precision_loss, reason = "a number of axes")]
-    fn new(cube: &Cube, points: &[&[f64]], targets: &'a [f64], doubts: &'a [f64]) -> Self {
+    fn new(cube: &Cube, points: &[&[f64]], targets: &'a [f64], noise_variances: &'a [f64]) -> Self {
         let pairs = |index: usize| {
             let kind = cube.axes[index].kind;
             (0..points.len())
@@ -89,7 +94,7 @@ impl<'a> Posterior<'a> {
         // Distances grow with the square root of the number of axes; the prior's centre grows with
         // them.
         let length_centre = (0.35 * (cube.axes.len().max(1) as f64).sqrt()).ln();
-        Posterior { targets, doubts, squares, length_centre }
+        Posterior { targets, noise_variances, squares, length_centre }
     }
 
     /// Rprop: each coordinate's step grows while its gradient keeps its sign, and halves when it
@@ -97,21 +102,21 @@ impl<'a> Posterior<'a> {
     fn climb(&self, climb: Climb, count: usize) -> Climb {
         let Climb { mut at, mut steps, mut last, mut best } = climb;
         for _ in 0..count {
-            let Some((value, slopes)) = self.value_and_slopes(&at) else { break };
+            let Some((value, gradient)) = self.value_and_gradient(&at) else { break };
             if value > best.0 {
                 best = (value, at.clone());
             }
-            for (index, slope) in slopes.iter().enumerate() {
-                let turned = last[index] * slope;
+            for (index, derivative) in gradient.iter().enumerate() {
+                let turned = last[index] * derivative;
                 if turned > 0.0 {
                     steps[index] = f64::min(steps[index] * 1.25, 1.0);
                 } else if turned < 0.0 {
                     steps[index] *= 0.5;
                 }
-                last[index] = *slope;
-                if *slope != 0.0 {
+                last[index] = *derivative;
+                if *derivative != 0.0 {
                     let (low, high) = limits(index, at.len());
-                    at[index] = (at[index] + slope.signum() * steps[index]).clamp(low, high);
+                    at[index] = (at[index] + derivative.signum() * steps[index]).clamp(low, high);
                 }
             }
             if steps.iter().all(|step| *step < 0.01) {
@@ -122,8 +127,8 @@ impl<'a> Posterior<'a> {
     }
 
     /// Logarithm of the posterior (up to a constant), and its gradient.
-    fn value_and_slopes(&self, at: &[f64]) -> Option<(f64, Vec<f64>)> {
-        let Lengths { inverse_squares, variance, noise } = lengths(at);
+    fn value_and_gradient(&self, at: &[f64]) -> Option<(f64, Vec<f64>)> {
+        let Hyperparameters { inverse_squares, variance, noise } = hyperparameters(at);
         let size = self.targets.len();
         let mut distances = vec![0.0; size * size.saturating_sub(1) / 2];
         for (squares, scale) in self.squares.iter().zip(&inverse_squares) {
@@ -139,15 +144,15 @@ impl<'a> Posterior<'a> {
                 *cell = variance * correlation(distances[pair]);
                 pair += 1;
             }
-            cells[row] = variance * (1.0 + 1e-8) + noise + self.doubts[row];
+            cells[row] = variance * (1.0 + 1e-8) + noise + self.noise_variances[row];
         }
         let factor = covariance.factor()?;
-        let half = factor.inverse_of_factor();
-        let whitened = half.times(self.targets);
-        let weights = half.transposed_times(&whitened);
+        let inverse_factor = factor.inverse_of_factor();
+        let whitened = inverse_factor.times(self.targets);
+        let weights = inverse_factor.transposed_times(&whitened);
         let log_determinant: f64 = (0..size).map(|row| factor.row(row)[row].ln()).sum();
         let mut value = -0.5 * dot(&whitened, &whitened) - log_determinant;
-        let inverse = half.gram();
+        let inverse = inverse_factor.gram();
         // Half the trace of (weights weights^T - inverse) times the derivative of the covariance:
         // pairs count twice.
         let mut by_variance = 0.0;
@@ -159,27 +164,27 @@ impl<'a> Posterior<'a> {
             for column in 0..row {
                 let pull = weights[row] * weights[column] - own[column];
                 by_variance += pull * covariance.row(row)[column];
-                pulls[pair] = pull * variance * slope(pulls[pair]);
+                pulls[pair] = pull * variance * derivative(pulls[pair]);
                 pair += 1;
             }
             let pull = 0.5 * (weights[row] * weights[row] - own[row]);
             by_variance += pull * variance;
             by_noise += pull * noise;
         }
-        let mut slopes: Vec<f64> = self
+        let mut gradient: Vec<f64> = self
             .squares
             .iter()
             .zip(&inverse_squares)
             .map(|(squares, scale)| scale * dot(squares, &pulls))
             .collect();
-        slopes.extend([by_variance, by_noise]);
+        gradient.extend([by_variance, by_noise]);
         for (index, logarithm) in at.iter().enumerate() {
             let (centre, deviation) = self.prior(index, at.len());
             let off = (logarithm - centre) / deviation;
             value -= 0.5 * off * off;
-            slopes[index] -= off / deviation;
+            gradient[index] -= off / deviation;
         }
-        value.is_finite().then_some((value, slopes))
+        value.is_finite().then_some((value, gradient))
     }
 
     /// Normal priors on the logarithms.
@@ -212,25 +217,25 @@ mod tests {
     }
 
     #[test]
-    fn slopes_are_those_of_the_value() {
+    fn gradients_match_finite_differences() {
         let (cube, points) = (Cube::new(&unit_cube(2)), points(12));
         let targets: Vec<f64> =
             points.iter().map(|point| (5.0 * point[0]).sin() + point[1]).collect();
-        let doubts: Vec<f64> = (0..12).map(|index| f64::from(index % 3) / 10.0).collect();
-        let posterior = Posterior::new(&cube, &slices(&points), &targets, &doubts);
+        let noise_variances: Vec<f64> = (0..12).map(|index| f64::from(index % 3) / 10.0).collect();
+        let posterior = Posterior::new(&cube, &slices(&points), &targets, &noise_variances);
         let at = [-0.4, 0.3, 0.2, -3.0];
-        let (_, slopes) = posterior.value_and_slopes(&at).unwrap();
+        let (_, gradient) = posterior.value_and_gradient(&at).unwrap();
         for index in 0..at.len() {
             let value = |by: f64| {
                 let mut moved = at;
                 moved[index] += by;
-                posterior.value_and_slopes(&moved).unwrap().0
+                posterior.value_and_gradient(&moved).unwrap().0
             };
             let numeric = (value(1e-5) - value(-1e-5)) / 2e-5;
             assert!(
-                (slopes[index] - numeric).abs() < 1e-4 * numeric.abs().max(1.0),
+                (gradient[index] - numeric).abs() < 1e-4 * numeric.abs().max(1.0),
                 "{index}: {} {numeric}",
-                slopes[index]
+                gradient[index]
             );
         }
     }

@@ -10,7 +10,7 @@ const ROOT_FIVE: f64 = 2.236_067_977_499_79;
 
 /// The fitted hyperparameters.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Lengths {
+pub(super) struct Hyperparameters {
     /// `1 / length^2` per axis.
     pub inverse_squares: Vec<f64>,
     /// Variance of the process.
@@ -38,7 +38,7 @@ pub(super) fn correlation(square: f64) -> f64 {
 }
 
 /// `-2` times the derivative of the correlation by the squared distance.
-pub(super) fn slope(square: f64) -> f64 {
+pub(super) fn derivative(square: f64) -> f64 {
     let scaled = ROOT_FIVE * square.sqrt();
     5.0 / 3.0 * (1.0 + scaled) * (-scaled).exp()
 }

@@ -3,9 +3,9 @@
 
 use std::cell::RefCell;
 
-use super::kernel::Lengths;
-use super::process::Process;
-use super::{Fitted, lengths, selection};
+use super::kernel::Hyperparameters;
+use super::process::GaussianProcess;
+use super::{Fitted, hyperparameters, selection};
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point, slices};
 use crate::study::condition::Expression;
@@ -14,7 +14,7 @@ use crate::study::metric::Middle;
 use crate::study::params::Value;
 use crate::study::trial::{Trial, TrialState};
 
-/// Most trials of a limit's process: the newest.
+/// Maximum number of trials of a limit's process: the newest.
 const MOST: usize = 250;
 
 /// The margins of complete trials to one limit.
@@ -28,8 +28,8 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// The limits of a study, with what its trials measured (Gardner et al. 2014, "Bayesian
-    /// optimization with inequality constraints").
+    /// The limits of a study with their measurements (Gardner et al. 2014, "Bayesian optimization
+    /// with inequality constraints").
     pub fn all(cube: &Cube, ask: &Ask<'_>, middle: Middle) -> Vec<Limit> {
         let complete = || {
             ask.history
@@ -78,13 +78,23 @@ impl Limit {
     }
 
     /// The hyperparameters of its process.
-    pub fn lengths(&self, cube: &Cube, memo: &RefCell<Option<Fitted>>) -> Lengths {
-        lengths(memo, cube, selection(&self.points, &self.margins, &self.sure()))
+    pub fn hyperparameters(&self, cube: &Cube, memo: &RefCell<Option<Fitted>>) -> Hyperparameters {
+        hyperparameters(memo, cube, selection(&self.points, &self.margins, &self.sure()))
     }
 
     /// Its process.
-    pub fn process<'a>(&self, cube: &Cube, lengths: &'a Lengths) -> Option<Process<'a>> {
-        Process::new(cube, lengths, &slices(&self.points), &self.margins, &self.sure())
+    pub fn process<'a>(
+        &self,
+        cube: &Cube,
+        hyperparameters: &'a Hyperparameters,
+    ) -> Option<GaussianProcess<'a>> {
+        GaussianProcess::new(
+            cube,
+            hyperparameters,
+            &slices(&self.points),
+            &self.margins,
+            &self.sure(),
+        )
     }
 
     fn sure(&self) -> Vec<f64> {

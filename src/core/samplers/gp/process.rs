@@ -1,56 +1,62 @@
 //! A Gaussian process conditioned on data: mean, deviation, and acquisition functions.
 
-use super::kernel::{Lengths, correlation, slope, square};
+use super::kernel::{Hyperparameters, correlation, derivative, square};
 use crate::analysis::linalg::{Matrix, dot};
 use crate::samplers::cube::{AxisKind, Cube};
 use crate::samplers::normal::{LN_ROOT_TWO_PI, log_cdf, log_expected_improvement};
 
 /// The conditioned process.
 #[derive(Debug)]
-pub(super) struct Process<'a> {
-    lengths: &'a Lengths,
+pub(super) struct GaussianProcess<'a> {
+    hyperparameters: &'a Hyperparameters,
     columns: Columns,
     /// Inverse of the Cholesky factor of the covariance.
-    half: Matrix,
+    inverse_factor: Matrix,
     /// `covariance^-1 targets`.
     weights: Vec<f64>,
     /// Additional noise variance of each data point.
-    doubts: Vec<f64>,
+    noise_variances: Vec<f64>,
 }
 
-/// An acquisition function of mean and variance.
+/// An acquisition function of the predicted mean and variance.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Worth {
+pub(super) enum Acquisition {
     /// Logarithm of the expected improvement on this value.
     Improvement(f64),
     /// Logarithm of the probability of at most this value.
     AtMost(f64),
 }
 
-impl<'a> Process<'a> {
-    /// Conditions on warped losses `targets` at `points`, with additional noise variances `doubts`;
+impl<'a> GaussianProcess<'a> {
+    /// Conditions on warped losses `targets` at `points`, with additional noise variances `noise_variances`;
     /// `None` if the covariance is not positive definite.
     pub fn new(
         cube: &Cube,
-        lengths: &'a Lengths,
+        hyperparameters: &'a Hyperparameters,
         points: &[&[f64]],
         targets: &[f64],
-        doubts: &[f64],
+        noise_variances: &[f64],
     ) -> Option<Self> {
-        let columns = Columns::new(cube, lengths, points);
+        let columns = Columns::new(cube, hyperparameters, points);
         let mut covariance = Matrix::new(points.len());
         let mut distances = Vec::new();
         for (row, point) in points.iter().enumerate() {
             columns.distances(point, row, &mut distances);
             let cells = covariance.row_mut(row);
             for (cell, distance) in cells.iter_mut().zip(&distances) {
-                *cell = lengths.variance * correlation(*distance);
+                *cell = hyperparameters.variance * correlation(*distance);
             }
-            cells[row] = own_variance(lengths) + doubts[row];
+            cells[row] = own_variance(hyperparameters) + noise_variances[row];
         }
-        let half = covariance.factor()?.inverse_of_factor();
-        let weights = half.transposed_times(&half.times(targets));
-        Some(Process { lengths, columns, half, weights, doubts: doubts.to_vec() })
+        let inverse_factor = covariance.factor()?.inverse_of_factor();
+        let weights = inverse_factor.transposed_times(&inverse_factor.times(targets));
+        Some(GaussianProcess {
+            hyperparameters,
+            columns,
+            inverse_factor,
+            weights,
+            noise_variances: noise_variances.to_vec(),
+        })
     }
 
     /// Mean at `point`.
@@ -65,88 +71,87 @@ impl<'a> Process<'a> {
         (
             distances
                 .iter()
-                .map(|distance| self.lengths.variance * correlation(*distance))
+                .map(|distance| self.hyperparameters.variance * correlation(*distance))
                 .collect(),
             distances,
         )
     }
 
-    /// An upper bound of the log expected improvement at `point`, at a tenth of the cost: from the
-    /// mean there, and the variance given only the closest data point.
+    /// An upper bound of the log expected improvement at `point`, at a tenth of the cost: the
+    /// variance is conditioned on the most correlated data point only.
     pub fn most_improvement(&self, point: &[f64], incumbent: f64) -> f64 {
         let (covariances, _) = self.covariances(point);
-        let own = own_variance(self.lengths);
+        let own = own_variance(self.hyperparameters);
         let explained = covariances
             .iter()
-            .zip(&self.doubts)
-            .map(|(covariance, doubt)| covariance * covariance / (own + doubt))
+            .zip(&self.noise_variances)
+            .map(|(covariance, noise_variance)| covariance * covariance / (own + noise_variance))
             .fold(0.0, f64::max);
         let mean = dot(&covariances, &self.weights);
-        Worth::Improvement(incumbent).of(mean, self.variance(explained)).0
+        Acquisition::Improvement(incumbent).of(mean, self.variance(explained)).0
     }
 
     /// The acquisition value at `point`.
-    pub fn value(&self, point: &[f64], worth: Worth) -> f64 {
+    pub fn value(&self, point: &[f64], acquisition: Acquisition) -> f64 {
         let (covariances, _) = self.covariances(point);
-        let explained = self.half.square_of_product(&covariances);
-        worth.of(dot(&covariances, &self.weights), self.variance(explained)).0
+        let explained = self.inverse_factor.square_of_product(&covariances);
+        acquisition.of(dot(&covariances, &self.weights), self.variance(explained)).0
     }
 
     /// The same, with its gradient along numeric axes (0 along others).
-    pub fn value_and_slopes(&self, point: &[f64], worth: Worth) -> (f64, Vec<f64>) {
+    pub fn value_and_gradient(&self, point: &[f64], acquisition: Acquisition) -> (f64, Vec<f64>) {
         let (covariances, distances) = self.covariances(point);
-        let whitened = self.half.times(&covariances);
-        let solved = self.half.transposed_times(&whitened);
-        let (value, by_mean, by_variance) =
-            worth.of(dot(&covariances, &self.weights), self.variance(dot(&whitened, &whitened)));
+        let whitened = self.inverse_factor.times(&covariances);
+        let solved = self.inverse_factor.transposed_times(&whitened);
+        let (value, by_mean, by_variance) = acquisition
+            .of(dot(&covariances, &self.weights), self.variance(dot(&whitened, &whitened)));
         // The covariance's derivative along an axis is the negative pull times the scaled
         // difference of positions.
         let pulls: Vec<f64> = distances
             .iter()
             .zip(self.weights.iter().zip(&solved))
             .map(|(distance, (weight, solved))| {
-                -self.lengths.variance
-                    * slope(*distance)
+                -self.hyperparameters.variance
+                    * derivative(*distance)
                     * (by_mean * weight - 2.0 * by_variance * solved)
             })
             .collect();
-        (value, self.columns.slopes(point, &pulls, &self.lengths.inverse_squares))
+        (value, self.columns.gradient(point, &pulls, &self.hyperparameters.inverse_squares))
     }
 
     fn variance(&self, explained: f64) -> f64 {
-        (self.lengths.variance - explained).max(1e-12 * self.lengths.variance.max(1.0))
+        (self.hyperparameters.variance - explained)
+            .max(1e-12 * self.hyperparameters.variance.max(1.0))
     }
 
     /// The noise-free mean at each of the first data points, given `targets`.
     pub fn means_of_data(&self, targets: &[f64]) -> impl Iterator<Item = f64> {
-        let noise = self.lengths.noise + 1e-8 * self.lengths.variance;
-        targets
-            .iter()
-            .zip(&self.weights)
-            .zip(&self.doubts)
-            .map(move |((target, weight), doubt)| target - (noise + doubt) * weight)
+        let noise = self.hyperparameters.noise + 1e-8 * self.hyperparameters.variance;
+        targets.iter().zip(&self.weights).zip(&self.noise_variances).map(
+            move |((target, weight), noise_variance)| target - (noise + noise_variance) * weight,
+        )
     }
 }
 
 /// The prior variance of a data point, noise included; a small jitter keeps the covariance positive
 /// definite.
-fn own_variance(lengths: &Lengths) -> f64 {
-    lengths.variance * (1.0 + 1e-8) + lengths.noise
+fn own_variance(hyperparameters: &Hyperparameters) -> f64 {
+    hyperparameters.variance * (1.0 + 1e-8) + hyperparameters.noise
 }
 
-impl Worth {
+impl Acquisition {
     /// The value, and its derivatives with respect to mean and variance.
     fn of(self, mean: f64, variance: f64) -> (f64, f64, f64) {
         let deviation = variance.sqrt();
-        let (Worth::Improvement(border) | Worth::AtMost(border)) = self;
+        let (Acquisition::Improvement(border) | Acquisition::AtMost(border)) = self;
         let z = (border - mean) / deviation;
         match self {
-            Worth::Improvement(_) => {
+            Acquisition::Improvement(_) => {
                 let height = log_expected_improvement(z);
                 let rate = (log_cdf(z) - height).exp();
                 (deviation.ln() + height, -rate / deviation, (1.0 - rate * z) / (2.0 * variance))
             }
-            Worth::AtMost(_) => {
+            Acquisition::AtMost(_) => {
                 let height = log_cdf(z);
                 let rate = (-0.5 * z * z - LN_ROOT_TWO_PI - height).exp();
                 (height, -rate / deviation, -rate * z / (2.0 * variance))
@@ -171,14 +176,14 @@ struct Column {
 }
 
 impl Columns {
-    fn new(cube: &Cube, lengths: &Lengths, points: &[&[f64]]) -> Self {
+    fn new(cube: &Cube, hyperparameters: &Hyperparameters, points: &[&[f64]]) -> Self {
         let column = |index: usize| {
             let positions: Vec<f64> = points.iter().map(|point| point[index]).collect();
             let has_gaps = positions.iter().any(|position| position.is_nan());
             Column {
                 kind: cube.axes[index].kind,
                 has_gaps,
-                inverse_square: lengths.inverse_squares[index],
+                inverse_square: hyperparameters.inverse_squares[index],
                 positions,
             }
         };
@@ -208,8 +213,8 @@ impl Columns {
     }
 
     /// Sums over the data of pulls times scaled differences, per numeric axis.
-    fn slopes(&self, point: &[f64], pulls: &[f64], inverse_squares: &[f64]) -> Vec<f64> {
-        let slope = |((column, own), scale): ((&Column, &f64), &f64)| match column.kind {
+    fn gradient(&self, point: &[f64], pulls: &[f64], inverse_squares: &[f64]) -> Vec<f64> {
+        let derivative = |((column, own), scale): ((&Column, &f64), &f64)| match column.kind {
             AxisKind::Choice(_) | AxisKind::Single => 0.0,
             _ if own.is_nan() => 0.0,
             _ => {
@@ -222,7 +227,7 @@ impl Columns {
                         .sum::<f64>()
             }
         };
-        self.columns.iter().zip(point).zip(inverse_squares).map(slope).collect()
+        self.columns.iter().zip(point).zip(inverse_squares).map(derivative).collect()
     }
 }
 
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_passes_through_data_without_noise_and_slopes_are_those_of_the_promise() {
+    fn the_mean_interpolates_noise_free_data_and_gradients_match_finite_differences() {
         let part = |index: u32, by: f64| (f64::from(index) * by).fract();
         let points: Vec<Vec<f64>> = (0..15)
             .map(|index| vec![part(index, 0.618), part(index, 0.755), f64::from(index % 2)])
@@ -246,46 +251,55 @@ mod tests {
             .iter()
             .map(|point| (4.0 * point[0]).sin() + point[1] * point[1] + 0.3 * point[2])
             .collect();
-        let lengths = Lengths { inverse_squares: vec![4.0, 2.0, 1.0], variance: 1.3, noise: 1e-6 };
+        let hyperparameters =
+            Hyperparameters { inverse_squares: vec![4.0, 2.0, 1.0], variance: 1.3, noise: 1e-6 };
         let process =
-            Process::new(&cube(), &lengths, &slices(&points), &targets, &[0.0; 15]).unwrap();
+            GaussianProcess::new(&cube(), &hyperparameters, &slices(&points), &targets, &[0.0; 15])
+                .unwrap();
         for (point, target) in points.iter().zip(&targets) {
             assert!((process.mean(point) - target).abs() < 1e-3);
         }
         let own: Vec<f64> = process.means_of_data(&targets).collect();
         assert!((own[3] - process.mean(&points[3])).abs() < 1e-6);
         for at in [[0.3, 0.6, 1.0], [0.91, 0.05, 0.0]] {
-            for worth in [Worth::Improvement(-0.5), Worth::AtMost(0.4)] {
-                let (value, slopes) = process.value_and_slopes(&at, worth);
-                assert!((value - process.value(&at, worth)).abs() < 1e-12);
+            for acquisition in [Acquisition::Improvement(-0.5), Acquisition::AtMost(0.4)] {
+                let (value, gradient) = process.value_and_gradient(&at, acquisition);
+                assert!((value - process.value(&at, acquisition)).abs() < 1e-12);
                 for axis in 0..2 {
                     let value = |by: f64| {
                         let mut moved = at;
                         moved[axis] += by;
-                        process.value(&moved, worth)
+                        process.value(&moved, acquisition)
                     };
                     let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
                     assert!(
-                        (slopes[axis] - numeric).abs() < 1e-4 * numeric.abs().max(1.0),
-                        "{worth:?}, {axis}: {} {numeric}",
-                        slopes[axis]
+                        (gradient[axis] - numeric).abs() < 1e-4 * numeric.abs().max(1.0),
+                        "{acquisition:?}, {axis}: {} {numeric}",
+                        gradient[axis]
                     );
                 }
-                assert_eq!(slopes[2], 0.0);
+                assert_eq!(gradient[2], 0.0);
             }
-            let improvement = process.value(&at, Worth::Improvement(-0.5));
+            let improvement = process.value(&at, Acquisition::Improvement(-0.5));
             assert!(process.most_improvement(&at, -0.5) >= improvement);
         }
     }
 
     #[test]
-    fn what_is_doubted_pulls_less() {
+    fn noisier_points_pull_less() {
         let points = [vec![0.2, 0.5, 0.0], vec![0.8, 0.5, 0.0]];
-        let lengths = Lengths { inverse_squares: vec![9.0, 2.0, 1.0], variance: 1.0, noise: 1e-4 };
-        let mean = |doubt: f64| {
-            Process::new(&cube(), &lengths, &slices(&points), &[0.0, 1.0], &[0.0, doubt])
-                .unwrap()
-                .mean(&points[1])
+        let hyperparameters =
+            Hyperparameters { inverse_squares: vec![9.0, 2.0, 1.0], variance: 1.0, noise: 1e-4 };
+        let mean = |noise_variance: f64| {
+            GaussianProcess::new(
+                &cube(),
+                &hyperparameters,
+                &slices(&points),
+                &[0.0, 1.0],
+                &[0.0, noise_variance],
+            )
+            .unwrap()
+            .mean(&points[1])
         };
         assert!(mean(0.0) > 0.99 && (0.4..0.6).contains(&mean(1.0)) && mean(100.0) < 0.02);
     }

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use rand::RngExt as _;
 
-use super::process::{Process, Worth};
+use super::process::{Acquisition, GaussianProcess};
 use crate::samplers::Ask;
 use crate::samplers::cube::{AxisKind, Cube, Point};
-use crate::samplers::guess::Guess;
 use crate::samplers::normal::draw;
+use crate::samplers::prior::Prior;
 use crate::study::seed::StreamRng;
 
 /// Uniform draws, and draws around the best data points.
@@ -30,9 +30,9 @@ pub(super) struct Search<'a> {
     pub ask: &'a Ask<'a>,
     /// The models whose acquisition values add up: that of the losses with pending trials (absent
     /// until a feasible point is known), and those of the limits.
-    pub models: Vec<(&'a Process<'a>, Worth)>,
+    pub models: Vec<(&'a GaussianProcess<'a>, Acquisition)>,
     /// The user's prior.
-    pub guess: Option<Guess>,
+    pub prior: Option<Prior>,
     /// Number of finished trials.
     pub finished: usize,
     /// Fixed positions.
@@ -70,7 +70,7 @@ impl Search<'_> {
         for _ in 0..if found.is_empty() { MORE } else { 0 } {
             let point = self.anywhere(rng);
             if self.allows(&point) {
-                found.push((self.promise(&point), point));
+                found.push((self.acquisition(&point), point));
                 if found.len() == BEST {
                     break;
                 }
@@ -81,7 +81,7 @@ impl Search<'_> {
         let climbed: Vec<(f64, Point)> = found
             .iter()
             .take(CLIMBS)
-            .map(|(promise, point)| self.climb(*promise, point.clone(), rng))
+            .map(|(value, point)| self.climb(*value, point.clone(), rng))
             .collect();
         found.extend(climbed);
         sort(&mut found);
@@ -89,12 +89,13 @@ impl Search<'_> {
         free.map_or_else(|| self.anywhere(rng), |(_, point)| point)
     }
 
-    /// The points with their acquisition values, except those whose upper bound, a tenth of the
-    /// cost, rules them out of the best `CLIMBS`.
+    /// The points with their acquisition values, except those that their upper bound (a tenth of
+    /// the cost) excludes from the best `CLIMBS`.
     fn judged(&self, drawn: Vec<Point>) -> Vec<(f64, Point)> {
-        let ([(process, Worth::Improvement(incumbent))], None) = (&self.models[..], &self.guess)
+        let ([(process, Acquisition::Improvement(incumbent))], None) =
+            (&self.models[..], &self.prior)
         else {
-            return drawn.into_iter().map(|point| (self.promise(&point), point)).collect();
+            return drawn.into_iter().map(|point| (self.acquisition(&point), point)).collect();
         };
         let mut bounded: Vec<(f64, Point)> = drawn
             .into_iter()
@@ -108,33 +109,36 @@ impl Search<'_> {
             if best.len() == CLIMBS && best.last().is_some_and(|(least, _)| bound + 1e-6 < *least) {
                 break;
             }
-            let (promise, key) = (self.promise(&point), key(&point));
+            let (value, key) = (self.acquisition(&point), key(&point));
             if !self.taken.contains(&key) && best.iter().all(|(_, known)| *known != key) {
-                let place = best.partition_point(|(other, _)| *other >= promise);
-                best.insert(place, (promise, key));
+                let place = best.partition_point(|(other, _)| *other >= value);
+                best.insert(place, (value, key));
                 best.truncate(CLIMBS);
             }
-            judged.push((promise, point));
+            judged.push((value, point));
         }
         judged
     }
 
-    fn promise(&self, point: &[f64]) -> f64 {
-        let worths = self.models.iter().map(|(process, worth)| process.value(point, *worth));
-        let guess = self.guess.as_ref();
-        let weight = guess.map(|guess| guess.log_weight(self.cube, point, self.finished).0);
-        worths.chain(weight).fold(0.0, |total, part| total + part)
+    fn acquisition(&self, point: &[f64]) -> f64 {
+        let values =
+            self.models.iter().map(|(process, acquisition)| process.value(point, *acquisition));
+        let prior = self.prior.as_ref();
+        let weight = prior.map(|prior| prior.log_weight(self.cube, point, self.finished).0);
+        values.chain(weight).fold(0.0, |total, part| total + part)
     }
 
-    fn promise_and_slopes(&self, point: &[f64]) -> (f64, Vec<f64>) {
-        let worths =
-            self.models.iter().map(|(process, worth)| process.value_and_slopes(point, *worth));
-        let guess = self.guess.as_ref();
-        let weight = guess.map(|guess| guess.log_weight(self.cube, point, self.finished));
+    fn acquisition_and_gradient(&self, point: &[f64]) -> (f64, Vec<f64>) {
+        let values = self
+            .models
+            .iter()
+            .map(|(process, acquisition)| process.value_and_gradient(point, *acquisition));
+        let prior = self.prior.as_ref();
+        let weight = prior.map(|prior| prior.log_weight(self.cube, point, self.finished));
         let mut total = (0.0, vec![0.0; point.len()]);
-        for (value, slopes) in worths.chain(weight) {
+        for (value, gradient) in values.chain(weight) {
             total.0 += value;
-            total.1.iter_mut().zip(slopes).for_each(|(all, slope)| *all += slope);
+            total.1.iter_mut().zip(gradient).for_each(|(all, derivative)| *all += derivative);
         }
         total
     }
@@ -166,29 +170,29 @@ impl Search<'_> {
 
     /// Local ascent from `point`: alternates gradient steps on numbers with a search over choices
     /// and neighbouring cells.
-    fn climb(&self, mut promise: f64, mut point: Point, rng: &mut StreamRng) -> (f64, Point) {
+    fn climb(&self, mut value: f64, mut point: Point, rng: &mut StreamRng) -> (f64, Point) {
         for _ in 0..2 {
-            let before = promise;
+            let before = value;
             let slid = self.slide(point.clone());
             let slid = self.cube.walk(self.fixed, |index| slid[index]);
-            let slid_promise = self.promise(&slid);
-            if slid_promise > promise && self.allows(&slid) {
-                (promise, point) = (slid_promise, slid);
+            let slid_value = self.acquisition(&slid);
+            if slid_value > value && self.allows(&slid) {
+                (value, point) = (slid_value, slid);
             }
             for index in 0..point.len() {
                 for position in self.alternatives(index, point[index], rng) {
                     let changed = self.with(&point, index, position, rng);
-                    let changed_promise = self.promise(&changed);
-                    if changed_promise > promise && self.allows(&changed) {
-                        (promise, point) = (changed_promise, changed);
+                    let changed_value = self.acquisition(&changed);
+                    if changed_value > value && self.allows(&changed) {
+                        (value, point) = (changed_value, changed);
                     }
                 }
             }
-            if promise - before < 1e-3 {
+            if value - before < 1e-3 {
                 break;
             }
         }
-        (promise, point)
+        (value, point)
     }
 
     /// Rprop along the free numeric axes.
@@ -197,26 +201,26 @@ impl Search<'_> {
         let mut last = vec![0.0; at.len()];
         let mut best = (f64::NEG_INFINITY, at.clone());
         for _ in 0..STEPS {
-            let (promise, slopes) = self.promise_and_slopes(&at);
-            if promise > best.0 {
-                best = (promise, at.clone());
+            let (value, gradient) = self.acquisition_and_gradient(&at);
+            if value > best.0 {
+                best = (value, at.clone());
             }
-            for (index, slope) in slopes.iter().enumerate() {
-                if *slope == 0.0
-                    || !slope.is_finite()
+            for (index, derivative) in gradient.iter().enumerate() {
+                if *derivative == 0.0
+                    || !derivative.is_finite()
                     || at[index].is_nan()
                     || !self.fixed[index].is_nan()
                 {
                     continue;
                 }
-                let turned: f64 = last[index] * slope;
+                let turned: f64 = last[index] * derivative;
                 if turned > 0.0 {
                     steps[index] = f64::min(steps[index] * 1.3, 0.2);
                 } else if turned < 0.0 {
                     steps[index] *= 0.4;
                 }
-                last[index] = *slope;
-                at[index] = (at[index] + slope.signum() * steps[index]).clamp(0.0, 1.0);
+                last[index] = *derivative;
+                at[index] = (at[index] + derivative.signum() * steps[index]).clamp(0.0, 1.0);
             }
             if steps.iter().all(|step| *step < 1e-4) {
                 break;

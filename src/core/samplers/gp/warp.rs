@@ -4,7 +4,7 @@
 /// best.
 const FLOORS: [f64; 2] = [0.03, 0.3];
 /// Minimum gain in log likelihood per loss for taking the logarithm. Tails over many orders of
-/// magnitude give 0.6 to 2, all else less than 0.4; valleys (Rosenbrock's, 0.1) are searched worse
+/// magnitude give 0.6 to 2, all else less than 0.4; valleys (Rosenbrock's, 0.1) are optimised worse
 /// on a logarithm than on a power.
 const CLEARLY: f64 = 0.5;
 

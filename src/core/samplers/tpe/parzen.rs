@@ -7,11 +7,11 @@ use rand::RngExt as _;
 use super::kernels::Kernels;
 use super::rules::{self, Rules};
 use crate::samplers::cube::{AxisKind, Cube, INACTIVE};
-use crate::samplers::guess;
 use crate::samplers::normal::{LN_ROOT_TWO_PI, draw_in_unit, log_mass, log_sum_exp};
+use crate::samplers::prior;
 use crate::study::seed::StreamRng;
 
-/// Cells of one axis whose masses are cached at a time.
+/// Maximum number of cells of one axis whose masses are cached.
 const MOST_CELLS: usize = 64;
 
 /// A mixture with one kernel per trial; the last is the prior.
@@ -59,7 +59,7 @@ impl<'a> Mixture<'a> {
         kernels: impl Fn(usize) -> Kernels<'b>,
         mut weights: Vec<f64>,
         rules: &Rules,
-        last_is_guess: bool,
+        last_is_prior: bool,
     ) -> Self {
         weights.push(1.0);
         let total: f64 = weights.iter().sum();
@@ -67,7 +67,7 @@ impl<'a> Mixture<'a> {
         let log_weights = weights.iter().map(|weight| weight.ln()).collect();
         let columns = (0..)
             .zip(&cube.axes)
-            .map(|(index, axis)| Column::new(axis.kind, kernels(index), rules, last_is_guess))
+            .map(|(index, axis)| Column::new(axis.kind, kernels(index), rules, last_is_prior))
             .collect();
         Mixture { cube, weights, log_weights, columns }
     }
@@ -124,7 +124,7 @@ impl<'a> Mixture<'a> {
 
 impl Column {
     #[expect(clippy::cast_precision_loss, reason = "numbers of trials and choices")]
-    fn new(kind: AxisKind, kernels: Kernels<'_>, rules: &Rules, last_is_guess: bool) -> Self {
+    fn new(kind: AxisKind, kernels: Kernels<'_>, rules: &Rules, last_is_prior: bool) -> Self {
         match kind {
             AxisKind::Single => Column::default(),
             AxisKind::Choice(count) => {
@@ -148,9 +148,9 @@ impl Column {
                 let mut deviations =
                     rules::deviations(&kernels.order, kernels.middles.len(), rules);
                 if let Some(width) =
-                    deviations.last_mut().filter(|width| last_is_guess && **width > 0.0)
+                    deviations.last_mut().filter(|width| last_is_prior && **width > 0.0)
                 {
-                    *width = guess::WIDTH;
+                    *width = prior::WIDTH;
                 }
                 Column::numeric(kind, kernels, deviations)
             }

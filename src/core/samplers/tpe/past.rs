@@ -12,8 +12,8 @@ use crate::study::space::Space;
 use crate::study::state::Mark;
 use crate::study::trial::TrialNumber;
 
-/// The trials of a study by rank, and the positions of those that were asked for. A function of
-/// space and history: rebuilt where it cannot be updated.
+/// The trials of a study by rank, and the positions of those requested so far. A function of space
+/// and history: rebuilt where it cannot be updated.
 #[derive(Debug)]
 pub(super) struct Past {
     space: Space,
@@ -26,7 +26,7 @@ pub(super) struct Past {
     /// All trials, best first; ties by number.
     ranked: Vec<(Place, usize)>,
     informed: usize,
-    /// By trial: its slot, once its positions were asked for.
+    /// By trial: its slot, once its positions were requested.
     slots: Vec<Option<usize>>,
     /// By slot: its trial.
     owners: Vec<usize>,
@@ -60,7 +60,7 @@ impl Placed {
     }
 }
 
-/// Up to this many new trials are inserted one by one; with more, the order is sorted anew.
+/// Up to this many new trials are inserted one by one; with more, the order is sorted again.
 const FEW: usize = 8;
 
 impl Past {
@@ -159,7 +159,7 @@ impl Past {
         self.lines
             .iter_mut()
             .filter(|line| line.is_ordered)
-            .for_each(|line| line.take_in(before, &self.owners));
+            .for_each(|line| line.insert_slots(before, &self.owners));
         trials.iter().filter_map(|index| self.slots[*index]).collect()
     }
 
@@ -217,7 +217,7 @@ impl Line {
     }
 
     /// Inserts the slots from `first` on into the order.
-    fn take_in(&mut self, first: usize, owners: &[usize]) {
+    fn insert_slots(&mut self, first: usize, owners: &[usize]) {
         let new = (first..owners.len()).map(|slot| Placed {
             position: self.positions[slot],
             trial: owners[slot],

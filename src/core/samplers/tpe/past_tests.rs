@@ -110,7 +110,7 @@ proptest! {
             if turn % every != 0 {
                 continue;
             }
-            // A study that diverges from here on must not be taken for this one.
+            // A study that diverges from here on must not be mistaken for this one.
             if turn % 20 == 19 {
                 view = view.clone();
             }

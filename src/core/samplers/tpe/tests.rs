@@ -71,8 +71,8 @@ fn with_optunas_rules_the_split_and_the_ratio_of_densities_are_optunas() {
             &Extras::default(),
         );
         for point in case["points"].as_array().unwrap() {
-            let ratio =
-                densities.promise(&past.cube.encode(&params_of(&point["params"])), &mut Vec::new());
+            let ratio = densities
+                .log_ratio(&past.cube.encode(&params_of(&point["params"])), &mut Vec::new());
             let expected = point["good"].as_f64().unwrap() - point["bad"].as_f64().unwrap();
             assert!(
                 (ratio - expected).abs() < 1e-9 * expected.abs().max(1.0),

@@ -172,7 +172,7 @@ impl Checker<'_> {
             | Property::Study(_)
             | Property::Name
             | Property::Group => Some(Kind::Text),
-            // Runs say what they like.
+            // Summary values are arbitrary.
             Property::Summary(_) => None,
             Property::Param(param) => kind_of_all(self.filter?.distribution(param)?),
             _ => Some(Kind::Number),
@@ -213,7 +213,7 @@ impl Checker<'_> {
         if let (Part::Property(Property::State), Part::Text(text)) = (&name.part, &literal.part)
             && TrialState::from_word(text).is_none()
         {
-            self.refuse(literal, format!("`{text}` is no state"));
+            self.refuse(literal, format!("`{text}` is not a state"));
         }
         let (Part::Name(name), Part::Text(text)) = (&name.part, &literal.part) else { return };
         let Some(Distribution::Choice { choices }) = self.distribution(name) else { return };

@@ -11,7 +11,7 @@ use super::syntax::Span;
 use crate::study::params::Value;
 use crate::study::trial::{Trial, TrialState};
 
-/// Numbers closer than this share of the larger count as equal: steps of 0.1 do not add up exactly.
+/// Relative tolerance for equality: steps of 0.1 do not add up exactly.
 const EQUAL: f64 = 1e-12;
 
 /// A condition over named values.
@@ -158,9 +158,9 @@ impl Expression {
         names.into_iter()
     }
 
-    /// By how much values violate the condition. `value` returns `None` for missing values: what
-    /// depends on them is unknown, in Kleene's three-valued logic. Comparisons with undefined
-    /// results, such as the logarithm of a negative number, do not hold.
+    /// By how much values violate the condition. `value` returns `None` for missing values:
+    /// conditions that depend on them are unknown, as in Kleene's three-valued logic. Comparisons
+    /// with undefined results, such as the logarithm of a negative number, do not hold.
     ///
     /// The violation of a numeric comparison is the difference of its sides; of an equality of
     /// texts, 1. `and` adds violations, `or` takes the smallest.

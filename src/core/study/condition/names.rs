@@ -67,7 +67,7 @@ impl<'a> Names<'a> {
     pub fn sorted(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
         match self.known(name) {
             Some(Property::Series(..)) => {
-                let message = format!("`{name}` was logged and not reported: it sorts no trials");
+                let message = format!("`{name}` was logged and not reported: it is not a sort key");
                 Err(ExpressionError::new(span, message)
                     .help("sort by a parameter or a reported metric; a filter may name series"))
             }
@@ -92,7 +92,8 @@ impl<'a> Names<'a> {
                 Ok(Property::Series(name, statistic))
             }
             Some(_) => {
-                let message = format!("`{name}` is no metric: it has no smallest or largest value");
+                let message =
+                    format!("`{name}` is not a metric: it has no smallest or largest value");
                 Err(ExpressionError::new(span, message)
                     .help("`min` and `max` take one metric, or several numbers"))
             }
@@ -126,14 +127,14 @@ impl<'a> Names<'a> {
     }
 
     fn unknown(&self, name: &str, span: Span) -> ExpressionError {
-        // The names of this study first: of equals, the first is taken.
+        // The names of this study come first: the first of equal ones is used.
         let known = self
             .params()
             .chain(self.known_metrics())
             .chain(self.trials.series.iter().map(String::as_str))
             .chain(FIELDS.iter().map(|(field, _)| *field))
             .chain(["started"]);
-        let message = format!("`{name}` is no parameter or metric");
+        let message = format!("`{name}` is not a parameter or metric");
         match nearest(name, known) {
             Some(near) => ExpressionError::new(span, format!("{message}; did you mean `{near}`?")),
             None => {

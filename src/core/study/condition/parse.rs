@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for Expression {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Expression::parse(&text)
-            .map_err(|error| de::Error::custom(format!("`{text}` is no condition: {error}")))
+            .map_err(|error| de::Error::custom(format!("`{text}` is not a condition: {error}")))
     }
 }
 
@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
         Ok(self.scanner.peek()?.map_or(end..end, |(_, span)| span))
     }
 
-    /// In a filter, what is not a token may be the next word.
+    /// In a filter, text that is not a token may be the next word.
     fn takes_symbol(&mut self, symbols: &[&str]) -> Result<Option<&'static str>, ExpressionError> {
         let symbol = match self.scanner.peek() {
             Ok(Some((Token::Symbol(symbol), _))) if symbols.contains(&symbol) => symbol,
@@ -189,7 +189,7 @@ impl<'a> Parser<'a> {
         }
         let inner = self.deeper(Self::opposite)?;
         if !inner.is_condition() {
-            return Err(error(inner.span, "`not` turns a condition round, and this is a value"));
+            return Err(error(inner.span, "`not` negates a condition, and this is a value"));
         }
         let span = start..inner.span.end;
         Ok(Node { part: Part::Not(Box::new(inner)), span })
@@ -555,7 +555,7 @@ fn must_be_number(node: &Node) -> Result<(), ExpressionError> {
 }
 
 impl Node {
-    /// Whether it is a condition, as far as can be told without resolving names.
+    /// Whether it is a condition, as far as known without resolving names.
     fn is_condition(&self) -> bool {
         !matches!(
             self.part,

@@ -1,4 +1,4 @@
-//! The properties of a trial that filters can use.
+//! The properties of a trial that filters can test.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ pub(crate) enum Property {
     Group,
     /// A value of one of its series.
     Series(String, Statistic),
-    /// What a tracked run said that it came to, under this name.
+    /// The summary value of a tracked run with this name.
     Summary(String),
 }
 
@@ -83,7 +83,7 @@ pub enum Statistic {
     Max,
 }
 
-/// What filters may ask of a trial that a [`Trial`] does not hold.
+/// Values that filters use and a [`Trial`] does not contain.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Values of its series.
@@ -107,7 +107,7 @@ pub struct Needs {
     pub words: bool,
     /// Its notes and tags.
     pub marks: bool,
-    /// What it is called as a tracked run.
+    /// Its name and group as a tracked run.
     pub origin: bool,
     /// These values of its series.
     pub series: BTreeSet<(String, Statistic)>,

@@ -135,7 +135,7 @@ fn states(words: &[String], span: &Span) -> Result<Vec<Part>, ExpressionError> {
                 ExpressionError::new(
                     span.clone(),
                     format!(
-                        "`{word}` is no state; {near}there are \
+                        "`{word}` is not a state; {near}there are \
                     queued, running, paused, complete, pruned, failed and finished"
                     ),
                 )

@@ -68,7 +68,7 @@ fn names() -> TrialNames {
     }
 }
 
-/// What a store knows of the trial beside what it holds.
+/// Values of the trial that only a store has.
 fn measured() -> Measured {
     let series = [
         ("train/loss", Statistic::Last, 0.25),
@@ -171,7 +171,7 @@ fn every_kind_of_term_tells_trials_apart() {
         ("max(eval_loss) - value > 2", "min(eval_loss)<9"),
         ("metrics.train/loss=0.25", "grad_norm<100"),
         ("min(batch, 3) == 3", "min(batch, 3) > 3"),
-        // The study, and what a run said that it came to.
+        // The study, and the summary of a run.
         ("study=s", "study=sms"),
         ("study:s", "study!=S"),
         ("study == 'S'", "study == 'digit'"),
@@ -240,16 +240,16 @@ fn comparisons_with_nan_and_with_what_is_not_there_do_not_hold() {
 #[test]
 fn errors_say_what_is_wrong_and_what_to_write() {
     for (text, message) in [
-        ("lr>1e-3", "`lr` is no parameter or metric; did you mean `learning_rate`?"),
-        ("layers=4", "`layers` is no parameter or metric; did you mean `model.num_layers`?"),
-        ("optmi=sgd", "`optmi` is no parameter or metric; did you mean `optim`?"),
-        ("train/los<1", "`train` is no parameter or metric; did you mean `train/loss`?"),
-        ("min(optim) < 1", "`optim` is no metric: it has no smallest or largest value"),
-        ("eval_los<1", "`eval_los` is no parameter or metric; did you mean `eval_loss`?"),
-        ("zzzz=1", "`zzzz` is no parameter or metric"),
+        ("lr>1e-3", "`lr` is not a parameter or metric; did you mean `learning_rate`?"),
+        ("layers=4", "`layers` is not a parameter or metric; did you mean `model.num_layers`?"),
+        ("optmi=sgd", "`optmi` is not a parameter or metric; did you mean `optim`?"),
+        ("train/los<1", "`train` is not a parameter or metric; did you mean `train/loss`?"),
+        ("min(optim) < 1", "`optim` is not a metric: it has no smallest or largest value"),
+        ("eval_los<1", "`eval_los` is not a parameter or metric; did you mean `eval_loss`?"),
+        ("zzzz=1", "`zzzz` is not a parameter or metric"),
         (
             "state:prunned",
-            "`prunned` is no state; did you mean `pruned`? there are queued, running, paused, \
+            "`prunned` is not a state; did you mean `pruned`? there are queued, running, paused, \
              complete, pruned, failed and finished",
         ),
         (
@@ -270,10 +270,10 @@ fn errors_say_what_is_wrong_and_what_to_write() {
 fn errors_point_at_the_place() {
     for (text, wrong, message) in [
         ("adamw lr>1e-3 cuda", "lr", "did you mean `learning_rate`?"),
-        ("adamw -state:prunned", "prunned", "`prunned` is no state"),
-        ("batch * widht < 8", "widht", "`widht` is no parameter or metric"),
+        ("adamw -state:prunned", "prunned", "`prunned` is not a state"),
+        ("batch * widht < 8", "widht", "`widht` is not a parameter or metric"),
         ("optim < 3", "optim", "only numbers have an order, and this is a text"),
-        ("state == 'prunned'", "'prunned'", "`prunned` is no state"),
+        ("state == 'prunned'", "'prunned'", "`prunned` is not a state"),
         ("(adamw or batch<8", "(", "this parenthesis is never closed"),
         ("batch<8 or", "", "the filter ends where a condition is expected"),
         ("or batch<8", "or", "write `\"or\"` to look for the text"),
@@ -310,12 +310,12 @@ fn a_sort_key_is_a_word_a_parameter_or_a_metric() {
     assert_eq!(parse("warmup"), Ok((SortKey::Param("warmup".to_owned()), false)));
     assert_eq!(
         parse("train/loss").unwrap_err().to_string(),
-        "`train/loss` was logged and not reported: it sorts no trials"
+        "`train/loss` was logged and not reported: it is not a sort key"
     );
     assert_eq!(parse("metrics.f1"), Ok((SortKey::Metric("f1".to_owned()), false)));
     assert_eq!(
         parse("lr").unwrap_err().to_string(),
-        "`lr` is no parameter or metric; did you mean `learning_rate`?"
+        "`lr` is not a parameter or metric; did you mean `learning_rate`?"
     );
 }
 

@@ -135,7 +135,7 @@ fn whole_steps(low: f64, high: f64, step: f64) -> u64 {
     steps as u64
 }
 
-/// Tolerance for values beside a step, as a share of the step.
+/// Tolerance for values off a step, as a fraction of the step.
 const FORGIVEN: f64 = 1e-6;
 
 impl Distribution {

@@ -204,7 +204,7 @@ unsafe fn pack_right<const WIDTH: usize>(
     [first, block_depth, column, width]: [usize; 4],
     block: *mut f32,
 ) {
-    // SAFETY: what is read lies in the operand; panels follow each other in the block.
+    // SAFETY: all reads lie in the operand; panels follow each other in the block.
     unsafe {
         let from = right.add(strides.offset + first * strides.row + column * strides.column);
         if strides.column == 1 {
@@ -292,7 +292,7 @@ unsafe fn read_left<const HEIGHT: usize>(
     [row, rows, first, block_depth]: [usize; 4],
     strip: *mut f32,
 ) -> (&KernelPair, *const f32, usize) {
-    // SAFETY: what is read lies in the operand; `strip` has room for all strips.
+    // SAFETY: all reads lie in the operand; `strip` has room for all strips.
     unsafe {
         let from = left.add(strides.offset + row * strides.row + first * strides.column);
         if strides.column == 1 {

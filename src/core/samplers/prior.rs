@@ -13,16 +13,16 @@ const BETA: f64 = 10.0;
 
 /// The priors of a space.
 #[derive(Clone, Debug)]
-pub(super) struct Guess {
+pub(super) struct Prior {
     /// Positions; inactive on axes without a prior.
     pub place: Point,
 }
 
-impl Guess {
+impl Prior {
     /// The priors of `space`, if any.
     pub fn new(cube: &Cube, space: &Space) -> Option<Self> {
         let params = params(space);
-        (!params.is_empty()).then(|| Guess { place: cube.encode(&params) })
+        (!params.is_empty()).then(|| Prior { place: cube.encode(&params) })
     }
 
     /// The log prior at `point` (up to a constant), weighted for `finished` trials, and its

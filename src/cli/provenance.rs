@@ -32,8 +32,9 @@ pub struct MadeJson {
     started: String,
     end: Option<&'static str>,
     reason: Option<String>,
-    lineage: Option<Provenance>,
-    /// The packages of `lineage`, if requested.
+    #[serde(rename = "lineage")]
+    provenance: Option<Provenance>,
+    /// The packages of `provenance`, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     packages: Option<BTreeMap<String, String>>,
 }
@@ -41,7 +42,7 @@ pub struct MadeJson {
 impl MadeJson {
     /// An attempt with its packages by name.
     pub fn with_packages(made: &Made, reader: &dyn StorageReader) -> Result<Self, Failure> {
-        let packages = made.lineage().and_then(|lineage| lineage.packages.as_ref());
+        let packages = made.provenance().and_then(|provenance| provenance.packages.as_ref());
         let list = packages.map(|packages| reader.document(&packages.digest)).transpose()?;
         let by_name = |list: String| {
             let lines = list.lines().filter_map(|line| line.split_once(' '));
@@ -59,7 +60,7 @@ impl From<&Made> for MadeJson {
             started: instant(made.attempt.started),
             end: made.attempt.end.as_ref().map(|end| attempt_end(Some(end))),
             reason: made.attempt.reason.clone(),
-            lineage: made.lineage().cloned(),
+            provenance: made.provenance().cloned(),
             packages: None,
         }
     }
@@ -67,8 +68,8 @@ impl From<&Made> for MadeJson {
 
 impl Made {
     /// The provenance, if recorded.
-    pub fn lineage(&self) -> Option<&Provenance> {
-        self.runner.as_ref()?.lineage.as_ref()
+    pub fn provenance(&self) -> Option<&Provenance> {
+        self.runner.as_ref()?.provenance.as_ref()
     }
 }
 
@@ -95,8 +96,8 @@ pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String,
         vec![("seed".to_owned(), seed_of(SeedTree::new(study.spec.seed), trial).to_string())];
     let Some(last) = made.last() else { return facts };
     facts.push(("device".to_owned(), last.attempt.slot.device.to_string()));
-    match last.lineage() {
-        Some(lineage) => facts.extend(lineage.facts()),
+    match last.provenance() {
+        Some(provenance) => facts.extend(provenance.facts()),
         None => facts.push((
             "provenance".to_owned(),
             "not recorded by the version of hpsearch that ran it".to_owned(),
@@ -134,21 +135,21 @@ pub fn version_change(name: &str, versions: &[Option<String>; 2]) -> String {
 
 /// The arguments that run a study again: with the file of its last run, if known.
 pub fn run(runners: &[StoredRunner]) -> String {
-    let lineage = runners.iter().rev().find_map(|runner| runner.lineage.as_ref());
-    let named = lineage.and_then(|lineage| {
-        let mut words = lineage.command.iter().skip_while(|word| *word != "run").skip(1);
+    let provenance = runners.iter().rev().find_map(|runner| runner.provenance.as_ref());
+    let named = provenance.and_then(|provenance| {
+        let mut words = provenance.command.iter().skip_while(|word| *word != "run").skip(1);
         let file = words.find(|word| word.ends_with(".toml") && !word.contains('='))?;
-        Some(typed(Path::new(&shown(&Path::new(&lineage.directory).join(file)))))
+        Some(typed(Path::new(&shown(&Path::new(&provenance.directory).join(file)))))
     });
     format!("run {}", named.as_deref().unwrap_or("STUDY.toml"))
 }
 
 /// Prints the provenance of a runner.
-pub fn print(lineage: Option<&Provenance>, console: &mut Console) -> Result<(), Failure> {
-    let Some(lineage) = lineage else {
+pub fn print(provenance: Option<&Provenance>, console: &mut Console) -> Result<(), Failure> {
+    let Some(provenance) = provenance else {
         return console.fact("provenance", "not recorded");
     };
-    for (title, text) in lineage.short_facts() {
+    for (title, text) in provenance.short_facts() {
         console.fact(&title, &one_line(&text))?;
     }
     Ok(())
@@ -169,21 +170,21 @@ pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failur
         let is_last_of_runner =
             made.get(index + 1).is_none_or(|next| next.attempt.runner != of_attempt.attempt.runner);
         if is_last_of_runner {
-            print(of_attempt.lineage(), console)?;
+            print(of_attempt.provenance(), console)?;
         }
     }
     Ok(())
 }
 
 /// Reports files of the command that changed since the last run: its trials used another program.
-pub fn say_changed_programs(
+pub fn warn_changed_programs(
     reader: &dyn StorageReader,
     study: &StudySummary,
     now: &Provenance,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let runners = reader.runners(study.id)?;
-    let Some(before) = runners.iter().rev().find_map(|runner| runner.lineage.as_ref()) else {
+    let Some(before) = runners.iter().rev().find_map(|runner| runner.provenance.as_ref()) else {
         return Ok(());
     };
     let changed = now.changed_programs(before);
@@ -210,12 +211,13 @@ pub fn say_changed_programs(
 /// Prints the provenance of a study's last runner, and the number of others.
 pub fn print_study(runners: &[StoredRunner], console: &mut Console) -> Result<(), Failure> {
     let Some(last) = runners.last() else { return Ok(()) };
-    let others = runners.iter().filter(|runner| runner.lineage != last.lineage).count() as u64;
+    let others =
+        runners.iter().filter(|runner| runner.provenance != last.provenance).count() as u64;
     let others = if others == 0 {
         String::new()
     } else {
         format!("; {} before it with other code, data or machine", count(others, "run"))
     };
     console.fact("last run", &format!("{}{others}", moment(last.started)))?;
-    print(last.lineage.as_ref(), console)
+    print(last.provenance.as_ref(), console)
 }

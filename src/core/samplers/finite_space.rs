@@ -9,10 +9,10 @@ use crate::study::space::{Distribution, Space};
 /// fastest.
 ///
 /// A value is represented by its *position* on its axis. Only positions of a parent that some
-/// condition names (its *marks*) affect later dimensions; all others count alike, so that an
+/// condition names (its *marks*) affect later dimensions; all others are equivalent, so that an
 /// integer parent with a million values costs no more than its conditions.
 #[derive(Debug)]
-pub(super) struct Lattice {
+pub(super) struct FiniteSpace {
     axes: Vec<Axis>,
     /// `counts[(d, marks of the live parents)]`: number of cells of the dimensions from `d` on.
     counts: HashMap<(usize, Vec<u64>), u64>,
@@ -37,31 +37,31 @@ struct Axis {
 enum AxisValues {
     /// The values of a finite distribution.
     All { distribution: Distribution, length: u64 },
-    /// A few, by position.
+    /// Listed values, by position.
     Some(Vec<Value>),
 }
 
-/// Most combinations of marks that are counted: thirty flags whose children all follow them have
-/// 2^30.
+/// Maximum number of combinations of marks: thirty flags whose children all follow them have 2^30.
 const MOST_COUNTS: usize = 100_000;
 
 /// An inactive parent, or a position without a mark.
 const UNMARKED: u64 = u64::MAX;
 
-impl Lattice {
+impl FiniteSpace {
     /// The cells of `space` with the `fixed` values and `points` values on each continuous axis.
-    /// `None`: too many to count.
+    /// `None`: there are too many to count.
     pub(super) fn new(space: &Space, fixed: &Params, points: u64) -> Option<Self> {
         let axes = axes(space, fixed, points)?;
-        let mut lattice = Lattice { axes, counts: HashMap::new(), cells: 0 };
-        let mut chosen = vec![UNMARKED; lattice.axes.len()];
-        lattice.cells = lattice.fill_counts(0, &mut chosen)?;
-        for index in 0..lattice.axes.len() {
-            if lattice.axes[index].live.is_empty() {
-                lattice.axes[index].independent = lattice.counts.get(&(index, Vec::new())).copied();
+        let mut finite_space = FiniteSpace { axes, counts: HashMap::new(), cells: 0 };
+        let mut chosen = vec![UNMARKED; finite_space.axes.len()];
+        finite_space.cells = finite_space.fill_counts(0, &mut chosen)?;
+        for index in 0..finite_space.axes.len() {
+            if finite_space.axes[index].live.is_empty() {
+                finite_space.axes[index].independent =
+                    finite_space.counts.get(&(index, Vec::new())).copied();
             }
         }
-        Some(lattice)
+        Some(finite_space)
     }
 
     /// Number of cells.
@@ -327,8 +327,8 @@ mod tests {
     use super::*;
     use crate::samplers::conformance::{choice, dimension, float, int, log_float, space, under};
 
-    fn lattice(space: &Space) -> Lattice {
-        Lattice::new(space, &Params::new(), 9).unwrap()
+    fn finite(space: &Space) -> FiniteSpace {
+        FiniteSpace::new(space, &Params::new(), 9).unwrap()
     }
 
     #[test]
@@ -342,22 +342,22 @@ mod tests {
             dimension("wide", int("wide", 8, 10).distribution, &two_layers),
             dimension("both", choice("both", ["a", "b", "c"]).distribution, &both),
         ]);
-        let lattice = lattice(&space);
-        assert_eq!(Some(lattice.cells()), space.cardinality());
-        for number in 0..lattice.cells() {
-            let cell = lattice.cell(number).unwrap();
+        let finite_space = finite(&space);
+        assert_eq!(Some(finite_space.cells()), space.cardinality());
+        for number in 0..finite_space.cells() {
+            let cell = finite_space.cell(number).unwrap();
             assert_eq!(space.check(&cell), Ok(()));
-            assert_eq!(lattice.rank(&cell), Some(number));
+            assert_eq!(finite_space.rank(&cell), Some(number));
         }
-        assert_eq!(lattice.cell(lattice.cells()), None);
+        assert_eq!(finite_space.cell(finite_space.cells()), None);
     }
 
     #[test]
     fn a_parent_with_a_million_values_costs_only_its_conditions() {
-        let lattice =
-            lattice(&space([int("n", 1, 1_000_000_000), under("n", 7i64, int("m", 1, 3))]));
-        assert_eq!(lattice.cells(), 1_000_000_002);
-        assert!(lattice.counts.len() <= 4);
+        let finite_space =
+            finite(&space([int("n", 1, 1_000_000_000), under("n", 7i64, int("m", 1, 3))]));
+        assert_eq!(finite_space.cells(), 1_000_000_002);
+        assert!(finite_space.counts.len() <= 4);
     }
 
     #[test]
@@ -371,6 +371,6 @@ mod tests {
 
     #[test]
     fn a_range_of_two_floats_has_two_cells_whatever_the_points() {
-        assert_eq!(lattice(&space([float("x", 1.0, 1.0f64.next_up())])).cells(), 2);
+        assert_eq!(finite(&space([float("x", 1.0, 1.0f64.next_up())])).cells(), 2);
     }
 }
