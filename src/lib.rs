@@ -38,7 +38,7 @@
 //! | | [`config`] | parses `study.toml` to a specification, or reports all problems at once |
 //! | 2 | [`engine`] | the search as a state machine, without clock, files or processes |
 //! | 3 | [`runner`] | the event loop: wait, step the engine, write, act; processes, devices, the protocol with children |
-//! | | [`report`] | lines and tables for users and programs |
+//! | | [`report`] | lines, tables and figures for users and programs; figures are plain data |
 //! | | [`tracking`] | runs without a search: each process writes its own, fenced by its attempt |
 //! | | [`export`] | the best trial as a directory, written atomically |
 //! | 3' | [`worker`] | the child process that runs jobs and dies with its runner |

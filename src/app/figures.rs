@@ -12,11 +12,13 @@ use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::one_line;
 use crate::runner;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudySummary};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{SeriesClock, SeriesSummary};
 use crate::study::space::{Dimension, Scale};
 use crate::study::spec::StudySpec;
+use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
 /// Which figure.
@@ -38,7 +40,7 @@ pub enum FigureKind {
     Rungs,
     /// Empirical distribution of the values.
     Distribution,
-    /// Best value so far over time.
+    /// Best value so far, by completed trials and over time.
     Comparison,
     /// Which trials ran on which slot and when.
     Timeline,
@@ -90,10 +92,30 @@ impl FigureKind {
             FigureKind::Importance => "which parameters matter, as bars",
             FigureKind::Rungs => "trials that reached each rung, and those that continued",
             FigureKind::Distribution => "the share of trials up to each value",
-            FigureKind::Comparison => "the best value so far over time",
-            FigureKind::Timeline => "which trials ran on which slot, and when",
+            FigureKind::Comparison => "the best value so far, by completed trials and over time",
+            FigureKind::Timeline => "which slot ran trials when, how they ended, and checkpoints",
             FigureKind::System => "CPU, memory and GPUs of a trial over time",
         }
+    }
+
+    /// Whether its horizontal axis can be logarithmic: those of slices and contours are as the
+    /// study says.
+    pub fn has_log_x(self) -> bool {
+        matches!(
+            self,
+            FigureKind::History
+                | FigureKind::Curves
+                | FigureKind::Distribution
+                | FigureKind::Comparison
+        )
+    }
+
+    /// Whether its vertical axis can be logarithmic.
+    pub fn has_log_y(self) -> bool {
+        matches!(
+            self,
+            FigureKind::History | FigureKind::Curves | FigureKind::Slice | FigureKind::Comparison
+        )
     }
 
     /// Whether several studies have one figure in common.
@@ -288,7 +310,7 @@ fn of_one(
         }
         FigureKind::Timeline => {
             let attempts = reader.attempts(study.id, None)?;
-            vec![timeline(spec, &attempts, runner::now())]
+            vec![timeline(spec, &attempts, &saved(reader, study)?, runner::now())]
         }
         FigureKind::System => system(reader, study, options)?,
         FigureKind::History => {
@@ -309,11 +331,13 @@ fn of_one(
         }
         FigureKind::Comparison => {
             let outcomes = outcomes(reader, study)?;
-            let mut one = std::iter::once((spec, outcomes.as_slice()));
-            vec![
-                of_study::best_by_time(&title(&format!("best {metric} over time")), &mut one)
-                    .scaled(options),
-            ]
+            let one = || std::iter::once((spec, outcomes.as_slice()));
+            let [count, time] = comparison_titles(metric).map(|what| title(&what));
+            let figures = [
+                of_study::best_by_count(&count, &mut one()),
+                of_study::best_by_time(&time, &mut one()),
+            ];
+            figures.map(|figure| figure.scaled(options)).into()
         }
         FigureKind::Importance => {
             vec![of_study::importance(spec, &importances(spec, &outcomes(reader, study)?))]
@@ -353,20 +377,28 @@ fn shared(
             layers.into_iter().partition(|(spec, _)| axes(spec) == first);
         layers = others;
         let (metric, direction) = first;
-        let mut each = together.iter().map(|(spec, outcomes)| (*spec, outcomes.as_slice()));
-        let figure = match kind {
+        let each = || together.iter().map(|(spec, outcomes)| (*spec, outcomes.as_slice()));
+        let drawn = match kind {
             FigureKind::Distribution => {
-                of_study::distribution(&format!("trials up to each {metric}"), &mut each)
+                vec![of_study::distribution(&format!("trials up to each {metric}"), &mut each())]
             }
             FigureKind::Comparison => {
-                of_study::best_by_time(&format!("best {metric} over time"), &mut each)
+                let [count, time] = comparison_titles(&metric);
+                vec![
+                    of_study::best_by_count(&count, &mut each()),
+                    of_study::best_by_time(&time, &mut each()),
+                ]
             }
             _ => {
                 let title = format!("{metric} by trial, {}d", direction.as_str());
-                of_study::histories(&title, &mut each)
+                vec![of_study::histories(&title, &mut each())]
             }
         };
-        figures.push(StudyFigure { study: None, figure: figure.scaled(options) });
+        figures.extend(
+            drawn
+                .into_iter()
+                .map(|figure| StudyFigure { study: None, figure: figure.scaled(options) }),
+        );
     }
     Ok(figures)
 }
@@ -398,6 +430,53 @@ fn shared_curves(
         figures.push(StudyFigure { study: None, figure });
     }
     Ok(figures)
+}
+
+fn comparison_titles(metric: &str) -> [String; 2] {
+    [format!("best {metric} by completed trials"), format!("best {metric} over time")]
+}
+
+/// Whether a study has what figures of this kind need; of `figures` this is the part that differs
+/// from study to study.
+///
+/// # Errors
+/// The store failed, or the options name what the study does not have.
+pub fn check(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    kind: FigureKind,
+    options: &FigureOptions,
+) -> Result<(), FigureError> {
+    match kind {
+        FigureKind::Curves if options.names_series() => {
+            let numbers = best_trials(reader, study, options.lines)?;
+            let metric = options.metric.as_ref().unwrap_or(&study.spec.objective().metric);
+            series_of(&reader.series(study.id, &numbers)?, metric, options.clock).map(|_| ())
+        }
+        FigureKind::Slice => dimensions(&study.spec, &options.params).map(|_| ()),
+        FigureKind::Contour => {
+            pair(&study.spec, &options.params, &outcomes(reader, study)?).map(|_| ())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The trials that saved checkpoints, and when, in the order of the journal.
+fn saved(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<Vec<(TrialNumber, Timestamp)>, StorageError> {
+    const PAGE: u64 = 10_000;
+    let (mut saved, mut after) = (Vec::new(), Seq::default());
+    loop {
+        let events = reader.events_after(study.id, after, PAGE)?;
+        let Some((last, ..)) = events.last() else { return Ok(saved) };
+        after = *last;
+        saved.extend(events.iter().filter_map(|(_, at, event)| match event {
+            Event::Trial(trial, TrialEvent::CheckpointSaved { .. }) => Some((*trial, *at)),
+            _ => None,
+        }));
+    }
 }
 
 /// The outcomes of the trials that are not hidden.
@@ -463,6 +542,16 @@ fn pair<'a>(
     }
 }
 
+fn best_trials(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    most: usize,
+) -> Result<Vec<TrialNumber>, StorageError> {
+    let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
+    let trials = reader.trials(study.id, &query.page(0, most as u64))?;
+    Ok(trials.iter().map(|trial| trial.number).collect())
+}
+
 /// The curves of the best trials of a study, which metric they are of, and on which clock.
 fn curves_of(
     reader: &dyn StorageReader,
@@ -470,9 +559,7 @@ fn curves_of(
     most: usize,
     options: &FigureOptions,
 ) -> Result<(String, SeriesClock, Vec<StudyCurve>), FigureError> {
-    let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
-    let trials = reader.trials(study.id, &query.page(0, most as u64))?;
-    let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
+    let numbers = best_trials(reader, study, most)?;
     let metric = options.metric.as_ref().unwrap_or(&study.spec.objective().metric).clone();
     let all = reader.series(study.id, &numbers)?;
     let own = match options.names_series() {

@@ -9,11 +9,11 @@ use clap::{Args, ValueEnum, builder::PossibleValue};
 use serde::Serialize;
 
 use super::drawing::{self, Size};
-use super::selection::{self, SeveralArguments};
+use super::selection::{self, SeveralArguments, of_each};
 use super::series_choice::SeriesArguments;
 use super::{Console, Exit, Failure};
 use crate::app::curves::Detail;
-use crate::app::figures::{FigureKind, FigureOptions, StudyFigure, figures};
+use crate::app::figures::{FigureKind, FigureOptions, StudyFigure, check, figures};
 use crate::app::find;
 use crate::report::figure::of_study::parallel_axes;
 use crate::report::figure::{Axis, Figure, HeatMap, Series};
@@ -148,6 +148,7 @@ struct ChartJson<'a> {
     title: &'a str,
     x: &'a Axis,
     y: &'a Axis,
+    empty: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     cells: Option<&'a HeatMap>,
     series: &'a [Series<'static>],
@@ -198,9 +199,16 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
         return Err(Failure::usage(message).help("write `hpsearch importance STUDY`"));
     }
     let options = arguments.options(console.columns());
+    let studies: Vec<StudySummary> = match is_several {
+        true => of_each(studies, console, |study| Ok(check(&reader, study, kind, &options)?))?
+            .into_iter()
+            .map(|(study, ())| study)
+            .collect(),
+        false => studies,
+    };
     let figures = figures(&reader, &studies, kind, &options)?;
     if let Some(target) = target {
-        return write(&figures, kind, &target, arguments, console);
+        return write(&figures, kind, &target, (arguments, is_several), console);
     }
     if arguments.json {
         let answer = answer(&figures, kind, is_several);
@@ -221,6 +229,24 @@ fn refuse_options_of_others(arguments: &PlotArguments, kind: FigureKind) -> Resu
     {
         let message = format!("{what} for `plot curves`");
         return Err(Failure::usage(message).help("the other kinds show the values of trials"));
+    }
+    let takes_params = matches!(kind, FigureKind::Slice | FigureKind::Contour);
+    if !arguments.param.is_empty() && !takes_params {
+        let message = "`--param` is for `plot slice` and `plot contour`";
+        return Err(Failure::usage(message).help("the other kinds show all parameters, or none"));
+    }
+    if (arguments.log_x && !kind.has_log_x()) || (arguments.log_y && !kind.has_log_y()) {
+        let axis = if arguments.log_x && !kind.has_log_x() { "--log-x" } else { "--log-y" };
+        let names = |has: fn(FigureKind) -> bool| {
+            let kinds = FigureKind::ALL.into_iter().filter(|kind| has(*kind));
+            kinds.map(FigureKind::as_str).collect::<Vec<_>>().join(", ")
+        };
+        let kinds = match axis {
+            "--log-x" => names(FigureKind::has_log_x),
+            _ => names(FigureKind::has_log_y),
+        };
+        let message = format!("`{axis}` is not for `plot {}`", kind.as_str());
+        return Err(Failure::usage(message).help(format!("it is for {kinds}")));
     }
     if arguments.trial.is_some() && kind != FigureKind::System {
         let message = "`--trial` is for `plot system`";
@@ -251,6 +277,7 @@ fn answer<'a>(figures: &'a [StudyFigure], kind: FigureKind, is_several: bool) ->
         title: &figure.title,
         x: &figure.x,
         y: &figure.y,
+        empty: figure.empty,
         cells: figure.cells.as_ref(),
         series: &figure.series,
     });
@@ -261,16 +288,27 @@ fn write(
     figures: &[StudyFigure],
     kind: FigureKind,
     target: &file::Target<'_>,
-    arguments: &PlotArguments,
+    (arguments, is_several): (&PlotArguments, bool),
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let drawn: Vec<Figure<'_>> = figures.iter().map(|figure| figure.figure.clone()).collect();
+    let titled = |StudyFigure { study, figure }: &StudyFigure| {
+        let mut figure = figure.clone();
+        // Titles of a study's several figures do not name it.
+        if let Some(study) = study.as_deref().filter(|_| is_several) {
+            let study = one_line(study);
+            if !figure.title.starts_with(&study) {
+                figure.title = format!("{study}: {}", figure.title);
+            }
+        }
+        figure
+    };
+    let drawn: Vec<Figure<'_>> = figures.iter().map(titled).collect();
     if drawn.is_empty() {
         return Err(Failure::usage("there is nothing to draw")
             .help("the study searches no parameter: `plot history` shows its values"));
     }
     let size = file::size(arguments.width, arguments.height, drawn.len());
-    let json = || console.json_text(&answer(figures, kind, figures.len() > 1));
+    let json = || console.json_text(&answer(figures, kind, is_several));
     target.write(&drawn, file::palette(arguments.dark), size, &json)?;
     let what = count(drawn.len() as u64, "figure");
     console.say(&format!("{what} written to {}", one_line(&target.path.display().to_string())));

@@ -151,13 +151,29 @@ pub struct HeatMap {
 }
 
 impl HeatMap {
-    /// The smallest and the largest value.
+    /// The smallest and the largest value that are told apart: beyond them are outliers, if the
+    /// others would be hard to tell apart with them.
     pub fn ends(&self) -> Option<(f64, f64)> {
-        let values = self.values.iter().flatten().filter(|value| value.is_finite());
-        values.fold(None, |ends, value| {
-            let (low, high) = ends.unwrap_or((*value, *value));
-            Some((low.min(*value), high.max(*value)))
+        let values = || self.values.iter().flatten().copied().filter(|value| value.is_finite());
+        let range = Range::over(values(), &[], Scale::Linear, Cut::Outliers)?;
+        let shown = values().filter(|value| range.place(*value).is_some_and(is_inside));
+        shown.fold(None, |ends, value| {
+            let (low, high) = ends.unwrap_or((value, value));
+            Some((value.min(low), value.max(high)))
         })
+    }
+
+    /// Whether there are finite values below and above the ends.
+    pub fn is_cut(&self, (low, high): (f64, f64)) -> (bool, bool) {
+        let values = || self.values.iter().flatten().copied().filter(|value| value.is_finite());
+        (values().any(|value| value < low), values().any(|value| value > high))
+    }
+
+    /// Where a value is between the ends: from 0 to 1.
+    pub fn share(value: f64, (low, high): (f64, f64)) -> f64 {
+        // Halved first: the difference of two finite numbers may be infinite.
+        let (span, above) = (high / 2.0 - low / 2.0, value / 2.0 - low / 2.0);
+        if span > 0.0 { (above / span).clamp(0.0, 1.0) } else { 0.5 }
     }
 }
 

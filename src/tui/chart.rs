@@ -169,7 +169,7 @@ fn draw_cells(
     (x, y): (&Range, &Range),
     theme: Theme,
 ) {
-    let Some((low, high)) = cells.ends() else { return };
+    let Some(ends) = cells.ends() else { return };
     let shades = match theme.charset {
         Charset::Unicode => SHADES,
         Charset::Ascii => ASCII_SHADES,
@@ -187,7 +187,7 @@ fn draw_cells(
             let Some(across) = nearest(&cells.x, x, middle(column, area.width)) else { return };
             let value = cells.values.get(up * cells.x.len() + across).copied().flatten();
             let Some(value) = value.filter(|value| value.is_finite()) else { continue };
-            let part = if high > low { (value - low) / (high - low) } else { 0.5 };
+            let part = HeatMap::share(value, ends);
             let shade = shades.iter().zip([0.25, 0.5, 0.75, f64::INFINITY]);
             let shade = shade.into_iter().find(|(_, most)| part < *most).map(|(shade, _)| *shade);
             if let (Some(shade), Some(cell)) =

@@ -242,7 +242,7 @@ fn a_figure_that_cannot_be_written_leaves_the_file_as_it_was() {
     };
     refused("figure.jpeg", &["names no format", ".svg, .png, .html or .json"]);
     refused("figure", &["names no format"]);
-    refused("nowhere/figure.svg", &["cannot be written", "a directory that exists"]);
+    refused("nowhere/figure.svg", &["there is no directory", "one that exists"]);
     std::fs::create_dir(scene.path("taken.svg")).unwrap();
     refused("taken.svg", &["is a directory"]);
     let left: Vec<_> = std::fs::read_dir(scene.path("."))
@@ -258,6 +258,9 @@ fn a_figure_that_cannot_be_written_leaves_the_file_as_it_was() {
         (&["plot", "contour", "--param", "learning_rate"], "a contour is over two parameters"),
         (&["plot", "contour", "--param", "optim", "--param", "optim"], "both are the same"),
         (&["plot", "-o", "a.svg"], "the kind of plot is missing"),
+        (&["plot", "history", "--param", "optim"], "`plot slice` and `plot contour`"),
+        (&["plot", "timeline", "--log-y"], "it is for history, curves, slice, comparison"),
+        (&["plot", "slice", "--log-x"], "it is for history, curves, edf, comparison"),
     ] {
         let ran = scene.run(words);
         assert_eq!(ran.code, 2, "{words:?}");

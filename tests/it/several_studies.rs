@@ -203,6 +203,16 @@ fn histories_and_curves_of_several_studies_lie_over_each_other() {
     let drawn = site.run(&["plot", "history", "sms-a.toml", "digits"]);
     assert_done(&drawn);
     assert_names(&drawn.out, &["loss by trial, minimized", "accuracy by trial, maximized"]);
+    // A study without the metric is left out, and the others are drawn.
+    let drawn = site.run(&["plot", "curves", "--all", "--metric", "accuracy"]);
+    assert_done(&drawn);
+    assert_names(&drawn.err, &["`sms-a` is left out", "`sms-b` is left out"]);
+    assert!(drawn.out.contains("accuracy by step"), "{}", drawn.out);
+    // In one file every panel names its study.
+    let file = site.path("slices.svg");
+    assert_done(&site.run(&["plot", "slice", "sms-a", "sms-b", "-o", file.to_str().unwrap()]));
+    let svg = std::fs::read_to_string(file).unwrap();
+    assert_names(&svg, &["sms-a: loss by x", "sms-b: loss by x"]);
     let drawn = site.run(&["plot", "slice", "sms-a", "sms-b"]);
     assert_eq!(drawn.out.matches("loss by x").count(), 2, "{}", drawn.out);
     // The study may come first, as one alone.

@@ -1,7 +1,7 @@
 //! Figures as files, whose format is that of their name.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use super::Failure;
@@ -42,6 +42,12 @@ impl<'a> Target<'a> {
             return Err(Failure::usage(format!("`{shown}` names no format of figures"))
                 .help("end it with .svg, .png, .html or .json"));
         };
+        let directory = directory_of(path);
+        if !directory.is_dir() {
+            let directory = one_line(&directory.display().to_string());
+            return Err(Failure::usage(format!("there is no directory `{directory}`"))
+                .help("make it first, or name a file in one that exists"));
+        }
         if path.is_dir() {
             return Err(Failure::usage(format!("`{shown}` is a directory"))
                 .help(format!("name a file in it: `-o {shown}/figure.svg`")));
@@ -68,10 +74,7 @@ impl<'a> Target<'a> {
             Format::Html => html(figures, &document()).into_bytes(),
             Format::Json => json()?.into_bytes(),
         };
-        let directory = match self.path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+        let directory = directory_of(self.path);
         let written = || -> std::io::Result<()> {
             let mut draft = tempfile(directory)?;
             draft.1.write_all(&bytes)?;
@@ -86,6 +89,13 @@ impl<'a> Target<'a> {
     }
 }
 
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
 /// Removes what was not renamed.
 struct Draft(std::path::PathBuf);
 
@@ -97,10 +107,17 @@ impl Drop for Draft {
 
 /// A new file beside the target.
 fn tempfile(directory: &Path) -> std::io::Result<(Draft, fs::File)> {
-    let name = format!(".hpsearch-figure.{}", std::process::id());
-    let path = directory.join(name);
-    let file = fs::File::options().write(true).create(true).truncate(true).open(&path)?;
-    Ok((Draft(path), file))
+    let process = std::process::id();
+    for attempt in 0.. {
+        let path = directory.join(format!(".hpsearch-figure.{process}.{attempt}"));
+        // Never through a file or a link that is there.
+        match fs::File::create_new(&path) {
+            Ok(file) => return Ok((Draft(path), file)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < 100 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
 }
 
 /// The colours of a file.

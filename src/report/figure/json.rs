@@ -8,7 +8,7 @@ use crate::study::space::Scale;
 
 impl Serialize for Figure<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut json = serializer.serialize_struct("Figure", 5)?;
+        let mut json = serializer.serialize_struct("Figure", 6)?;
         json.serialize_field("title", &self.title)?;
         json.serialize_field("x", &self.x)?;
         json.serialize_field("y", &self.y)?;
@@ -16,6 +16,7 @@ impl Serialize for Figure<'_> {
             json.serialize_field("cells", cells)?;
         }
         json.serialize_field("series", &self.series)?;
+        json.serialize_field("empty", self.empty)?;
         json.end()
     }
 }

@@ -11,6 +11,16 @@ use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{TrialNumber, TrialState};
 
+/// A unit of time in which so many seconds are read easily, and its length.
+pub(super) fn unit_of(seconds: f64) -> (&'static str, f64) {
+    match seconds {
+        ..180.0 => ("seconds", 1.0),
+        ..10_800.0 => ("minutes", 60.0),
+        ..259_200.0 => ("hours", 3_600.0),
+        _ => ("days", 86_400.0),
+    }
+}
+
 pub(super) const EMPTY: &str = "no trial has a value yet";
 
 pub(super) fn series(
@@ -389,7 +399,35 @@ pub fn distribution<'a>(
     }
 }
 
-/// The best value so far of each study, over seconds since its first trial was created.
+/// The best value so far of each study by the number of trials with a value, whatever their
+/// numbers: of studies with pruned trials, too, the same amount of completed work is compared.
+pub fn best_by_count<'a>(
+    title: &str,
+    studies: &mut dyn Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+) -> Figure<'static> {
+    let (mut lines, mut ends, mut metric) = (Vec::new(), Vec::new(), String::new());
+    for (index, (spec, outcomes)) in studies.enumerate() {
+        metric.clone_from(&spec.objective().metric);
+        let mut trials: Vec<(&Outcome, f64)> = complete(outcomes).collect();
+        // As they ended; those without a time by their numbers.
+        trials.sort_by_key(|(outcome, _)| (outcome.finished, outcome.number));
+        let points: Vec<(f64, f64)> =
+            (1_u64..).map(whole).zip(trials).map(|(count, (_, value))| (count, value)).collect();
+        let best = best_so_far(spec, &points);
+        ends.extend(best.last().map(|(_, value)| *value));
+        lines.push(series(&one_line(&spec.name), best, Mark::Steps, SeriesRole::Compared(index)));
+    }
+    Figure {
+        title: one_line(title),
+        x: Axis::whole().labelled("completed trials"),
+        y: Axis::without_outliers(ends).labelled(one_line(&metric)),
+        cells: None,
+        series: present(lines),
+        empty: EMPTY,
+    }
+}
+
+/// The best value so far of each study, over the time since its first trial was created.
 pub fn best_by_time<'a>(
     title: &str,
     studies: &mut dyn Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
@@ -410,9 +448,15 @@ pub fn best_by_time<'a>(
         let points = best.iter().copied().chain(last).collect();
         lines.push(series(&one_line(&spec.name), points, Mark::Steps, SeriesRole::Compared(index)));
     }
+    let longest = lines.iter().flat_map(|line| line.points.iter()).map(|(seconds, _)| *seconds);
+    let (unit, length) = unit_of(longest.fold(0.0, f64::max));
+    for line in &mut lines {
+        let points = line.points.iter().map(|(seconds, value)| (seconds / length, *value));
+        line.points = points.collect();
+    }
     Figure {
         title: one_line(title),
-        x: Axis::linear().labelled("seconds"),
+        x: Axis::linear().labelled(unit),
         y: Axis::without_outliers(ends).labelled(one_line(&metric)),
         cells: None,
         series: present(lines),
@@ -493,6 +537,58 @@ mod tests {
         assert_eq!(best.points.last(), Some(&(1.0, 1.0)));
         assert_eq!(chart.series[0].points.last(), Some(&(1.0, 0.0)));
         assert_eq!(chart.series.len(), 3);
+    }
+
+    fn named<'a>(figure: &'a Figure<'_>, name: &str) -> &'a [(f64, f64)] {
+        &figure.series.iter().find(|series| series.name == name).unwrap().points
+    }
+
+    #[test]
+    fn the_distribution_is_the_share_of_trials_up_to_each_value() {
+        // Optuna's plot_edf: np.sum(values <= x) / len(values), of finite values.
+        let values = [0.5, f64::NAN, 0.7, 0.2, 0.5, f64::INFINITY];
+        let outcomes: Vec<Outcome> = (0_u64..)
+            .zip(values)
+            .map(|(number, value)| outcome(number, TrialState::Complete, Some(value), "sgd"))
+            .collect();
+        let spec = spec();
+        let figure = distribution("t", &mut std::iter::once((&spec, outcomes.as_slice())));
+        let points = named(&figure, "digits");
+        for x in [0.1, 0.2, 0.4, 0.5, 0.6, 0.7, 2.0] {
+            let drawn =
+                points.iter().rfind(|(value, _)| *value <= x).map_or(0.0, |(_, share)| *share);
+            let finite: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+            let wanted = finite.iter().filter(|value| **value <= x).count() as f64 / 4.0;
+            assert_eq!(drawn, wanted, "{x}: {points:?}");
+        }
+    }
+
+    #[test]
+    fn the_best_is_compared_by_completed_trials_and_by_time() {
+        let spec = spec();
+        let second = |second: i64| Some(Timestamp(second * 1_000_000));
+        let ended = |number, value, at| Outcome {
+            finished: second(at),
+            ..outcome(number, TrialState::Complete, Some(value), "sgd")
+        };
+        let pruned = Outcome { finished: second(2), ..outcome(1, TrialState::Pruned, None, "sgd") };
+        // Trial 3 ended before trial 2.
+        let all = [ended(0, 0.5, 1), pruned, ended(2, 0.1, 9), ended(3, 0.4, 5)];
+        let one = || std::iter::once((&spec, all.as_slice()));
+        assert_eq!(
+            named(&best_by_count("t", &mut one()), "digits"),
+            [(1.0, 0.5), (2.0, 0.4), (3.0, 0.1)]
+        );
+        let by_time = best_by_time("t", &mut one());
+        assert_eq!(named(&by_time, "digits"), [(1.0, 0.5), (5.0, 0.4), (9.0, 0.1), (9.0, 0.1)]);
+    }
+
+    #[test]
+    fn importances_are_bars_with_the_most_important_at_the_top() {
+        let figure = importance(&spec(), &[("lr".into(), 0.75), ("optim".into(), 0.25)]);
+        assert_eq!(&*figure.series[0].points, [(0.0, 1.0), (0.75, 1.0), (0.0, 0.0), (0.25, 0.0)]);
+        assert_eq!(figure.y.names, [(1.0, "lr".to_owned()), (0.0, "optim".to_owned())]);
+        assert!(importance(&spec(), &[]).ranges().is_none());
     }
 
     #[test]

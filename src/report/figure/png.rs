@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use resvg::tiny_skia::{Pixmap, Transform};
-use resvg::usvg::{Options, Tree, fontdb};
+use resvg::usvg::fontdb::{self, Family, Query, Weight};
+use resvg::usvg::{FontResolver, Options, Tree};
 
 use super::Figure;
 use super::svg::{self, Palette, Size};
 
-/// Pixels of the image per pixel of the figure: sharp in print and on dense screens.
+/// Pixels of the image per pixel of the figure, where no size is given: sharp in print and on dense
+/// screens.
 const DENSITY: f32 = 2.0;
 
-/// Longest side of an image in pixels.
-const LONGEST: f32 = 16_384.0;
+/// Most pixels of an image: each takes four bytes of memory.
+const MOST_PIXELS: f32 = 100e6;
 
 const REGULAR: &[u8] = include_bytes!("fonts/DejaVuSans.ttf");
 const BOLD: &[u8] = include_bytes!("fonts/DejaVuSans-Bold.ttf");
@@ -21,7 +23,7 @@ const BOLD: &[u8] = include_bytes!("fonts/DejaVuSans-Bold.ttf");
 #[derive(Debug, thiserror::Error)]
 pub enum PngError {
     /// The figures are too large.
-    #[error("the image would be {width} by {height} pixels; {LONGEST} is the most")]
+    #[error("the image would be {width} by {height} pixels, more than 100 million")]
     TooLarge {
         /// Pixels.
         width: f32,
@@ -33,7 +35,8 @@ pub enum PngError {
     NotRendered(String),
 }
 
-/// The figures as a PNG image with twice the pixels of [`svg::document`].
+/// The figures as a PNG image. With a size each figure has exactly so many pixels, and larger ones
+/// have larger letters; without one it has twice the pixels of [`svg::document`].
 ///
 /// # Errors
 /// It would be too large.
@@ -45,27 +48,80 @@ pub fn image(
     let mut fonts = fontdb::Database::new();
     fonts.load_font_data(REGULAR.to_vec());
     fonts.load_font_data(BOLD.to_vec());
+    let drawn = size.map(|size| laid_out(size, svg::usual_size(figures.len())));
+    let (across, down) = size.zip(drawn).map_or((DENSITY, DENSITY), |(size, drawn)| {
+        (times(size.width, drawn.width), times(size.height, drawn.height))
+    });
+    let document = svg::document(figures, palette, drawn);
+    if !document.chars().all(is_embedded) {
+        fonts.load_system_fonts();
+    }
     let options = Options {
-        font_family: "DejaVu Sans".to_owned(),
         fontdb: Arc::new(fonts),
+        font_resolver: FontResolver {
+            // Whatever the document asks for: other fonts of this machine are for the characters
+            // that this one lacks.
+            select_font: Box::new(|font, fonts| {
+                let weight = if font.weight() > 500 { Weight::BOLD } else { Weight::NORMAL };
+                let families = &[Family::Name("DejaVu Sans")];
+                fonts.query(&Query { families, weight, ..Query::default() })
+            }),
+            ..FontResolver::default()
+        },
         ..Options::default()
     };
     let not_rendered = |error: String| PngError::NotRendered(error);
-    let tree = Tree::from_str(&svg::document(figures, palette, size), &options)
-        .map_err(|error| not_rendered(error.to_string()))?;
-    let (width, height) = (tree.size().width() * DENSITY, tree.size().height() * DENSITY);
-    if width > LONGEST || height > LONGEST {
+    let tree =
+        Tree::from_str(&document, &options).map_err(|error| not_rendered(error.to_string()))?;
+    let (width, height) =
+        ((tree.size().width() * across).round(), (tree.size().height() * down).round());
+    if width * height > MOST_PIXELS {
         return Err(PngError::TooLarge { width, height });
     }
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "at most the longest side"
+        reason = "few enough pixels"
     )]
-    let pixels = Pixmap::new(width.ceil() as u32, height.ceil() as u32);
+    let pixels = Pixmap::new(width as u32, height as u32);
     let mut pixels = pixels.ok_or_else(|| not_rendered("it has no pixels".to_owned()))?;
-    resvg::render(&tree, Transform::from_scale(DENSITY, DENSITY), &mut pixels.as_mut());
+    resvg::render(&tree, Transform::from_scale(across, down), &mut pixels.as_mut());
     pixels.encode_png().map_err(|error| not_rendered(error.to_string()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes of images")]
+fn times(length: u32, part: u32) -> f32 {
+    length as f32 / part as f32
+}
+
+/// The size in which a figure of `size` pixels is laid out: the usual one or larger in both
+/// directions, so that letters grow with the image.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positive, and smaller than the size"
+)]
+fn laid_out(size: Size, usual: Size) -> Size {
+    let times = |length: u32, usual: u32| f64::from(length) / f64::from(usual);
+    let larger = times(size.width, usual.width).min(times(size.height, usual.height)).max(1.0);
+    let divided = |length: u32| ((f64::from(length) / larger).round() as u32).max(1);
+    Size { width: divided(size.width), height: divided(size.height) }
+}
+
+/// Whether the embedded fonts have a character.
+fn is_embedded(char: char) -> bool {
+    matches!(
+        char,
+        '\u{0}'..='\u{17f}'
+            | '\u{391}'..='\u{3a1}'
+            | '\u{3a3}'..='\u{45f}'
+            | '\u{2010}'..='\u{2027}'
+            | '\u{2030}'..='\u{203a}'
+            | '\u{2074}'..='\u{208e}'
+            | '€'
+            | '\u{2190}'..='\u{2199}'
+            | '\u{2200}'..='\u{2265}'
+    )
 }
 
 #[cfg(test)]
@@ -103,5 +159,27 @@ mod tests {
     fn an_image_that_no_memory_holds_is_refused() {
         let size = Some(Size { width: 60_000, height: 60_000 });
         assert!(matches!(image(&[], Palette::Light, size), Err(PngError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn an_image_has_exactly_the_pixels_asked_for() {
+        let figure = |series| Figure {
+            title: "loss 損失 by trial".to_owned(),
+            x: Axis::linear(),
+            y: Axis::linear(),
+            cells: None,
+            series,
+            empty: "nothing",
+        };
+        let figures = [figure(Vec::new()), figure(Vec::new())];
+        for (width, height) in [(120, 120), (401, 299), (777, 555), (1999, 1501)] {
+            for count in [1, 2] {
+                let bytes =
+                    image(&figures[..count], Palette::Dark, Some(Size { width, height })).unwrap();
+                let pixels = Pixmap::decode_png(&bytes).unwrap();
+                let columns = u32::try_from(count).unwrap();
+                assert_eq!((pixels.width(), pixels.height()), (width * columns, height));
+            }
+        }
     }
 }

@@ -9,28 +9,28 @@ use crate::study::outcome::Outcome;
 use crate::study::spec::StudySpec;
 use crate::study::trial::TrialState;
 
-/// For each step at which a trial was stopped, and the last: how many trials reached it, and how
-/// many went further or completed there.
+/// For each step at which a trial was stopped or paused, and the last at which one completed: how
+/// many trials reached it, and how many of them went further, completed or still run there.
 pub fn rungs(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
-    let ended = |outcome: &&Outcome| {
-        matches!(outcome.state, TrialState::Pruned | TrialState::Complete | TrialState::Paused)
-    };
+    // What a failed trial would have done is not known.
+    let counts = |outcome: &&Outcome| outcome.state != TrialState::Failed;
     let reached: Vec<(u64, TrialState)> = outcomes
         .iter()
-        .filter(ended)
+        .filter(counts)
         .filter_map(|outcome| Some((outcome.last_step?, outcome.state)))
         .collect();
-    let stops = reached.iter().filter(|(_, state)| *state != TrialState::Complete);
+    let is_stop = |state: TrialState| matches!(state, TrialState::Pruned | TrialState::Paused);
+    let stops = reached.iter().filter(|(_, state)| is_stop(*state));
     let mut steps: BTreeSet<u64> = stops.map(|(step, _)| *step).collect();
-    steps.extend(reached.iter().map(|(step, _)| *step).max());
+    let ended = reached.iter().filter(|(_, state)| *state == TrialState::Complete);
+    steps.extend(ended.map(|(step, _)| *step).max());
     let count = |holds: &dyn Fn(u64, TrialState) -> bool| {
         whole(reached.iter().filter(|(step, state)| holds(*step, *state)).count() as u64)
     };
     let (mut all, mut continued, mut names) = (Vec::new(), Vec::new(), Vec::new());
     for (index, rung) in (0_u64..).map(whole).zip(&steps) {
         let here = count(&|step, _| step >= *rung);
-        let further =
-            count(&|step, state| step > *rung || step == *rung && state == TrialState::Complete);
+        let further = count(&|step, state| step > *rung || step == *rung && !is_stop(state));
         all.extend([(index, 0.0), (index, here)]);
         continued.extend([(index, 0.0), (index, further)]);
         names.push((index, rung.to_string()));
@@ -51,5 +51,57 @@ pub fn rungs(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
             series("continued or completed", continued, Mark::Bars, SeriesRole::Compared(0)),
         ]),
         empty: "no trial was stopped or has completed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::program::Program;
+    use crate::study::space::Space;
+    use crate::study::time::Timestamp;
+    use crate::study::trial::TrialNumber;
+
+    #[test]
+    fn each_rung_counts_who_reached_it_and_who_went_on() {
+        let space = Space::new(Vec::new()).unwrap();
+        let spec = StudySpec::new("digits", "loss", Direction::Minimize, space, Program::Inline);
+        let states = [
+            (TrialState::Pruned, Some(1)),
+            (TrialState::Pruned, Some(1)),
+            (TrialState::Pruned, Some(3)),
+            (TrialState::Complete, Some(9)),
+            (TrialState::Paused, Some(3)),
+            // It has passed the first two rungs.
+            (TrialState::Running, Some(4)),
+            (TrialState::Failed, Some(2)),
+            (TrialState::Queued, None),
+        ];
+        let outcomes: Vec<Outcome> = (0_u64..)
+            .zip(states)
+            .map(|(number, (state, last_step))| Outcome {
+                hidden: false,
+                number: TrialNumber(number),
+                state,
+                value: None,
+                last_step,
+                last_value: None,
+                params: Params::new(),
+                seconds: 1.0,
+                created: Timestamp(0),
+                finished: None,
+            })
+            .collect();
+        let figure = rungs(&spec, &outcomes);
+        let heights = |index: usize| -> Vec<f64> {
+            figure.series[index].points.chunks(2).map(|bar| bar[1].1).collect()
+        };
+        let names: Vec<&str> = figure.x.names.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["1", "3", "9"]);
+        assert_eq!(heights(0), [6.0, 4.0, 1.0], "reached");
+        assert_eq!(heights(1), [4.0, 2.0, 1.0], "went on");
+        assert!(rungs(&spec, &[]).ranges().is_none());
     }
 }

@@ -26,6 +26,10 @@ pub fn usual_size(figures: usize) -> Size {
     if figures > 1 { PANEL } else { FIGURE }
 }
 
+/// Height of a name at the left, and of the highest figure that names make higher than usual.
+const NAME_ROW: u32 = 18;
+const HIGHEST: u32 = 2_000;
+
 /// Maximum number of figures beside each other.
 const COLUMNS: usize = 3;
 
@@ -33,7 +37,12 @@ const COLUMNS: usize = 3;
 /// each figure.
 pub fn document(figures: &[Figure<'_>], palette: Palette, size: Option<Size>) -> String {
     let columns = figures.len().clamp(1, COLUMNS);
-    let size = size.unwrap_or_else(|| usual_size(figures.len()));
+    let size = size.unwrap_or_else(|| {
+        let usual = usual_size(figures.len());
+        let names = figures.iter().map(|figure| figure.y.names.len()).max().unwrap_or(0);
+        let needed = u32::try_from(names).unwrap_or(u32::MAX).saturating_mul(NAME_ROW);
+        Size { height: needed.saturating_add(110).clamp(usual.height, HIGHEST), ..usual }
+    });
     let rows = figures.len().div_ceil(columns).max(1);
     let times = |one: u32, count: usize| one.saturating_mul(u32::try_from(count).unwrap_or(1));
     let (width, height) = (times(size.width, columns), times(size.height, rows));

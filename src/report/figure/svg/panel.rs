@@ -16,7 +16,18 @@ const MOST_NAMED: usize = 12;
 /// Pixels around the frame in which marks are still drawn: those at the ends of an axis are whole.
 const MARGIN: f64 = 5.0;
 const LEGEND_ROW: f64 = 18.0;
-const COLOUR_BAR: f64 = 64.0;
+/// Average advance of a bold character at the size of titles.
+const TITLE_CHARACTER: f64 = 9.0;
+/// How many shades of values are told apart, less one.
+const SHADES: f64 = 47.0;
+/// The base line of titles.
+const TITLE_LINE: f64 = 22.0;
+/// Distances from label to label below which they would touch: of slanted ones, and of those at
+/// the left.
+const SLANTED_ROW: f64 = 14.0;
+/// How far a slanted label goes to the left, as a part of its length: the cosine of 32 degrees.
+const SLANT_ACROSS: f64 = 0.85;
+const LEFT_ROW: f64 = 13.0;
 
 /// Where the parts of a panel are, in pixels.
 struct Frame {
@@ -38,9 +49,8 @@ struct Drawing<'a> {
 /// Appends the figure.
 pub fn draw(figure: &Figure<'_>, colours: &Colours, size: Size, out: &mut String) {
     let (all_width, all_height) = (f64::from(size.width), f64::from(size.height));
-    let room = characters(all_width - 24.0);
-    text(out, 12.0, 22.0, &shorten(&figure.title, room, "…"), Style::title(colours));
     let Some((x, y)) = figure.ranges() else {
+        title(figure, colours, all_width, None, out);
         let style = Style { anchor: "middle", ..Style::label(colours) };
         text(out, all_width / 2.0, all_height / 2.0, figure.empty, style);
         return;
@@ -53,7 +63,7 @@ pub fn draw(figure: &Figure<'_>, colours: &Colours, size: Size, out: &mut String
     let widest = left_ticks.iter().map(|tick| width(&short(&tick.label))).max().unwrap_or(0);
     let has_label = !figure.y.label.is_empty();
     let left = 14.0 + pixels(widest) + if has_label { 20.0 } else { 0.0 };
-    let right = if figure.cells.is_some() { COLOUR_BAR + 14.0 } else { 18.0 };
+    let right = figure.cells.as_ref().map_or(18.0, colour_bar_width);
     let plot_width = (all_width - left - right).max(20.0);
     let below = figure.x.ticks(&x, steps(plot_width, 78.0));
     let is_slanted = overlap(&below, plot_width);
@@ -64,16 +74,69 @@ pub fn draw(figure: &Figure<'_>, colours: &Colours, size: Size, out: &mut String
         Frame { left, top, width: plot_width, height: (all_height - top - bottom).max(20.0) };
     let mut drawing = Drawing { figure, colours, frame, x, y, out };
     drawing.legend(&legend);
-    drawing.axes(&below, &left_ticks, is_slanted, all_height);
+    drawing.axes(&below, &left_ticks, is_slanted, (all_width, all_height));
     let unseen = drawing.content();
-    let note = unseen.said(" · ");
-    if !note.is_empty() {
-        let style = Style { anchor: "end", ..Style::label(colours) };
-        text(drawing.out, all_width - 14.0, top - 6.0, &note, style);
-    }
     if let Some(cells) = &figure.cells {
         drawing.colour_bar(cells);
     }
+    let note = unseen.said(" · ");
+    let ends = legend
+        .last()
+        .and_then(|row| row.last())
+        .map_or(0.0, |(_, name, left)| 12.0 + left + 22.0 + pixels(width(name)));
+    let note_line = match (&note, legend.len()) {
+        (note, _) if note.is_empty() => None,
+        // Beside the title, or where that would be cut short, beside the legend.
+        (note, rows)
+            if rows > 0
+                && title_width(&figure.title) + pixels(width(note)) > all_width - 46.0
+                && ends + pixels(width(note)) < all_width - 30.0 =>
+        {
+            Some((note.as_str(), top - 14.0))
+        }
+        (note, _) => Some((note.as_str(), TITLE_LINE)),
+    };
+    title(figure, colours, all_width, note_line, out);
+}
+
+fn title_width(title: &str) -> f64 {
+    pixels(width(title)) * TITLE_CHARACTER / CHARACTER
+}
+
+/// The title, and at the right end of a line what is not to be seen.
+fn title(
+    figure: &Figure<'_>,
+    colours: &Colours,
+    all_width: f64,
+    note: Option<(&str, f64)>,
+    out: &mut String,
+) {
+    let beside = note.filter(|(_, line)| *line == TITLE_LINE);
+    let taken = beside.map_or(0.0, |(note, _)| pixels(width(note)) + 20.0);
+    // Letters of titles are larger, and bold.
+    let room = characters((all_width - 24.0 - taken) * CHARACTER / TITLE_CHARACTER);
+    text(out, 12.0, TITLE_LINE, &shorten(&figure.title, room, "…"), Style::title(colours));
+    if let Some((note, line)) = note {
+        let style = Style { anchor: "end", ..Style::label(colours) };
+        text(out, all_width - 14.0, line, note, style);
+    }
+}
+
+/// The room that the scale of colours takes at the right.
+fn colour_bar_width(cells: &HeatMap) -> f64 {
+    let widest = colour_bar_labels(cells).iter().map(|label| width(label)).max().unwrap_or(0);
+    12.0 + 14.0 + pixels(widest) + 10.0
+}
+
+/// What stands at the lower and the upper end of the scale of colours.
+fn colour_bar_labels(cells: &HeatMap) -> [String; 2] {
+    let Some(ends) = cells.ends() else { return Default::default() };
+    let (below, above) = cells.is_cut(ends);
+    let sign = |is_cut: bool, sign: &'static str| if is_cut { sign } else { "" };
+    [
+        format!("{}{}", sign(below, "≤ "), number(ends.0)),
+        format!("{}{}", sign(above, "≥ "), number(ends.1)),
+    ]
 }
 
 impl Drawing<'_> {
@@ -107,14 +170,23 @@ impl Drawing<'_> {
         }
     }
 
-    fn axes(&mut self, below: &[Tick], left: &[Tick], is_slanted: bool, all_height: f64) {
+    fn axes(
+        &mut self,
+        below: &[Tick],
+        left: &[Tick],
+        is_slanted: bool,
+        (all_width, all_height): (f64, f64),
+    ) {
         let (colours, frame) = (self.colours, &self.frame);
         let (bottom, right) = (frame.top + frame.height, frame.left + frame.width);
-        for tick in below.iter().filter(|tick| is_inside(tick.at)) {
+        let every = if is_slanted { stride(below, frame.width, SLANTED_ROW) } else { 1 };
+        for tick in below.iter().filter(|tick| is_inside(tick.at)).step_by(every) {
             let x = frame.left + tick.at * frame.width;
             rule(self.out, (x, frame.top), (x, bottom), colours.grid);
             let label = short(&tick.label);
             if is_slanted {
+                // It ends here, and begins within the figure.
+                let label = shorten(&label, characters((x - 4.0) / SLANT_ACROSS), "…");
                 let style = Style {
                     anchor: "end",
                     slant: Some((x, bottom + 14.0)),
@@ -122,11 +194,18 @@ impl Drawing<'_> {
                 };
                 text(self.out, x, bottom + 14.0, &label, style);
             } else {
-                let style = Style { anchor: "middle", ..Style::label(colours) };
-                text(self.out, x, bottom + 17.0, &label, style);
+                // The first and the last label stay within the figure.
+                let half = pixels(width(&label)) / 2.0;
+                let (anchor, x) = match x {
+                    x if x < half + 3.0 => ("start", 3.0),
+                    x if x > all_width - half - 3.0 => ("end", all_width - 3.0),
+                    x => ("middle", x),
+                };
+                text(self.out, x, bottom + 17.0, &label, Style { anchor, ..Style::label(colours) });
             }
         }
-        for tick in left.iter().filter(|tick| is_inside(tick.at)) {
+        let every = stride(left, frame.height, LEFT_ROW);
+        for tick in left.iter().filter(|tick| is_inside(tick.at)).step_by(every) {
             let y = bottom - tick.at * frame.height;
             rule(self.out, (frame.left, y), (right, y), colours.grid);
             let style = Style { anchor: "end", ..Style::label(colours) };
@@ -209,6 +288,15 @@ impl Drawing<'_> {
                 let path = dots(&places);
                 let stroke = if series.points.len() > 2000 { 4.0 } else { 6.5 };
                 let opacity = if is_behind { 0.6 } else { 0.8 };
+                let is_on_bars = |one: &Series<'_>| one.mark == Mark::Bars;
+                if self.figure.cells.is_some() || self.figure.series.iter().any(is_on_bars) {
+                    // No colour is seen on all colours of values, or on all bars.
+                    self.out.push_str(&format!(
+                        "<path d=\"{path}\" fill=\"none\" stroke=\"#ffffff\" \
+                         stroke-width=\"{}\" stroke-linecap=\"round\"/>\n",
+                        stroke + 2.5
+                    ));
+                }
                 self.out.push_str(&format!(
                     "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" \
                      stroke-width=\"{stroke}\" stroke-linecap=\"round\" \
@@ -217,9 +305,10 @@ impl Drawing<'_> {
             }
             Mark::Star => {
                 let path: String = places.iter().flatten().map(|(x, y)| star(*x, *y)).collect();
+                let edge =
+                    if self.figure.cells.is_some() { "#ffffff" } else { self.colours.background };
                 self.out.push_str(&format!(
-                    "<path d=\"{path}\" fill=\"{colour}\" stroke=\"{}\"/>\n",
-                    self.colours.background
+                    "<path d=\"{path}\" fill=\"{colour}\" stroke=\"{edge}\"/>\n"
                 ));
             }
             Mark::Bars => self.bars(&places, colour, is_behind),
@@ -235,7 +324,12 @@ impl Drawing<'_> {
             let [Some((x, y)), Some((to_x, to_y))] = pair else { continue };
             is_upright = x == to_x && y != to_y;
             // A bar shorter than a pixel would not be seen.
-            let far = if !is_upright && (to_x - x).abs() < 1.0 { x + 1.0 } else { *to_x };
+            let far = match to_x - x {
+                length if !is_upright && length.abs() < 1.0 => x + 1.0,
+                // Bars that follow on each other do not touch.
+                length if !is_upright && length > 4.0 => to_x - 0.8,
+                _ => *to_x,
+            };
             path.push_str(&format!(
                 "M{} {}L{} {}",
                 short_number(*x),
@@ -248,7 +342,7 @@ impl Drawing<'_> {
         let count = if is_upright { named(&self.figure.x) } else { named(&self.figure.y) };
         let room =
             if is_upright { gap.0 } else { gap.1 } / f64::from(u32::try_from(count).unwrap_or(1));
-        let thick = (room * 0.6).clamp(1.0, 34.0);
+        let thick = (room * 0.6).clamp(1.0, 44.0);
         let opacity = if is_behind { 0.5 } else { 1.0 };
         self.out.push_str(&format!(
             "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{}\" \
@@ -258,7 +352,7 @@ impl Drawing<'_> {
     }
 
     fn cells(&mut self, cells: &HeatMap) {
-        let Some((low, high)) = cells.ends() else { return };
+        let Some(ends) = cells.ends() else { return };
         let edges = |centres: &[f64], range: &Range, length: f64| -> Vec<f64> {
             let places: Vec<f64> =
                 centres.iter().filter_map(|centre| range.place(*centre)).collect();
@@ -273,28 +367,42 @@ impl Drawing<'_> {
         let up = edges(&cells.y, &self.y, self.frame.height);
         self.out.push_str("<g shape-rendering=\"crispEdges\">\n");
         for (row, bottom) in up.windows(2).enumerate() {
+            let mut run: Option<(String, f64, f64)> = None;
             for (column, side) in across.windows(2).enumerate() {
-                let Some(value) = cells.values.get(row * cells.x.len() + column).copied().flatten()
-                else {
-                    continue;
+                let value = cells.values.get(row * cells.x.len() + column).copied().flatten();
+                let colour = value
+                    .filter(|value| value.is_finite())
+                    .map(|value| of_value((HeatMap::share(value, ends) * SHADES).round() / SHADES));
+                run = match (run.take(), colour) {
+                    // Neighbours of one colour are one rectangle.
+                    (Some((before, from, _)), Some(colour)) if before == colour => {
+                        Some((before, from, side[1]))
+                    }
+                    (before, colour) => {
+                        self.cell(before, bottom);
+                        colour.map(|colour| (colour, side[0], side[1]))
+                    }
                 };
-                let part = if high > low { (value - low) / (high - low) } else { 0.5 };
-                self.out.push_str(&format!(
-                    "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n",
-                    short_number(side[0]),
-                    short_number(self.frame.height - bottom[1]),
-                    // Rounded, neighbours would leave gaps.
-                    short_number(side[1] - side[0] + 0.3),
-                    short_number(bottom[1] - bottom[0] + 0.3),
-                    of_value(part)
-                ));
             }
+            self.cell(run, bottom);
         }
         self.out.push_str("</g>\n");
     }
 
+    /// A rectangle of a row: its colour, and where it begins and ends.
+    fn cell(&mut self, run: Option<(String, f64, f64)>, bottom: &[f64]) {
+        let Some((colour, from, to)) = run else { return };
+        self.out.push_str(&format!(
+            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{colour}\"/>\n",
+            short_number(from),
+            short_number(self.frame.height - bottom[1]),
+            // Rounded, neighbours would leave gaps.
+            short_number(to - from + 0.3),
+            short_number(bottom[1] - bottom[0] + 0.3),
+        ));
+    }
+
     fn colour_bar(&mut self, cells: &HeatMap) {
-        let Some((low, high)) = cells.ends() else { return };
         let x = self.frame.left + self.frame.width + 12.0;
         let parts = 32_u32;
         let height = self.frame.height / f64::from(parts);
@@ -312,8 +420,9 @@ impl Drawing<'_> {
         self.out.push_str("</g>\n");
         let style = Style::label(self.colours);
         let bottom = self.frame.top + self.frame.height;
-        text(self.out, x + 14.0, self.frame.top + 10.0, &number(high), style);
-        text(self.out, x + 14.0, bottom, &number(low), style);
+        let [low, high] = colour_bar_labels(cells);
+        text(self.out, x + 14.0, self.frame.top + 10.0, &high, style);
+        text(self.out, x + 14.0, bottom, &low, style);
     }
 }
 
@@ -409,6 +518,18 @@ fn overlap(ticks: &[Tick], length: f64) -> bool {
     ticks
         .windows(2)
         .any(|pair| (pair[1].at - pair[0].at).abs() * length < half(&pair[0]) + half(&pair[1]))
+}
+
+/// Each how many of these ticks has a label, so that labels stay apart by `room`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number of ticks"
+)]
+fn stride(ticks: &[Tick], length: f64, room: f64) -> usize {
+    let distances = ticks.windows(2).map(|pair| (pair[1].at - pair[0].at).abs() * length);
+    let nearest = distances.fold(f64::INFINITY, f64::min);
+    (room / nearest.max(0.01)).ceil().max(1.0) as usize
 }
 
 #[expect(clippy::cast_precision_loss, reason = "columns of a text")]
