@@ -7,7 +7,9 @@
 
 pub mod artifacts;
 pub mod best;
+pub mod best_runs;
 pub mod checkpoint_step;
+pub mod control;
 pub mod conversion_error;
 pub mod curves;
 pub mod devices;
@@ -20,6 +22,7 @@ pub mod held_study;
 pub mod import;
 pub mod import_optuna;
 pub mod missing_files;
+pub mod page;
 pub mod prepare_data;
 pub mod reconcile;
 pub mod remove_runs;
@@ -28,10 +31,12 @@ pub mod rename_study;
 pub mod request;
 pub mod several;
 pub mod study_clients;
+pub mod study_report;
 pub mod study_state;
 pub mod sync;
 pub mod track;
 pub mod train_once;
+pub mod verify;
 pub mod warm_start;
 pub mod worker_job;
 

@@ -9,7 +9,6 @@ mod artifact_json;
 mod artifacts;
 mod ask_tell;
 mod best;
-mod best_runs;
 mod check;
 mod completions;
 mod console;
@@ -50,6 +49,7 @@ mod pause;
 mod plot;
 mod predict;
 mod provenance;
+mod report;
 mod request;
 mod resume;
 mod retry;
@@ -58,6 +58,7 @@ mod run;
 mod schema;
 mod selection;
 mod series_choice;
+mod serve;
 mod show;
 mod starter;
 mod stop;
@@ -157,6 +158,8 @@ pub enum Verb {
     Run(run::RunArguments),
     /// Watch a study live, from any terminal
     Watch(watch::WatchArguments),
+    /// Show the studies of the store in a browser, live
+    Serve(serve::ServeArguments),
     /// List the studies of the store
     Ls(ls::LsArguments),
     /// Show a study: search space, rules, progress
@@ -169,6 +172,8 @@ pub enum Verb {
     Curves(curves::CurvesArguments),
     /// Draw a study: its history, curves, parameters
     Plot(plot::PlotArguments),
+    /// Write a report on studies as one HTML file, or as Markdown
+    Report(report::ReportArguments),
     /// Show which parameters matter
     Importance(importance::ImportanceArguments),
     /// Explain a trial: who proposed it, who stopped it, how it compares
@@ -346,6 +351,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Check(arguments) => check::check(arguments, console),
         Verb::Run(arguments) => run::run(arguments, console),
         Verb::Watch(arguments) => watch::watch(arguments, console),
+        Verb::Serve(arguments) => serve::serve(arguments, console),
         Verb::Ls(arguments) => ls::ls(arguments, console),
         Verb::Show(arguments) => show::show(arguments, console),
         Verb::Trials(arguments) => trials::trials(arguments, console),
@@ -389,6 +395,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Kill(arguments) => kill::kill(arguments, console),
         Verb::Importance(arguments) => importance::importance(arguments, console),
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),
+        Verb::Report(arguments) => report::report(arguments, console),
         Verb::Writer(arguments) => writer::writer(arguments, console),
         Verb::Devices(arguments) => devices::devices(arguments, console),
         Verb::Doctor(arguments) => doctor::doctor(arguments, console),

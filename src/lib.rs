@@ -38,7 +38,7 @@
 //! | | [`config`] | parses `study.toml` to a specification, or reports all problems at once |
 //! | 2 | [`engine`] | the search as a state machine, without clock, files or processes |
 //! | 3 | [`runner`] | the event loop: wait, step the engine, write, act; processes, devices, the protocol with children |
-//! | | [`report`] | lines, tables and figures for users and programs; figures are plain data |
+//! | | [`report`] | lines, tables, figures and reports for users and programs; figures are plain data |
 //! | | [`tracking`] | runs without a search: each process writes its own, fenced by its attempt |
 //! | | [`export`] | the best trial as a directory, written atomically |
 //! | 3' | [`worker`] | the child process that runs jobs and dies with its runner |
@@ -46,6 +46,7 @@
 //! | 4 | [`app`] | use cases without a console: find, reconcile, prepare data, request, export, train once; progress by callback |
 //! | 5 | [`cli`] | one thin file per verb: it parses, calls [`app`] and prints; verbs do not use each other's files |
 //! | | [`tui`] | the live screens |
+//! | | [`server`] | the live page in a browser: HTTP, its defences, server-sent events |
 //! | | [`library`] | [`Study`], for Rust programs |
 //! | | [`ask_tell`] | a study whose trials another program runs, over a line protocol |
 //!
@@ -223,6 +224,7 @@ pub mod export;
 pub mod library;
 pub mod report;
 pub mod runner;
+pub mod server;
 pub mod storage;
 pub mod tracking;
 pub mod tui;

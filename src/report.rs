@@ -2,13 +2,17 @@
 
 pub mod ahead;
 pub mod bar;
+pub mod document;
 mod events;
 pub mod figure;
 pub mod journal;
+pub mod journal_entry;
 mod notices;
 mod plain;
 pub mod progress;
+pub mod requests;
 pub mod sparkline;
+pub mod specification;
 pub mod table;
 pub mod wording;
 

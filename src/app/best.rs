@@ -2,8 +2,11 @@
 //! several.
 
 use super::AppError;
+use crate::config::command_line;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::metric::Metrics;
+use crate::study::params::variable;
+use crate::study::program::Program;
 use crate::study::spec::{Duplicates, StudySpec};
 use crate::study::state::{self, StudyState};
 use crate::study::statistics::Sample;
@@ -125,4 +128,27 @@ pub fn runs(view: &StudyState) -> Option<Runs> {
     }
     let (_, sample) = view.ranked_configurations().into_iter().next()?;
     (sample.runs > 1).then_some(Runs { sample, reason: None, test: None })
+}
+
+/// The shell command line of a trial, if its study runs a command. Parameters that it does not name
+/// are environment variables.
+pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
+    if let Some(run) = trial.origin.tracked() {
+        return (!run.command.is_empty()).then(|| command_line::quoted(&run.command));
+    }
+    let Program::Command { run, args, cwd, .. } = &spec.program else { return None };
+    let quoted = |word: String| command_line::quoted(&[word]);
+    let unnamed = command_line::unnamed(run, &spec.space, &trial.params);
+    let mut words: Vec<String> = unnamed
+        .filter_map(|(name, value)| {
+            Some(format!("{}={}", variable(name), quoted(value.in_environment()?)))
+        })
+        .collect();
+    if std::env::current_dir().is_ok_and(|here| here != *cwd) {
+        words.insert(0, format!("cd {} &&", quoted(cwd.display().to_string())));
+    }
+    // `{trial_dir}` stays literal: a second run must not overwrite the trial's files.
+    let filled = command_line::words(run, *args, &spec.space, &trial.params, None);
+    words.push(command_line::quoted(&filled));
+    Some(words.join(" "))
 }

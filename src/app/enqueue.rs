@@ -1,10 +1,11 @@
 //! Validation of a user's configuration: it must be in the space, and not tried yet.
 
 use super::AppError;
+use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::constraint;
 use crate::study::params::{Params, Value};
-use crate::study::space::{Condition, PointError, Space};
+use crate::study::space::{Condition, Distribution, PointError, Scale, Space};
 use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
 
@@ -33,7 +34,7 @@ pub fn check(
     if let (true, Some(broken)) =
         (problems.is_empty(), constraint::broken(&study.spec.constraints, params))
     {
-        problems.push(format!("it breaks the constraint `{}`", broken.expression().text()));
+        problems.push(format!("it violates the constraint `{}`", broken.expression().text()));
     }
     if !problems.is_empty() {
         return Err(AppError::NoConfiguration { study: study.spec.name.clone(), problems });
@@ -57,6 +58,50 @@ pub fn drop_inactive(space: &Space, params: &mut Params, given: &Params) {
         .collect();
     for name in inactive {
         let _was_there = params.remove(&name);
+    }
+}
+
+/// The value that a text is for a parameter.
+///
+/// # Errors
+/// It is none of the parameter's; the sentence continues one that names the parameter.
+pub fn typed(distribution: &Distribution, text: &str) -> Result<Value, String> {
+    let text = text.trim();
+    let (typed, kind) = match distribution {
+        Distribution::Float { .. } => (text.parse().map(Value::Float).ok(), "not a number"),
+        Distribution::Int { .. } => (text.parse().map(Value::Int).ok(), "not an integer"),
+        Distribution::Choice { choices } => {
+            let choice = choices.iter().find(|choice| choice.to_string() == text);
+            (choice.cloned(), "none of its values")
+        }
+    };
+    match typed {
+        None if text.is_empty() => Err("has no value yet".to_owned()),
+        None => Err(format!("`{}` is {kind}", one_line(text))),
+        Some(value) => distribution
+            .normalize(&value)
+            .ok_or_else(|| format!("is not in {}", range(distribution))),
+    }
+}
+
+/// The values of a distribution in a few words.
+pub fn range(distribution: &Distribution) -> String {
+    let log = |scale: &Scale| if *scale == Scale::Log { ", log" } else { "" };
+    match distribution {
+        Distribution::Float { low, high, scale, step } => {
+            let number = |number: f64| Value::Float(number).to_string();
+            let step = step.map_or_else(String::new, |step| format!(", step {}", number(step)));
+            format!("{} .. {}{}{step}", number(*low), number(*high), log(scale))
+        }
+        Distribution::Int { low, high, scale, step } => {
+            let step = if *step == 1 { String::new() } else { format!(", step {step}") };
+            format!("{low} .. {high}{}{step}", log(scale))
+        }
+        Distribution::Choice { choices } => {
+            let words: Vec<String> =
+                choices.iter().map(|choice| one_line(&choice.to_string())).collect();
+            words.join(" | ")
+        }
     }
 }
 

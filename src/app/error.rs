@@ -13,7 +13,8 @@ use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
 use crate::storage::optuna_database::OptunaError;
 use crate::study::suggestion::quoted;
-use crate::study::trial::TrialNumber;
+use crate::study::tag::TAG_RULE;
+use crate::study::trial::{TrialNumber, TrialState};
 use crate::tracking::import::ImportError;
 use crate::tracking::{SyncError, TrackingError};
 
@@ -92,6 +93,34 @@ pub enum AppError {
         file: PathBuf,
         /// All studies.
         names: Vec<String>,
+    },
+    /// A note cannot be written.
+    #[error("the note {}", match most { None => "is empty".to_owned(), Some(most) => format!("is longer than {most} bytes") })]
+    UnfitNote {
+        /// The longest there may be, if it is too long.
+        most: Option<usize>,
+    },
+    /// A word cannot be a tag.
+    #[error("`{}` is no tag", one_line(word))]
+    NoTag {
+        /// As written.
+        word: String,
+    },
+    /// A trial was to be killed that has ended.
+    #[error("trial {trial} is {} already", state.as_str())]
+    EndedAlready {
+        /// The study's name.
+        study: String,
+        /// The trial.
+        trial: TrialNumber,
+        /// How it ended.
+        state: TrialState,
+    },
+    /// Tracked runs were to be stopped, and none runs.
+    #[error("no run of `{}` is running", one_line(study))]
+    NoRunRuns {
+        /// The study's name.
+        study: String,
     },
     /// The store has no study.
     #[error("the store holds no study yet")]
@@ -366,6 +395,15 @@ impl AppError {
                 };
                 said(format!("`hpsearch run {}` starts it{others}", file.display()))
             }
+            AppError::UnfitNote { .. } => {
+                text("write for example `hpsearch note digits 7 -m \"best so far\"`")
+            }
+            AppError::NoTag { .. } => said(format!("tags are {TAG_RULE}")),
+            AppError::EndedAlready { study, trial, .. } => Some(Remedy::Command {
+                words: format!("explain {} {trial}", one_line(study)),
+                does: "says how it ended",
+            }),
+            AppError::NoRunRuns { .. } => None,
             AppError::EmptyStore => text("`hpsearch run study.toml` starts one"),
             AppError::SeveralStudies { names } => {
                 said(format!("there are {}: name one after the verb", listed(names)))
@@ -513,7 +551,7 @@ fn no_value(study: &str, complete: u64, breaks_limits: bool, unreported: Option<
         complete => format!("none of the {complete} complete trials of `{study}`"),
     };
     match (breaks_limits, unreported, complete) {
-        (true, _, 1) => format!("{none} breaks a limit"),
+        (true, _, 1) => format!("{none} violates a limit"),
         (true, ..) => format!("{none} keeps all limits"),
         (false, Some(metric), 1) => format!("{none} did not report `{}`", one_line(metric)),
         (false, Some(metric), _) => format!("{none} reported `{}`", one_line(metric)),

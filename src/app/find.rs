@@ -28,12 +28,20 @@ pub fn study(reader: &dyn StorageReader, named: Option<&str>) -> Result<StudySum
         }
         return of_file(reader, file, &config::load(file, &[])?);
     }
-    match reader.study(named)? {
+    by_name(reader, named)
+}
+
+/// The study of this name, which is not looked for as a file.
+///
+/// # Errors
+/// There is no such study.
+pub fn by_name(reader: &dyn StorageReader, name: &str) -> Result<StudySummary, AppError> {
+    match reader.study(name)? {
         Some(study) => Ok(reader.summary(study.id)?),
         None => {
             let names = names(reader)?;
-            let near = nearest(named, names.iter().map(String::as_str)).map(str::to_owned);
-            Err(AppError::UnknownStudy { name: named.to_owned(), near, names })
+            let near = nearest(name, names.iter().map(String::as_str)).map(str::to_owned);
+            Err(AppError::UnknownStudy { name: name.to_owned(), near, names })
         }
     }
 }

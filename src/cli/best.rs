@@ -6,19 +6,15 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::best_runs::{self, RunsJson};
 use super::console::shown;
 use super::trial_json::TrialJson;
 use super::{Console, Exit, Failure};
-use crate::app::best::{self, Best};
-use crate::config::command_line;
+use crate::app::best::{self, Best, command};
+use crate::app::best_runs::{self, RunsJson};
 use crate::export::recipe;
 use crate::report::wording::{duration, micros, number, one_line, toml_key, toml_value};
 use crate::study::metric::{Metrics, Number};
-use crate::study::params::variable;
-use crate::study::program::Program;
 use crate::study::spec::StudySpec;
-use crate::study::trial::Trial;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,29 +68,6 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
     })?;
     writeln!(console.out, "{command}")?;
     Ok(Exit::Done)
-}
-
-/// The shell command line of a trial, if its study runs a command. Parameters that it does not name
-/// are environment variables.
-fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
-    if let Some(run) = trial.origin.tracked() {
-        return (!run.command.is_empty()).then(|| command_line::quoted(&run.command));
-    }
-    let Program::Command { run, args, cwd, .. } = &spec.program else { return None };
-    let quoted = |word: String| command_line::quoted(&[word]);
-    let unnamed = command_line::unnamed(run, &spec.space, &trial.params);
-    let mut words: Vec<String> = unnamed
-        .filter_map(|(name, value)| {
-            Some(format!("{}={}", variable(name), quoted(value.in_environment()?)))
-        })
-        .collect();
-    if std::env::current_dir().is_ok_and(|here| here != *cwd) {
-        words.insert(0, format!("cd {} &&", quoted(cwd.display().to_string())));
-    }
-    // `{trial_dir}` stays literal: a second run must not overwrite the trial's files.
-    let filled = command_line::words(run, *args, &spec.space, &trial.params, None);
-    words.push(command_line::quoted(&filled));
-    Some(words.join(" "))
 }
 
 impl From<Best> for BestTrialJson {

@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::request::ask_all;
 use super::{Console, Exit, Failure};
+use crate::app::control::check_kill;
 use crate::app::{AppError, find, request};
 use crate::study::request::Request;
 
@@ -23,13 +24,7 @@ pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Fa
     let (study, trial) =
         find::study_and_trial(&reader, arguments.study.as_deref(), &arguments.trial)?;
     let number = trial.number;
-    if trial.state.is_finished() {
-        return Err(Failure::usage(format!("trial {number} is {} already", trial.state.as_str()))
-            .help(format!(
-                "{} says how it ended",
-                console.next(&format!("explain {} {number}", study.spec.name))
-            )));
-    }
+    check_kill(&study, &trial)?;
     let kill = Request::Kill { trial: number };
     match request::ask_runner(&mut console.writer()?, &study, &kill) {
         // It has no process: the request is served here.

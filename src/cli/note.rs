@@ -10,6 +10,7 @@ use super::moments::moment;
 use super::request::{ask_all, named, named_or, subjects};
 use super::trial_json::as_instant;
 use super::{Console, Exit, Failure};
+use crate::app::control::note_text;
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::study::request::Request;
@@ -24,9 +25,6 @@ Examples:
 
 Notes are written at once, whether or not the study runs; `hpsearch trials` and
 the leaderboard find them.";
-
-/// A longer text is a file, not a note.
-const LONGEST: usize = 4_000;
 
 /// Arguments of `hpsearch note`.
 #[derive(Clone, Debug, Args)]
@@ -72,16 +70,7 @@ pub fn note(arguments: &NoteArguments, console: &mut Console) -> Result<Exit, Fa
         }
         return Ok(Exit::Done);
     };
-    let text = message.trim().to_owned();
-    if text.is_empty() || text.len() > LONGEST {
-        let why = if text.is_empty() {
-            "the note is empty".to_owned()
-        } else {
-            format!("the note is longer than {LONGEST} bytes")
-        };
-        return Err(Failure::usage(why)
-            .help("write for example `hpsearch note digits 7 -m \"best so far\"`"));
-    }
+    let text = note_text(message)?;
     let requests: Vec<Request> = subjects(&trials)
         .into_iter()
         .map(|trial| Request::Note { trial, text: text.clone() })

@@ -10,7 +10,6 @@ use clap::Args;
 use crossbeam_channel::Sender;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
-use super::best_runs;
 use super::console::{Console, Talk, can_draw, credentials, shown, typed};
 use super::exit::{AGAIN, Exit, Failure};
 use super::exported;
@@ -22,6 +21,7 @@ use super::waiting::{Waiting, listener};
 use super::warm_start::told;
 use super::{DEFAULT_STORE, starter};
 use crate::app::best::view_of_runs;
+use crate::app::best_runs;
 use crate::app::export::{Wanted, check_target, export_trial, target, test_winner};
 use crate::app::missing_files::missing_files;
 use crate::app::prepare_data::prepare_data;

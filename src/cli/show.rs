@@ -9,7 +9,6 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::best_runs::{self, RunsJson};
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::moments::moment;
@@ -17,9 +16,11 @@ use super::provenance;
 use super::trial_json::{BestJson, ForecastJson};
 use crate::analysis::forecast::Forecast;
 use crate::app::best;
+use crate::app::best_runs::{self, RunsJson};
 use crate::app::find;
 use crate::app::study_state::{elapsed, situation, state_in};
 use crate::report::ahead::{self, Running, look_ahead};
+use crate::report::specification::{budget, comparison, condition, kind, policy, values};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     StudyStatus, bytes, count, duration, no_best, number, one_line, param, states_of,
@@ -28,13 +29,12 @@ use crate::runner;
 use crate::samplers;
 use crate::storage::paths::files_directory;
 use crate::storage::{StorageReader, StoredRunner, StudySummary};
-use crate::study::budget::Count;
 use crate::study::device::Device;
 use crate::study::finalists::Race;
 use crate::study::program::Program;
 use crate::study::provenance::Provenance;
-use crate::study::space::{Dimension, Distribution, Scale};
-use crate::study::spec::{AlgorithmSpec, Duplicates, StudySpec, ValueRule};
+use crate::study::space::Dimension;
+use crate::study::spec::{StudySpec, ValueRule};
 use crate::study::state::{Counts, StudyState};
 use crate::study::trial::TrialNumber;
 use crate::tracking::{Behind, behind};
@@ -360,51 +360,6 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
     .collect()
 }
 
-/// How configurations are compared, if not by one run each.
-fn comparison(spec: &StudySpec) -> Option<String> {
-    let parts: Vec<String> = [
-        (spec.replicates > 1)
-            .then(|| format!("{} runs of each configuration that completes", spec.replicates)),
-        (spec.race > 0)
-            .then(|| format!("a race at the end: the best {} run again on fresh seeds", spec.race)),
-        (spec.duplicates == Duplicates::Replicate)
-            .then(|| "a configuration that is proposed again runs on another seed".to_owned()),
-        spec.deterministic
-            .then(|| "deterministic: decisions do not depend on which trial is faster".to_owned()),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    (!parts.is_empty()).then(|| parts.join("; "))
-}
-
-fn budget(spec: &StudySpec) -> String {
-    let budget = &spec.budget;
-    let which = match budget.count {
-        Count::Finished => "complete or pruned",
-        Count::Completed => "complete",
-        Count::All => "ended in any way",
-    };
-    let parts: Vec<String> = [
-        budget.trials.map(|trials| format!("{} ({which})", count(trials, "trial"))),
-        budget.time.map(duration),
-        budget.target.map(|target| format!("a value of {}", number(target))),
-        budget.failures.map(|failures| format!("{} at most", count(failures, "failed trial"))),
-        budget.trial_time.map(|time| format!("{} for each attempt", duration(time))),
-        budget.stall_time.map(|time| format!("{} without a report", duration(time))),
-        budget
-            .patience
-            .map(|patience| format!("{} without a better one", count(patience, "trial"))),
-        budget.device_hours.map(|hours| format!("{} device-hours", number(hours))),
-        budget.cost.map(|cost| format!("a cost of {}", number(cost))),
-        budget.price_per_hour.map(|price| format!("{} for a device-hour", number(price))),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if parts.is_empty() { "no limit".to_owned() } else { parts.join(", ") }
-}
-
 /// The sampler, and the one it would choose for the next trial.
 fn sampler(study: &StudySummary) -> String {
     let (spec, counts) = (&study.spec, study.search_counts());
@@ -415,14 +370,6 @@ fn sampler(study: &StudySummary) -> String {
         .map(|choice| format!("; next by {}: {}", choice.sampler, choice.reason))
         .unwrap_or_default();
     format!("{}{next}", policy(&spec.sampler))
-}
-
-fn policy(policy: &AlgorithmSpec) -> String {
-    let options: Vec<String> =
-        policy.options.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-    let options =
-        if options.is_empty() { String::new() } else { format!(" with {}", options.join(", ")) };
-    one_line(&format!("{}{options}", policy.name))
 }
 
 fn program(program: &Program) -> String {
@@ -454,44 +401,4 @@ fn space_columns(dimensions: &[Dimension]) -> Vec<Column> {
         columns = columns.left("only when", condition);
     }
     columns.end()
-}
-
-fn kind(distribution: &Distribution) -> &'static str {
-    match distribution {
-        Distribution::Float { scale: Scale::Linear, .. } => "float",
-        Distribution::Float { scale: Scale::Log, .. } => "float, log",
-        Distribution::Int { scale: Scale::Linear, .. } => "int",
-        Distribution::Int { scale: Scale::Log, .. } => "int, log",
-        Distribution::Choice { .. } => "choice",
-    }
-}
-
-fn values(distribution: &Distribution) -> String {
-    match distribution {
-        Distribution::Float { low, high, step, .. } => {
-            let step = step
-                .map(|step| format!(" in steps of {}", param(&step.into())))
-                .unwrap_or_default();
-            format!("{} to {}{step}", param(&(*low).into()), param(&(*high).into()))
-        }
-        Distribution::Int { low, high, step: 1, .. } => format!("{low} to {high}"),
-        Distribution::Int { low, high, step, .. } => format!("{low} to {high} in steps of {step}"),
-        Distribution::Choice { choices } => {
-            choices.iter().map(param).collect::<Vec<_>>().join(", ")
-        }
-    }
-}
-
-fn condition(dimension: &Dimension) -> String {
-    let Some(condition) = &dimension.when else {
-        return String::new();
-    };
-    let clauses: Vec<String> = condition
-        .0
-        .iter()
-        .map(|(parent, values)| {
-            format!("{parent} is {}", values.iter().map(param).collect::<Vec<_>>().join(" or "))
-        })
-        .collect();
-    one_line(&clauses.join(" and "))
 }

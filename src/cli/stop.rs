@@ -4,10 +4,9 @@ use clap::Args;
 
 use super::request::{ask_all, named};
 use super::{Console, Exit, Failure};
+use crate::app::control::stop_runs;
 use crate::app::request;
 use crate::report::wording::one_line;
-use crate::storage::StorageReader as _;
-use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::request::Request;
 use crate::study::trial::TrialNumber;
 
@@ -35,21 +34,8 @@ pub struct StopArguments {
 pub fn stop(arguments: &StopArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (study, trials) = named(&arguments.words, console)?;
     if study.spec.is_tracked() {
-        let mut runs: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
-        if runs.is_empty() {
-            let running =
-                Filter::parse("state:running", &study.spec).unwrap_or_else(|_| Filter::all());
-            let query = TrialQuery::all(SortKey::Number).filtered(running);
-            runs = console.reader()?.numbers(study.id, &query)?;
-        }
-        if runs.is_empty() {
-            return Err(Failure::usage(format!(
-                "no run of `{}` is running",
-                one_line(&study.spec.name)
-            )));
-        }
-        let requests: Vec<Request> =
-            runs.into_iter().map(|trial| Request::PauseTrial { trial }).collect();
+        let runs: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
+        let requests = stop_runs(&console.reader()?, &study, runs)?;
         return ask_all(&study, &requests, console);
     }
     if let Some(trial) = trials.first() {

@@ -23,18 +23,15 @@ A first study, from data or from a training script of your own:
   hpsearch best                                the best parameters so far
 
 All commands:
-  start  init check run watch track
+  start  init check run watch serve track
   look   ls show trials best curves plot importance explain diff logs events
   steer  stop pause resume kill enqueue retry extend continue note tag
   models export train predict generate
-  store  artifacts export-data import sync du gc rm mv verify doctor
+  store  artifacts export-data report import sync du gc rm mv verify doctor
   more   ask-tell devices list schema completions man
 
 `hpsearch --help` describes them, `hpsearch run --help` one of them.
 ";
-
-/// Reserved verbs, which are reported as not implemented.
-const LATER: [&str; 1] = ["report"];
 
 /// Prints help, the version, or the error of the command line.
 pub fn refuse(error: &clap::Error) -> ExitCode {
@@ -102,10 +99,6 @@ fn answer(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<
 
 /// The error about an unknown verb, with a similar one.
 pub fn unknown_verb(command: &Command, verb: &str) -> Failure {
-    if LATER.contains(&verb) {
-        return Failure::usage(format!("`hpsearch {verb}` is not implemented yet"))
-            .help("`hpsearch --help` lists what is");
-    }
     let near = nearest(verb, command.get_subcommands().map(Command::get_name));
     Failure::usage(format!("there is no verb `{}`", lines(verb))).help(match near {
         Some(near) => format!("did you mean `{near}`?"),
@@ -214,7 +207,6 @@ mod tests {
             (&["extend", "acc", "+2h"], "did you mean `--time +2h`?"),
             (&["rnu"], "error: there is no verb `rnu`\nhelp: did you mean `run`?"),
             (&["xyzzy"], "`hpsearch --help` lists the verbs"),
-            (&["report"], "`hpsearch report` is not implemented yet"),
         ] {
             let said = said(words).unwrap_or_default();
             assert!(said.contains(expected), "{words:?}: {said}");
@@ -228,11 +220,5 @@ mod tests {
         ] {
             assert_eq!(said(words), None, "{words:?}");
         }
-    }
-
-    #[test]
-    fn no_verb_is_both_built_and_refused() {
-        let command = CommandLine::command();
-        assert!(command.get_subcommands().all(|verb| !LATER.contains(&verb.get_name())));
     }
 }

@@ -1,22 +1,14 @@
 //! `hpsearch verify`: replays a stored study, and reports the first difference.
 
 use std::io::Write;
-use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
 
 use super::{Console, Exit, Failure};
-use crate::app::artifacts;
-use crate::engine::verify::{
-    Difference, Entry, ORDER, Verified, VersionChange, hold_tables, verify as decide_again,
-};
-use crate::report::wording::{count, one_line};
-use crate::storage::sqlite::SqliteReader;
-use crate::storage::{StorageReader, StudyId, StudySummary};
-use crate::study::event::Seq;
-use crate::study::spec::StudySpec;
-use crate::study::state::StudyState;
+use crate::app::verify::{self, VerifyError, what_was_decided};
+use crate::engine::verify::{Difference, ORDER, Verified, VersionChange};
+use crate::report::wording::one_line;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,18 +61,12 @@ struct DifferenceJson {
 /// Replays it.
 pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
-    let Moment { revisions, journal, tables, difference } = moment_of(&reader, study.id)?;
-    let fault = artifact_fault(&reader, &study, &console.store)?;
-    let mut verified = decide_again(&revisions, &journal, &tables).map_err(|error| {
-        Failure::new(Exit::Internal, error)
-            .help("verify with the hpsearch that ran the study: `hpsearch show` names it")
-    })?;
-    // Differences of decisions come first, then those of tables.
-    if verified.difference.as_ref().is_none_or(|difference| difference.table.is_some()) {
-        verified.difference = difference.or(verified.difference);
-    }
-    // No decision depends on artifacts.
-    verified.difference = verified.difference.or(fault);
+    let verified =
+        verify::verify(&reader, &study, &console.store).map_err(|error| match error {
+            VerifyError::App(error) => Failure::from(error),
+            VerifyError::Engine(error) => Failure::new(Exit::Internal, error)
+                .help("verify with the hpsearch that ran the study: `hpsearch show` names it"),
+        })?;
     let exit = if verified.difference.is_some() { Exit::Differs } else { Exit::Done };
     let name = &study.spec.name;
     if arguments.json {
@@ -90,62 +76,6 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
         print(&one_line(name), &verified, decided, console)?;
     }
     Ok(exit)
-}
-
-/// The first artifact whose content in the store or in the trial's files differs from what was
-/// logged.
-fn artifact_fault(
-    reader: &SqliteReader,
-    study: &StudySummary,
-    store: &Path,
-) -> Result<Option<Difference>, Failure> {
-    let files = study.files(store);
-    for stored in reader.artifacts(study.id, None)? {
-        // The files of a hidden trial are gone.
-        let is_hidden =
-            || Ok::<_, Failure>(reader.trial(study.id, stored.trial)?.is_some_and(|of| of.hidden));
-        let Some(why) = artifacts::fault(reader, &files, &stored)? else { continue };
-        if is_hidden()? {
-            continue;
-        }
-        return Ok(Some(Difference {
-            seq: Seq(0),
-            trial: Some(stored.trial),
-            what: "artifact",
-            table: Some("artifact"),
-            row: stored.label(),
-            field: "digest".to_owned(),
-            stored: stored.artifact.digest,
-            now: why,
-        }));
-    }
-    Ok(None)
-}
-
-/// A consistent snapshot of a study.
-struct Moment {
-    revisions: Vec<(Seq, StudySpec)>,
-    journal: Vec<Entry>,
-    tables: StudyState,
-    /// The difference between the journal and tables that the state does not include.
-    difference: Option<Difference>,
-}
-
-/// Reads a consistent snapshot while other processes may be writing.
-fn moment_of(reader: &SqliteReader, study: StudyId) -> Result<Moment, Failure> {
-    loop {
-        let revisions = reader.revisions(study)?;
-        let journal = reader.events_after(study, Seq(0), u64::MAX)?;
-        let tables = reader.view(study)?;
-        let difference =
-            hold_tables(reader, study, &reader.objectives(study)?, &revisions, &journal)?;
-        let last = journal.last().map_or(Seq(0), |(seq, ..)| *seq);
-        if reader.events_after(study, last, 1)?.is_empty()
-            && reader.revisions(study)?.len() == revisions.len()
-        {
-            return Ok(Moment { revisions, journal, tables, difference });
-        }
-    }
 }
 
 fn json(verified: Verified) -> Answer {
@@ -172,21 +102,6 @@ fn json(verified: Verified) -> Answer {
         versions: verified.versions,
         difference,
     }
-}
-
-/// `50 proposals, 132 verdicts and 38 values`
-fn what_was_decided(verified: &Verified) -> String {
-    let more = [
-        (verified.promotions, "promotion"),
-        (verified.race_steps, "race step"),
-        (verified.values, "value"),
-    ];
-    let mut parts =
-        vec![count(verified.proposals, "proposal"), count(verified.verdicts, "verdict")];
-    let more = more.into_iter().filter(|(number, _)| *number > 0);
-    parts.extend(more.map(|(number, what)| count(number, what)));
-    let last = parts.pop().unwrap_or_default();
-    format!("{} and {last}", parts.join(", "))
 }
 
 /// The kinds of decisions in a study.
@@ -267,22 +182,5 @@ fn in_table(table: &str, about: &str, difference: &Difference) -> String {
             "table `{table}` has {field}{row}{about} otherwise than the journal, which ends with \
              event {seq}"
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_decided_is_counted_in_words() {
-        let mut verified = Verified { proposals: 1, verdicts: 12, ..Verified::default() };
-        assert_eq!(what_was_decided(&verified), "1 proposal and 12 verdicts");
-        verified.race_steps = 4;
-        verified.values = 2;
-        assert_eq!(
-            what_was_decided(&verified),
-            "1 proposal, 12 verdicts, 4 race steps and 2 values"
-        );
     }
 }

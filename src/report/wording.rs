@@ -253,7 +253,7 @@ pub fn run_name(trial: &Trial) -> Option<&str> {
 pub fn no_best(counts: Counts) -> String {
     match counts.complete {
         0 => "no complete trial yet".to_owned(),
-        1 => "the one complete trial has no value (NaN) or breaks a limit".to_owned(),
+        1 => "the one complete trial has no value (NaN) or violates a limit".to_owned(),
         complete => format!("none of {complete} complete trials has a value and keeps all limits"),
     }
 }

@@ -6,9 +6,9 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::journal::{EntryKind, JournalEntry};
 use super::state::State;
 use super::theme::Theme;
+use crate::report::journal_entry::{EntryKind, JournalEntry};
 use crate::report::wording::width;
 
 /// Draws the entries above `state`'s place, the newest at the bottom; `state` learns how far it may

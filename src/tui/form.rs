@@ -4,9 +4,10 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::line::LineEdit;
+use crate::app::enqueue::{range, typed};
 use crate::report::wording::one_line;
 use crate::study::params::{Params, Value};
-use crate::study::space::{Dimension, Distribution, Scale, Space};
+use crate::study::space::{Dimension, Distribution, Space};
 use crate::study::trial::{Trial, TrialNumber};
 
 /// A parameter's line.
@@ -163,44 +164,7 @@ impl Field {
     }
 
     fn value(&self) -> Result<Value, String> {
-        let text = self.line.text().trim();
-        let distribution = &self.dimension.distribution;
-        let (typed, kind) = match distribution {
-            Distribution::Float { .. } => (text.parse().map(Value::Float).ok(), "not a number"),
-            Distribution::Int { .. } => (text.parse().map(Value::Int).ok(), "not an integer"),
-            Distribution::Choice { choices } => {
-                let choice = choices.iter().find(|choice| choice.to_string() == text);
-                (choice.cloned(), "none of its values")
-            }
-        };
-        match typed {
-            None if text.is_empty() => Err("has no value yet".to_owned()),
-            None => Err(format!("`{}` is {kind}", one_line(text))),
-            Some(value) => distribution
-                .normalize(&value)
-                .ok_or_else(|| format!("is not in {}", range(distribution))),
-        }
-    }
-}
-
-/// The values of a distribution in a few words.
-fn range(distribution: &Distribution) -> String {
-    let log = |scale: &Scale| if *scale == Scale::Log { ", log" } else { "" };
-    match distribution {
-        Distribution::Float { low, high, scale, step } => {
-            let number = |number: f64| Value::Float(number).to_string();
-            let step = step.map_or_else(String::new, |step| format!(", step {}", number(step)));
-            format!("{} .. {}{}{step}", number(*low), number(*high), log(scale))
-        }
-        Distribution::Int { low, high, scale, step } => {
-            let step = if *step == 1 { String::new() } else { format!(", step {step}") };
-            format!("{low} .. {high}{}{step}", log(scale))
-        }
-        Distribution::Choice { choices } => {
-            let words: Vec<String> =
-                choices.iter().map(|choice| one_line(&choice.to_string())).collect();
-            words.join(" | ")
-        }
+        typed(&self.dimension.distribution, self.line.text())
     }
 }
 

@@ -2,49 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::report::journal::said;
-use crate::report::wording::one_line;
+use crate::report::journal_entry::{EntryKind, JournalEntry};
 use crate::storage::{StorageError, StorageReader, StudyId};
-use crate::study::decision::Decision;
-use crate::study::event::{
-    AttemptEnd, Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent,
-};
-use crate::study::request::Answer;
+use crate::study::event::Seq;
 use crate::study::step::StepUnit;
-use crate::study::time::Timestamp;
-use crate::study::trial::{TrialNumber, TrialState};
-
-/// How an entry is coloured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryKind {
-    /// Reports and what else is many: hidden unless asked for.
-    Report,
-    /// Of little interest.
-    Quiet,
-    /// What a person wants to know.
-    Plain,
-    /// A trial is in this state now.
-    Now(TrialState),
-    /// About the study as a whole.
-    Study,
-}
-
-/// An event in words.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JournalEntry {
-    /// Its place in the journal.
-    pub seq: Seq,
-    /// Time of it.
-    pub at: Timestamp,
-    /// The trial it is about; `None`: the study.
-    pub trial: Option<TrialNumber>,
-    /// How much it matters.
-    pub kind: EntryKind,
-    /// What happened.
-    pub text: String,
-    /// The request that it answers.
-    pub request: Option<i64>,
-}
+use crate::study::trial::TrialNumber;
 
 /// The last entries of a journal, caught up on demand.
 #[derive(Clone, Debug, Default)]
@@ -79,66 +41,12 @@ impl Journal {
                 self.cut = events[0].0 > Seq(1);
             }
             let entries = Arc::make_mut(&mut self.entries);
-            entries.extend(events.iter().map(|(seq, at, event)| entry(*seq, *at, event, clock)));
+            entries.extend(events.iter().map(|event| JournalEntry::new(event, clock)));
             if entries.len() as u64 > 2 * KEPT {
                 entries.drain(..entries.len() / 2);
                 self.cut = true;
             }
         }
-    }
-}
-
-fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepUnit) -> JournalEntry {
-    let text = one_line(&said(event, clock, None, false));
-    let request = if let Event::Study(StudyEvent::RequestServed { id, .. }) = event {
-        Some(*id)
-    } else {
-        None
-    };
-    JournalEntry { seq, at, trial: event.trial(), kind: kind(event), text, request }
-}
-
-/// How much an event matters.
-fn kind(event: &Event) -> EntryKind {
-    use EntryKind::{Now, Plain, Quiet, Report, Study};
-    match event {
-        Event::Runner(RunnerEvent::Described { .. })
-        | Event::Study(StudyEvent::RequestServed { answer: Answer::Done(_), .. }) => Quiet,
-        Event::Study(StudyEvent::Tagged { .. })
-        | Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Tested { .. }) => Plain,
-        Event::Runner(_) | Event::Study(_) | Event::Finalists(_) | Event::Device(_) => Study,
-        Event::Trial(_, event) => match event {
-            TrialEvent::AttemptStarted { .. } => Now(TrialState::Running),
-            TrialEvent::Decided { verdict: Decision::Pause(_), .. } | TrialEvent::Paused { .. } => {
-                Now(TrialState::Paused)
-            }
-            TrialEvent::Decided { verdict: Decision::Stop(_), .. } => Now(TrialState::Pruned),
-            TrialEvent::AttemptEnded { end: AttemptEnd::Failed(_), .. } => Now(TrialState::Failed),
-            TrialEvent::Finished { state, .. } => Now(*state),
-            TrialEvent::Decided { verdict: Decision::Continue(_), .. }
-            | TrialEvent::AttemptEnded { .. }
-            | TrialEvent::ResultsKnown => Quiet,
-            TrialEvent::AttemptLaunched { .. }
-            | TrialEvent::Reported { .. }
-            | TrialEvent::CheckpointSaved { .. }
-            | TrialEvent::CheckpointDropped { .. }
-            | TrialEvent::ArtifactSaved { .. } => Report,
-            TrialEvent::Created { .. }
-            | TrialEvent::Remarked { .. }
-            | TrialEvent::Queued { .. }
-            | TrialEvent::Held { .. }
-            | TrialEvent::Continued { .. }
-            | TrialEvent::LimitsBroken { .. }
-            | TrialEvent::Hidden
-            | TrialEvent::Removed { .. }
-            | TrialEvent::ConfigurationsSkipped { .. }
-            | TrialEvent::ParamsRecorded { .. }
-            | TrialEvent::ParamsDropped { .. }
-            | TrialEvent::SummaryRecorded { .. }
-            | TrialEvent::SpoolRead { .. }
-            | TrialEvent::Noted { .. }
-            | TrialEvent::Tagged { .. } => Plain,
-        },
     }
 }
 
@@ -179,6 +87,8 @@ impl JournalView {
 mod tests {
     use super::*;
     use crate::storage::Storage;
+    use crate::study::event::{Event, StudyEvent};
+    use crate::study::time::Timestamp;
 
     #[test]
     fn only_the_end_of_a_long_journal_is_read_and_then_what_is_added() {

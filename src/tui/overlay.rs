@@ -14,8 +14,10 @@ use super::line::LineEdit;
 use super::picker::{Choosing, Picker};
 use super::state::{Confirmation, Overlay, State};
 use super::theme::Theme;
+use crate::report::requests::{self, Question, STOPS};
 use crate::report::sparkline::Charset;
 use crate::report::wording::{one_line, shorten, width};
+use crate::study::request::{Request, Retried};
 
 /// Draws it; `state` learns how far it scrolls. A line that is typed stands in the footer, not
 /// here.
@@ -93,9 +95,6 @@ const FILTER_TERMS: &[(&str, &str)] = &[
     ("adamw -sgd", "a text anywhere; - means not"),
 ];
 
-/// What stopping means.
-const STOPS: &str = "running trials save a checkpoint; `hpsearch run` continues";
-
 fn draw_confirmation(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -107,23 +106,9 @@ fn draw_confirmation(
         draw_box(frame, area, "", leaving(theme), theme);
         return;
     }
-    let (asked, then) = match question {
-        Confirmation::StopAndLeave => ("stop the study and leave?".to_owned(), STOPS),
-        Confirmation::Stop => ("stop the study?".to_owned(), STOPS),
-        Confirmation::Kill(trial) => {
-            (format!("kill trial {trial}?"), "it ends at once and counts as failed")
-        }
-        Confirmation::RetryFailed(1) => (
-            "retry the failed trial?".to_owned(),
-            "it is queued, and does not count twice in the budget",
-        ),
-        Confirmation::RetryFailed(failed) => (
-            format!("retry all {failed} failed trials?"),
-            "they are queued, and do not count twice in the budget",
-        ),
-    };
+    let Question { asks, then } = asked(question);
     let lines = vec![
-        Line::styled(asked, theme.strong()),
+        Line::styled(asks, theme.strong()),
         Line::styled(then, theme.dim()),
         Line::default(),
         Line::from(vec![
@@ -134,6 +119,21 @@ fn draw_confirmation(
         ]),
     ];
     draw_box(frame, area, "", lines, theme);
+}
+
+/// The words of a question.
+fn asked(question: Confirmation) -> Question {
+    let (request, failed) = match question {
+        Confirmation::StopAndLeave => {
+            return Question { asks: "stop the study and leave?".to_owned(), then: STOPS };
+        }
+        Confirmation::Stop => (Request::Stop, 0),
+        Confirmation::Kill(trial) => (Request::Kill { trial }, 0),
+        Confirmation::RetryFailed(failed) => {
+            (Request::Retry { trials: Retried::AllFailed }, failed)
+        }
+    };
+    requests::question(&request, failed).expect("the requests above are asked about")
 }
 
 /// The ways to leave a run that can be detached.

@@ -81,7 +81,7 @@ fn a_configuration_that_breaks_a_requirement_is_not_enqueued() {
     site.run_study();
     let refused = site.run(&["enqueue", "s", "x=0.7"]);
     assert_eq!(refused.code, 2);
-    assert_names(&refused.err, &["it breaks the constraint `x < 0.5`"]);
+    assert_names(&refused.err, &["it violates the constraint `x < 0.5`"]);
 }
 
 #[test]

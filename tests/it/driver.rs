@@ -242,7 +242,7 @@ fn who_shares_a_gpu_with_others_is_told() {
     assert!(
         said.contains(
             "cuda:0 takes one process at a time (its compute mode is `exclusive`), \
-        and 2 trials are to share it"
+        and 2 trials will share it"
         ),
         "{said}"
     );

@@ -2,9 +2,10 @@
 //!
 //! A test that needs the program has a [`Site`]: a directory of its own with a study file, its
 //! script and its store. [`Scene`] is a site whose store was written by the test. [`OnTerminal`] is
-//! a program on a pseudo-terminal, and `simulated` has studies for the engine's simulator. Tests
+//! a program on a pseudo-terminal, [`Browser`] a client of `hpsearch serve`, and `simulated` has studies for the engine's simulator. Tests
 //! wait for conditions ([`wait_until`]), never for a time.
 
+mod browser;
 mod process;
 mod scene;
 mod scripts;
@@ -14,6 +15,7 @@ mod terminal;
 #[cfg(feature = "train")]
 pub mod training;
 
+pub use browser::Browser;
 pub use process::{
     Ended, PROGRAM, Running, assert_code, assert_done, assert_names, assert_refused, command, run,
     wait_at_most, wait_until,

@@ -221,16 +221,8 @@ fn the_store_is_named_by_option_or_environment() {
 }
 
 #[test]
-fn verbs_of_later_steps_are_refused_by_name_and_unknown_ones_with_a_suggestion() {
+fn unknown_verbs_are_refused_with_a_suggestion() {
     let directory = tempfile::tempdir().unwrap();
-    let later = run(directory.path(), &["report", "digits", "--html"]);
-    assert_eq!(
-        (later.code, later.err.as_str()),
-        (
-            2,
-            "error: `hpsearch report` is not implemented yet\nhelp: `hpsearch --help` lists what is\n"
-        )
-    );
     let unknown = run(directory.path(), &["watsh"]);
     assert_eq!(unknown.code, 2);
     assert_names(&unknown.err, &["help: did you mean `watch`?"]);

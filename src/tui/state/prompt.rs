@@ -1,6 +1,7 @@
 //! Lines to be typed: the filter, searches, notes and tags; what typing, Enter and Esc do to each.
 
 use super::{Command, Overlay, State, budget_line};
+use crate::report::requests::entered;
 use crate::report::wording::extension;
 use crate::storage::StudySummary;
 use crate::study::condition::{ExpressionError, TrialNames};
@@ -181,14 +182,10 @@ impl State {
                 if self.trial.text.is_empty() { Command::Redraw } else { self.next_match(false) }
             }
             (_, _) if text.is_empty() => Command::Redraw,
-            (Purpose::Note, trial) => {
-                self.ask(Request::Note { trial, text }, format!("noted on {}", named(trial)))
-            }
+            (Purpose::Note, trial) => self.enter(Request::Note { trial, text }),
             (Purpose::Tag, trial) => {
-                let (present, whose) = (!self.has_tag(trial, &text), named(trial));
-                let is = if present { "is" } else { "is no longer" };
-                let notice = format!("{whose} {is} tagged `{text}`");
-                self.ask(Request::Tag { trial, tag: text, present }, notice)
+                let present = !self.has_tag(trial, &text);
+                self.enter(Request::Tag { trial, tag: text, present })
             }
             (Purpose::Extend, _) => {
                 let by = budget_line::extension(&text).unwrap_or_default();
@@ -216,6 +213,12 @@ impl State {
                 Err(problem) => self.mend(prompt, problem),
             },
         }
+    }
+
+    /// Writes a note or a tag.
+    fn enter(&mut self, request: Request) -> Command {
+        let notice = entered(&request).unwrap_or_default();
+        self.ask(request, notice)
     }
 
     /// A filter that one of the studies understands.

@@ -123,6 +123,11 @@ impl Running {
         self.printed("out")
     }
 
+    /// What it has said on standard error up to now.
+    pub fn complained_so_far(&self) -> String {
+        self.printed("err")
+    }
+
     fn printed(&self, stream: &str) -> String {
         let bytes = fs::read(self.output.path().join(stream)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -11,6 +11,8 @@ pub enum Palette {
     Light,
     /// Light lines on a dark background.
     Dark,
+    /// Those of the page that the figure stands in, as CSS variables; light without them.
+    Page,
 }
 
 /// The colours of a figure, as CSS.
@@ -45,6 +47,22 @@ impl Palette {
                 behind: "#6e7781",
                 best: "#ff8c42",
                 compared: ["#56b4e9", "#e69f00", "#2fc39a", "#e29ac4", "#5a8fd6", "#f0e442"],
+            },
+            Palette::Page => Colours {
+                background: "none",
+                text: "var(--text, #1f2328)",
+                dim: "var(--dim, #59636e)",
+                grid: "var(--grid, #e4e7eb)",
+                behind: "var(--behind, #8c959f)",
+                best: "var(--best, #d55e00)",
+                compared: [
+                    "var(--series-1, #0072b2)",
+                    "var(--series-2, #e69f00)",
+                    "var(--series-3, #009e73)",
+                    "var(--series-4, #cc79a7)",
+                    "var(--series-5, #56b4e9)",
+                    "var(--series-6, #000000)",
+                ],
             },
         }
     }

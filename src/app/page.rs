@@ -1,0 +1,416 @@
+//! The parts of the page as plain data, read from the store: of the live page and of reports.
+
+mod answer;
+mod facts;
+mod figure_parts;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::AppError;
+use super::best;
+use super::curves::{By, Detail, points, shown_clock};
+use super::figures::FigureOptions;
+use super::find::{self, Archived, is_archived};
+use super::study_state::{elapsed, state_in};
+pub use answer::{AnswerPart, BestPart, answer, params_as_toml};
+pub use facts::{
+    Fact, ParamPart, RunPart, StoppedGroup, StoppedPart, rules, runs, space, stopped, used,
+};
+pub use figure_parts::{FigurePart, figure_parts};
+
+use crate::engine::seed_of;
+use crate::report::document::privacy::Privacy;
+use crate::report::figure::{Mark, Series, SeriesRole};
+use crate::report::wording::{attempt_end, one_line, proposed, run_name};
+use crate::storage::{Attempt, StorageError, StorageReader, StudySummary};
+use crate::study::metric::{Direction, Metrics, Number};
+use crate::study::params::Params;
+use crate::study::query::TrialQuery;
+use crate::study::seed::SeedTree;
+use crate::study::series::{SeriesClock, SeriesSummary, step_json};
+use crate::study::state::Counts;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Note, Trial, TrialNumber, TrialState};
+
+/// All studies of the store.
+#[derive(Debug, Serialize)]
+pub struct StudiesPart {
+    studies: Vec<StudyRow>,
+    /// Those that cannot be read here.
+    skipped: Vec<SkippedStudy>,
+}
+
+#[derive(Debug, Serialize)]
+struct SkippedStudy {
+    name: String,
+    error: String,
+}
+
+/// A study in the list.
+#[derive(Debug, Serialize)]
+pub struct StudyRow {
+    name: String,
+    state: &'static str,
+    /// Why it is over, or paused.
+    reason: Option<String>,
+    trials: Counts,
+    hidden: u64,
+    best: Option<BestOf>,
+    metric: String,
+    direction: Direction,
+    tags: Vec<String>,
+    is_archived: bool,
+    is_tracked: bool,
+    created: Timestamp,
+}
+
+/// A trial and its value.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct BestOf {
+    /// The trial.
+    pub number: TrialNumber,
+    /// Its value.
+    pub value: Number,
+}
+
+/// A study.
+#[derive(Debug, Serialize)]
+pub struct StudyPart {
+    #[serde(flatten)]
+    row: StudyRow,
+    description: Option<String>,
+    notes: Vec<NoteLine>,
+    /// What steps count.
+    clock: &'static str,
+    /// Seconds that it ran.
+    seconds: f64,
+    budget: Option<u64>,
+    /// The question, and the best configuration.
+    answer: AnswerPart,
+    /// How far it is, and what it used.
+    used: Vec<Fact>,
+    /// The rules of the search.
+    rules: Vec<Fact>,
+    params: Vec<ParamPart>,
+    /// Names of metrics and series, for filters and curves.
+    metrics: Vec<String>,
+    series: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct NoteLine {
+    at: Timestamp,
+    text: String,
+}
+
+/// A page of a study's trials.
+#[derive(Debug, Serialize)]
+pub struct TrialsPart {
+    /// How many trials pass the filter.
+    matching: u64,
+    offset: u64,
+    trials: Vec<TrialRow>,
+}
+
+/// A trial in the table.
+#[derive(Debug, Serialize)]
+pub struct TrialRow {
+    number: TrialNumber,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    state: TrialState,
+    value: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    violation: Option<Number>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    hidden: bool,
+    last_value: Option<Number>,
+    last_step: Option<u64>,
+    seconds: f64,
+    params: Params,
+    device: Option<String>,
+    attempts: u32,
+    reason: Option<String>,
+    tags: Vec<String>,
+    notes: usize,
+}
+
+/// A trial.
+#[derive(Debug, Serialize)]
+pub struct TrialPart {
+    #[serde(flatten)]
+    row: TrialRow,
+    origin: String,
+    /// Of its random streams; none of tracked runs.
+    seed: Option<u64>,
+    /// Its parameters as TOML.
+    toml: String,
+    metrics: Metrics,
+    /// What its last attempt depends on.
+    provenance: Vec<Fact>,
+    all_notes: Vec<NoteLine>,
+    created: Timestamp,
+    started: Option<Timestamp>,
+    finished: Option<Timestamp>,
+    decisions: Vec<DecisionLine>,
+    attempts_made: Vec<AttemptLine>,
+    checkpoints: Vec<u64>,
+    series: Vec<SeriesLine>,
+}
+
+#[derive(Debug, Serialize)]
+struct DecisionLine {
+    step: u64,
+    decision: &'static str,
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct AttemptLine {
+    attempt: u32,
+    device: String,
+    started: Timestamp,
+    ended: Option<Timestamp>,
+    end: &'static str,
+    reason: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct SeriesLine {
+    metric: String,
+    clock: SeriesClock,
+    points: u64,
+    last_step: Json,
+    last_value: Number,
+}
+
+/// Curves of some trials, thinned to the pixels of a chart.
+#[derive(Debug, Serialize)]
+pub struct CurvesPart {
+    metric: String,
+    /// What the first number of a point counts.
+    unit: &'static str,
+    curves: Vec<CurveLine>,
+}
+
+impl CurvesPart {
+    /// Whether there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        self.curves.iter().all(|curve| curve.points.is_empty())
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct CurveLine {
+    trial: TrialNumber,
+    points: Vec<(Number, Number)>,
+}
+
+/// All studies.
+///
+/// # Errors
+/// The store failed.
+pub fn studies(reader: &dyn StorageReader) -> Result<StudiesPart, AppError> {
+    let found = find::all(reader, Archived::Listed)?;
+    let rows = found.studies.into_iter().map(|study| study_row(reader, study));
+    let skipped = found.skipped.into_iter();
+    let skipped =
+        skipped.map(|(name, error)| SkippedStudy { name, error: error.with_remedy() }).collect();
+    Ok(StudiesPart { studies: rows.collect::<Result<_, StorageError>>()?, skipped })
+}
+
+fn study_row(reader: &dyn StorageReader, study: StudySummary) -> Result<StudyRow, StorageError> {
+    let state = state_in(reader, &study)?.as_str();
+    let objective = study.spec.objective();
+    let is_archived = is_archived(&study);
+    let mut tags = study.spec.tags.clone();
+    tags.extend(study.tags.iter().filter(|tag| !study.spec.tags.contains(tag)).cloned());
+    Ok(StudyRow {
+        state,
+        trials: study.counts,
+        hidden: study.hidden,
+        best: study.best.map(|(number, value)| BestOf { number, value: Number(value) }),
+        metric: objective.metric.clone(),
+        direction: objective.direction,
+        is_archived,
+        is_tracked: study.spec.is_tracked(),
+        created: study.created,
+        tags,
+        reason: study.finished.or(study.paused),
+        name: study.spec.name,
+    })
+}
+
+/// One study.
+///
+/// # Errors
+/// The store failed.
+pub fn study(
+    reader: &dyn StorageReader,
+    study: StudySummary,
+    privacy: &Privacy,
+) -> Result<StudyPart, AppError> {
+    let names = reader.trial_names(study.id)?;
+    let params = match study.spec.is_tracked() {
+        false => space(&study),
+        true => names.params.into_iter().map(ParamPart::of_runs).collect(),
+    };
+    Ok(StudyPart {
+        description: study.spec.description.clone(),
+        notes: note_lines(&study.notes),
+        clock: study.spec.step.as_str(),
+        seconds: elapsed(reader, &study)?.as_secs_f64(),
+        budget: study.spec.budget.trials,
+        answer: answer(reader, &study, privacy)?,
+        used: used(reader, &study)?,
+        rules: rules(&study, privacy),
+        params,
+        metrics: names.metrics,
+        series: names.series,
+        row: study_row(reader, study)?,
+    })
+}
+
+fn note_lines(notes: &[Note]) -> Vec<NoteLine> {
+    notes.iter().map(|note| NoteLine { at: note.at, text: note.text.clone() }).collect()
+}
+
+/// A page of trials.
+///
+/// # Errors
+/// The store failed.
+pub fn trials(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    query: &TrialQuery,
+) -> Result<TrialsPart, AppError> {
+    let matching = match query.filter.is_all() {
+        true => study.counts.total(),
+        false => reader.count(study.id, &query.filter)?,
+    };
+    let trials = reader.trials(study.id, query)?.iter().map(trial_row).collect();
+    Ok(TrialsPart { matching, offset: query.offset, trials })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
+fn trial_row(trial: &Trial) -> TrialRow {
+    let last = trial.last();
+    TrialRow {
+        number: trial.number,
+        name: run_name(trial).map(str::to_owned),
+        state: trial.state,
+        value: trial.value.map(Number),
+        violation: trial.violation.map(Number),
+        hidden: trial.hidden,
+        last_value: last.map(|(_, value)| Number(value)),
+        last_step: last.map(|(step, _)| step),
+        seconds: trial.busy_micros as f64 / 1e6,
+        params: trial.params.clone(),
+        device: trial.device.as_ref().map(ToString::to_string),
+        attempts: trial.attempts,
+        reason: trial.reason.as_deref().map(one_line),
+        tags: trial.tags.clone(),
+        notes: trial.notes.len(),
+    }
+}
+
+/// One trial.
+///
+/// # Errors
+/// The store failed.
+pub fn trial(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+    privacy: &Privacy,
+) -> Result<TrialPart, AppError> {
+    let attempt = |attempt: Attempt| AttemptLine {
+        attempt: attempt.attempt.0,
+        device: attempt.slot.device.to_string(),
+        started: attempt.started,
+        ended: attempt.ended,
+        end: attempt_end(attempt.end.as_ref()),
+        reason: attempt.reason.as_deref().map(one_line),
+    };
+    let series = |series: SeriesSummary| SeriesLine {
+        metric: series.metric,
+        clock: series.clock,
+        points: series.count,
+        last_step: step_json(series.last),
+        last_value: Number(series.last_value),
+    };
+    let decisions = trial.decisions.iter().map(|decision| DecisionLine {
+        step: decision.step,
+        decision: decision.verdict.word(),
+        text: decision.verdict.reason().map(ToString::to_string).unwrap_or_default(),
+    });
+    let attempts = reader.attempts(study.id, Some(trial.number))?;
+    let last = attempts.last().and_then(|attempt| attempt.runner);
+    let runners = if last.is_some() { reader.runners(study.id)? } else { Vec::new() };
+    let runner = runners.iter().find(|runner| Some(runner.seq) == last);
+    let provenance = runner.and_then(|runner| runner.provenance.as_ref());
+    let step = best::value_step(&study.spec, trial);
+    let is_tracked = study.spec.is_tracked();
+    let all_series = reader.series(study.id, &[trial.number])?;
+    Ok(TrialPart {
+        row: trial_row(trial),
+        origin: proposed(&trial.origin),
+        seed: (!is_tracked).then(|| seed_of(SeedTree::new(study.spec.seed), trial)),
+        toml: params_as_toml(&trial.params),
+        metrics: best::metrics_at(reader, study.id, trial.number, step)?,
+        provenance: provenance.map(|lineage| privacy.facts(lineage)).unwrap_or_default(),
+        all_notes: note_lines(&trial.notes),
+        created: trial.created,
+        started: trial.started,
+        finished: trial.finished,
+        decisions: decisions.collect(),
+        attempts_made: attempts.into_iter().map(attempt).collect(),
+        checkpoints: trial.checkpoints.iter().map(|checkpoint| checkpoint.step).collect(),
+        series: all_series.into_iter().map(series).collect(),
+    })
+}
+
+/// Curves of some trials.
+///
+/// # Errors
+/// The store failed.
+pub fn curves(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trials: &[TrialNumber],
+    (metric, clock): (&str, Option<SeriesClock>),
+    (by, columns): (By, u16),
+) -> Result<CurvesPart, AppError> {
+    let all = reader.series(study.id, trials)?;
+    let own = all.iter().filter(|series| series.metric == metric);
+    let clock = clock.unwrap_or_else(|| shown_clock(study, own));
+    let curve = |trial: &TrialNumber| {
+        // A character of the terminal has two columns.
+        let detail = Detail::Columns(columns.div_ceil(2));
+        let points = points(reader, study, *trial, (metric, clock), by, detail)?;
+        let points = points.into_iter().map(|(x, y)| (Number(x), Number(y))).collect();
+        Ok(CurveLine { trial: *trial, points })
+    };
+    let curves = trials.iter().map(curve).collect::<Result<_, StorageError>>()?;
+    Ok(CurvesPart { metric: metric.to_owned(), unit: by.unit(clock), curves })
+}
+
+/// The curve of a trial, the one with this index among those compared, to be drawn in front of
+/// others.
+///
+/// # Errors
+/// The store failed.
+pub fn curve_in_front(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    (index, trial): (usize, TrialNumber),
+    options: &FigureOptions,
+) -> Result<Series<'static>, AppError> {
+    let metric = options.metric.as_deref().unwrap_or(&study.spec.objective().metric);
+    let all = reader.series(study.id, &[trial])?;
+    let own = all.iter().filter(|series| series.metric == metric);
+    let clock = options.clock.unwrap_or_else(|| shown_clock(study, own));
+    let points = points(reader, study, trial, (metric, clock), options.by, options.detail)?;
+    Ok(Series::new(format!("trial {trial}"), Mark::Line, SeriesRole::Compared(index), points))
+}

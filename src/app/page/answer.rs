@@ -1,0 +1,179 @@
+//! What a study found: its best configuration, how sure that is, and what it beat.
+
+use serde::Serialize;
+
+use super::BestOf;
+use crate::app::AppError;
+use crate::app::best::{self, Best};
+use crate::app::best_runs::{self, RunsJson};
+use crate::config::command_line;
+use crate::report::document::privacy::{Privacy, PrivatePart};
+use crate::report::wording::{count, no_best, one_line, run_name, toml_key, toml_value};
+use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
+use crate::study::metric::{Metrics, Number, Score, median};
+use crate::study::params::{Params, Value};
+use crate::study::trial::{TrialNumber, TrialState};
+
+/// The question of a study, and its answer so far.
+#[derive(Debug, Serialize)]
+pub struct AnswerPart {
+    /// What is searched, in a sentence.
+    pub question: String,
+    /// The answer, once there is one.
+    pub best: Option<BestPart>,
+    /// Why there is none.
+    pub none: Option<String>,
+}
+
+/// The best configuration.
+#[derive(Debug, Serialize)]
+pub struct BestPart {
+    /// Its trial.
+    pub trial: TrialNumber,
+    /// The study's metric.
+    pub metric: String,
+    /// The name of a tracked run.
+    pub name: Option<String>,
+    /// Its value; of several runs the mean.
+    pub value: Option<Number>,
+    /// The step of its value.
+    pub step: Option<u64>,
+    /// Metrics at that step.
+    pub metrics: Metrics,
+    /// Statistics of its runs, if there are several.
+    pub runs: Option<RunsJson>,
+    /// The same in a sentence.
+    pub interval: Option<String>,
+    /// The race of the finalists, if there was one.
+    pub race: Option<String>,
+    /// Its parameters as TOML.
+    pub toml: String,
+    /// A command line that runs it again.
+    pub command: Option<String>,
+    /// What it is compared with.
+    pub beat: Beaten,
+}
+
+/// What the best trial is compared with.
+#[derive(Debug, Serialize)]
+pub struct Beaten {
+    /// Complete trials, itself included.
+    pub complete: usize,
+    /// The median of their values.
+    pub median: Option<Number>,
+    /// The second best.
+    pub second: Option<BestOf>,
+    /// The first complete trial: what was known before the search.
+    pub first: Option<BestOf>,
+}
+
+/// The question and the answer of a study.
+///
+/// # Errors
+/// The store failed.
+pub fn answer(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    privacy: &Privacy,
+) -> Result<AnswerPart, AppError> {
+    let question = question(study);
+    if study.best.is_none() {
+        let none = Some(no_best(study.counts));
+        return Ok(AnswerPart { question, best: None, none });
+    }
+    let best = best::best(reader, study)?;
+    let race = best::view_of_runs(reader, study)?.as_ref().and_then(best_runs::race);
+    let best = BestPart {
+        trial: best.trial.number,
+        metric: one_line(&study.spec.objective().metric),
+        name: run_name(&best.trial).map(str::to_owned),
+        value: study.best.map(|(_, value)| value).or(best.value).map(Number),
+        step: best.step,
+        runs: best.runs.as_ref().map(RunsJson::from),
+        interval: best.runs.as_ref().map(best_runs::in_words),
+        race,
+        toml: params_as_toml(&best.trial.params),
+        command: command(study, &best, privacy),
+        beat: beaten(reader, study, best.trial.number)?,
+        metrics: best.metrics,
+    };
+    Ok(AnswerPart { question, best: Some(best), none: None })
+}
+
+/// What a study asks, in a sentence.
+fn question(study: &StudySummary) -> String {
+    let spec = &study.spec;
+    let metric = one_line(&spec.objective().metric);
+    if spec.is_tracked() {
+        let runs = count(study.counts.total(), "tracked run");
+        let which = match spec.direction().loss(1.0) < 0.0 {
+            true => "largest",
+            false => "smallest",
+        };
+        return format!("Which of {runs} has the {which} {metric}?");
+    }
+    let names: Vec<String> =
+        spec.space.dimensions().iter().map(|dimension| one_line(&dimension.name)).collect();
+    let direction = spec.direction().as_str();
+    match names.as_slice() {
+        [] => format!("Which {metric} do repeated runs reach?"),
+        [one] => format!("Which value of {one} should {direction} {metric}?"),
+        [some @ .., last] if some.len() < 6 => {
+            format!("Which values of {} and {last} {direction} {metric}?", some.join(", "))
+        }
+        many => {
+            let (shown, others) = (many[..5].join(", "), many.len() - 5);
+            format!("Which values of {shown} and {others} more parameters {direction} {metric}?")
+        }
+    }
+}
+
+/// Parameters as lines of TOML.
+pub fn params_as_toml(params: &Params) -> String {
+    params
+        .iter()
+        .map(|(name, value)| format!("{} = {}\n", toml_key(name), toml_value(value)))
+        .collect()
+}
+
+/// The program's own command line where it may be told; else the one that enqueues the
+/// configuration, which tells nothing of the machine.
+fn command(study: &StudySummary, best: &Best, privacy: &Privacy) -> Option<String> {
+    let own = best::command(&study.spec, &best.trial);
+    if own.is_some() && privacy.includes(PrivatePart::Host) {
+        return own;
+    }
+    if study.spec.is_tracked() {
+        return None;
+    }
+    let typed = |value: &Value| match value {
+        Value::Text(text) => text.clone(),
+        value => toml_value(value),
+    };
+    let words = ["hpsearch", "enqueue", study.spec.name.as_str()].map(str::to_owned);
+    let params = best.trial.params.iter().map(|(name, value)| format!("{name}={}", typed(value)));
+    let words: Vec<String> =
+        words.into_iter().chain(params).chain(["--again".to_owned()]).collect();
+    Some(command_line::quoted(&words))
+}
+
+fn beaten(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    best: TrialNumber,
+) -> Result<Beaten, AppError> {
+    let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
+    let complete = outcomes.iter().filter(|outcome| {
+        outcome.state == TrialState::Complete && !outcome.hidden && outcome.value.is_some()
+    });
+    let mut values: Vec<(TrialNumber, f64)> =
+        complete.filter_map(|outcome| Some((outcome.number, outcome.value?))).collect();
+    let of = |(number, value): (TrialNumber, f64)| BestOf { number, value: Number(value) };
+    let first = values.first().copied().filter(|(number, _)| *number != best).map(of);
+    let direction = study.spec.direction();
+    values.sort_by_key(|(_, value)| Score::new(direction, *value));
+    let sorted: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    let second = values.iter().copied().find(|(number, _)| *number != best).map(of);
+    let median = median(&sorted).map(Number);
+    Ok(Beaten { complete: values.len(), median, second, first })
+}

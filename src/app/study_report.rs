@@ -1,0 +1,308 @@
+//! A report on studies, read from the store: what may not be told is left out here.
+
+mod table;
+
+use std::path::Path;
+
+use super::AppError;
+use super::curves::Detail;
+use super::figures::{FigureError, FigureKind, FigureOptions, figures};
+use super::page::{
+    BestOf, BestPart, Fact, StoppedGroup, StoppedPart, answer, rules, space, stopped, used,
+};
+use super::study_state::state_in;
+use super::verify::{VerifyError, verify, what_was_decided};
+use crate::report::document::privacy::{Privacy, PrivatePart, Told, ToldFigure};
+use crate::report::document::{Answer, BestRow, Document, StoppedRow, StudySection};
+use crate::report::figure::{Mark, Series};
+use crate::report::wording::{count, number, one_line, param, state_word, value_cell};
+use crate::runner;
+use crate::storage::sqlite::SqliteReader;
+use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::trial::{Trial, TrialNumber};
+
+/// What a report is to contain.
+#[derive(Clone, Debug, Default)]
+pub struct ReportOptions {
+    /// The private parts that are told.
+    pub include: Vec<PrivatePart>,
+    /// Further trials of each study that get a page, besides the best.
+    pub trials: Vec<Vec<TrialNumber>>,
+    /// Names and directories of this machine, which are private.
+    pub machine: (Vec<String>, Vec<String>),
+}
+
+/// The trials that get a page: the best.
+const PAGES: usize = 100;
+/// The rows of a table in a text.
+const BEST: usize = 20;
+/// Larger studies are not verified for a report.
+const MOST_VERIFIED: u64 = 2_000;
+/// Lines and points of curves, so that a report stays small.
+const CURVES: usize = 60;
+const COLUMNS: u16 = 120;
+/// With more points, a figure of all trials is larger than what it tells.
+const MOST_POINTS: usize = 6_000;
+
+/// Figures of one kind: slices have one for each parameter.
+const MOST_OF_A_KIND: usize = 8;
+
+/// A report on some studies; `store` is the store's path.
+///
+/// # Errors
+/// The store failed.
+pub fn report(
+    reader: &SqliteReader,
+    store: &Path,
+    studies: &[StudySummary],
+    options: &ReportOptions,
+) -> Result<Document, AppError> {
+    let privacy =
+        Privacy::new(options.include.iter().copied(), options.machine.clone(), reader, studies)?;
+    let scope = Scope { reader, store, privacy: &privacy };
+    let mut sections = Vec::new();
+    for (index, study) in studies.iter().enumerate() {
+        let named = options.trials.get(index).map_or(&[][..], Vec::as_slice);
+        sections.push(scope.section(study, named)?);
+    }
+    let shared = match studies.len() {
+        0 | 1 => Vec::new(),
+        _ => scope.figures(studies, &[FigureKind::Comparison, FigureKind::History])?,
+    };
+    let written = jiff::Timestamp::from_microsecond(runner::now().0)
+        .map_or_else(|_| String::new(), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string());
+    let left_out = privacy.left_out().collect();
+    Ok(Document { studies: sections, shared, written, left_out })
+}
+
+/// What all parts of a report need.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    reader: &'a SqliteReader,
+    store: &'a Path,
+    privacy: &'a Privacy,
+}
+
+impl Scope<'_> {
+    fn section(
+        &self,
+        study: &StudySummary,
+        named: &[TrialNumber],
+    ) -> Result<StudySection, AppError> {
+        let (reader, privacy, spec) = (self.reader, self.privacy, &study.spec);
+        let tell = |text: &str| privacy.tell(text);
+        let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Value))?;
+        let visible: Vec<&Trial> = trials.iter().filter(|trial| !trial.hidden).collect();
+        let found = answer(reader, study, privacy)?;
+        let pages: Vec<&Trial> = visible
+            .iter()
+            .take(PAGES)
+            .copied()
+            .chain(trials.iter().filter(|trial| named.contains(&trial.number)))
+            .collect();
+        let table = self.table(study, &trials, &pages)?;
+        let names: Vec<&str> =
+            spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
+        let best_row = |trial: &&Trial| BestRow {
+            number: trial.number.0,
+            state: state_word(trial),
+            value: value_cell(trial),
+            params: names
+                .iter()
+                .map(|name| privacy.tell(trial.params.get(name).map(param).unwrap_or_default()))
+                .collect(),
+        };
+        let space = space(study).into_iter().map(|param| {
+            let [name, range] = [&param.name, &param.range].map(|text| tell(text));
+            [name, Told::ours(param.kind), range, tell(&param.condition)]
+        });
+        let mut tags: Vec<&str> = spec.tags.iter().chain(&study.tags).map(String::as_str).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        let reason = study.finished.as_ref().or(study.paused.as_ref());
+        Ok(StudySection {
+            name: tell(&one_line(&spec.name)),
+            state: state_in(reader, study)?.as_str(),
+            reason: reason.map(|reason| tell(&one_line(reason))),
+            question: tell(&found.question),
+            description: spec.description.as_deref().map(tell),
+            tags: tags.into_iter().map(tell).collect(),
+            notes: study.notes.iter().map(|note| (moment(note.at.0), tell(&note.text))).collect(),
+            answer: match &found.best {
+                Some(best) => Ok(self.answer(study, best)),
+                None => Err(tell(&found.none.unwrap_or_default())),
+            },
+            spent: self.told(used(reader, study)?),
+            space: space.collect(),
+            figures: self.figures(std::slice::from_ref(study), &kinds(study))?,
+            stopped: self.stopped(stopped(reader, study)?),
+            reproducibility: self.reproducibility(study)?,
+            best: visible.iter().take(BEST).map(best_row).collect(),
+            trials: u64::try_from(trials.len()).unwrap_or(u64::MAX),
+            table,
+        })
+    }
+
+    fn answer(&self, study: &StudySummary, best: &BestPart) -> Answer {
+        let tell = |text: &str| self.privacy.tell(text);
+        let (beat, mut compared) = (&best.beat, Vec::new());
+        if let Some(BestOf { number: trial, value }) = beat.second {
+            compared.push(format!("second best: {} by trial {trial}", number(value.0)));
+        }
+        if let Some(median) = beat.median.filter(|_| beat.complete > 2) {
+            let complete = count(beat.complete as u64, "complete trial");
+            compared.push(format!("median of {complete}: {}", number(median.0)));
+        }
+        if let Some(BestOf { number: trial, value }) = beat.first {
+            compared.push(format!("first complete trial: {} by trial {trial}", number(value.0)));
+        }
+        Answer {
+            metric: tell(&best.metric),
+            value: best.value.map_or_else(String::new, |value| number(value.0)),
+            runs: best.interval.iter().chain(&best.race).map(|text| tell(text)).collect(),
+            trial: best.trial.0,
+            is_run: study.spec.is_tracked(),
+            name: best.name.as_deref().map(|name| tell(&one_line(name))),
+            compared: compared.iter().map(|line| tell(line)).collect(),
+            toml: tell(best.toml.trim_end()),
+            command: best.command.as_deref().map(tell),
+        }
+    }
+
+    fn told(&self, facts: Vec<Fact>) -> Vec<(Told, Told)> {
+        let tell = |(title, text): Fact| (self.privacy.tell(title), self.privacy.tell(text));
+        facts.into_iter().map(tell).collect()
+    }
+
+    /// The figures of these kinds that have something to show.
+    fn figures(
+        &self,
+        studies: &[StudySummary],
+        kinds: &[FigureKind],
+    ) -> Result<Vec<ToldFigure>, StorageError> {
+        let options = FigureOptions {
+            lines: CURVES,
+            detail: Detail::Columns(COLUMNS),
+            ..FigureOptions::default()
+        };
+        let mut found = Vec::new();
+        for kind in kinds {
+            let of_kind = match figures(self.reader, studies, *kind, &options) {
+                Ok(figures) => figures,
+                Err(FigureError::Storage(error)) => return Err(error),
+                // The study has no such figure.
+                Err(_) => continue,
+            };
+            for figure in of_kind.into_iter().take(MOST_OF_A_KIND) {
+                let mut figure = figure.figure;
+                // A point alone is in the table.
+                let points: usize = figure.series.iter().map(|series| series.points.len()).sum();
+                if points < 2 || figure.ranges().is_none() {
+                    continue;
+                }
+                if points > MOST_POINTS {
+                    thin(&mut figure.series, points);
+                }
+                found.push(self.privacy.figure(figure));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Trials that ended early, by kind of reason, the most frequent one first.
+    fn stopped(&self, stopped: StoppedPart) -> Vec<StoppedRow> {
+        let row = |group: StoppedGroup| {
+            let (trial, reason) = &group.example;
+            let example = reason.as_deref().map(|reason| format!("trial {trial}: {reason}"));
+            StoppedRow {
+                state: group.state.as_str(),
+                why: self.privacy.tell(&group.why),
+                trials: group.trials,
+                example: self.privacy.tell(example.unwrap_or_default()),
+            }
+        };
+        stopped.groups.into_iter().map(row).collect()
+    }
+
+    fn reproducibility(&self, study: &StudySummary) -> Result<Vec<(Told, Told)>, AppError> {
+        let (spec, privacy) = (&study.spec, self.privacy);
+        let mut facts = self.told(rules(study, privacy));
+        if !spec.is_tracked() {
+            let verified = self.verification(study)?;
+            facts.push((Told::ours("verification"), privacy.tell(verified)));
+        }
+        let runners = self.reader.runners(study.id)?;
+        if runners.len() > 1 {
+            let what = if spec.is_tracked() { "processes" } else { "times it was run" };
+            facts.push((Told::ours(what), privacy.tell(runners.len().to_string())));
+        }
+        if let Some(lineage) = runners.iter().rev().find_map(|runner| runner.provenance.as_ref()) {
+            facts.extend(self.told(privacy.facts(lineage)));
+            if privacy.includes(PrivatePart::Changes)
+                && let Some(changes) = lineage.diff()
+                && let Some(text) = self.reader.document(&changes.digest)?
+            {
+                facts.push((Told::ours("uncommitted changes"), privacy.tell(text)));
+            }
+        }
+        Ok(facts)
+    }
+
+    fn verification(&self, study: &StudySummary) -> Result<String, AppError> {
+        let name = one_line(&study.spec.name);
+        if study.counts.total() > MOST_VERIFIED {
+            return Ok(format!("not done here for so many trials: `hpsearch verify {name}`"));
+        }
+        Ok(match verify(self.reader, study, self.store) {
+            Ok(verified) => match &verified.difference {
+                None => format!("{} repeat exactly", what_was_decided(&verified)),
+                Some(difference) => format!(
+                    "the stored {} differs from what is decided now: `hpsearch verify {name}`",
+                    difference.what
+                ),
+            },
+            Err(VerifyError::App(error)) => return Err(error),
+            Err(VerifyError::Engine(error)) => format!("not possible here: {error}"),
+        })
+    }
+}
+
+/// The figures of a study, the most telling ones first.
+fn kinds(study: &StudySummary) -> Vec<FigureKind> {
+    use FigureKind::{
+        Contour, Curves, Distribution, History, Importance, Parallel, Rungs, Slice, Timeline,
+    };
+    let has_space = !study.spec.space.dimensions().is_empty();
+    let has_pruner = !study.spec.is_tracked() && study.spec.pruner.name != "none";
+    let mut kinds = vec![History, Curves];
+    if has_space {
+        kinds.extend([Importance, Parallel, Contour, Slice]);
+    }
+    if has_pruner {
+        kinds.push(Rungs);
+    }
+    kinds.extend([Distribution, Timeline]);
+    kinds
+}
+
+/// A time in UTC.
+fn moment(micros: i64) -> String {
+    let at = jiff::Timestamp::from_microsecond(micros);
+    at.map_or_else(|_| String::new(), |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}
+
+/// Leaves out points at equal distances, so that about [`MOST_POINTS`] stay.
+fn thin(series: &mut [Series<'static>], points: usize) {
+    let every = points.div_ceil(MOST_POINTS);
+    for one in series {
+        let length = one.points.len();
+        // Bars are pairs of points, and short series tell something by each.
+        if one.mark == Mark::Bars || length < every * 20 {
+            continue;
+        }
+        let kept = one.points.iter().enumerate();
+        let kept = kept.filter(|(index, _)| index % every == 0 || index + 1 == length);
+        one.points = kept.map(|(_, point)| *point).collect::<Vec<_>>().into();
+    }
+}

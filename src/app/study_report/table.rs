@@ -1,0 +1,169 @@
+//! The table of a study's trials, and the pages of some, as compact JSON for the script of a page.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+
+use serde_json::{Value as Json, json};
+
+use super::Scope;
+use crate::app::curves::{By, Detail, points, shown_clock};
+use crate::app::page::space;
+use crate::report::document::privacy::{PrivatePart, ToldJson};
+use crate::report::wording::{attempt_end, one_line, proposed};
+use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::study::metric::Number;
+use crate::study::params::Value;
+use crate::study::series::step_json;
+use crate::study::trial::Trial;
+
+/// Columns of a curve on a trial's page.
+const COLUMNS: u16 = 120;
+/// The end of a log that is told, in bytes.
+const LOG_BYTES: i64 = 8 * 1024;
+
+impl Scope<'_> {
+    /// All trials, with the pages of some.
+    pub(super) fn table(
+        &self,
+        study: &StudySummary,
+        trials: &[Trial],
+        pages: &[&Trial],
+    ) -> Result<ToldJson, StorageError> {
+        let spec = &study.spec;
+        let names = self.reader.trial_names(study.id)?;
+        let dimensions = spec.space.dimensions();
+        let searched = dimensions.iter().map(|dimension| dimension.name.as_str());
+        let others = names.params.iter().map(String::as_str);
+        let params: Vec<&str> =
+            searched.chain(others.filter(|name| spec.space.dimension(name).is_none())).collect();
+        let objective = &spec.objective().metric;
+        let metrics: Vec<&str> =
+            names.metrics.iter().map(String::as_str).filter(|metric| metric != objective).collect();
+        let rows = trials.iter().map(|trial| row(trial, &params, &metrics));
+        let mut shown = Vec::new();
+        for trial in pages {
+            let is_known = |page: &Json| page["number"] == trial.number.0;
+            if !shown.iter().any(is_known) {
+                shown.push(self.page(study, trial)?);
+            }
+        }
+        let space = space(study);
+        let param = |name: &&str| {
+            let known = space.iter().find(|param| param.name == **name);
+            json!({ "name": name, "ordered": known.is_none_or(|param| param.is_ordered) })
+        };
+        Ok(self.privacy.json(json!({
+            "study": spec.name,
+            "metric": objective,
+            "direction": spec.direction().as_str(),
+            "step": spec.step.as_str(),
+            "tracked": spec.is_tracked(),
+            "best": study.best.map(|(number, _)| number.0),
+            "params": params.iter().map(param).collect::<Vec<_>>(),
+            "metrics": metrics,
+            "series": names.series,
+            "trials": rows.collect::<Vec<_>>(),
+            "pages": shown,
+        })))
+    }
+
+    fn page(&self, study: &StudySummary, trial: &Trial) -> Result<Json, StorageError> {
+        let reader = self.reader;
+        let all = reader.series(study.id, &[trial.number])?;
+        let metric = &study.spec.objective().metric;
+        let clock = shown_clock(study, all.iter().filter(|series| series.metric == *metric));
+        let detail = Detail::Columns(COLUMNS);
+        let curve = points(reader, study, trial.number, (metric, clock), By::Step, detail)?;
+        let curve: Vec<Json> = curve.iter().map(|(x, y)| json!([Number(*x), Number(*y)])).collect();
+        let decisions = trial.decisions.iter().map(|decision| {
+            json!([decision.step, decision.verdict.word(), decision.verdict.in_words()])
+        });
+        let attempts = reader.attempts(study.id, Some(trial.number))?.into_iter().map(|attempt| {
+            json!([
+                attempt.attempt.0,
+                attempt.slot.device.to_string(),
+                attempt.started,
+                attempt.ended,
+                attempt_end(attempt.end.as_ref()),
+                attempt.reason.as_deref().map(one_line),
+            ])
+        });
+        let series = all.iter().map(|series| {
+            let last = step_json(series.last);
+            json!([
+                series.metric,
+                series.clock.as_str(),
+                series.count,
+                last,
+                Number(series.last_value)
+            ])
+        });
+        let notes = trial.notes.iter().map(|note| json!([note.at, note.text]));
+        let mut page = json!({
+            "number": trial.number,
+            "origin": proposed(&trial.origin),
+            "created": trial.created,
+            "finished": trial.finished,
+            "clock": clock.as_str(),
+            "curve": curve,
+            "decisions": decisions.collect::<Vec<_>>(),
+            "attempts": attempts.collect::<Vec<_>>(),
+            "series": series.collect::<Vec<_>>(),
+            "notes": notes.collect::<Vec<_>>(),
+        });
+        if self.privacy.includes(PrivatePart::Logs)
+            && let Some(log) = self.log(study, trial)
+        {
+            page["log"] = log.into();
+        }
+        Ok(page)
+    }
+
+    /// The end of the log of a trial's last attempt; `None`: there is none.
+    fn log(&self, study: &StudySummary, trial: &Trial) -> Option<String> {
+        let path = study.files(self.store).log(trial.number, trial.last_attempt()?);
+        let mut file = File::open(path).ok()?;
+        let length = i64::try_from(file.metadata().ok()?.len()).ok()?;
+        let is_cut = length > LOG_BYTES;
+        if is_cut {
+            file.seek(SeekFrom::End(-LOG_BYTES)).ok()?;
+        }
+        let mut bytes = Vec::new();
+        file.take(LOG_BYTES.unsigned_abs()).read_to_end(&mut bytes).ok()?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        // The first line may be half of one.
+        let begin = if is_cut { text.find('\n').map_or(0, |at| at + 1) } else { 0 };
+        Some(text[begin..].to_owned())
+    }
+}
+
+/// A trial as an array: the script of the page has the names of its elements.
+#[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
+fn row(trial: &Trial, params: &[&str], metrics: &[&str]) -> Json {
+    let last = trial.last();
+    let run = trial.origin.tracked();
+    // An empty object stands for an inactive parameter: null is a value.
+    let value = |name: &&str| trial.params.get(name).map_or_else(|| json!({}), Value::to_json);
+    let seconds = (trial.busy_micros as f64 / 1e4).round() / 100.0;
+    let notes: Vec<&str> = trial.notes.iter().map(|note| note.text.as_str()).collect();
+    json!([
+        trial.number,
+        trial.state,
+        trial.value.map(Number),
+        last.map(|(step, _)| step),
+        last.map(|(_, value)| Number(value)),
+        seconds,
+        trial.attempts,
+        trial.failures,
+        trial.device.as_ref().map(ToString::to_string),
+        trial.reason.as_deref().map(one_line),
+        u8::from(trial.hidden),
+        u8::from(trial.violation.is_some()),
+        run.and_then(|run| run.name.as_deref()),
+        run.and_then(|run| run.group.as_deref()),
+        trial.tags,
+        notes,
+        params.iter().map(value).collect::<Vec<_>>(),
+        metrics.iter().map(|name| trial.last_metrics.get(name).map(Number)).collect::<Vec<_>>(),
+    ])
+}

@@ -1,0 +1,182 @@
+//! `hpsearch report`: a report on studies as one file, to send to others.
+
+use std::env;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::console::{Console, shown};
+use super::exit::{Exit, Failure};
+use super::output_file::{refuse_inputs, whole_file};
+use super::selection::{self, SeveralArguments};
+use crate::app::find;
+use crate::app::study_report::{ReportOptions, report as read_report};
+use crate::report::document::privacy::PrivatePart;
+use crate::report::document::{html, markdown};
+use crate::report::wording::{bytes, one_line};
+use crate::runner;
+use crate::storage::StudySummary;
+use crate::storage::paths::store_files;
+use crate::storage::sqlite::SqliteReader;
+use crate::study::trial::TrialNumber;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch report digits -o digits.html
+  hpsearch report digits sms -o both.html
+  hpsearch report digits --trial 7,12      with pages of these trials, too
+  hpsearch report digits --markdown        for pull requests and wikis
+  hpsearch report digits --include logs,host
+
+The file is made to be sent: it needs no other file and no network. Logs,
+uncommitted changes, command lines, host names and absolute paths are left out
+unless `--include` names them, and the report says what was left out.";
+
+/// Arguments of `hpsearch report`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ReportArguments {
+    /// Names, files or patterns of studies
+    #[arg(value_name = "STUDY")]
+    pub studies: Vec<String>,
+    /// Several studies instead.
+    #[command(flatten)]
+    pub several: SeveralArguments,
+    /// The file to write, `-` for standard output [default: report.html; standard output with
+    /// --markdown]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write Markdown, as GitHub shows it
+    #[arg(long)]
+    pub markdown: bool,
+    /// Trials that get a page besides the best 100: 7, 3,5, 0-4; of several studies: digits/7
+    #[arg(long, value_name = "TRIAL")]
+    pub trial: Vec<String>,
+    /// Private parts to include
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    pub include: Vec<Part>,
+    /// Overwrite a file that is not a report
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// The private parts on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// The ends of trials' logs
+    Logs,
+    /// Uncommitted changes of the code
+    Changes,
+    /// Host names, absolute paths, command lines
+    Host,
+}
+
+impl From<Part> for PrivatePart {
+    fn from(part: Part) -> Self {
+        match part {
+            Part::Logs => PrivatePart::Logs,
+            Part::Changes => PrivatePart::Changes,
+            Part::Host => PrivatePart::Host,
+        }
+    }
+}
+
+/// Writes the report.
+pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let studies =
+        match selection::watched(&reader, &arguments.studies, &arguments.several, console)? {
+            Some(selection) => selection.find(&reader)?.studies,
+            None => vec![find::study(&reader, arguments.studies.first().map(String::as_str))?],
+        };
+    let default = if arguments.markdown { "-" } else { "report.html" };
+    let output = arguments.output.as_deref().unwrap_or(Path::new(default));
+    let files = arguments.studies.iter().map(PathBuf::from);
+    refuse_inputs(output, store_files(&console.store).into_iter().chain(files))?;
+    refuse_others(output, arguments)?;
+    let options = ReportOptions {
+        include: arguments.include.iter().map(|part| PrivatePart::from(*part)).collect(),
+        trials: named_trials(&reader, &studies, &arguments.trial)?,
+        machine: machine(&console.store),
+    };
+    let document = read_report(&reader, &console.store, &studies, &options)?;
+    let text = match arguments.markdown {
+        true => markdown::text(&document),
+        false => html::page(&document),
+    };
+    if output == Path::new("-") {
+        console.out.write_all(text.as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    whole_file(output, |out| Ok(out.write_all(text.as_bytes())?))?;
+    let size = bytes(u64::try_from(text.len()).unwrap_or(u64::MAX));
+    let left_out: Vec<&str> = document.left_out.iter().map(|part| part.as_str()).collect();
+    console.say(&format!("report written to {} ({size})", shown(output)));
+    if !left_out.is_empty() {
+        let parts = left_out.join(",");
+        console.say(&format!("left out, as it is made to be sent: {parts} (`--include {parts}`)"));
+    }
+    Ok(Exit::Done)
+}
+
+/// Rejects a file that is not a report, unless it is to be overwritten.
+fn refuse_others(output: &Path, arguments: &ReportArguments) -> Result<(), Failure> {
+    if arguments.force || !output.is_file() {
+        return Ok(());
+    }
+    let mut begin = Vec::new();
+    let most = html::MARKER.len().max(markdown::MARKER.len()) as u64;
+    let read = File::open(output).and_then(|file| file.take(most).read_to_end(&mut begin));
+    let is_report =
+        [html::MARKER, markdown::MARKER].iter().any(|marker| begin.starts_with(marker.as_bytes()));
+    if is_report || matches!(read, Ok(0)) {
+        return Ok(());
+    }
+    let output = one_line(&output.display().to_string());
+    Err(Failure::usage(format!("`{output}` exists, and is not a report of hpsearch"))
+        .help("give another file to `-o`, or overwrite it with `--force`"))
+}
+
+/// The trials of `--trial`, for each study.
+fn named_trials(
+    reader: &SqliteReader,
+    studies: &[StudySummary],
+    words: &[String],
+) -> Result<Vec<Vec<TrialNumber>>, Failure> {
+    let mut named: Vec<Vec<TrialNumber>> = vec![Vec::new(); studies.len()];
+    for word in words {
+        let (study, trials) = match studies {
+            [only] => (only.clone(), find::trials_named(reader, only, std::slice::from_ref(word))?),
+            _ => find::study_and_trials(reader, std::slice::from_ref(word))?,
+        };
+        let Some(index) = studies.iter().position(|known| known.id == study.id) else {
+            let name = one_line(&study.spec.name);
+            return Err(Failure::usage(format!("`{name}` is not in this report"))
+                .help("name the study, too, or leave out its trial"));
+        };
+        for trial in &trials {
+            find::trial(reader, &studies[index], *trial)?;
+        }
+        if trials.is_empty() {
+            return Err(Failure::usage(format!("`{}` names no trial", one_line(word)))
+                .help("of several studies, write `--trial STUDY/7`"));
+        }
+        named[index].extend(trials);
+    }
+    Ok(named)
+}
+
+/// Names and directories of this machine.
+fn machine(store: &Path) -> (Vec<String>, Vec<String>) {
+    let host = runner::this_process().host;
+    let short = host.split('.').next().unwrap_or_default().to_owned();
+    let home = env::var("HOME").ok();
+    let directories = [
+        home,
+        env::current_dir().ok().map(|path| path.display().to_string()),
+        store.parent().map(|path| path.display().to_string()),
+    ];
+    (vec![host, short], directories.into_iter().flatten().collect())
+}

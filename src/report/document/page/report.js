@@ -1,0 +1,288 @@
+// Tables of trials, their pages, and the switch of the theme. Every text becomes a text node, so
+// that no name, note or log is markup.
+
+const ROWS = 100;
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else made.setAttribute(key, value === true ? "" : String(value));
+  }
+  append(made, children);
+  return made;
+}
+
+function append(parent, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    parent.append(child instanceof Node ? child : String(child));
+  }
+}
+
+function drawn(name, attributes, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// Five significant digits; NaN and infinities have their names.
+function number(value) {
+  if (value === null || value === undefined) return "";
+  if (!Number.isFinite(value)) return String(value);
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e7 || size < 1e-4) return value.toExponential(4).replace(/\.?0+e/, "e").replace("e+", "e");
+  return String(Number(value.toPrecision(size >= 1e5 ? 6 : 5)));
+}
+
+function param(value) {
+  if (value === undefined) return "";
+  return typeof value === "number" ? number(value) : valueText(value);
+}
+
+function duration(seconds) {
+  if (!seconds) return "";
+  if (seconds < 10) return `${Math.round(seconds * 10) / 10} s`;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 360) / 10} h`;
+}
+
+// Microseconds since 1970.
+function moment(micros) {
+  return micros ? `${new Date(micros / 1000).toISOString().slice(0, 19).replace("T", " ")} UTC` : "";
+}
+
+function count(many, thing) {
+  return `${many} ${thing}${many === 1 ? "" : "s"}`;
+}
+
+function stateWord(trial, study) {
+  return study.tracked && trial.state === "paused" ? "interrupted" : trial.state;
+}
+
+function shownValue(trial) {
+  if (trial.value !== null) return number(trial.value);
+  return trial.last_value === null ? "" : `(${number(trial.last_value)})`;
+}
+
+// The best first, NaN worse than all, trials without a value last; as the program has it.
+function byValue(study) {
+  const sign = study.direction === "maximize" ? -1 : 1;
+  const group = (trial) => (trial.state === "complete" && trial.value !== null ? 0 : trial.last_value === null ? 2 : 1);
+  const loss = (trial) => { const value = group(trial) === 0 ? trial.value : trial.last_value; return Number.isNaN(value) ? Infinity : sign * (value ?? Infinity); };
+  return (one, other, turn) => group(one) - group(other) || turn * compare(loss(one), loss(other));
+}
+
+function compare(one, other) {
+  if (typeof one === typeof other) return one < other ? -1 : one > other ? 1 : 0;
+  return typeof one === "number" ? -1 : 1;
+}
+
+// Absent values are last in both directions.
+function by(get) {
+  const isAbsent = (value) => value === null || value === undefined || Number.isNaN(value) || value === "";
+  return (one, other, turn) => {
+    const [left, right] = [get(one), get(other)];
+    if (isAbsent(left) || isAbsent(right)) return isAbsent(left) - isAbsent(right);
+    return turn * compare(left, right);
+  };
+}
+
+function columnsOf(study) {
+  const columns = [{ title: study.tracked ? "run" : "trial", isNumber: true, order: by((trial) => trial.number) }];
+  if (study.tracked) columns.push({ title: "name", cell: (trial) => trial.name ?? "", order: by((trial) => trial.name) });
+  columns.push({ title: "state", order: by((trial) => STATES.indexOf(trial.state)) });
+  columns.push({ title: study.metric, isNumber: true, cell: shownValue, order: byValue(study) });
+  columns.push({ title: study.step, isNumber: true, cell: (trial) => number(trial.step), order: by((trial) => trial.step) });
+  columns.push({ title: "time", isNumber: true, cell: (trial) => duration(trial.seconds), order: by((trial) => trial.seconds) });
+  for (const { name } of study.params) {
+    columns.push({ title: name, isParam: true, cell: (trial) => param(trial.params.get(name)), order: by((trial) => { const given = trial.params.get(name); return typeof given === "number" ? given : given === undefined ? null : valueText(given); }) });
+  }
+  for (const name of study.metrics) columns.push({ title: name, isNumber: true, cell: (trial) => number(trial.metrics.get(name)), order: by((trial) => trial.metrics.get(name)) });
+  columns.push({ title: "reason", cell: (trial) => trial.reason ?? "", order: by((trial) => trial.reason) });
+  columns.push({ title: "tags", cell: (trial) => trial.tags.join(", "), order: by((trial) => trial.tags.join(", ")) });
+  const isNeeded = (column) => !["tags", "reason"].includes(column.title) || study.rows.some((trial) => column.cell(trial) !== "");
+  return columns.filter(isNeeded);
+}
+
+function showTrials(box, study, index) {
+  const columns = columnsOf(study);
+  const pages = new Map(study.pages.map((page) => [page.number, page]));
+  const view = { order: columns.findIndex((column) => column.title === study.metric), turn: 1, most: ROWS, passes: () => true, hidden: false };
+  const address = (trial) => `study-${index}-trial-${trial.number}`;
+
+  const warning = element("p", { class: "warning", id: `warning-${index}`, role: "alert" });
+  const status = element("span", { role: "status" });
+  const input = element("input", { type: "search", autocomplete: "off", spellcheck: "false", "aria-describedby": `hint-${index} warning-${index}`, oninput: () => filter() });
+  const hidden = element("input", { type: "checkbox", onchange: (event) => { view.hidden = event.target.checked; show(); } });
+  const hasHidden = study.rows.some((trial) => trial.hidden);
+  const first = study.params[0]?.name ?? "state";
+  const hint = element("p", { class: "hint", id: `hint-${index}` }, "Terms joined by spaces: ", element("code", {}, "state:complete"), ", ",
+    element("code", {}, /^[\p{L}\p{N}_.]+$/u.test(first) ? `${first}>0.1` : "value>0.1"), ", ", element("code", {}, "reason:rank"), ", ", element("code", {}, "-word"), ". The key / leads here.");
+  const isOfNumbers = (column) => column.isNumber || (column.isParam && study.rows.some((trial) => typeof trial.params.get(column.title) === "number"));
+  const heads = columns.map((column, at) => element("th", { scope: "col", class: isOfNumbers(column) && "number" },
+    element("button", { class: "sort", type: "button", onclick: () => sort(at) }, column.title)));
+  const body = element("tbody");
+  const more = element("button", { type: "button", class: "more", onclick: () => { view.most = Infinity; show(); } });
+  const place = element("div", { "aria-live": "polite" });
+  box.replaceChildren();
+  append(box, [
+    element("div", { class: "tools", role: "search" },
+      element("label", { class: "filter" }, "Filter", input), hasHidden && element("label", {}, hidden, " hidden ones, too"), status),
+    hint, warning,
+    element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `Trials of ${study.study}` },
+      element("table", {}, element("caption", { class: "unseen" }, "Trials; a button in each head sorts"), element("thead", {}, element("tr", {}, heads)), body)),
+    more, place]);
+
+  function sort(at) {
+    view.turn = view.order === at ? -view.turn : 1;
+    view.order = at;
+    show();
+  }
+
+  function filter() {
+    try {
+      view.passes = parseFilter(input.value, study);
+      warning.textContent = "";
+      input.removeAttribute("aria-invalid");
+      show();
+    } catch (error) {
+      if (!(error instanceof FilterError)) throw error;
+      warning.textContent = error.message;
+      input.setAttribute("aria-invalid", "true");
+    }
+  }
+
+  function cellOf(column, trial) {
+    if (column === columns[0]) {
+      const text = String(trial.number);
+      return element("th", { scope: "row", class: "number" }, pages.has(trial.number) ? element("a", { href: `#${address(trial)}` }, text) : text);
+    }
+    if (column.title === "state" && !column.cell) {
+      const word = stateWord(trial, study);
+      return element("td", {}, element("span", { class: `state ${word}` }, word), trial.infeasible && " violates a limit");
+    }
+    const isNumber = column.isNumber || (column.isParam && typeof trial.params.get(column.title) === "number");
+    const text = column.cell(trial);
+    return element("td", { class: isNumber && "number", title: text.length > 50 && text }, text);
+  }
+
+  function show() {
+    const column = columns[view.order];
+    const found = study.rows.filter((trial) => (view.hidden || !trial.hidden) && view.passes(trial));
+    found.sort((one, other) => column.order(one, other, view.turn) || one.number - other.number);
+    const shown = found.slice(0, view.most);
+    const row = (trial) => element("tr", { class: trial.number === study.best ? "best" : trial.hidden ? "hidden" : false }, columns.map((one) => cellOf(one, trial)));
+    body.replaceChildren(...shown.map(row));
+    if (found.length === 0) body.append(element("tr", {}, element("td", { colspan: columns.length }, study.rows.length === 0 ? "There are no trials." : "No trial passes the filter.")));
+    heads.forEach((head, at) => head.setAttribute("aria-sort", at !== view.order ? "none" : view.turn === 1 ? "ascending" : "descending"));
+    status.textContent = found.length === study.rows.length ? count(found.length, "trial") : `${found.length} of ${count(study.rows.length, "trial")}`;
+    more.hidden = shown.length === found.length;
+    more.textContent = `Show all ${found.length}`;
+  }
+
+  function open(wanted) {
+    const trial = study.rows.find((one) => address(one) === wanted);
+    place.replaceChildren();
+    if (trial === undefined) return;
+    const page = pages.get(trial.number);
+    const close = () => { history.replaceState(null, "", `#trials-${index}`); place.replaceChildren(); document.getElementById(`trials-${index}`).scrollIntoView(); };
+    place.append(page ? pageOf(study, trial, page, close) : element("p", {}, `Trial ${trial.number} has no page in this report: write it with --trial ${trial.number}.`));
+    place.firstElementChild.id = wanted;
+    place.firstElementChild.scrollIntoView();
+    place.firstElementChild.focus({ preventScroll: true });
+  }
+
+  show();
+  return { open, input, place };
+}
+
+function table(caption, heads, rows) {
+  return rows.length > 0 && [element("h4", {}, caption), element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
+    element("table", {}, element("caption", { class: "unseen" }, caption),
+      element("thead", {}, element("tr", {}, heads.map((head) => element("th", { scope: "col" }, head)))),
+      element("tbody", {}, rows.map((row) => element("tr", {}, row.map((cell) => element("td", {}, cell)))))))];
+}
+
+function pageOf(study, trial, page, close) {
+  const word = stateWord(trial, study);
+  const facts = [[study.metric, shownValue(trial)], [study.step, number(trial.step)], ["reason", trial.reason], ["origin", page.origin], ["device", trial.device],
+    ["attempts", String(trial.attempts)], ["time", duration(trial.seconds)], ["created", moment(page.created)], ["finished", moment(page.finished)], ["group", trial.group],
+    ["tags", trial.tags.join(", ")], ["hidden", trial.hidden && "yes"]];
+  const rest = facts.filter(([, text]) => text);
+  const params = Array.from(trial.params, ([name, value]) => [name, param(value)]);
+  return element("section", { class: "trial", tabindex: "-1", "aria-label": `Trial ${trial.number}`, onkeydown: (event) => { if (event.key === "Escape") close(); } },
+    element("header", {}, element("h4", {}, `${study.tracked ? "Run" : "Trial"} ${trial.number}${trial.name === null ? "" : ` ${trial.name}`} `, element("span", { class: `state ${word}` }, word)),
+      element("button", { type: "button", onclick: close }, "Close")),
+    element("dl", { class: "facts" }, rest.map(([title, text]) => element("div", {}, element("dt", {}, title), element("dd", {}, text)))),
+    page.curve.length > 1 && curve(study, page),
+    table("Parameters", ["parameter", "value"], params),
+    table("Decisions", [study.step, "decision and reason"], page.decisions.map(([step, , text]) => [step, text])),
+    table("Attempts", ["attempt", "device", "started", "ended", "how", "reason"], page.attempts.map(([at, device, started, ended, end, reason]) => [at, device, moment(started), moment(ended), end, reason ?? ""])),
+    table("Series", ["metric", "by", "points", "last", "value"], page.series.map(([metric, clock, points, last, value]) => [metric, clock, points, last, typeof value === "number" ? number(value) : value])),
+    page.notes.length > 0 && [element("h4", {}, "Notes"), element("ul", { class: "notes" }, page.notes.map(([at, text]) => element("li", {}, element("time", {}, moment(at)), " ", text)))],
+    page.log !== undefined && [element("h4", {}, "End of the log"), element("pre", { tabindex: "0" }, page.log)]);
+}
+
+function curve(study, page) {
+  const [width, height, left, right, top, bottom] = [760, 260, 72, 16, 14, 40];
+  const points = page.curve.filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
+  if (points.length < 2) return null;
+  const ends = (at) => [Math.min(...points.map((point) => point[at])), Math.max(...points.map((point) => point[at]))];
+  const [[x0, x1], [y0, y1]] = [ends(0), ends(1)];
+  const x = (value) => left + ((value - x0) / (x1 - x0 || 1)) * (width - left - right);
+  const y = (value) => top + (1 - (y1 > y0 ? (value - y0) / (y1 - y0) : 0.5)) * (height - top - bottom);
+  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${study.metric} from ${number(points[0][1])} to ${number(points[points.length - 1][1])}` });
+  for (const value of y1 > y0 ? [y0, (y0 + y1) / 2, y1] : [y0]) {
+    svg.append(drawn("path", { class: "rule", d: `M${left} ${y(value)}H${width - right}` }), drawn("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, number(value)));
+  }
+  const between = x1 - x0 >= 2 ? [x0, Math.round((x0 + x1) / 2), x1] : [x0, x1];
+  for (const value of between) svg.append(drawn("text", { x: x(value), y: height - bottom + 18, "text-anchor": value === x1 && x1 > x0 ? "end" : value === x0 ? "start" : "middle" }, number(value)));
+  svg.append(drawn("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, page.clock));
+  svg.append(drawn("path", { class: "line", d: `M${points.map(([at, value]) => `${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("L")}` }));
+  if (points.length < 40) for (const [at, value] of points) svg.append(drawn("circle", { class: "dot", cx: x(at).toFixed(1), cy: y(value).toFixed(1), r: 3 }));
+  return [element("h4", {}, `${study.metric} by ${page.clock}`), element("figure", { class: "curve", tabindex: "0" }, svg)];
+}
+
+function themeSwitch() {
+  const button = document.getElementById("theme");
+  const root = document.documentElement;
+  const isDark = () => (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const label = () => { button.textContent = isDark() ? "Light theme" : "Dark theme"; };
+  button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; label(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
+  button.hidden = false;
+  label();
+}
+
+function start() {
+  themeSwitch();
+  const { studies } = JSON.parse(document.getElementById("data").textContent);
+  const tables = Array.from(document.querySelectorAll(".trials"), (box, index) => {
+    const study = studies[index];
+    study.rows = study.trials.map((row) => trialOf(row, study));
+    return showTrials(box, study, index);
+  });
+  const follow = () => {
+    const wanted = decodeURIComponent(location.hash.slice(1));
+    const found = /^study-(\d+)-trial-\d+$/.exec(wanted);
+    if (found) tables[Number(found[1])]?.open(wanted);
+  };
+  addEventListener("hashchange", follow);
+  // A link to the trial that the address names already changes nothing: it is opened again.
+  document.addEventListener("click", (event) => { const link = event.target.closest("a"); if (link && link.hash !== "" && link.hash === location.hash) follow(); });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input")) return;
+    const below = tables.find(({ input }) => input.getBoundingClientRect().bottom > 0) ?? tables[0];
+    if (below === undefined) return;
+    event.preventDefault();
+    below.input.focus();
+    below.input.scrollIntoView({ block: "center" });
+  });
+  follow();
+}
+
+start();

@@ -1,0 +1,54 @@
+// Numbers, times and values in words, as the verbs print them.
+
+/// Five significant digits; NaN and infinities have their names.
+export function number(value) {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "string") return value;
+  if (!Number.isFinite(value)) return String(value);
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e7 || size < 1e-4) return value.toExponential(4).replace(/\.?0+e/, "e").replace("e+", "e");
+  return String(Number(value.toPrecision(size >= 1e5 ? 6 : 5)));
+}
+
+/// The value of a parameter.
+export function param(value) {
+  if (value === undefined) return "";
+  if (value === null) return "null";
+  if (typeof value === "number" && !Number.isInteger(value)) return number(value);
+  return Array.isArray(value) ? `[${value.map(param).join(", ")}]` : String(value);
+}
+
+export function duration(seconds) {
+  if (!seconds) return "";
+  if (seconds < 10) return `${number(Math.round(seconds * 10) / 10)} s`;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return `${number(Math.round(seconds / 360) / 10)} h`;
+}
+
+/// Microseconds since 1970 as the local time.
+export function moment(micros) {
+  if (!micros) return "";
+  const at = new Date(micros / 1000);
+  const two = (part) => String(part).padStart(2, "0");
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ` +
+    `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+export function count(many, thing) {
+  return `${many.toLocaleString("en")} ${thing}${many === 1 ? "" : "s"}`;
+}
+
+export function bytes(size) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (size >= 1024 && unit < units.length - 1) { size /= 1024; unit += 1; }
+  return `${number(Math.round(size * 10) / 10)} ${units[unit]}`;
+}
+
+/// Trials by state, the states that there are.
+export function counts(trials) {
+  const words = ["running", "queued", "paused", "complete", "pruned", "failed"];
+  return words.filter((word) => trials[word]).map((word) => `${trials[word]} ${word}`).join(", ");
+}

@@ -1,0 +1,58 @@
+// One trial: its parameters, curve, decisions, attempts and notes.
+
+import { element, facts, fill, state, table, tags } from "/elements.js";
+import { duration, moment, number, param } from "/format.js";
+import { actOn, controlsOf } from "/control.js";
+import { figure } from "/figures.js";
+import { read } from "/server.js";
+
+export function showTrial(context) {
+  const { page, at, body, study } = context;
+  let trial = null;
+  let metric = at.metric ?? study.metric;
+  const head = element("div", {});
+  const metrics = element("select", { "aria-label": "Metric of the curve", onchange: () => { metric = metrics.value; curve.draw(); } });
+  const curve = figure(page, "", () => ({ study: study.name, kind: "curves", metric, trial: at.trial }), "The curve of the trial");
+  const rest = element("div", {});
+  fill(body, head, element("section", {}, element("h2", {}, "Curve"), metrics, curve.element), rest);
+  const load = async () => {
+    try {
+      trial = await read("trial", { study: study.name, trial: at.trial });
+      show();
+      await curve.draw();
+    } catch (error) { page.error(error); }
+  };
+  const show = () => {
+    if (!(head.contains(document.activeElement) && document.activeElement !== document.body)) {
+      fill(head,
+        element("h2", {}, trial.name ?? `Trial ${trial.number}`, " ", state(trial.state), " ", tags(trial.tags)),
+        facts([
+          [study.metric, trial.value === null ? `${number(trial.last_value) || "no value"}${trial.last_step === null ? "" : ` at ${study.clock} ${trial.last_step}`}` : number(trial.value)],
+          ["reason", trial.reason], ["origin", trial.origin], ["device", trial.device], ["time", duration(trial.seconds)],
+          ["created", moment(trial.created)], ["ended", moment(trial.finished)],
+        ]),
+        page.server.is_controlled && controlsOf(page, study, trial));
+    }
+    const names = [...new Set([study.metric, ...trial.series.map((series) => series.metric)])];
+    if (names.join() !== [...metrics.options].map((option) => option.value).join()) {
+      fill(metrics, names.map((name) => element("option", { value: name, selected: name === metric }, name)));
+    }
+    const cells = (words) => words.map((word) => element("th", { scope: "col" }, word));
+    const row = (values) => element("tr", {}, values.map((value) => element("td", {}, value)));
+    fill(rest,
+      element("section", {}, element("h2", {}, "Parameters"), facts(Object.entries(trial.params).map(([name, value]) => [name, param(value)]))),
+      trial.all_notes.length > 0 && element("section", {}, element("h2", {}, "Notes"),
+        trial.all_notes.map((note) => element("p", { class: "note" }, element("time", {}, moment(note.at)), " ", note.text))),
+      trial.decisions.length > 0 && element("section", {}, element("h2", {}, "Decisions"),
+        table("Decisions", cells([study.clock, "decision", "reason"]), trial.decisions.map((one) => row([one.step, one.decision, one.text])))),
+      trial.series.length > 0 && element("section", {}, element("h2", {}, "Series"),
+        table("Series", cells(["metric", "clock", "points", "last", "at"]), trial.series.map((one) => row([one.metric, one.clock, one.points, number(one.last_value), one.last_step])))),
+      element("section", {}, element("h2", {}, "Attempts"),
+        table("Attempts", cells(["attempt", "device", "started", "ended", "end", "reason"]),
+          trial.attempts_made.map((one) => row([one.attempt, one.device, moment(one.started), moment(one.ended), one.end, one.reason ?? ""])))));
+  };
+  context.key = ({ key }) => trial !== null && actOn(page, study.name, trial, key);
+  context.changed = load;
+  load();
+  return curve.close;
+}

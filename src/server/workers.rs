@@ -1,0 +1,71 @@
+//! The threads that answer requests: several that read the store, and one that changes it.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::control;
+use super::event_loop::{Job, Replies, Reply};
+use super::http::Request;
+use super::response::{Response, Status};
+use super::routes::{self, Context};
+use super::store::{Notices, Store};
+use crate::runner::threads;
+
+/// Threads that read: as many slow answers as may be worked out at a time.
+const READERS: usize = 4;
+/// Requests that wait for one of them.
+const WAITING: usize = 256;
+
+/// Starts the threads that read.
+///
+/// # Errors
+/// The system refuses it.
+pub fn start_readers(
+    context: &Arc<Context>,
+    notices: &Notices,
+    replies: &Replies,
+) -> io::Result<Sender<Job>> {
+    let (tx, jobs) = bounded(WAITING);
+    for _ in 0..READERS {
+        let (context, jobs, replies) = (Arc::clone(context), jobs.clone(), replies.clone());
+        let mut store = Store::new(&context.store, notices);
+        threads::spawn("reader", move || {
+            serve(&jobs, &replies, |request| routes::answer(request, &mut store, &context));
+        })?;
+    }
+    Ok(tx)
+}
+
+/// Starts the thread that writes: one request after the other, since each may wait for a runner's
+/// answer, and none for a reader.
+///
+/// # Errors
+/// The system refuses it.
+pub fn start_writer(path: &Path, notices: &Notices, replies: &Replies) -> io::Result<Sender<Job>> {
+    let (tx, jobs) = bounded(WAITING);
+    let (replies, mut store) = (replies.clone(), Store::new(path, notices));
+    threads::spawn("writer", move || {
+        serve(&jobs, &replies, |request| control::answer(request, &mut store));
+    })?;
+    Ok(tx)
+}
+
+/// Answers requests until there are no more.
+fn serve(jobs: &Receiver<Job>, replies: &Replies, mut answer: impl FnMut(&Request) -> Response) {
+    for Job { connection, request } in jobs {
+        // A defect in one answer must not leave the others without a thread.
+        let answered = catch_unwind(AssertUnwindSafe(|| answer(&request)));
+        let response = answered.unwrap_or_else(|_| {
+            Response::problem(
+                Status::InternalServerError,
+                "the server failed to answer: a defect in hpsearch",
+                Some("please report what `hpsearch serve` printed"),
+            )
+        });
+        replies.send(Reply::Answer(connection, response));
+    }
+}

@@ -1,0 +1,337 @@
+//! `hpsearch report`: what the file tells, what it leaves out, and that nothing in it is markup.
+//!
+//! `report/filter.json` has filters with the trials that pass them. The program is held to it here,
+//! the page's own filter by `tests/peers/report.sh`, on the table that `report/table.json` has as
+//! the page has it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use hpsearch::storage::StorageReader as _;
+use hpsearch::study::device::{Device, Slot};
+use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
+use hpsearch::study::params::{Params, Value};
+use hpsearch::study::query::{Filter, SortKey, TrialQuery};
+use hpsearch::study::spec::FailureCause;
+use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use serde_json::Value as Json;
+
+use crate::harness::{ONE_SLOT, Scene, Site, assert_done, assert_names, assert_refused, study};
+
+const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u{2028}&\"'";
+
+fn digits() -> Scene {
+    let mut scene = Scene::digits();
+    scene.leave();
+    scene
+}
+
+fn html(site: &Site, words: &[&str]) -> String {
+    let ended = site.run(&[&["report", "-o", "-"], words].concat());
+    assert_done(&ended);
+    ended.out
+}
+
+/// What the script of a page reads.
+fn data(html: &str) -> Json {
+    let (_, rest) = html.split_once("id=\"data\">").unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+fn file(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/report").join(name)
+}
+
+#[test]
+fn a_report_answers_the_question_and_names_nothing_outside() {
+    let scene = digits();
+    let page = html(&scene, &["digits"]);
+    assert!(page.starts_with("<!doctype html>\n<!-- a report of hpsearch -->\n"));
+    let answer = page.split_once("class=\"answer\"").unwrap().1.split_once("</section>").unwrap().0;
+    let parameters = ["learning_rate = 0.0003162277", "model.num_layers = 2", "optim = "];
+    assert_names(answer, &parameters);
+    assert_names(answer, &["0.18421", "trial 0"]);
+    assert_names(
+        &page,
+        &[
+            "Which values of learning_rate, model.num_layers, optim and momentum minimize eval_loss?",
+            "1 running, 2 complete, 1 pruned",
+            "<th scope=\"col\">why</th>",
+            "<dt>seed</dt>",
+            "<dt>verification</dt>",
+            "24 trials",
+        ],
+    );
+    // The one scheme that is there names the kind of a drawing, and is loaded by nobody.
+    let names = page.matches("http://www.w3.org/2000/svg").count();
+    assert_eq!(page.matches("http:").count() + page.matches("https:").count(), names);
+    for outside in [" src=", "<link", "url(", "@import", "<iframe", "srcset"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert_eq!(page.matches("<script").count(), 2, "data, and one script");
+    assert!(page.matches("<svg").count() >= 4, "figures");
+    let policy = page.split_once("Content-Security-Policy\" content=\"").unwrap().1;
+    let policy = policy.split_once('"').unwrap().0;
+    assert_names(policy, &["default-src 'none'", "script-src 'sha256-", "style-src 'sha256-"]);
+    assert!(!policy.contains("unsafe"));
+}
+
+#[test]
+fn the_table_has_all_trials_and_the_best_have_pages() {
+    let mut scene = Scene::digits();
+    scene.start(4, 0.02, 3, "adamw");
+    scene.report(4, &[0.6]);
+    scene.end(4, AttemptEnd::Completed, TrialState::Complete, Some(0.6), None);
+    scene.leave();
+    assert_done(&scene.run(&["rm", "digits", "4", "--yes"]));
+    assert_done(&scene.run(&["note", "digits", "2", "-m", "odd"]));
+    let part = |words: &[&str]| data(&html(&scene, words))["studies"][0].clone();
+    let table = part(&["digits"]);
+    let numbers: Vec<u64> =
+        table["trials"].as_array().unwrap().iter().map(|row| row[0].as_u64().unwrap()).collect();
+    assert_eq!(numbers[0], 0, "the best first");
+    assert_eq!(numbers.len(), 5);
+    let row = |number: u64| {
+        let rows = table["trials"].as_array().unwrap();
+        rows.iter().find(|row| row[0] == number).unwrap().clone()
+    };
+    assert_eq!(row(2)[2], "NaN");
+    assert_eq!(row(2)[15][0], "odd");
+    assert_eq!(row(4)[10], 1, "hidden");
+    assert_eq!(row(3)[2], Json::Null);
+    assert_eq!(row(0)[16][3], serde_json::json!({}), "an inactive parameter");
+    let pages = |table: &Json| {
+        let pages = table["pages"].as_array().unwrap().iter();
+        pages.map(|page| page["number"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert!(!pages(&table).contains(&4), "a hidden trial has a page if it is named");
+    assert!(pages(&part(&["digits", "--trial", "4"])).contains(&4));
+    let page = &table["pages"][0];
+    assert_eq!((&page["number"], page["curve"].as_array().unwrap().len()), (&Json::from(0), 3));
+    assert_refused(&scene.run(&["report", "digits", "--trial", "99", "-o", "-"]), &["99"]);
+}
+
+#[test]
+fn no_name_note_reason_or_value_becomes_markup() {
+    let mut scene = Scene::new();
+    scene.begin(HOSTILE);
+    scene.start(0, 1e-3, 2, HOSTILE);
+    scene.report(0, &[0.5, 0.25]);
+    scene.end(0, AttemptEnd::Completed, TrialState::Complete, Some(0.25), None);
+    scene.start(1, 1e-2, 2, "sgd");
+    scene.end(
+        1,
+        AttemptEnd::Failed(FailureCause::Program),
+        TrialState::Failed,
+        None,
+        Some(HOSTILE),
+    );
+    scene.leave();
+    assert_done(&scene.run(&["note", HOSTILE, "-m", HOSTILE]));
+    assert_done(&scene.run(&["note", HOSTILE, "0", "-m", HOSTILE]));
+    let page = html(&scene, &[HOSTILE]);
+    assert_eq!(page.matches("<script").count(), 2);
+    assert_eq!(page.matches("</script").count(), 2);
+    assert!(!page.contains("<img"));
+    let in_script = page.split_once("id=\"data\">").unwrap().1;
+    assert!(!in_script.contains('\u{2028}'));
+    assert!(page.contains("&lt;img src=x onerror=alert(2)&gt;"), "it is told as text");
+    let table = &data(&page)["studies"][0];
+    assert_eq!(table["study"], HOSTILE, "the data is what it was");
+    assert_eq!(table["trials"][0][15][0], HOSTILE);
+    let markdown = scene.run(&["report", HOSTILE, "--markdown"]);
+    assert_done(&markdown);
+    let outside_code: String = markdown
+        .out
+        .split("```")
+        .step_by(2)
+        .map(|part| part.replace("<!-- a report", ""))
+        .collect();
+    assert!(!outside_code.contains('<'), "{outside_code}");
+}
+
+#[test]
+fn what_tells_of_the_machine_is_left_out_unless_it_is_asked_for() {
+    let script = "echo secret-of-the-log\n\
+        echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n\
+        case \"$1\" in 0.[0-4]*) exit 0 ;; esac\n\
+        echo \"@hpsearch {\\\"failed\\\":\\\"no file $PWD/data/x.csv on $(uname -n)\\\"}\"; exit 3\n";
+    let site = Site::new(&study("trials = 6\nfailures = 9", ONE_SLOT), script);
+    site.run_study();
+    let note = format!("see {}/x and /etc/hosts", site.path("").display());
+    assert_done(&site.run(&["note", "s", "-m", &note]));
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let directory = site.path("").display().to_string();
+    let directory = directory.trim_end_matches('/');
+    let home = std::env::var("HOME").unwrap_or_else(|_| "/root".to_owned());
+    let command = "trial.sh";
+    for words in [&["s"][..], &["s", "--markdown"]] {
+        let report = html(&site, words);
+        for private in [directory, &home, "/etc/hosts", "secret-of-the-log"] {
+            assert!(!report.contains(private), "{private}");
+        }
+        assert!(!report.contains(&format!("sh {command}")), "a command line");
+        let is_in_a_word = |at: usize| {
+            let is_word = |char: char| char.is_alphanumeric() || char == '-' || char == '_';
+            report[..at].ends_with(is_word) || report[at + host.len()..].starts_with(is_word)
+        };
+        let found: Vec<usize> = report.match_indices(&host).map(|(at, _)| at).collect();
+        assert!(found.iter().all(|at| is_in_a_word(*at)), "the host's name `{host}`");
+        assert_names(&report, &["--include logs", "--include changes", "--include host"]);
+    }
+    let all = html(&site, &["s", "--include", "logs,changes,host"]);
+    assert_names(&all, &["secret-of-the-log", directory, "sh trial.sh", "Nothing was left out"]);
+    let logs = html(&site, &["s", "--include", "logs"]);
+    assert_names(&logs, &["secret-of-the-log"]);
+    assert!(!logs.contains(directory), "a log tells paths only with `host`");
+}
+
+#[test]
+fn a_study_without_an_answer_and_several_studies_have_reports() {
+    let mut scene = Scene::new();
+    scene.begin("empty");
+    scene.leave();
+    let empty = html(&scene, &["empty"]);
+    assert_names(&empty, &["No answer yet: no complete trial yet."]);
+    assert_eq!(data(&empty)["studies"][0]["trials"], serde_json::json!([]));
+    scene.begin("other");
+    for (number, value) in [0.5, f64::NAN, f64::INFINITY, 0.25].into_iter().enumerate() {
+        let number = number as u64;
+        scene.start(number, 1e-3, 2, "adamw");
+        scene.report(number, &[value]);
+        scene.end(number, AttemptEnd::Completed, TrialState::Complete, Some(value), None);
+    }
+    scene.leave();
+    let both = html(&scene, &["empty", "other"]);
+    assert_names(&both, &["id=\"study-0\"", "id=\"study-1\"", "id=\"together\"", "0.25"]);
+    assert_eq!(data(&both)["studies"][1]["trials"].as_array().unwrap().len(), 4);
+    assert_eq!(html(&scene, &["--all"]).matches("<article").count(), 2);
+    let markdown = scene.run(&["report", "other", "--markdown"]);
+    assert_names(&markdown.out, &["**eval\\_loss 0.25** by trial 3", "| 1 | complete | NaN |"]);
+    assert_refused(&scene.run(&["report", "others", "-o", "-"]), &["others"]);
+}
+
+#[test]
+fn tracked_runs_have_names_instead_of_a_space() {
+    let site = Site::empty();
+    let report = "echo '@hpsearch {\"step\":1,\"loss\":0.25}'";
+    let words = ["track", "--name", "base<line", "--", "sh", "-c", report, "x", "--lr", "0.1"];
+    assert_done(&site.run(&words));
+    let page = html(&site, &["runs"]);
+    assert_names(&page, &["Which of 1 tracked run has the smallest loss?", "base&lt;line"]);
+    assert!(!page.contains("Search space"));
+    let table = &data(&page)["studies"][0];
+    assert_eq!(table["trials"][0][12], "base<line");
+    assert_eq!((&table["tracked"], &table["params"][0]["name"]), (&true.into(), &"lr".into()));
+}
+
+#[test]
+fn a_file_that_is_no_report_is_not_overwritten() {
+    let scene = digits();
+    scene.write("mine.html", "<p>mine</p>");
+    assert_refused(
+        &scene.run(&["report", "digits", "-o", "mine.html"]),
+        &["is not a report of hpsearch", "--force"],
+    );
+    assert_eq!(scene.read("mine.html"), "<p>mine</p>");
+    assert_done(&scene.run(&["report", "digits", "-o", "mine.html", "--force"]));
+    assert_done(&scene.run(&["report", "digits", "-o", "mine.html", "--markdown"]));
+    assert!(scene.read("mine.html").starts_with("<!-- a report of hpsearch -->\n\n# digits"));
+    let written = scene.run(&["report", "digits"]);
+    assert_names(&written.err, &["report.html", "left out", "--include"]);
+    assert!(scene.read("report.html").contains("</html>"));
+    let refused = scene.run(&["report", "digits", "-o", "runs/hpsearch.db", "--force"]);
+    assert_refused(&refused, &["would be overwritten"]);
+    assert_refused(&scene.run(&["report", "digits", "-o", "no/such.html"]), &["no/such.html"]);
+}
+
+#[test]
+fn a_report_of_a_thousand_trials_stays_small() {
+    let mut scene = Scene::new();
+    scene.begin("many");
+    let mut events = Vec::new();
+    for number in 0..1_000_u32 {
+        let (trial, attempt) = (TrialNumber(number.into()), AttemptNumber(0));
+        let rate = 1e-5 * f64::from(number + 1);
+        let params: Params = [
+            ("learning_rate", Value::from(rate)),
+            ("model.num_layers", i64::from(number % 8 + 1).into()),
+            ("optim", "adamw".into()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into_iter()
+        .collect();
+        let mut add = |event| events.push(Event::Trial(trial, event));
+        add(TrialEvent::Created { params, origin: Origin::Sampled("random".into()) });
+        add(TrialEvent::AttemptStarted {
+            attempt,
+            slot: Slot { index: 0, device: Device::Cpu },
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        });
+        for step in 1..=30_u32 {
+            let value = 1.0 / f64::from(step) + f64::from(number % 97) * 0.0123;
+            let metrics = [("eval_loss".to_owned(), value)].into_iter().collect();
+            add(TrialEvent::Reported { attempt, step: step.into(), metrics });
+        }
+        let value = Some(1.0 / 30.0 + f64::from(number % 97) * 0.0123);
+        add(TrialEvent::AttemptEnded {
+            attempt,
+            end: AttemptEnd::Completed,
+            reason: None,
+            device_micros: None,
+            memory: None,
+        });
+        add(TrialEvent::Finished { state: TrialState::Complete, value, reason: None });
+    }
+    scene.append(&events);
+    scene.leave();
+    let page = html(&scene, &["many"]);
+    let table = data(&page);
+    let table = serde_json::to_string(&table).unwrap().len();
+    assert!(table < 500_000, "the table has {table} bytes");
+    assert!(page.len() - table < 1_000_000, "the rest has {} bytes", page.len() - table);
+}
+
+#[test]
+fn the_program_and_the_page_filter_alike() {
+    let scene = digits();
+    assert_done(&scene.run(&["note", "digits", "0", "-m", "An odd curve"]));
+    for trial in ["0", "1"] {
+        assert_done(&scene.run(&["tag", "digits", trial, "+keep"]));
+    }
+    let mut table = data(&html(&scene, &["digits"]))["studies"][0].clone();
+    table["pages"] = serde_json::json!([]);
+    let written = serde_json::to_string_pretty(&table).unwrap() + "\n";
+    if std::env::var_os("HPSEARCH_WRITE_DOCS").is_some() {
+        fs::write(file("table.json"), &written).unwrap();
+    }
+    assert_eq!(
+        fs::read_to_string(file("table.json")).unwrap_or_default(),
+        written,
+        "HPSEARCH_WRITE_DOCS=1 writes it anew; then run tests/peers/report.sh"
+    );
+    let study = scene.store.study("digits").unwrap().unwrap();
+    let names = scene.store.trial_names(study.id).unwrap();
+    let cases: Json =
+        serde_json::from_str(&fs::read_to_string(file("filter.json")).unwrap()).unwrap();
+    for case in cases["cases"].as_array().unwrap() {
+        let text = case["filter"].as_str().unwrap();
+        let filter = match Filter::parse_with(text, &study.spec, &names) {
+            Ok(filter) => filter,
+            Err(error) => {
+                assert_eq!(case["refused"], "both", "`{text}`: {error}");
+                continue;
+            }
+        };
+        if case["refused"] == "page" {
+            continue;
+        }
+        let query = TrialQuery::all(SortKey::Number).filtered(filter);
+        let numbers = scene.store.numbers(study.id, &query).unwrap();
+        let numbers: Vec<u64> = numbers.iter().map(|number| number.0).collect();
+        assert_eq!(Json::from(numbers), case["trials"], "`{text}`");
+    }
+}

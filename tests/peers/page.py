@@ -1,0 +1,236 @@
+"""Walks the live page of `hpsearch serve` in headless Chromium and writes pictures of every view.
+
+    python3 tests/peers/page.py target/debug/hpsearch STORE STUDY PICTURES
+
+Each view is opened at 390 and 1440 pixels, light and dark. It fails on a message in the console, on
+something wider than the window, on controls without a name, and on what a click should have done
+and did not. Needs `chromium` on PATH and nothing besides Python.
+"""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Browser:
+    """Chromium, spoken to through its debugging pipe."""
+
+    def __init__(self):
+        to_read, self.to = os.pipe()
+        self.out, to_write = os.pipe()
+        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+
+        def pipes():
+            # Above 4 first, so that neither end is overwritten.
+            read, write = os.dup2(to_read, 30), os.dup2(to_write, 31)
+            os.dup2(read, 3, inheritable=True)
+            os.dup2(write, 4, inheritable=True)
+
+        self.process = subprocess.Popen(
+            ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+             "--remote-debugging-pipe", f"--user-data-dir={self.profile.name}", "about:blank"],
+            preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_read), os.close(to_write)
+        self.buffer, self.number, self.messages, self.session = b"", 0, [], None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ["Page", "Runtime", "Log", "Network"]:
+            self.call(f"{domain}.enable")
+
+    def call(self, method, **params):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.to, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.read()
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return answer["result"]
+            self.hear(answer)
+
+    def read(self):
+        while b"\0" not in self.buffer:
+            self.buffer += os.read(self.out, 1 << 20)
+        line, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(line)
+
+    def hear(self, event):
+        method, params = event.get("method"), event.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            self.messages.append(json.dumps(params["exceptionDetails"])[:600])
+        elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.messages.append(params["entry"]["text"] + " " + params["entry"].get("url", ""))
+        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+            self.messages.append(json.dumps(params["args"])[:600])
+
+    def evaluate(self, expression):
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(json.dumps(result["exceptionDetails"])[:600])
+        return result["result"].get("value")
+
+    def wait_for(self, expression, patience=10):
+        until = time.time() + patience
+        while not self.evaluate(f"Boolean({expression})"):
+            if time.time() > until:
+                raise RuntimeError(f"still not: {expression}\n{self.evaluate('document.body.innerText')[:800]}")
+            time.sleep(0.05)
+
+    def show(self, width, theme):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+
+    def picture(self, path):
+        height = min(self.evaluate("document.documentElement.scrollHeight"), 2400)
+        clip = {"x": 0, "y": 0, "width": self.evaluate("innerWidth"), "height": height, "scale": 1}
+        data = self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(data))
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+# What a view shows once it is there.
+VIEWS = {
+    "studies": ("", "document.querySelector('tbody tr')"),
+    "trials": ("study={study}", "document.querySelector('tbody tr a')"),
+    "filtered": ("study={study}&where=state%3Acomplete&sort=learning_rate", "document.querySelector('tbody tr a')"),
+    "wrong": ("study={study}&where=nothing%3E%3E", "document.querySelector('#problem')?.textContent"),
+    "trial": ("study={study}&trial={trial}", "document.querySelector('figure img')?.naturalWidth && document.querySelector('tbody tr')"),
+    "compare": ("study={study}&view=compare&trials={trial},0,3", "document.querySelector('figure img')?.naturalWidth && document.querySelector('tbody tr')"),
+    "devices": ("study={study}&view=devices", "document.querySelector('.card')"),
+    "events": ("study={study}&view=events", "document.querySelector('.journal .entry')"),
+    "gone": ("study=no-such-study", "document.querySelector('#trouble')?.textContent"),
+}
+for kind in ["history", "curves", "slice", "parallel", "importance", "contour", "rungs", "edf", "comparison", "timeline"]:
+    shown = "document.querySelector('figure img')?.naturalWidth || document.querySelector('figure .empty')?.textContent"
+    VIEWS[f"figure-{kind}"] = (f"study={{study}}&view=figures&kind={kind}", shown)
+
+# Controls without a name, headings that are skipped, pictures without a text, text of low contrast.
+CHECKS = """(() => {
+  const wrong = [];
+  const isShown = (one) => one.offsetParent !== null;
+  for (const one of document.querySelectorAll('button, input, select, a')) {
+    const label = one.getAttribute('aria-label') || one.textContent.trim() || one.closest('label')?.textContent.trim();
+    if (isShown(one) && !label) wrong.push(`no name: ${one.outerHTML}`);
+  }
+  for (const one of document.querySelectorAll('img')) if (!one.alt) wrong.push(`no text: ${one.outerHTML.slice(0, 80)}`);
+  const levels = [...document.querySelectorAll('h1, h2, h3')].filter(isShown).map((one) => Number(one.tagName[1]));
+  if (levels[0] > 1) wrong.push(`headings begin at ${levels[0]}`);
+  const overflow = document.documentElement.scrollWidth - innerWidth;
+  if (overflow > 0) wrong.push(`the page is ${overflow} pixels wider than the window`);
+  const channels = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (text) => { const [r, g, b] = channels(text).map((c) => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; }); return .2126 * r + .7152 * g + .0722 * b; };
+  const behind = (one) => { for (; one; one = one.parentElement) { const back = getComputedStyle(one).backgroundColor; const parts = channels(back); if (parts.length < 4 || parts[3] > .5) return back; } return 'rgb(255,255,255)'; };
+  const seen = new Set();
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const one = texts.currentNode.parentElement;
+    if (!texts.currentNode.textContent.trim() || !isShown(one) || one.closest('[disabled], .unseen, .skip, noscript')) continue;
+    const pair = [light(getComputedStyle(one).color), light(behind(one))].sort();
+    const ratio = (Math.max(...pair) + .05) / (Math.min(...pair) + .05);
+    const key = one.className + one.tagName;
+    if (ratio < 4.5 && !seen.has(key)) { seen.add(key); wrong.push(`contrast ${ratio.toFixed(2)}: ${one.outerHTML.slice(0, 90)}`); }
+  }
+  return wrong;
+})()"""
+
+
+def main(program, store, study, pictures):
+    os.makedirs(pictures, exist_ok=True)
+    server = subprocess.Popen([program, "serve", "--listen", "127.0.0.1:0", "--control", "--store", store],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    url = server.stdout.readline().strip()
+    browser, wrong = Browser(), []
+    try:
+        browser.show(1440, "light")
+        browser.call("Page.navigate", url=url)
+        browser.wait_for("document.querySelector('tbody tr')")
+        if "token" in browser.evaluate("location.href"):
+            wrong.append("the token stays in the address bar")
+        if browser.evaluate("document.cookie"):
+            wrong.append("scripts can read the cookie")
+        base = browser.evaluate("location.origin")
+        best = browser.evaluate(f"fetch('/api/study?study={study}').then((answer) => answer.json()).then((study) => study.best?.number ?? 0)")
+        for name, (place, shown) in VIEWS.items():
+            browser.messages.clear()
+            for width in [1440, 390]:
+                for theme in ["light", "dark"]:
+                    browser.show(width, theme)
+                    browser.call("Page.navigate", url="about:blank")
+                    browser.call("Page.navigate", url=f"{base}/#{place.format(study=study, trial=best)}")
+                    try:
+                        browser.wait_for(shown)
+                    except RuntimeError as error:
+                        wrong.append(f"{name} {width} {theme}: {error}")
+                    time.sleep(0.3)
+                    wrong += [f"{name} {width} {theme}: {text}" for text in browser.evaluate(CHECKS)]
+                    browser.picture(f"{pictures}/{name}-{width}-{theme}.png")
+            # A refused filter and an unknown study are 400 and 404, which Chromium logs.
+            is_expected = lambda text: "status of 40" in text
+            wrong += [f"{name}: {text}" for text in browser.messages if not is_expected(text)]
+        wrong += steered(browser, base, study, best)
+    finally:
+        browser.close()
+        server.terminate()
+        server.wait()
+    print("\n".join(sorted(set(wrong))) or f"{len(VIEWS)} views are in order")
+    sys.exit(bool(wrong))
+
+
+def steered(browser, base, study, trial):
+    """Types, clicks and presses keys as a person would."""
+    wrong = []
+    browser.show(1440, "light")
+    browser.call("Page.navigate", url="about:blank")
+    browser.call("Page.navigate", url=f"{base}/#study={study}")
+    browser.wait_for("document.querySelector('tbody tr a')")
+
+    def key(text, code=None):
+        code = code or text
+        browser.call("Input.dispatchKeyEvent", type="keyDown", key=code, text=text if len(text) == 1 else "")
+        browser.call("Input.dispatchKeyEvent", type="keyUp", key=code)
+
+    key("/")
+    browser.call("Input.insertText", text="state:complete")
+    browser.wait_for("location.hash.includes('where=state')")
+    browser.wait_for("![...document.querySelectorAll('tbody .state')].some((one) => one.textContent !== 'complete')")
+    key("", "Escape")
+    browser.evaluate("document.querySelectorAll('.sort')[0].click()")
+    browser.wait_for("document.querySelector('th[aria-sort=ascending]').textContent.startsWith('trial')")
+    for press, selected in [("j", 1), ("j", 2), ("k", 1)]:
+        key(press)
+        browser.wait_for(f"Number(document.querySelector('tr.selected').dataset.index) === {selected}")
+    browser.evaluate("document.activeElement.blur()")
+    key(" ", " ")
+    key("3")
+    browser.wait_for("location.hash.includes('view=compare') && document.querySelector('tbody tr')")
+    key("1")
+    browser.wait_for("document.querySelector('tbody input:checked')")
+    key("\r", "Enter")
+    browser.wait_for("document.querySelector('figure img')?.naturalWidth")
+    key("", "Escape")
+    browser.wait_for("document.querySelector('tbody tr a') && !location.hash.includes('trial=')")
+    browser.evaluate(f"location.hash = 'study={study}&trial={trial}'")
+    browser.wait_for("document.querySelector('.buttons[aria-label=\"Control of the trial\"]')")
+    key("a")
+    browser.wait_for("document.querySelector('dialog[open] input')")
+    browser.call("Input.insertText", text="<img src=x onerror=alert(1)> noted by the walk")
+    browser.evaluate("document.querySelector('dialog form').requestSubmit()")
+    browser.wait_for("document.body.innerText.includes('onerror=alert(1)> noted by the walk')")
+    if browser.evaluate("document.querySelector('main img[src=x]') !== null"):
+        wrong.append("a note became markup")
+    return wrong
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:5])

@@ -1,0 +1,80 @@
+"""Walks a report in headless Chromium and writes pictures of it.
+
+    python3 tests/peers/report_walk.py report.html PICTURES
+
+It fails on messages in the console, on requests to anywhere, on something wider than the window, on
+controls without a name, on text of low contrast, and on what a click should have done and did not.
+"""
+
+import os
+import sys
+
+from page import CHECKS, Browser
+
+
+def main(report, pictures):
+    os.makedirs(pictures, exist_ok=True)
+    address = "file://" + os.path.abspath(report)
+    browser, wrong = Browser(), []
+
+    def opened(width, theme, place=""):
+        browser.show(width, theme)
+        browser.call("Page.navigate", url="about:blank")
+        browser.call("Page.navigate", url=address + place)
+        browser.wait_for("document.querySelector('.trials tbody tr')")
+
+    try:
+        for width in [1440, 390]:
+            for theme in ["light", "dark"]:
+                opened(width, theme)
+                wrong += [f"{width} {theme}: {text}" for text in browser.evaluate(CHECKS)]
+                browser.picture(f"{pictures}/report-{width}-{theme}.png")
+                browser.evaluate("document.querySelector('.answer a').click()")
+                browser.wait_for("document.querySelector('section.trial')")
+                wrong += [f"trial {width} {theme}: {text}" for text in browser.evaluate(CHECKS)]
+                browser.evaluate("document.querySelectorAll('.figures, table').forEach((one) => { if (!one.closest('.trial')) one.remove(); })")
+                browser.picture(f"{pictures}/report-trial-{width}-{theme}.png")
+        wrong += steered(browser, opened)
+        loaded = browser.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+        wrong += [f"loads {name}" for name in loaded]
+        wrong += browser.messages
+    finally:
+        browser.close()
+    print("\n".join(sorted(set(wrong))) or "the report is in order")
+    sys.exit(bool(wrong))
+
+
+def steered(browser, opened):
+    """Types, clicks and presses keys as a person would."""
+    wrong = []
+    opened(1440, "light")
+    rows = "document.querySelectorAll('.trials[data-study=\"0\"] tbody tr').length"
+    all_rows = browser.evaluate(rows)
+    browser.call("Input.dispatchKeyEvent", type="keyDown", key="/", text="/")
+    browser.call("Input.insertText", text="state:complete")
+    browser.wait_for("![...document.querySelectorAll('.trials[data-study=\"0\"] tbody .state')].some((one) => one.textContent !== 'complete')")
+    if browser.evaluate("document.activeElement.value") != "state:complete":
+        wrong.append("`/` does not lead to the filter")
+    browser.evaluate("(() => { const input = document.activeElement; input.value = 'nothing>1'; input.dispatchEvent(new Event('input')); })()")
+    browser.wait_for("document.querySelector('.warning').textContent.includes('nothing')")
+    browser.evaluate("(() => { const input = document.activeElement; input.value = ''; input.dispatchEvent(new Event('input')); })()")
+    if browser.evaluate(rows) != all_rows:
+        wrong.append("an empty filter does not show all")
+    first = "document.querySelector('.trials tbody th').textContent"
+    browser.evaluate("document.querySelector('.sort').click()")
+    browser.wait_for(f"{first} === '0'")
+    browser.evaluate("document.querySelector('.sort').click()")
+    browser.wait_for(f"{first} !== '0'")
+    browser.evaluate("document.querySelector('.answer a').click()")
+    browser.wait_for("document.activeElement.matches('section.trial')")
+    browser.call("Input.dispatchKeyEvent", type="keyDown", key="Escape")
+    browser.wait_for("!document.querySelector('section.trial')")
+    before = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    browser.evaluate("document.getElementById('theme').click()")
+    if browser.evaluate("getComputedStyle(document.body).backgroundColor") == before:
+        wrong.append("the switch of the theme does nothing")
+    return wrong
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])
