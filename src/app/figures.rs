@@ -1,8 +1,10 @@
 //! The figures of studies, for the terminal, files, reports and pages.
 
+mod kind;
+
 use std::collections::BTreeSet;
 
-use super::curves::{By, Detail, points, shown_clock};
+use super::curves::{By, points, shown_clock};
 use crate::analysis::importance::{self, Evaluator};
 use crate::report::figure::contour::contour;
 use crate::report::figure::of_study::{self, StudyCurve};
@@ -20,167 +22,7 @@ use crate::study::space::{Dimension, Scale};
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
-
-/// Which figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FigureKind {
-    /// Values by trial, and the best so far.
-    History,
-    /// Curves of trials, the best in front.
-    Curves,
-    /// Every trial as a line over all parameters.
-    Parallel,
-    /// Values by each parameter.
-    Slice,
-    /// Values over two parameters.
-    Contour,
-    /// Importance of the parameters.
-    Importance,
-    /// Trials that reached each rung, and those that continued.
-    Rungs,
-    /// Empirical distribution of the values.
-    Distribution,
-    /// Best value so far, by completed trials and over time.
-    Comparison,
-    /// Which trials ran on which slot and when.
-    Timeline,
-    /// Load and memory of a trial.
-    System,
-}
-
-impl FigureKind {
-    /// All kinds.
-    pub const ALL: [FigureKind; 11] = [
-        FigureKind::History,
-        FigureKind::Curves,
-        FigureKind::Parallel,
-        FigureKind::Slice,
-        FigureKind::Contour,
-        FigureKind::Importance,
-        FigureKind::Rungs,
-        FigureKind::Distribution,
-        FigureKind::Comparison,
-        FigureKind::Timeline,
-        FigureKind::System,
-    ];
-
-    /// Its name on the command line and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            FigureKind::History => "history",
-            FigureKind::Curves => "curves",
-            FigureKind::Parallel => "parallel",
-            FigureKind::Slice => "slice",
-            FigureKind::Contour => "contour",
-            FigureKind::Importance => "importance",
-            FigureKind::Rungs => "rungs",
-            FigureKind::Distribution => "edf",
-            FigureKind::Comparison => "comparison",
-            FigureKind::Timeline => "timeline",
-            FigureKind::System => "system",
-        }
-    }
-
-    /// What it shows, in a line.
-    pub fn summary(self) -> &'static str {
-        match self {
-            FigureKind::History => "values by trial, and the best so far",
-            FigureKind::Curves => "the curves of all trials, the best in front, of any metric",
-            FigureKind::Parallel => "every trial as a line over all parameters",
-            FigureKind::Slice => "values by each parameter",
-            FigureKind::Contour => "values over two parameters, interpolated between trials",
-            FigureKind::Importance => "which parameters matter, as bars",
-            FigureKind::Rungs => "trials that reached each rung, and those that continued",
-            FigureKind::Distribution => "the share of trials up to each value",
-            FigureKind::Comparison => "the best value so far, by completed trials and over time",
-            FigureKind::Timeline => "which slot ran trials when, how they ended, and checkpoints",
-            FigureKind::System => "CPU, memory and GPUs of a trial over time",
-        }
-    }
-
-    /// Whether its horizontal axis can be logarithmic: those of slices and contours are as the
-    /// study says.
-    pub fn has_log_x(self) -> bool {
-        matches!(
-            self,
-            FigureKind::History
-                | FigureKind::Curves
-                | FigureKind::Distribution
-                | FigureKind::Comparison
-        )
-    }
-
-    /// Whether its vertical axis can be logarithmic.
-    pub fn has_log_y(self) -> bool {
-        matches!(
-            self,
-            FigureKind::History | FigureKind::Curves | FigureKind::Slice | FigureKind::Comparison
-        )
-    }
-
-    /// Whether several studies have one figure in common.
-    fn is_shared(self) -> bool {
-        matches!(
-            self,
-            FigureKind::History
-                | FigureKind::Curves
-                | FigureKind::Distribution
-                | FigureKind::Comparison
-        )
-    }
-}
-
-/// What of a study a figure shows.
-#[derive(Clone, Debug)]
-pub struct FigureOptions {
-    /// Parameters of slices, and the two of a contour; empty: all, or the most important ones.
-    pub params: Vec<String>,
-    /// Metric of curves; `None`: the study's.
-    pub metric: Option<String>,
-    /// Clock of curves; `None`: the study's where the metric is on it.
-    pub clock: Option<SeriesClock>,
-    /// What curves are drawn by.
-    pub by: By,
-    /// Which points of curves are read.
-    pub detail: Detail,
-    /// Weight of the past in the exponential moving average of curves, from 0 (none) below 1.
-    pub smooth: f64,
-    /// Logarithmic horizontal axis, where values are positive.
-    pub log_x: bool,
-    /// Logarithmic vertical axis.
-    pub log_y: bool,
-    /// The trial of system metrics; `None`: the best.
-    pub trial: Option<TrialNumber>,
-    /// Maximum number of trials drawn as lines: the best ones.
-    pub lines: usize,
-    /// Whether several studies share the axes of a figure where they can.
-    pub overlay: bool,
-}
-
-impl Default for FigureOptions {
-    fn default() -> Self {
-        FigureOptions {
-            params: Vec::new(),
-            metric: None,
-            clock: None,
-            by: By::Step,
-            detail: Detail::Every,
-            smooth: 0.0,
-            log_x: false,
-            log_y: false,
-            trial: None,
-            lines: 200,
-            overlay: true,
-        }
-    }
-}
-
-impl FigureOptions {
-    /// Whether another series than the study's metric by its steps is asked for.
-    pub fn names_series(&self) -> bool {
-        self.metric.is_some() || self.clock.is_some() || self.by == By::Wall
-    }
-}
+pub use kind::{FigureKind, FigureOptions};
 
 /// A figure of one study, or of several.
 #[derive(Clone, Debug)]
@@ -321,23 +163,11 @@ fn of_one(
             vec![of_study::parallel(spec, &outcomes(reader, study)?, options.lines)]
         }
         FigureKind::Rungs => vec![rungs(spec, &outcomes(reader, study)?)],
-        FigureKind::Distribution => {
-            let outcomes = outcomes(reader, study)?;
-            let mut one = std::iter::once((spec, outcomes.as_slice()));
-            vec![
-                of_study::distribution(&title(&format!("trials up to each {metric}")), &mut one)
-                    .scaled(options),
-            ]
-        }
-        FigureKind::Comparison => {
+        FigureKind::Distribution | FigureKind::Comparison => {
             let outcomes = outcomes(reader, study)?;
             let one = || std::iter::once((spec, outcomes.as_slice()));
-            let [count, time] = comparison_titles(metric).map(|what| title(&what));
-            let figures = [
-                of_study::best_by_count(&count, &mut one()),
-                of_study::best_by_time(&time, &mut one()),
-            ];
-            figures.map(|figure| figure.scaled(options)).into()
+            let figures = overlaid(kind, &title, metric, one);
+            figures.into_iter().map(|figure| figure.scaled(options)).collect()
         }
         FigureKind::Importance => {
             vec![of_study::importance(spec, &importances(spec, &outcomes(reader, study)?))]
@@ -379,20 +209,11 @@ fn shared(
         let (metric, direction) = first;
         let each = || together.iter().map(|(spec, outcomes)| (*spec, outcomes.as_slice()));
         let drawn = match kind {
-            FigureKind::Distribution => {
-                vec![of_study::distribution(&format!("trials up to each {metric}"), &mut each())]
-            }
-            FigureKind::Comparison => {
-                let [count, time] = comparison_titles(&metric);
-                vec![
-                    of_study::best_by_count(&count, &mut each()),
-                    of_study::best_by_time(&time, &mut each()),
-                ]
-            }
-            _ => {
+            FigureKind::History => {
                 let title = format!("{metric} by trial, {}d", direction.as_str());
-                vec![of_study::histories(&title, &mut each())]
+                vec![of_study::histories(&title, &metric, each())]
             }
+            _ => overlaid(kind, &str::to_owned, &metric, each),
         };
         figures.extend(
             drawn
@@ -432,8 +253,26 @@ fn shared_curves(
     Ok(figures)
 }
 
-fn comparison_titles(metric: &str) -> [String; 2] {
-    [format!("best {metric} by completed trials"), format!("best {metric} over time")]
+/// Distributions or comparisons of some studies with one metric.
+fn overlaid<'a, I: Iterator<Item = (&'a StudySpec, &'a [Outcome])>>(
+    kind: FigureKind,
+    title: &dyn Fn(&str) -> String,
+    metric: &str,
+    studies: impl Fn() -> I,
+) -> Vec<Figure<'static>> {
+    let title = |what: String| title(&what);
+    if kind == FigureKind::Distribution {
+        let title = title(format!("trials up to each {metric}"));
+        return vec![of_study::distribution(&title, metric, studies())];
+    }
+    vec![
+        of_study::best_by_count(
+            &title(format!("best {metric} by completed trials")),
+            metric,
+            studies(),
+        ),
+        of_study::best_by_time(&title(format!("best {metric} over time")), metric, studies()),
+    ]
 }
 
 /// Whether a study has what figures of this kind need; of `figures` this is the part that differs
@@ -519,12 +358,21 @@ fn pair<'a>(
     names: &[String],
     outcomes: &[Outcome],
 ) -> Result<(&'a Dimension, &'a Dimension), FigureError> {
-    let important: Vec<String> =
-        importances(spec, outcomes).into_iter().map(|(name, _)| name).take(2).collect();
-    let names = match names {
-        [] if important.len() == 2 => &important,
-        [] => &spec.space.dimensions().iter().map(|one| one.name.clone()).take(2).collect(),
-        names => names,
+    let found: Vec<String>;
+    let names = if names.is_empty() {
+        let important = importances(spec, outcomes).into_iter().map(|(name, _)| name);
+        let all = spec.space.dimensions().iter().map(|one| one.name.clone());
+        let mut named: Vec<String> = Vec::new();
+        // A parameter without an importance may be the second.
+        for name in important.chain(all) {
+            if named.len() < 2 && !named.contains(&name) {
+                named.push(name);
+            }
+        }
+        found = named;
+        found.as_slice()
+    } else {
+        names
     };
     dimensions(spec, names)?;
     let found: Vec<&Dimension> =
@@ -601,8 +449,8 @@ fn system(
     let best = study.best.map(|(number, _)| number);
     let newest = || -> Result<Option<TrialNumber>, StorageError> {
         let query = TrialQuery::all(SortKey::Number).filtered(study.visible(Filter::all()));
-        let last = study.counts.total().saturating_sub(1);
-        Ok(reader.trials(study.id, &query.page(last, 1))?.last().map(|trial| trial.number))
+        let query = TrialQuery { reverse: true, ..query.page(0, 1) };
+        Ok(reader.trials(study.id, &query)?.first().map(|trial| trial.number))
     };
     let Some(trial) = options.trial.or(best).map_or_else(newest, |trial| Ok(Some(trial)))? else {
         return Err(FigureError::NoTrial { study: study.spec.name.clone() });

@@ -2,7 +2,6 @@
 
 mod answer;
 mod facts;
-mod figure_parts;
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -14,10 +13,7 @@ use super::figures::FigureOptions;
 use super::find::{self, Archived, is_archived};
 use super::study_state::{elapsed, state_in};
 pub use answer::{AnswerPart, BestPart, answer, params_as_toml};
-pub use facts::{
-    Fact, ParamPart, RunPart, StoppedGroup, StoppedPart, rules, runs, space, stopped, used,
-};
-pub use figure_parts::{FigurePart, figure_parts};
+pub use facts::{Fact, ParamPart, StoppedGroup, StoppedPart, rules, space, stopped, used};
 
 use crate::engine::seed_of;
 use crate::report::document::privacy::Privacy;

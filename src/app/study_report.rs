@@ -1,4 +1,4 @@
-//! A report on studies, read from the store: what may not be told is left out here.
+//! A report on studies, read from the store without its private parts.
 
 mod table;
 
@@ -12,7 +12,7 @@ use super::page::{
 };
 use super::study_state::state_in;
 use super::verify::{VerifyError, verify, what_was_decided};
-use crate::report::document::privacy::{Privacy, PrivatePart, Told, ToldFigure};
+use crate::report::document::privacy::{Privacy, PrivatePart, PublicFigure, PublicText};
 use crate::report::document::{Answer, BestRow, Document, StoppedRow, StudySection};
 use crate::report::figure::{Mark, Series};
 use crate::report::wording::{count, number, one_line, param, state_word, value_cell};
@@ -42,7 +42,7 @@ const MOST_VERIFIED: u64 = 2_000;
 /// Lines and points of curves, so that a report stays small.
 const CURVES: usize = 60;
 const COLUMNS: u16 = 120;
-/// With more points, a figure of all trials is larger than what it tells.
+/// Figures of all trials have at most this many points: more are larger, and show no more.
 const MOST_POINTS: usize = 6_000;
 
 /// Figures of one kind: slices have one for each parameter.
@@ -91,7 +91,7 @@ impl Scope<'_> {
         named: &[TrialNumber],
     ) -> Result<StudySection, AppError> {
         let (reader, privacy, spec) = (self.reader, self.privacy, &study.spec);
-        let tell = |text: &str| privacy.tell(text);
+        let public = |text: &str| privacy.public(text);
         let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Value))?;
         let visible: Vec<&Trial> = trials.iter().filter(|trial| !trial.hidden).collect();
         let found = answer(reader, study, privacy)?;
@@ -110,30 +110,30 @@ impl Scope<'_> {
             value: value_cell(trial),
             params: names
                 .iter()
-                .map(|name| privacy.tell(trial.params.get(name).map(param).unwrap_or_default()))
+                .map(|name| privacy.public(trial.params.get(name).map(param).unwrap_or_default()))
                 .collect(),
         };
         let space = space(study).into_iter().map(|param| {
-            let [name, range] = [&param.name, &param.range].map(|text| tell(text));
-            [name, Told::ours(param.kind), range, tell(&param.condition)]
+            let [name, range] = [&param.name, &param.range].map(|text| public(text));
+            [name, PublicText::own_words(param.kind), range, public(&param.condition)]
         });
         let mut tags: Vec<&str> = spec.tags.iter().chain(&study.tags).map(String::as_str).collect();
         tags.sort_unstable();
         tags.dedup();
         let reason = study.finished.as_ref().or(study.paused.as_ref());
         Ok(StudySection {
-            name: tell(&one_line(&spec.name)),
+            name: public(&one_line(&spec.name)),
             state: state_in(reader, study)?.as_str(),
-            reason: reason.map(|reason| tell(&one_line(reason))),
-            question: tell(&found.question),
-            description: spec.description.as_deref().map(tell),
-            tags: tags.into_iter().map(tell).collect(),
-            notes: study.notes.iter().map(|note| (moment(note.at.0), tell(&note.text))).collect(),
+            reason: reason.map(|reason| public(&one_line(reason))),
+            question: public(&found.question),
+            description: spec.description.as_deref().map(public),
+            tags: tags.into_iter().map(public).collect(),
+            notes: study.notes.iter().map(|note| (moment(note.at.0), public(&note.text))).collect(),
             answer: match &found.best {
                 Some(best) => Ok(self.answer(study, best)),
-                None => Err(tell(&found.none.unwrap_or_default())),
+                None => Err(public(&found.none.unwrap_or_default())),
             },
-            spent: self.told(used(reader, study)?),
+            spent: self.public_facts(used(reader, study)?),
             space: space.collect(),
             figures: self.figures(std::slice::from_ref(study), &kinds(study))?,
             stopped: self.stopped(stopped(reader, study)?),
@@ -145,7 +145,7 @@ impl Scope<'_> {
     }
 
     fn answer(&self, study: &StudySummary, best: &BestPart) -> Answer {
-        let tell = |text: &str| self.privacy.tell(text);
+        let public = |text: &str| self.privacy.public(text);
         let (beat, mut compared) = (&best.beat, Vec::new());
         if let Some(BestOf { number: trial, value }) = beat.second {
             compared.push(format!("second best: {} by trial {trial}", number(value.0)));
@@ -158,21 +158,21 @@ impl Scope<'_> {
             compared.push(format!("first complete trial: {} by trial {trial}", number(value.0)));
         }
         Answer {
-            metric: tell(&best.metric),
+            metric: public(&best.metric),
             value: best.value.map_or_else(String::new, |value| number(value.0)),
-            runs: best.interval.iter().chain(&best.race).map(|text| tell(text)).collect(),
+            runs: best.interval.iter().chain(&best.race).map(|text| public(text)).collect(),
             trial: best.trial.0,
             is_run: study.spec.is_tracked(),
-            name: best.name.as_deref().map(|name| tell(&one_line(name))),
-            compared: compared.iter().map(|line| tell(line)).collect(),
-            toml: tell(best.toml.trim_end()),
-            command: best.command.as_deref().map(tell),
+            name: best.name.as_deref().map(|name| public(&one_line(name))),
+            compared: compared.iter().map(|line| public(line)).collect(),
+            toml: public(best.toml.trim_end()),
+            command: best.command.as_deref().map(public),
         }
     }
 
-    fn told(&self, facts: Vec<Fact>) -> Vec<(Told, Told)> {
-        let tell = |(title, text): Fact| (self.privacy.tell(title), self.privacy.tell(text));
-        facts.into_iter().map(tell).collect()
+    fn public_facts(&self, facts: Vec<Fact>) -> Vec<(PublicText, PublicText)> {
+        let public = |(title, text): Fact| (self.privacy.public(title), self.privacy.public(text));
+        facts.into_iter().map(public).collect()
     }
 
     /// The figures of these kinds that have something to show.
@@ -180,7 +180,7 @@ impl Scope<'_> {
         &self,
         studies: &[StudySummary],
         kinds: &[FigureKind],
-    ) -> Result<Vec<ToldFigure>, StorageError> {
+    ) -> Result<Vec<PublicFigure>, StorageError> {
         let options = FigureOptions {
             lines: CURVES,
             detail: Detail::Columns(COLUMNS),
@@ -217,33 +217,36 @@ impl Scope<'_> {
             let example = reason.as_deref().map(|reason| format!("trial {trial}: {reason}"));
             StoppedRow {
                 state: group.state.as_str(),
-                why: self.privacy.tell(&group.why),
+                why: self.privacy.public(&group.why),
                 trials: group.trials,
-                example: self.privacy.tell(example.unwrap_or_default()),
+                example: self.privacy.public(example.unwrap_or_default()),
             }
         };
         stopped.groups.into_iter().map(row).collect()
     }
 
-    fn reproducibility(&self, study: &StudySummary) -> Result<Vec<(Told, Told)>, AppError> {
+    fn reproducibility(
+        &self,
+        study: &StudySummary,
+    ) -> Result<Vec<(PublicText, PublicText)>, AppError> {
         let (spec, privacy) = (&study.spec, self.privacy);
-        let mut facts = self.told(rules(study, privacy));
+        let mut facts = self.public_facts(rules(study, privacy));
         if !spec.is_tracked() {
             let verified = self.verification(study)?;
-            facts.push((Told::ours("verification"), privacy.tell(verified)));
+            facts.push((PublicText::own_words("verification"), privacy.public(verified)));
         }
         let runners = self.reader.runners(study.id)?;
         if runners.len() > 1 {
             let what = if spec.is_tracked() { "processes" } else { "times it was run" };
-            facts.push((Told::ours(what), privacy.tell(runners.len().to_string())));
+            facts.push((PublicText::own_words(what), privacy.public(runners.len().to_string())));
         }
         if let Some(lineage) = runners.iter().rev().find_map(|runner| runner.provenance.as_ref()) {
-            facts.extend(self.told(privacy.facts(lineage)));
+            facts.extend(self.public_facts(privacy.facts(lineage)));
             if privacy.includes(PrivatePart::Changes)
                 && let Some(changes) = lineage.diff()
                 && let Some(text) = self.reader.document(&changes.digest)?
             {
-                facts.push((Told::ours("uncommitted changes"), privacy.tell(text)));
+                facts.push((PublicText::own_words("uncommitted changes"), privacy.public(text)));
             }
         }
         Ok(facts)

@@ -18,7 +18,7 @@ pub(super) struct Speaker {
     pub again: bool,
     /// The parameters that the trial of this line has used.
     pub asked: BTreeSet<String>,
-    /// Whether its trial was told to stop.
+    /// Whether its trial was stopped.
     pub was_stopped: bool,
 }
 
@@ -53,7 +53,7 @@ impl Topic {
 #[derive(Debug, Default)]
 pub(super) struct Client {
     out: BTreeSet<TrialNumber>,
-    /// Those of them that were told to stop: they end when another trial is asked for.
+    /// Those of them that were stopped: they end when another trial is asked for.
     stopped: BTreeSet<TrialNumber>,
     asked: BTreeMap<TrialNumber, BTreeSet<String>>,
 }

@@ -297,11 +297,14 @@ impl<W: Write> StoredSession<W> {
 
     /// Connects to the holder, or becomes it; returns the answer to `init`.
     fn join(&mut self, init: &str) -> Result<Json, Refusal> {
-        for poll in 0.. {
+        let mut polls = 0;
+        loop {
             if let Ok(answer) = self.connect(init) {
                 return answer;
             }
-            if poll < MAX_POLLS && self.is_held() {
+            let is_patient = polls < MAX_POLLS;
+            polls += 1;
+            if is_patient && self.is_held() {
                 threads::sleep(POLL_INTERVAL);
                 continue;
             }
@@ -310,12 +313,11 @@ impl<W: Write> StoredSession<W> {
                 Ok(answer) => return Ok(answer),
                 Err(error) => Busy::of(error)?,
             };
-            if poll >= MAX_POLLS && !busy.is_starting() {
+            if !is_patient && !busy.is_starting() {
                 return Err(busy.why);
             }
             threads::sleep(POLL_INTERVAL);
         }
-        unreachable!("a holder starts within the startup time")
     }
 
     /// Whether a live process holds the study.

@@ -20,6 +20,7 @@ use crate::report::figure::{Axis, Figure, HeatMap, Series};
 use crate::report::table::Columns;
 use crate::report::wording::{count, one_line};
 use crate::storage::StudySummary;
+use crate::storage::paths::store_files;
 use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
 
@@ -36,6 +37,10 @@ Examples:
 
 `hpsearch plot` lists the kinds. In the terminal: braille if it is
 supported, else ASCII; no colours in a pipe.";
+
+/// Largest drawing in the terminal.
+const MOST_COLUMNS: u16 = 500;
+const MOST_ROWS: u16 = 200;
 
 impl ValueEnum for FigureKind {
     fn value_variants<'a>() -> &'a [Self] {
@@ -186,7 +191,9 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
     }
     let (kind, named) = kind_of(&arguments.words)?;
     refuse_options_of_others(arguments, kind)?;
-    let target = arguments.output.as_deref().map(file::Target::of).transpose()?;
+    let inputs = || store_files(&console.store).into_iter().chain(named.iter().map(PathBuf::from));
+    let target = arguments.output.as_deref().map(|path| file::Target::of(path, inputs()));
+    let target = target.transpose()?;
     let reader = console.reader()?;
     let several = selection::watched(&reader, named, &arguments.several, console)?;
     let is_several = several.is_some();
@@ -247,6 +254,14 @@ fn refuse_options_of_others(arguments: &PlotArguments, kind: FigureKind) -> Resu
         };
         let message = format!("`{axis}` is not for `plot {}`", kind.as_str());
         return Err(Failure::usage(message).help(format!("it is for {kinds}")));
+    }
+    let is_drawn = arguments.output.is_none() && !arguments.json;
+    if is_drawn
+        && (arguments.width.is_some_and(|width| width > MOST_COLUMNS)
+            || arguments.height.is_some_and(|height| height > MOST_ROWS))
+    {
+        let message = format!("a drawing has at most {MOST_COLUMNS} columns and {MOST_ROWS} rows");
+        return Err(Failure::usage(message).help("`-o FILE` takes more: they are pixels there"));
     }
     if arguments.trial.is_some() && kind != FigureKind::System {
         let message = "`--trial` is for `plot system`";
@@ -324,8 +339,8 @@ fn print(
 ) -> Result<(), Failure> {
     let height = arguments.height.unwrap_or(if kind == FigureKind::Slice { 12 } else { 20 });
     let size = Size {
-        width: arguments.width.unwrap_or_else(|| console.columns()).min(500),
-        height: height.min(200),
+        width: arguments.width.unwrap_or_else(|| console.columns()).min(MOST_COLUMNS),
+        height,
     };
     let mut before: Option<&str> = None;
     for (index, StudyFigure { study, figure }) in figures.iter().enumerate() {

@@ -24,7 +24,7 @@ Examples:
 
 Open the printed address: its token signs the browser in. From another
 machine, forward the port: ssh -L 7373:127.0.0.1:7373 HOST
-Ctrl-C ends the server; studies go on.";
+Ctrl-C ends the server; studies continue.";
 
 /// The port without `--listen`.
 const PORT: u16 = 7373;
@@ -73,7 +73,7 @@ pub fn serve(arguments: &ServeArguments, console: &mut Console) -> Result<Exit, 
     let passed_on = PassedOn::start()?;
     let signals = passed_on.signals().clone();
     threads::spawn("ending", move || {
-        // Closed without a signal, the server has ended by itself.
+        // The channel closes without a signal if the server fails.
         if signals.recv().is_ok() {
             stop.stop();
         }
@@ -98,15 +98,15 @@ fn announce(
     if !ip.is_loopback() {
         console.complain(&format!(
             "warning: {} can be reached from other machines, and its traffic is not encrypted: \
-             whoever reads it along the way can take the token. An ssh tunnel or a proxy with TLS \
+             anyone who reads it on the way can take the token. An ssh tunnel or a proxy with TLS \
              is safer",
             server.address()
         ));
     }
     if options.access == Access::Control && !ip.is_loopback() {
-        console.complain("warning: with --control, whoever has the token can stop studies");
+        console.complain("warning: with --control, anyone who has the token can stop studies");
     }
-    console.say("open the address above in a browser; Ctrl-C ends the server, studies go on");
+    console.say("open the address above in a browser; Ctrl-C ends the server, studies continue");
     Ok(())
 }
 

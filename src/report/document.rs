@@ -4,7 +4,7 @@ pub mod html;
 pub mod markdown;
 pub mod privacy;
 
-use privacy::{PrivatePart, Told, ToldFigure, ToldJson};
+use privacy::{PrivatePart, PublicFigure, PublicJson, PublicText};
 
 /// A report on one study or several.
 #[derive(Clone, Debug)]
@@ -12,46 +12,46 @@ pub struct Document {
     /// The studies, by name.
     pub studies: Vec<StudySection>,
     /// Figures of several studies on the same axes.
-    pub shared: Vec<ToldFigure>,
+    pub shared: Vec<PublicFigure>,
     /// When it was written, in UTC.
     pub written: String,
     /// What was left out of it.
     pub left_out: Vec<PrivatePart>,
 }
 
-/// What a report tells of one study.
+/// One study of a report.
 #[derive(Clone, Debug)]
 pub struct StudySection {
     /// Its name.
-    pub name: Told,
+    pub name: PublicText,
     /// Its state, and why it is over or paused.
     pub state: &'static str,
     /// Why it is over, or paused.
-    pub reason: Option<Told>,
+    pub reason: Option<PublicText>,
     /// What was searched for, in a sentence.
-    pub question: Told,
+    pub question: PublicText,
     /// What its user wrote about it in the study file.
-    pub description: Option<Told>,
+    pub description: Option<PublicText>,
     /// Its tags.
-    pub tags: Vec<Told>,
+    pub tags: Vec<PublicText>,
     /// Its notes, oldest first, with their times.
-    pub notes: Vec<(String, Told)>,
+    pub notes: Vec<(String, PublicText)>,
     /// The best trial, or why there is none.
-    pub answer: Result<Answer, Told>,
+    pub answer: Result<Answer, PublicText>,
     /// Budget and what was used of it, by title.
-    pub spent: Vec<(Told, Told)>,
+    pub spent: Vec<(PublicText, PublicText)>,
     /// The parameters: name, kind, values and when it is active.
-    pub space: Vec<[Told; 4]>,
+    pub space: Vec<[PublicText; 4]>,
     /// Figures, the most telling ones first.
-    pub figures: Vec<ToldFigure>,
+    pub figures: Vec<PublicFigure>,
     /// Trials that ended early, by kind of reason, the most frequent one first.
     pub stopped: Vec<StoppedRow>,
     /// Seed, algorithms, versions, code and verification, by title.
-    pub reproducibility: Vec<(Told, Told)>,
+    pub reproducibility: Vec<(PublicText, PublicText)>,
     /// The best trials, for texts without a table to sort.
     pub best: Vec<BestRow>,
     /// The table of all trials, and the pages of some, for the script of the page.
-    pub table: ToldJson,
+    pub table: PublicJson,
     /// How many trials the table has.
     pub trials: u64,
 }
@@ -60,23 +60,23 @@ pub struct StudySection {
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The metric.
-    pub metric: Told,
+    pub metric: PublicText,
     /// Its value.
     pub value: String,
     /// The mean of several runs with its interval, and the race, if there were any.
-    pub runs: Vec<Told>,
+    pub runs: Vec<PublicText>,
     /// The trial.
     pub trial: u64,
     /// Whether it is a tracked run.
     pub is_run: bool,
     /// The name of a tracked run.
-    pub name: Option<Told>,
+    pub name: Option<PublicText>,
     /// Where it stands among the others.
-    pub compared: Vec<Told>,
+    pub compared: Vec<PublicText>,
     /// Its parameters as TOML.
-    pub toml: Told,
+    pub toml: PublicText,
     /// A command line that runs it again.
-    pub command: Option<Told>,
+    pub command: Option<PublicText>,
 }
 
 /// Trials that ended early for the same kind of reason.
@@ -85,11 +85,11 @@ pub struct StoppedRow {
     /// Their state.
     pub state: &'static str,
     /// Why, without the numbers of each.
-    pub why: Told,
+    pub why: PublicText,
     /// How many.
     pub trials: u64,
     /// The newest of them, with its reason.
-    pub example: Told,
+    pub example: PublicText,
 }
 
 /// One of the best trials.
@@ -102,5 +102,5 @@ pub struct BestRow {
     /// Its value.
     pub value: String,
     /// Its parameters, in the order of the space.
-    pub params: Vec<Told>,
+    pub params: Vec<PublicText>,
 }

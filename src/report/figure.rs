@@ -125,7 +125,7 @@ impl Axis {
     pub fn ticks(&self, range: &Range, most: usize) -> Vec<Tick> {
         if self.names.is_empty() {
             let ticks = range.ticks(most, self.whole);
-            // One tick alone tells no scale.
+            // One tick alone shows no scale.
             return if ticks.len() < 2 { range.ticks(2 * most, self.whole) } else { ticks };
         }
         self.names
@@ -151,7 +151,7 @@ pub struct HeatMap {
 }
 
 impl HeatMap {
-    /// The smallest and the largest value that are told apart: beyond them are outliers, if the
+    /// The smallest and the largest value that differ in colour: beyond them are outliers, if the
     /// others would be hard to tell apart with them.
     pub fn ends(&self) -> Option<(f64, f64)> {
         let values = || self.values.iter().flatten().copied().filter(|value| value.is_finite());

@@ -214,7 +214,7 @@ fn unauthorized(head: &Head) -> Response {
         );
     }
     // Browsers hold the cookie back while they follow a link of another site; a page of this server
-    // that goes on by itself gets it.
+    // that reloads itself gets it.
     let again = match head.header("sec-fetch-site") {
         Some("cross-site") => "<meta http-equiv=\"refresh\" content=\"0; url=/\">",
         _ => "",

@@ -34,10 +34,10 @@ struct Asked {
     again: bool,
 }
 
-/// What the page is told.
+/// The answer to the page.
 #[derive(Debug, Serialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
-enum Told<'a> {
+enum ControlAnswer<'a> {
     /// It is done.
     Done { text: &'a str },
     /// The runner will do it.
@@ -77,13 +77,13 @@ pub fn answer(request: &HttpRequest, store: &mut Store) -> Response {
     if !asked.confirmed
         && let Some(question) = question(&request, summary.counts.failed)
     {
-        let told = Told::Question { asks: &question.asks, then: question.then };
-        return Response::json(Status::Conflict, &told);
+        let answer = ControlAnswer::Question { asks: &question.asks, then: question.then };
+        return Response::json(Status::Conflict, &answer);
     }
     let repeat = if asked.again { Repeat::Wanted } else { Repeat::Refused };
     match carry_out(&mut writer, &path, &summary, request, repeat) {
-        Ok(Carried::Done(text)) => Response::json(Status::Ok, &Told::Done { text: &text }),
-        Ok(Carried::Asked) => Response::json(Status::Ok, &Told::Asked { text: ASKED }),
+        Ok(Carried::Done(text)) => Response::json(Status::Ok, &ControlAnswer::Done { text: &text }),
+        Ok(Carried::Asked) => Response::json(Status::Ok, &ControlAnswer::Asked { text: ASKED }),
         Ok(Carried::Refused(why)) => Response::problem(Status::Conflict, &why, None),
         Err(error) => app_problem(&error),
     }

@@ -29,7 +29,7 @@ pub struct Job {
     pub request: Request,
 }
 
-/// What other threads tell the event loop.
+/// Messages of other threads to the event loop.
 #[derive(Debug)]
 pub enum Reply {
     /// The answer to a request.
@@ -42,7 +42,7 @@ pub enum Reply {
     Stop,
 }
 
-/// What the event loop tells the watcher of the store.
+/// Messages of the event loop to the watcher of the store.
 #[derive(Debug)]
 pub enum Subscription {
     /// A client wants events; its request.
@@ -70,9 +70,9 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// Tells the event loop something.
+    /// Sends a message to the event loop.
     pub fn send(&self, reply: Reply) {
-        // After its end, nobody is to be told.
+        // After its end nothing receives messages.
         if self.tx.send(reply).is_ok() {
             self.waker.wake();
         }
@@ -144,7 +144,7 @@ impl EventLoop {
         Ok((event_loop, far))
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until a message stops it.
     ///
     /// # Errors
     /// The system refuses to poll.

@@ -104,13 +104,7 @@ pub fn answer(request: &Request, store: &mut Store, context: &Context) -> Respon
                 "/api/trials" => trials(head, reader),
                 "/api/trial" => trial(head, reader),
                 "/api/curves" => curves(head, reader),
-                "/api/figures" => figures(head, reader),
                 "/api/figure.svg" => figure_svg(head, reader),
-                "/api/stopped" => {
-                    study(head, reader).and_then(|study| json(page::stopped(reader, &study)?))
-                }
-                "/api/runs" => study(head, reader)
-                    .and_then(|study| json(page::runs(reader, &study, &Privacy::everything())?)),
                 "/api/events" => events(head, reader),
                 _ => Err(Refusal::Nothing),
             },
@@ -171,7 +165,7 @@ fn number(head: &Head, name: &str, otherwise: u64) -> Result<u64, Refusal> {
     match head.query(name) {
         None | Some("") => Ok(otherwise),
         Some(text) => {
-            text.parse().map_err(|_| Refusal::Query(format!("`{name}` is no whole number")))
+            text.parse().map_err(|_| Refusal::Query(format!("`{name}` is not an integer")))
         }
     }
 }
@@ -211,21 +205,6 @@ fn trials(head: &Head, reader: &SqliteReader) -> Answer {
         limit: number(head, "limit", 100)?.min(MOST_TRIALS),
     };
     json(page::trials(reader, &study, &query)?)
-}
-
-/// The figures of one kind; those of several studies together where they share axes.
-fn figures(head: &Head, reader: &SqliteReader) -> Answer {
-    let named = head.queries("study").map(|name| find::by_name(reader, name));
-    let studies = named.collect::<Result<Vec<_>, _>>()?;
-    let kind = head.query("kind").unwrap_or_default();
-    let Some(kind) = FigureKind::ALL.into_iter().find(|known| known.as_str() == kind) else {
-        return Err(Refusal::Query("`kind` is no kind of figure".to_owned()));
-    };
-    match page::figure_parts(reader, &studies, kind) {
-        Ok(parts) => json(parts),
-        Err(FigureError::Storage(error)) => Err(error.into()),
-        Err(error) => Err(Refusal::Query(error.to_string())),
-    }
 }
 
 fn trial(head: &Head, reader: &SqliteReader) -> Answer {
@@ -283,7 +262,7 @@ fn figures_of(head: &Head, reader: &SqliteReader) -> Result<Vec<StudyFigure>, Re
         .take(MOST_COMPARED)
         .map(|text| text.parse().map(TrialNumber))
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|_| Refusal::Query("`trial` is no whole number".to_owned()))?;
+        .map_err(|_| Refusal::Query("`trial` is not an integer".to_owned()))?;
     let options = FigureOptions {
         params: head.queries("param").map(str::to_owned).collect(),
         metric: head.query("metric").filter(|metric| !metric.is_empty()).map(str::to_owned),

@@ -1,9 +1,9 @@
 //! Server-sent events: one thread watches the store while there are clients, and feeds them all.
 //!
-//! A client hears of one study, or of the store alone. `journal` events carry entries of the
+//! A client follows one study, or the store alone. `journal` events carry entries of the
 //! study's journal, and their id is the place of the last one, from which `Last-Event-ID` continues
 //! without a gap. `changed` says that something else may have changed, such as points of series.
-//! After `reset` a client reads everything anew. `trouble` tells why the store cannot be read.
+//! After `reset` a client reads everything anew. `trouble` has the reason why the store cannot be read.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -22,7 +22,7 @@ use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::event::Seq;
 use crate::study::step::StepUnit;
 
-/// How often the store is looked at, while there are clients.
+/// Interval of polling the store, while there are clients.
 const TURN: Duration = Duration::from_millis(50);
 /// How often it is looked whether a runner still lives, which the store does not tell, and whether
 /// a store that could not be read can be.
@@ -172,7 +172,7 @@ impl Watcher {
             Err(error) => {
                 let remedy = error.remedy();
                 let trouble = Trouble { error: &error.to_string(), remedy: Some(&remedy) };
-                // It connects again by itself, and then continues from where it was.
+                // Browsers reconnect, and continue from the last event.
                 self.send(vec![id], format!("retry: 1000\n{}", message(None, "trouble", &trouble)));
                 self.replies.send(Reply::EndStream(id));
             }
@@ -230,7 +230,7 @@ impl Watcher {
         }
     }
 
-    /// Looks at the store, and tells the clients what is new.
+    /// Polls the store, and sends the clients what is new.
     fn watch(&mut self, is_outside_due: bool) {
         match self.news(is_outside_due) {
             Ok(()) => self.trouble = None,

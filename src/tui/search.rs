@@ -19,7 +19,7 @@ use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId};
 use crate::study::metric::{Direction, Score};
 use crate::study::outcome::Outcome;
 use crate::study::query::{SortKey, TrialQuery};
-use crate::study::space::{Dimension, Scale};
+use crate::study::space::Dimension;
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -338,14 +338,5 @@ pub fn draw(
         }
         SearchView::Slices => slices::draw(buffer, area, data, scroll, theme),
         SearchView::Rungs => rungs::draw(buffer, area, data, scroll, theme),
-    }
-}
-
-/// The scale of a dimension's axis.
-fn scale_of(dimension: &Dimension) -> Scale {
-    use crate::study::space::Distribution;
-    match dimension.distribution {
-        Distribution::Float { scale, .. } | Distribution::Int { scale, .. } => scale,
-        Distribution::Choice { .. } => Scale::Linear,
     }
 }

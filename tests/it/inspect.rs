@@ -242,13 +242,19 @@ fn a_figure_that_cannot_be_written_leaves_the_file_as_it_was() {
     };
     refused("figure.jpeg", &["names no format", ".svg, .png, .html or .json"]);
     refused("figure", &["names no format"]);
-    refused("nowhere/figure.svg", &["there is no directory", "one that exists"]);
+    refused("nowhere/figure.svg", &["cannot be written", "an existing, writable directory"]);
+    // The store is an input, by whatever name.
+    let store = scene.path("runs/hpsearch.db");
+    let before = std::fs::read(&store).unwrap();
+    std::os::unix::fs::symlink(&store, scene.path("linked.svg")).unwrap();
+    refused("linked.svg", &["is read here", "give another file"]);
+    assert!(std::fs::read(&store).unwrap() == before, "the store was written over");
     std::fs::create_dir(scene.path("taken.svg")).unwrap();
     refused("taken.svg", &["is a directory"]);
     let left: Vec<_> = std::fs::read_dir(scene.path("."))
         .unwrap()
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.contains("hpsearch-figure"))
+        .filter(|name| name.ends_with(".partial"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
     for (words, said) in [
@@ -258,6 +264,7 @@ fn a_figure_that_cannot_be_written_leaves_the_file_as_it_was() {
         (&["plot", "contour", "--param", "learning_rate"], "a contour is over two parameters"),
         (&["plot", "contour", "--param", "optim", "--param", "optim"], "both are the same"),
         (&["plot", "-o", "a.svg"], "the kind of plot is missing"),
+        (&["plot", "history", "--width", "501"], "at most 500 columns"),
         (&["plot", "history", "--param", "optim"], "`plot slice` and `plot contour`"),
         (&["plot", "timeline", "--log-y"], "it is for history, curves, slice, comparison"),
         (&["plot", "slice", "--log-x"], "it is for history, curves, edf, comparison"),

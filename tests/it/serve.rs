@@ -711,8 +711,6 @@ fn figures_are_drawn_for_the_page_and_given_as_data() {
     assert!(!drawn.text().contains("style="), "{}", drawn.text());
     let compared = browser.get("/api/figure.svg?study=digits&kind=curves&trial=0&trial=3").text();
     assert_names(&compared, &["trial 0", "trial 3"]);
-    let figures = browser.get("/api/figures?study=digits&kind=history");
-    assert_eq!((figures.code, figures.json().is_array()), (200, true), "{}", figures.text());
     for kind in
         ["slice", "parallel", "importance", "contour", "rungs", "edf", "comparison", "timeline"]
     {

@@ -21,7 +21,6 @@ use crate::study::program::Program;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::space::Distribution;
 use crate::study::spec::ValueRule;
-use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// A fact with its title.
@@ -243,52 +242,6 @@ fn without_numbers(text: &str) -> String {
         is_in_number = is_digit;
     }
     out
-}
-
-/// Where and with what a study ran.
-#[derive(Debug, Serialize)]
-pub struct RunPart {
-    /// When it began.
-    pub started: Timestamp,
-    /// When it left; absent: it runs, or was killed.
-    pub stopped: Option<Timestamp>,
-    /// Why it left.
-    pub reason: Option<String>,
-    /// How many runs after it had the same provenance.
-    pub repeated: u64,
-    /// What its results depend on.
-    pub facts: Vec<Fact>,
-}
-
-/// The runs of a study, those with the same provenance once.
-///
-/// # Errors
-/// The store failed.
-pub fn runs(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-    privacy: &Privacy,
-) -> Result<Vec<RunPart>, AppError> {
-    let mut runs: Vec<RunPart> = Vec::new();
-    for runner in reader.runners(study.id)? {
-        let facts = runner.provenance.as_ref().map(|lineage| privacy.facts(lineage));
-        let facts = facts.unwrap_or_default();
-        match runs.last_mut() {
-            Some(before) if before.facts == facts => {
-                before.repeated += 1;
-                before.stopped = runner.stopped;
-                before.reason = runner.reason;
-            }
-            _ => runs.push(RunPart {
-                started: runner.started,
-                stopped: runner.stopped,
-                reason: runner.reason,
-                repeated: 0,
-                facts,
-            }),
-        }
-    }
-    Ok(runs)
 }
 
 #[cfg(test)]

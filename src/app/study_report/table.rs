@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::Scope;
 use crate::app::curves::{By, Detail, points, shown_clock};
 use crate::app::page::space;
-use crate::report::document::privacy::{PrivatePart, ToldJson};
+use crate::report::document::privacy::{PrivatePart, PublicJson};
 use crate::report::wording::{attempt_end, one_line, proposed};
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::metric::Number;
@@ -18,7 +18,7 @@ use crate::study::trial::Trial;
 
 /// Columns of a curve on a trial's page.
 const COLUMNS: u16 = 120;
-/// The end of a log that is told, in bytes.
+/// Bytes of a log that are included, at its end.
 const LOG_BYTES: i64 = 8 * 1024;
 
 impl Scope<'_> {
@@ -28,7 +28,7 @@ impl Scope<'_> {
         study: &StudySummary,
         trials: &[Trial],
         pages: &[&Trial],
-    ) -> Result<ToldJson, StorageError> {
+    ) -> Result<PublicJson, StorageError> {
         let spec = &study.spec;
         let names = self.reader.trial_names(study.id)?;
         let dimensions = spec.space.dimensions();

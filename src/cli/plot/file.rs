@@ -1,10 +1,9 @@
 //! Figures as files, whose format is that of their name.
 
-use std::fs;
-use std::io::{ErrorKind, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Failure;
+use crate::cli::output_file::{refuse_inputs, whole_file};
 use crate::report::figure::Figure;
 use crate::report::figure::svg::{self, Palette, Size, escaped};
 use crate::report::wording::one_line;
@@ -30,11 +29,11 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// The file at `path`.
+    /// The file at `path`, which is none of the `inputs`.
     ///
     /// # Errors
-    /// The name ends like no format, or there can be no file.
-    pub fn of(path: &'a Path) -> Result<Self, Failure> {
+    /// The name ends like no format, or it is an input.
+    pub fn of(path: &'a Path, inputs: impl IntoIterator<Item = PathBuf>) -> Result<Self, Failure> {
         let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
         let format = FORMATS.iter().find(|(name, _)| name.eq_ignore_ascii_case(end));
         let shown = one_line(&path.display().to_string());
@@ -42,16 +41,7 @@ impl<'a> Target<'a> {
             return Err(Failure::usage(format!("`{shown}` names no format of figures"))
                 .help("end it with .svg, .png, .html or .json"));
         };
-        let directory = directory_of(path);
-        if !directory.is_dir() {
-            let directory = one_line(&directory.display().to_string());
-            return Err(Failure::usage(format!("there is no directory `{directory}`"))
-                .help("make it first, or name a file in one that exists"));
-        }
-        if path.is_dir() {
-            return Err(Failure::usage(format!("`{shown}` is a directory"))
-                .help(format!("name a file in it: `-o {shown}/figure.svg`")));
-        }
+        refuse_inputs(path, inputs)?;
         Ok(Target { path, format: *format })
     }
 
@@ -74,50 +64,8 @@ impl<'a> Target<'a> {
             Format::Html => html(figures, &document()).into_bytes(),
             Format::Json => json()?.into_bytes(),
         };
-        let directory = directory_of(self.path);
-        let written = || -> std::io::Result<()> {
-            let mut draft = tempfile(directory)?;
-            draft.1.write_all(&bytes)?;
-            draft.1.sync_all()?;
-            fs::rename(&draft.0.0, self.path)
-        };
-        written().map_err(|error| {
-            let shown = one_line(&self.path.display().to_string());
-            Failure::usage(format!("`{shown}` cannot be written: {error}"))
-                .help("name a file in a directory that exists and that you may write")
-        })
+        whole_file(self.path, |out| Ok(out.write_all(&bytes)?))
     }
-}
-
-fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
-/// Removes what was not renamed.
-struct Draft(std::path::PathBuf);
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        let _was_renamed = fs::remove_file(&self.0);
-    }
-}
-
-/// A new file beside the target.
-fn tempfile(directory: &Path) -> std::io::Result<(Draft, fs::File)> {
-    let process = std::process::id();
-    for attempt in 0.. {
-        let path = directory.join(format!(".hpsearch-figure.{process}.{attempt}"));
-        // Never through a file or a link that is there.
-        match fs::File::create_new(&path) {
-            Ok(file) => return Ok((Draft(path), file)),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < 100 => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(ErrorKind::AlreadyExists.into())
 }
 
 /// The colours of a file.

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::privacy::{PrivatePart, Told, ToldFigure, ToldJson};
+use super::privacy::{PrivatePart, PublicFigure, PublicJson, PublicText};
 use super::{Answer, Document, StudySection};
 use crate::report::figure::svg::{self, Palette, Size, escaped};
 use crate::report::wording::count;
@@ -28,7 +28,7 @@ const FIGURE: Size = Size { width: 720, height: 380 };
 /// What the script reads.
 #[derive(Serialize)]
 struct Data<'a> {
-    studies: Vec<&'a ToldJson>,
+    studies: Vec<&'a PublicJson>,
 }
 
 /// The file's content.
@@ -249,7 +249,7 @@ fn answer(index: usize, answer: &Answer, out: &mut String) {
     out.push_str("</div>\n</section>\n");
 }
 
-fn code(caption: &'static str, text: &Told, out: &mut String) {
+fn code(caption: &'static str, text: &PublicText, out: &mut String) {
     let _ = writeln!(
         out,
         "<figure class=\"code\"><figcaption>{caption}</figcaption>\
@@ -258,7 +258,7 @@ fn code(caption: &'static str, text: &Told, out: &mut String) {
     );
 }
 
-fn facts(facts: &[(Told, Told)], out: &mut String) {
+fn facts(facts: &[(PublicText, PublicText)], out: &mut String) {
     out.push_str("<dl class=\"facts\">\n");
     for (title, text) in facts {
         let (title, text) = (escaped(title), lines(text));
@@ -267,7 +267,7 @@ fn facts(facts: &[(Told, Told)], out: &mut String) {
     out.push_str("</dl>\n");
 }
 
-fn figures(figures: &[ToldFigure], out: &mut String) {
+fn figures(figures: &[PublicFigure], out: &mut String) {
     out.push_str("<div class=\"figures\">\n");
     for figure in figures {
         let drawn = svg::document(std::slice::from_ref(&**figure), Palette::Page, Some(FIGURE));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::privacy::Told;
+use super::privacy::PublicText;
 use super::{Answer, Document, StudySection};
 
 /// Begins every report, so that no other file is overwritten.
@@ -95,7 +95,7 @@ fn answer(answer: &Answer, out: &mut String) {
     }
 }
 
-fn facts(title: &str, facts: &[(Told, Told)], out: &mut String) {
+fn facts(title: &str, facts: &[(PublicText, PublicText)], out: &mut String) {
     if facts.is_empty() {
         return;
     }
@@ -136,7 +136,7 @@ fn escaped(text: &str) -> String {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // Names would be told that they are mentioned, and numbers become links.
+            // `@name` would notify a person, and `#3` become a link.
             '@' => out.push_str("&#64;"),
             '#' => out.push_str("&#35;"),
             // So does what begins like an address.

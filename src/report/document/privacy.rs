@@ -1,4 +1,4 @@
-//! What a report tells of the machine and its user: parts that are left out unless asked for.
+//! The private parts of a report, which are left out unless asked for.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::report::figure::Figure;
-
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::provenance::{Code, Provenance};
 
@@ -49,19 +48,20 @@ impl PrivatePart {
     }
 }
 
-/// A text that a report may tell: made by [`Privacy::tell`] alone, so that no other reaches a page.
+/// A text that a report may contain: made by [`Privacy::public`] alone, so that no other can reach
+/// a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
-pub struct Told(String);
+pub struct PublicText(String);
 
-impl Told {
+impl PublicText {
     /// Words of the program itself.
-    pub fn ours(text: &'static str) -> Self {
-        Told(text.to_owned())
+    pub fn own_words(text: &'static str) -> Self {
+        PublicText(text.to_owned())
     }
 }
 
-impl Deref for Told {
+impl Deref for PublicText {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -69,17 +69,17 @@ impl Deref for Told {
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for PublicText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// A figure whose texts a report may tell.
+/// A figure whose texts a report may contain.
 #[derive(Clone, Debug)]
-pub struct ToldFigure(Figure<'static>);
+pub struct PublicFigure(Figure<'static>);
 
-impl Deref for ToldFigure {
+impl Deref for PublicFigure {
     type Target = Figure<'static>;
 
     fn deref(&self) -> &Figure<'static> {
@@ -87,12 +87,12 @@ impl Deref for ToldFigure {
     }
 }
 
-/// Data whose texts a report may tell.
+/// Data whose texts a report may contain.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
-pub struct ToldJson(Json);
+pub struct PublicJson(Json);
 
-impl Deref for ToldJson {
+impl Deref for PublicJson {
     type Target = Json;
 
     fn deref(&self) -> &Json {
@@ -138,13 +138,13 @@ impl Privacy {
             privacy.hosts.extend(study.held.iter().map(|held| held.holder.host.clone()));
             for runner in reader.runners(study.id)? {
                 privacy.hosts.insert(runner.host);
-                if let Some(lineage) = runner.provenance {
-                    privacy.hosts.insert(lineage.machine.host);
-                    found.insert(lineage.directory);
+                if let Some(provenance) = runner.provenance {
+                    privacy.hosts.insert(provenance.machine.host);
+                    found.insert(provenance.directory);
                 }
             }
         }
-        // A name that every machine has tells nothing; one letter stands in any text.
+        // `localhost` identifies no machine, and one letter occurs in any text.
         privacy.hosts.retain(|host| host.len() > 1 && host != "localhost");
         found.retain(|directory| directory.len() > 1 && directory.starts_with('/'));
         privacy.directories = found.into_iter().collect();
@@ -162,18 +162,18 @@ impl Privacy {
         PrivatePart::ALL.into_iter().filter(|part| !self.includes(*part))
     }
 
-    /// A text as a report may tell it.
-    pub fn tell(&self, text: impl AsRef<str>) -> Told {
-        Told(self.text(text.as_ref()))
+    /// A text without private parts.
+    pub fn public(&self, text: impl AsRef<str>) -> PublicText {
+        PublicText(self.text(text.as_ref()))
     }
 
-    /// A text that is told only where the machine is.
-    pub fn tell_of_host(&self, text: impl Into<String>) -> Option<Told> {
-        self.includes(PrivatePart::Host).then(|| Told(text.into()))
+    /// A text about this machine; `None` unless host names are included.
+    pub fn host_text(&self, text: impl Into<String>) -> Option<PublicText> {
+        self.includes(PrivatePart::Host).then(|| PublicText(text.into()))
     }
 
-    /// A figure with the texts that may be told.
-    pub fn figure(&self, mut figure: Figure<'static>) -> ToldFigure {
+    /// A figure without private parts in its texts.
+    pub fn figure(&self, mut figure: Figure<'static>) -> PublicFigure {
         figure.title = self.text(&figure.title);
         for axis in [&mut figure.x, &mut figure.y] {
             axis.label = self.text(&axis.label);
@@ -187,32 +187,32 @@ impl Privacy {
         if let Some(cells) = &mut figure.cells {
             cells.label = self.text(&cells.label);
         }
-        ToldFigure(figure)
+        PublicFigure(figure)
     }
 
-    /// The facts of a run's provenance that may be told, by title.
-    pub fn facts(&self, lineage: &Provenance) -> Vec<(String, String)> {
-        let mut told = lineage.clone();
+    /// The facts of a run's provenance without private parts, by title.
+    pub fn facts(&self, provenance: &Provenance) -> Vec<(String, String)> {
+        let mut public = provenance.clone();
         if !self.includes(PrivatePart::Host) {
-            told.command.clear();
-            told.directory.clear();
-            told.machine.host.clear();
-            told.environment.clear();
-            for file in &mut told.files {
+            public.command.clear();
+            public.directory.clear();
+            public.machine.host.clear();
+            public.environment.clear();
+            for file in &mut public.files {
                 let name = file.path.rsplit('/').next().unwrap_or_default().to_owned();
                 file.path = name;
             }
-            if let Some(packages) = &mut told.packages {
+            if let Some(packages) = &mut public.packages {
                 "Python".clone_into(&mut packages.interpreter);
             }
         }
         if !self.includes(PrivatePart::Changes) {
-            told.files.retain(|file| file.role != "untracked");
-            if let Code::Commit { untracked, .. } = &mut told.code {
+            public.files.retain(|file| file.role != "untracked");
+            if let Code::Commit { untracked, .. } = &mut public.code {
                 untracked.clear();
             }
         }
-        let mut facts = told.short_facts();
+        let mut facts = public.short_facts();
         facts.retain(|(_, text)| !text.is_empty());
         facts
     }
@@ -273,10 +273,10 @@ impl Privacy {
         None
     }
 
-    /// Data with the texts that may be told. Names of members are the program's own words.
-    pub fn json(&self, mut json: Json) -> ToldJson {
+    /// Data without private parts in its texts. Names of members are the program's own words.
+    pub fn json(&self, mut json: Json) -> PublicJson {
         self.look_at(&mut json);
-        ToldJson(json)
+        PublicJson(json)
     }
 
     fn look_at(&self, json: &mut Json) {
@@ -292,7 +292,7 @@ impl Privacy {
     }
 }
 
-/// How far a path reaches: it ends where a sentence, a quotation or markup goes on.
+/// The length of a path: it ends at a space, a quotation mark, punctuation or markup.
 fn path_length(text: &str) -> usize {
     let from = if text.starts_with("file://") { "file://".len() } else { 0 };
     let ends = |char: char| char.is_whitespace() || "\"'`<>()[]{},;:|&".contains(char);
@@ -324,7 +324,7 @@ mod tests {
             ("<text>/tmp</text>", "<text>[path]</text>"),
             ("train/loss 3/4, 1 / 2, and/or", "train/loss 3/4, 1 / 2, and/or"),
             ("see https://example.org/a/b", "see https://example.org/a/b"),
-            ("rank 9 of 12 at step 300; 4 go on", "rank 9 of 12 at step 300; 4 go on"),
+            ("rank 9 of 12 at step 300; 4 continue", "rank 9 of 12 at step 300; 4 continue"),
             ("ä /ö/ü", "ä [path]"),
         ] {
             assert_eq!(privacy().text(text), told, "{text}");

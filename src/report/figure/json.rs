@@ -1,25 +1,10 @@
-//! Figures as JSON, for programs and pages.
+//! The parts of figures as JSON.
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{Axis, Figure, HeatMap, Mark, Series, SeriesRole};
+use super::{Axis, HeatMap, Mark, Series, SeriesRole};
 use crate::study::metric::Number;
 use crate::study::space::Scale;
-
-impl Serialize for Figure<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut json = serializer.serialize_struct("Figure", 6)?;
-        json.serialize_field("title", &self.title)?;
-        json.serialize_field("x", &self.x)?;
-        json.serialize_field("y", &self.y)?;
-        if let Some(cells) = &self.cells {
-            json.serialize_field("cells", cells)?;
-        }
-        json.serialize_field("series", &self.series)?;
-        json.serialize_field("empty", self.empty)?;
-        json.end()
-    }
-}
 
 impl Serialize for Axis {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -11,7 +11,7 @@ use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{TrialNumber, TrialState};
 
-/// A unit of time in which so many seconds are read easily, and its length.
+/// The unit of time for an axis that ends at this many seconds, and its length in seconds.
 pub(super) fn unit_of(seconds: f64) -> (&'static str, f64) {
     match seconds {
         ..180.0 => ("seconds", 1.0),
@@ -101,7 +101,8 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
 /// The values of several studies by trial, and the best so far of each, in one colour each.
 pub fn histories<'a>(
     title: &str,
-    studies: &mut dyn Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+    metric: &str,
+    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
 ) -> Figure<'static> {
     let (mut dots, mut steps, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for (index, (spec, outcomes)) in studies.enumerate() {
@@ -115,7 +116,7 @@ pub fn histories<'a>(
     Figure {
         title: one_line(title),
         x: Axis::whole().labelled("trial"),
-        y: Axis::without_outliers(ends),
+        y: Axis::without_outliers(ends).labelled(one_line(metric)),
         series: present(dots.into_iter().chain(steps).collect()),
         cells: None,
         empty: EMPTY,
@@ -228,7 +229,7 @@ pub(super) fn place(distribution: &Distribution, value: &Value) -> Option<f64> {
 }
 
 /// The axis of a parameter.
-pub(super) fn axis_of_parameter(dimension: &Dimension) -> Axis {
+pub fn axis_of_parameter(dimension: &Dimension) -> Axis {
     axis(&dimension.distribution).labelled(one_line(&dimension.name))
 }
 
@@ -375,26 +376,53 @@ pub fn importance(spec: &StudySpec, shares: &[(String, f64)]) -> Figure<'static>
 /// at most as large, as Optuna's `plot_edf` has it.
 pub fn distribution<'a>(
     title: &str,
-    studies: &mut dyn Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+    metric: &str,
+    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
 ) -> Figure<'static> {
-    let (mut lines, mut metric) = (Vec::new(), String::new());
-    for (index, (spec, outcomes)) in studies.enumerate() {
-        metric.clone_from(&spec.objective().metric);
+    let steps = |outcomes: &[Outcome]| {
         let mut values: Vec<f64> = complete(outcomes).map(|(_, value)| value).collect();
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
         let count = whole(values.len() as u64);
         let start = values.first().map(|first| (*first, 0.0));
         let steps = values.iter().zip(1_u64..).map(|(value, rank)| (*value, whole(rank) / count));
-        let points = start.into_iter().chain(steps).collect();
-        lines.push(series(&one_line(&spec.name), points, Mark::Steps, SeriesRole::Compared(index)));
-    }
+        start.into_iter().chain(steps).collect()
+    };
     Figure {
         title: one_line(title),
-        x: Axis::without_outliers(Vec::new()).labelled(one_line(&metric)),
+        x: Axis::without_outliers(Vec::new()).labelled(one_line(metric)),
         y: Axis { ends: Some((0.0, 1.0)), ..Axis::linear().labelled("share of trials") },
         cells: None,
-        series: present(lines),
+        series: steps_of_studies(studies.map(|(spec, outcomes)| (spec, steps(outcomes)))),
+        empty: EMPTY,
+    }
+}
+
+/// A study, and the points of its line.
+type StudyLine<'a> = (&'a StudySpec, Vec<(f64, f64)>);
+
+/// One line of steps per study, in its colour.
+fn steps_of_studies<'a>(studies: impl Iterator<Item = StudyLine<'a>>) -> Vec<Series<'static>> {
+    let line = |(index, (spec, points)): (usize, StudyLine<'a>)| {
+        series(&one_line(&spec.name), points, Mark::Steps, SeriesRole::Compared(index))
+    };
+    present(studies.enumerate().map(line).collect())
+}
+
+/// The best values so far of studies over `x`; their last ones are never outside.
+fn best_of_studies(
+    title: &str,
+    metric: &str,
+    x: Axis,
+    studies: Vec<StudyLine<'_>>,
+) -> Figure<'static> {
+    let ends = studies.iter().filter_map(|(_, best)| Some(best.last()?.1)).collect();
+    Figure {
+        title: one_line(title),
+        x,
+        y: Axis::without_outliers(ends).labelled(one_line(metric)),
+        cells: None,
+        series: steps_of_studies(studies.into_iter()),
         empty: EMPTY,
     }
 }
@@ -403,65 +431,45 @@ pub fn distribution<'a>(
 /// numbers: of studies with pruned trials, too, the same amount of completed work is compared.
 pub fn best_by_count<'a>(
     title: &str,
-    studies: &mut dyn Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+    metric: &str,
+    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
 ) -> Figure<'static> {
-    let (mut lines, mut ends, mut metric) = (Vec::new(), Vec::new(), String::new());
-    for (index, (spec, outcomes)) in studies.enumerate() {
-        metric.clone_from(&spec.objective().metric);
+    let best = |(spec, outcomes): (&'a StudySpec, &[Outcome])| {
         let mut trials: Vec<(&Outcome, f64)> = complete(outcomes).collect();
         // As they ended; those without a time by their numbers.
         trials.sort_by_key(|(outcome, _)| (outcome.finished, outcome.number));
         let points: Vec<(f64, f64)> =
             (1_u64..).map(whole).zip(trials).map(|(count, (_, value))| (count, value)).collect();
-        let best = best_so_far(spec, &points);
-        ends.extend(best.last().map(|(_, value)| *value));
-        lines.push(series(&one_line(&spec.name), best, Mark::Steps, SeriesRole::Compared(index)));
-    }
-    Figure {
-        title: one_line(title),
-        x: Axis::whole().labelled("completed trials"),
-        y: Axis::without_outliers(ends).labelled(one_line(&metric)),
-        cells: None,
-        series: present(lines),
-        empty: EMPTY,
-    }
+        (spec, best_so_far(spec, &points))
+    };
+    let x = Axis::whole().labelled("completed trials");
+    best_of_studies(title, metric, x, studies.map(best).collect())
 }
 
 /// The best value so far of each study, over the time since its first trial was created.
 pub fn best_by_time<'a>(
     title: &str,
-    studies: &mut dyn Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+    metric: &str,
+    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
 ) -> Figure<'static> {
-    let (mut lines, mut ends, mut metric) = (Vec::new(), Vec::new(), String::new());
-    for (index, (spec, outcomes)) in studies.enumerate() {
-        metric.clone_from(&spec.objective().metric);
+    let best = |(spec, outcomes): (&'a StudySpec, &[Outcome])| {
         let began = outcomes.iter().map(|outcome| outcome.created).min();
         let at = |outcome: &Outcome| Some(outcome.finished?.since(began?).as_secs_f64());
         let mut points: Vec<(f64, f64)> =
             complete(outcomes).filter_map(|(outcome, value)| Some((at(outcome)?, value))).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let best = best_so_far(spec, &points);
-        ends.extend(best.last().map(|(_, value)| *value));
+        let mut best = best_so_far(spec, &points);
         // A study that ended early stays at its best until its last trial.
-        let last =
-            points.last().zip(best.last()).map(|((seconds, _), (_, best))| (*seconds, *best));
-        let points = best.iter().copied().chain(last).collect();
-        lines.push(series(&one_line(&spec.name), points, Mark::Steps, SeriesRole::Compared(index)));
+        best.extend(points.last().zip(best.last()).map(|(last, best)| (last.0, best.1)));
+        (spec, best)
+    };
+    let mut studies: Vec<_> = studies.map(best).collect();
+    let ends = studies.iter().filter_map(|(_, best)| Some(best.last()?.0));
+    let (unit, length) = unit_of(ends.fold(0.0, f64::max));
+    for (seconds, _) in studies.iter_mut().flat_map(|(_, best)| best) {
+        *seconds /= length;
     }
-    let longest = lines.iter().flat_map(|line| line.points.iter()).map(|(seconds, _)| *seconds);
-    let (unit, length) = unit_of(longest.fold(0.0, f64::max));
-    for line in &mut lines {
-        let points = line.points.iter().map(|(seconds, value)| (seconds / length, *value));
-        line.points = points.collect();
-    }
-    Figure {
-        title: one_line(title),
-        x: Axis::linear().labelled(unit),
-        y: Axis::without_outliers(ends).labelled(one_line(&metric)),
-        cells: None,
-        series: present(lines),
-        empty: EMPTY,
-    }
+    best_of_studies(title, metric, Axis::linear().labelled(unit), studies)
 }
 
 #[cfg(test)]
@@ -552,7 +560,7 @@ mod tests {
             .map(|(number, value)| outcome(number, TrialState::Complete, Some(value), "sgd"))
             .collect();
         let spec = spec();
-        let figure = distribution("t", &mut std::iter::once((&spec, outcomes.as_slice())));
+        let figure = distribution("t", "loss", std::iter::once((&spec, outcomes.as_slice())));
         let points = named(&figure, "digits");
         for x in [0.1, 0.2, 0.4, 0.5, 0.6, 0.7, 2.0] {
             let drawn =
@@ -576,10 +584,10 @@ mod tests {
         let all = [ended(0, 0.5, 1), pruned, ended(2, 0.1, 9), ended(3, 0.4, 5)];
         let one = || std::iter::once((&spec, all.as_slice()));
         assert_eq!(
-            named(&best_by_count("t", &mut one()), "digits"),
+            named(&best_by_count("t", "loss", one()), "digits"),
             [(1.0, 0.5), (2.0, 0.4), (3.0, 0.1)]
         );
-        let by_time = best_by_time("t", &mut one());
+        let by_time = best_by_time("t", "loss", one());
         assert_eq!(named(&by_time, "digits"), [(1.0, 0.5), (5.0, 0.4), (9.0, 0.1), (9.0, 0.1)]);
     }
 

@@ -21,7 +21,7 @@ pub struct Size {
 pub const FIGURE: Size = Size { width: 760, height: 440 };
 /// The usual size of one of several figures beside each other.
 const PANEL: Size = Size { width: 460, height: 320 };
-/// The usual size of each of so many figures.
+/// The usual size of each figure of a file with this many.
 pub fn usual_size(figures: usize) -> Size {
     if figures > 1 { PANEL } else { FIGURE }
 }

@@ -1,4 +1,4 @@
-// What the page asks the server, and what the server tells by itself.
+// Requests to the server, and the events that it sends.
 
 /// An error that the server explained.
 export class Refused extends Error {

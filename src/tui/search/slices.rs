@@ -3,9 +3,10 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{SearchData, scale_of};
+use super::SearchData;
+use crate::report::figure::of_study::axis_of_parameter;
 use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
-use crate::report::wording::{one_line, param};
+use crate::report::wording::one_line;
 use crate::study::space::{Dimension, Distribution};
 use crate::study::trial::TrialState;
 use crate::tui::theme::Theme;
@@ -81,7 +82,7 @@ fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Figure<'stat
             Some((_, share)) => format!("{}  {}", one_line(&dimension.name), percent(*share)),
             None => one_line(&dimension.name),
         },
-        x: axis(dimension),
+        x: axis_of_parameter(dimension),
         y: Axis::without_outliers(data.best_value().into_iter().collect()),
         series: vec![
             Series::new("", Mark::Dots, SeriesRole::Behind, of(TrialState::Pruned)),
@@ -116,26 +117,4 @@ fn is_choice(dimension: &Dimension) -> bool {
 fn jitter(number: usize) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     ((number as f64 * GOLDEN).fract() - 0.5) * 0.6
-}
-
-#[expect(clippy::cast_precision_loss, reason = "bounds and indices on an axis")]
-fn axis(dimension: &Dimension) -> Axis {
-    let scale = scale_of(dimension);
-    match &dimension.distribution {
-        Distribution::Float { low, high, .. } => {
-            Axis { scale, ends: Some((*low, *high)), ..Axis::linear() }
-        }
-        Distribution::Int { low, high, .. } => {
-            Axis { scale, ends: Some((*low as f64, *high as f64)), ..Axis::whole() }
-        }
-        Distribution::Choice { choices } => Axis {
-            ends: Some((-0.5, choices.len() as f64 - 0.5)),
-            names: choices
-                .iter()
-                .enumerate()
-                .map(|(index, choice)| (index as f64, param(choice)))
-                .collect(),
-            ..Axis::linear()
-        },
-    }
 }

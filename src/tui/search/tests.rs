@@ -8,7 +8,7 @@ use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::params::{Params, Value};
 use crate::study::program::Program;
-use crate::study::space::{Condition, Distribution, Space};
+use crate::study::space::{Condition, Distribution, Scale, Space};
 use crate::study::spec::AlgorithmSpec;
 use crate::tui::tests::{
     COLOURS, PLAIN, Script, at_every_size, attempt_started, created, dimension, drawn, ended,

@@ -18,7 +18,7 @@ const MARGIN: f64 = 5.0;
 const LEGEND_ROW: f64 = 18.0;
 /// Average advance of a bold character at the size of titles.
 const TITLE_CHARACTER: f64 = 9.0;
-/// How many shades of values are told apart, less one.
+/// Number of shades of values, less one.
 const SHADES: f64 = 47.0;
 /// The base line of titles.
 const TITLE_LINE: f64 = 22.0;

@@ -1,0 +1,160 @@
+//! The kinds of figures, and what of a study they show.
+
+use crate::app::curves::{By, Detail};
+use crate::study::series::SeriesClock;
+use crate::study::trial::TrialNumber;
+
+/// Which figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FigureKind {
+    /// Values by trial, and the best so far.
+    History,
+    /// Curves of trials, the best in front.
+    Curves,
+    /// Every trial as a line over all parameters.
+    Parallel,
+    /// Values by each parameter.
+    Slice,
+    /// Values over two parameters.
+    Contour,
+    /// Importance of the parameters.
+    Importance,
+    /// Trials that reached each rung, and those that continued.
+    Rungs,
+    /// Empirical distribution of the values.
+    Distribution,
+    /// Best value so far, by completed trials and over time.
+    Comparison,
+    /// Which trials ran on which slot and when.
+    Timeline,
+    /// Load and memory of a trial.
+    System,
+}
+
+impl FigureKind {
+    /// All kinds.
+    pub const ALL: [FigureKind; 11] = [
+        FigureKind::History,
+        FigureKind::Curves,
+        FigureKind::Parallel,
+        FigureKind::Slice,
+        FigureKind::Contour,
+        FigureKind::Importance,
+        FigureKind::Rungs,
+        FigureKind::Distribution,
+        FigureKind::Comparison,
+        FigureKind::Timeline,
+        FigureKind::System,
+    ];
+
+    /// Its name on the command line and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FigureKind::History => "history",
+            FigureKind::Curves => "curves",
+            FigureKind::Parallel => "parallel",
+            FigureKind::Slice => "slice",
+            FigureKind::Contour => "contour",
+            FigureKind::Importance => "importance",
+            FigureKind::Rungs => "rungs",
+            FigureKind::Distribution => "edf",
+            FigureKind::Comparison => "comparison",
+            FigureKind::Timeline => "timeline",
+            FigureKind::System => "system",
+        }
+    }
+
+    /// What it shows, in a line.
+    pub fn summary(self) -> &'static str {
+        match self {
+            FigureKind::History => "values by trial, and the best so far",
+            FigureKind::Curves => "the curves of all trials, the best in front, of any metric",
+            FigureKind::Parallel => "every trial as a line over all parameters",
+            FigureKind::Slice => "values by each parameter",
+            FigureKind::Contour => "values over two parameters, interpolated between trials",
+            FigureKind::Importance => "which parameters matter, as bars",
+            FigureKind::Rungs => "trials that reached each rung, and those that continued",
+            FigureKind::Distribution => "the share of trials up to each value",
+            FigureKind::Comparison => "the best value so far, by completed trials and over time",
+            FigureKind::Timeline => "which slot ran trials when, how they ended, and checkpoints",
+            FigureKind::System => "CPU, memory and GPUs of a trial over time",
+        }
+    }
+
+    /// Whether its horizontal axis can be logarithmic: those that studies do not share are of
+    /// parameters, slots or rungs.
+    pub fn has_log_x(self) -> bool {
+        self.is_shared()
+    }
+
+    /// Whether its vertical axis can be logarithmic.
+    pub fn has_log_y(self) -> bool {
+        matches!(
+            self,
+            FigureKind::History | FigureKind::Curves | FigureKind::Slice | FigureKind::Comparison
+        )
+    }
+
+    /// Whether several studies have one figure in common.
+    pub(super) fn is_shared(self) -> bool {
+        matches!(
+            self,
+            FigureKind::History
+                | FigureKind::Curves
+                | FigureKind::Distribution
+                | FigureKind::Comparison
+        )
+    }
+}
+
+/// What of a study a figure shows.
+#[derive(Clone, Debug)]
+pub struct FigureOptions {
+    /// Parameters of slices, and the two of a contour; empty: all, or the most important ones.
+    pub params: Vec<String>,
+    /// Metric of curves; `None`: the study's.
+    pub metric: Option<String>,
+    /// Clock of curves; `None`: the study's where the metric is on it.
+    pub clock: Option<SeriesClock>,
+    /// What curves are drawn by.
+    pub by: By,
+    /// Which points of curves are read.
+    pub detail: Detail,
+    /// Weight of the past in the exponential moving average of curves, from 0 (none) below 1.
+    pub smooth: f64,
+    /// Logarithmic horizontal axis, where values are positive.
+    pub log_x: bool,
+    /// Logarithmic vertical axis.
+    pub log_y: bool,
+    /// The trial of system metrics; `None`: the best.
+    pub trial: Option<TrialNumber>,
+    /// Maximum number of trials drawn as lines: the best ones.
+    pub lines: usize,
+    /// Whether several studies share the axes of a figure where they can.
+    pub overlay: bool,
+}
+
+impl Default for FigureOptions {
+    fn default() -> Self {
+        FigureOptions {
+            params: Vec::new(),
+            metric: None,
+            clock: None,
+            by: By::Step,
+            detail: Detail::Every,
+            smooth: 0.0,
+            log_x: false,
+            log_y: false,
+            trial: None,
+            lines: 200,
+            overlay: true,
+        }
+    }
+}
+
+impl FigureOptions {
+    /// Whether another series than the study's metric by its steps is asked for.
+    pub fn names_series(&self) -> bool {
+        self.metric.is_some() || self.clock.is_some() || self.by == By::Wall
+    }
+}
