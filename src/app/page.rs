@@ -82,12 +82,6 @@ pub struct StudyPart {
     /// Seconds that it ran.
     seconds: f64,
     budget: Option<u64>,
-    /// The question, and the best configuration.
-    answer: AnswerPart,
-    /// How far it is, and what it used.
-    used: Vec<Fact>,
-    /// The rules of the search.
-    rules: Vec<Fact>,
     params: Vec<ParamPart>,
     /// Names of metrics and series, for filters and curves.
     metrics: Vec<String>,
@@ -242,11 +236,7 @@ fn study_row(reader: &dyn StorageReader, study: StudySummary) -> Result<StudyRow
 ///
 /// # Errors
 /// The store failed.
-pub fn study(
-    reader: &dyn StorageReader,
-    study: StudySummary,
-    privacy: &Privacy,
-) -> Result<StudyPart, AppError> {
+pub fn study(reader: &dyn StorageReader, study: StudySummary) -> Result<StudyPart, AppError> {
     let names = reader.trial_names(study.id)?;
     let params = match study.spec.is_tracked() {
         false => space(&study),
@@ -258,9 +248,6 @@ pub fn study(
         clock: study.spec.step.as_str(),
         seconds: elapsed(reader, &study)?.as_secs_f64(),
         budget: study.spec.budget.trials,
-        answer: answer(reader, &study, privacy)?,
-        used: used(reader, &study)?,
-        rules: rules(&study, privacy),
         params,
         metrics: names.metrics,
         series: names.series,

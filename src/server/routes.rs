@@ -99,8 +99,9 @@ pub fn answer(request: &Request, store: &mut Store, context: &Context) -> Respon
             Err(error) => return store_problem(&error),
             Ok((reader, _)) => match path {
                 "/api/studies" => page::studies(reader).map_err(Into::into).and_then(json),
-                "/api/study" => study(head, reader)
-                    .and_then(|study| json(page::study(reader, study, &Privacy::everything())?)),
+                "/api/study" => {
+                    study(head, reader).and_then(|study| json(page::study(reader, study)?))
+                }
                 "/api/trials" => trials(head, reader),
                 "/api/trial" => trial(head, reader),
                 "/api/curves" => curves(head, reader),
