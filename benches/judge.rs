@@ -83,7 +83,7 @@ fn study(length: u64) -> StudyState {
         let value = (last == END).then_some(value);
         view.apply(
             Timestamp(0),
-            &Event::Trial(TrialNumber(number), TrialEvent::Finished { state, value, reason: None }),
+            &Event::Trial(TrialNumber(number), TrialEvent::finished(state, value, None)),
         );
     }
     create(&mut view, length);

@@ -151,7 +151,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
         trial,
         TrialEvent::AttemptEnded { attempt, end, reason: None, device_micros: None, memory: None },
     ));
-    events.push(Event::Trial(trial, TrialEvent::Finished { state, value, reason }));
+    events.push(Event::Trial(trial, TrialEvent::finished(state, value, reason)));
 }
 
 fn ask(path: &Path) {

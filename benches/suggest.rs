@@ -123,10 +123,7 @@ fn study(space: &Space, length: u64) -> StudyState {
         } else {
             (TrialState::Complete, Some(value(number)))
         };
-        view.apply(
-            Timestamp(0),
-            &Event::Trial(trial, TrialEvent::Finished { state, value, reason: None }),
-        );
+        view.apply(Timestamp(0), &Event::Trial(trial, TrialEvent::finished(state, value, None)));
     }
     view
 }
@@ -185,10 +182,7 @@ fn suggest(criterion: &mut Criterion) {
                     let (trial, state) = (TrialNumber(length - 4), TrialState::Complete);
                     view.apply(
                         Timestamp(0),
-                        &Event::Trial(
-                            trial,
-                            TrialEvent::Finished { state, value: Some(value(told)), reason: None },
-                        ),
+                        &Event::Trial(trial, TrialEvent::finished(state, Some(value(told)), None)),
                     );
                     told += 1;
                     let history = if is_anew {

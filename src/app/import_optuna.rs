@@ -416,7 +416,7 @@ impl Finished {
             device_micros: Some(self.ended.0.saturating_sub(began.0).max(0)),
             memory: None,
         });
-        events.push(TrialEvent::Finished { state: self.state, value: self.value, reason });
+        events.push(TrialEvent::finished(self.state, self.value, reason));
         events.into_iter().map(|event| Event::Trial(number, event)).collect()
     }
 }

@@ -140,11 +140,7 @@ mod tests {
         let holder = Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None };
         let lease = store.acquire(study, &holder, Timestamp(0), Takeover::IfFree).unwrap();
         for (number, value) in (0..).map(TrialNumber).zip(values) {
-            let finished = TrialEvent::Finished {
-                state: TrialState::Complete,
-                value: Some(*value),
-                reason: None,
-            };
+            let finished = TrialEvent::finished(TrialState::Complete, Some(*value), None);
             let events = [
                 TrialEvent::Created { params: Params::new(), origin: Origin::Enqueued(0) },
                 finished,

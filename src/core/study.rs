@@ -21,6 +21,7 @@ pub mod notify;
 pub mod number;
 pub mod outcome;
 pub mod params;
+pub mod pareto;
 pub mod printed_metrics;
 pub mod program;
 pub mod provenance;

@@ -241,7 +241,7 @@ impl Engine {
         if state != TrialState::Failed {
             self.failures.in_a_row = 0;
         }
-        self.emit(Event::Trial(trial, TrialEvent::Finished { state, value, reason }));
+        self.emit(Event::Trial(trial, TrialEvent::finished(state, value, reason)));
         self.tidy();
         self.check_limits();
     }

@@ -230,10 +230,7 @@ impl Engine {
             let why =
                 self.view.trial(trial).and_then(|trial| trial.reason.clone()).unwrap_or_default();
             let reason = Some(format!("never promoted: {why}"));
-            self.emit(Event::Trial(
-                trial,
-                TrialEvent::Finished { state: TrialState::Pruned, value: None, reason },
-            ));
+            self.emit(Event::Trial(trial, TrialEvent::finished(TrialState::Pruned, None, reason)));
         }
         self.tidy();
         if self.view.finished.is_none() {

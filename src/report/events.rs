@@ -80,11 +80,7 @@ mod tests {
             StudySpec::new("study", "loss", Direction::Minimize, Space::default(), Program::Inline);
         let event = Event::Trial(
             TrialNumber(3),
-            TrialEvent::Finished {
-                state: TrialState::Complete,
-                value: Some(f64::NAN),
-                reason: None,
-            },
+            TrialEvent::finished(TrialState::Complete, Some(f64::NAN), None),
         );
         let mut out = Vec::new();
         let happening = Happening {

@@ -481,7 +481,7 @@ mod tests {
     fn finished(number: u64, state: TrialState, value: Option<f64>, reason: Option<&str>) -> Event {
         Event::Trial(
             TrialNumber(number),
-            TrialEvent::Finished { state, value, reason: reason.map(str::to_owned) },
+            TrialEvent::finished(state, value, reason.map(str::to_owned)),
         )
     }
 

@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn what_is_over_and_what_is_paused_keeps_what_it_has() {
         let (state, value) = (TrialState::Complete, Some(1.0));
-        let finished = Event::Trial(TRIAL, TrialEvent::Finished { state, value, reason: None });
+        let finished = Event::Trial(TRIAL, TrialEvent::finished(state, value, None));
         let mut over = Died::new(3, &[fixtures::ended(AttemptEnd::Completed), finished]);
         let newer = write(&over.own, 6);
         assert_eq!(over.settled().len(), 1, "a trial that is over needs no more");

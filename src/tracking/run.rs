@@ -358,14 +358,10 @@ pub(super) fn ending(fence: &RunFence, end: &RunEnd, value: Option<f64>, ran: i6
                 .is_some_and(f64::is_nan)
                 .then(|| "its value is NaN: it cannot be the best".to_owned());
             let state = TrialState::Complete;
-            (AttemptEnd::Completed, None, TrialEvent::Finished { state, value, reason })
+            (AttemptEnd::Completed, None, TrialEvent::finished(state, value, reason))
         }
         RunEnd::Failed { cause, reason } => {
-            let finished = TrialEvent::Finished {
-                state: TrialState::Failed,
-                value: None,
-                reason: Some(reason.clone()),
-            };
+            let finished = TrialEvent::finished(TrialState::Failed, None, Some(reason.clone()));
             (AttemptEnd::Failed(*cause), Some(reason.clone()), finished)
         }
         RunEnd::Interrupted { by } => {

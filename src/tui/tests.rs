@@ -188,7 +188,7 @@ pub(super) fn ended(
                 memory: None,
             },
         ),
-        Event::Trial(trial, TrialEvent::Finished { state, value, reason }),
+        Event::Trial(trial, TrialEvent::finished(state, value, reason)),
     ]
 }
 

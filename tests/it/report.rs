@@ -284,7 +284,7 @@ fn a_report_of_a_thousand_trials_stays_small() {
             device_micros: None,
             memory: None,
         });
-        add(TrialEvent::Finished { state: TrialState::Complete, value, reason: None });
+        add(TrialEvent::finished(TrialState::Complete, value, None));
     }
     scene.append(&events);
     scene.leave();

@@ -388,14 +388,10 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
                     Event::Trial(trial, TrialEvent::Paused { reason, hold }) => {
                         Event::Trial(trial, TrialEvent::Paused { reason: older(&reason), hold })
                     }
-                    Event::Trial(trial, TrialEvent::Finished { state, value, reason }) => {
+                    Event::Trial(trial, TrialEvent::Finished { state, value, reason, .. }) => {
                         Event::Trial(
                             trial,
-                            TrialEvent::Finished {
-                                state,
-                                value,
-                                reason: reason.map(|reason| older(&reason)),
-                            },
+                            TrialEvent::finished(state, value, reason.map(|reason| older(&reason))),
                         )
                     }
                     other => other,

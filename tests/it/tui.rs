@@ -23,7 +23,7 @@ fn watch_shows_the_study_follows_it_and_restores_the_terminal() {
     terminal.wait_for(vt100::Screen::alternate_screen);
     scene.append(&[Event::Trial(
         TrialNumber(3),
-        TrialEvent::Finished { state: TrialState::Complete, value: Some(0.125), reason: None },
+        TrialEvent::finished(TrialState::Complete, Some(0.125), None),
     )]);
     terminal.wait_for_text("best 0.125");
     terminal.press("q");
@@ -51,7 +51,7 @@ fn several_studies_are_watched_in_one_table() {
     terminal.wait_for_text("best 0.125  runs/0");
     scene.append(&[Event::Trial(
         TrialNumber(3),
-        TrialEvent::Finished { state: TrialState::Complete, value: Some(0.0625), reason: None },
+        TrialEvent::finished(TrialState::Complete, Some(0.0625), None),
     )]);
     terminal.wait_for_text("best 0.0625  digits/3");
     terminal.press("/study = runs\r");
@@ -207,7 +207,7 @@ fn a_session_goes_through_screens_filters_orders_and_requests() {
     terminal.wait_for_text("4 trials");
     scene.append(&[Event::Trial(
         TrialNumber(3),
-        TrialEvent::Finished { state: TrialState::Complete, value: Some(0.0625), reason: None },
+        TrialEvent::finished(TrialState::Complete, Some(0.0625), None),
     )]);
     terminal.wait_for_text("best 0.0625");
     terminal.press("q");
@@ -275,7 +275,7 @@ fn suspending_gives_the_terminal_back_and_going_on_takes_it_again() {
     wait_until("it stops", || hpsearch::runner::processes::is_stopped(pid));
     scene.append(&[Event::Trial(
         TrialNumber(3),
-        TrialEvent::Finished { state: TrialState::Complete, value: Some(0.125), reason: None },
+        TrialEvent::finished(TrialState::Complete, Some(0.125), None),
     )]);
     terminal.resize(30, 100);
     processes::signal(pid, Signal::CONT);

@@ -338,7 +338,7 @@ mod tests {
     fn finished(number: u64, value: f64) -> Event {
         Event::Trial(
             TrialNumber(number),
-            TrialEvent::Finished { state: TrialState::Complete, value: Some(value), reason: None },
+            TrialEvent::finished(TrialState::Complete, Some(value), None),
         )
     }
 

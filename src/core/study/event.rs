@@ -16,7 +16,7 @@ use crate::study::params::Params;
 use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
 use crate::study::request::{Answer, Request};
-use crate::study::serialized::{is_zero, optional_number};
+use crate::study::serialized::{is_zero, numbers, optional_number};
 use crate::study::spec::FailureCause;
 use crate::study::statistics::Sample;
 use crate::study::tracked::{MovedRun, Tracker};
@@ -323,9 +323,12 @@ pub enum TrialEvent {
     Finished {
         /// Complete, pruned or failed.
         state: TrialState,
-        /// Its value, if complete.
+        /// Its value, if complete in a study of one objective.
         #[serde(with = "optional_number", default)]
         value: Option<f64>,
+        /// Its values, if complete in a study of several objectives.
+        #[serde(with = "numbers", default, skip_serializing_if = "Vec::is_empty")]
+        values: Vec<f64>,
         /// The reason, one sentence.
         reason: Option<String>,
     },
@@ -471,6 +474,13 @@ pub enum DeviceEvent {
         /// The largest memory use of a trial there, in bytes.
         largest: u64,
     },
+}
+
+impl TrialEvent {
+    /// The end of a trial of a study of one objective.
+    pub fn finished(state: TrialState, value: Option<f64>, reason: Option<String>) -> TrialEvent {
+        TrialEvent::Finished { state, value, values: Vec::new(), reason }
+    }
 }
 
 impl Event {
@@ -621,7 +631,7 @@ mod tests {
         for value in [None, Some(f64::NAN), Some(f64::INFINITY), Some(0.25)] {
             let event = Event::Trial(
                 TrialNumber(3),
-                TrialEvent::Finished { state: TrialState::Complete, value, reason: None },
+                TrialEvent::finished(TrialState::Complete, value, None),
             );
             let text = serde_json::to_string(&event).unwrap();
             let Event::Trial(_, TrialEvent::Finished { value: read, .. }) =

@@ -2,6 +2,7 @@
 //! and its step unit.
 
 use crate::study::metric::{Direction, Number, Score};
+use crate::study::pareto;
 use crate::study::state::{Changes, StudyState};
 use crate::study::step::StepUnit;
 use crate::study::trial::{Trial, TrialState};
@@ -10,7 +11,7 @@ use crate::study::trial::{Trial, TrialState};
 #[derive(Clone, Copy, Debug)]
 pub struct History<'a> {
     trials: &'a [Trial],
-    direction: Direction,
+    directions: &'a [Direction],
     changes: Option<&'a Changes>,
     clock: StepUnit,
 }
@@ -20,7 +21,7 @@ impl<'a> History<'a> {
     pub fn new(view: &'a StudyState) -> Self {
         History {
             trials: &view.trials,
-            direction: view.direction(),
+            directions: view.directions(),
             changes: Some(view.changes()),
             clock: view.clock(),
         }
@@ -28,7 +29,12 @@ impl<'a> History<'a> {
 
     /// A history of trials outside a study.
     pub fn of(trials: &'a [Trial], direction: Direction) -> Self {
-        History { trials, direction, changes: None, clock: StepUnit::Step }
+        Self::of_several(trials, direction.alone())
+    }
+
+    /// A history of trials outside a study, with the directions of its objectives.
+    pub fn of_several(trials: &'a [Trial], directions: &'a [Direction]) -> Self {
+        History { trials, directions, changes: None, clock: StepUnit::Step }
     }
 
     /// The same with another step unit.
@@ -44,7 +50,7 @@ impl<'a> History<'a> {
 
     /// The value behind a score.
     pub fn value(&self, score: Score) -> Number {
-        Number(self.direction.loss(score.loss()))
+        Number(self.direction().loss(score.loss()))
     }
 
     /// All trials by number, in every state.
@@ -58,14 +64,46 @@ impl<'a> History<'a> {
         self.changes
     }
 
-    /// Whether smaller or larger is better.
+    /// Whether smaller or larger is better, by the first objective.
     pub fn direction(&self) -> Direction {
-        self.direction
+        self.directions.first().copied().unwrap_or(Direction::Minimize)
+    }
+
+    /// The directions of all objectives.
+    pub fn directions(&self) -> &'a [Direction] {
+        self.directions
+    }
+
+    /// Whether there are several objectives.
+    pub fn has_several_objectives(&self) -> bool {
+        self.directions.len() > 1
+    }
+
+    /// Values of several objectives as losses: see [`pareto::losses`].
+    pub fn losses(&self, values: &[f64]) -> Vec<f64> {
+        pareto::losses(self.directions, values)
+    }
+
+    /// The losses of a trial of several objectives, if it is complete and feasible.
+    pub fn final_losses(&self, trial: &Trial) -> Option<Vec<f64>> {
+        let counts = trial.state == TrialState::Complete
+            && trial.violation.is_none()
+            && trial.values.len() == self.directions.len();
+        counts.then(|| self.losses(&trial.values))
+    }
+
+    /// The losses of a trial of several objectives at exactly `step`; infinite where an objective
+    /// was not reported yet.
+    pub fn losses_at(&self, trial: &Trial, step: u64) -> Option<Vec<f64>> {
+        let index = trial.vectors.binary_search_by_key(&step, |(at, _)| *at).ok()?;
+        let (_, values) = trial.vectors.get(index)?;
+        let values: Vec<f64> = values.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
+        Some(self.losses(&values))
     }
 
     /// A reported value as a score: smaller is better, NaN is worst.
     pub fn score(&self, value: f64) -> Score {
-        Score::new(self.direction, value)
+        Score::new(self.direction(), value)
     }
 
     /// The trial's score if it is complete and feasible.

@@ -25,6 +25,14 @@ impl Direction {
         }
     }
 
+    /// The directions of a study with this one objective.
+    pub fn alone(self) -> &'static [Direction] {
+        match self {
+            Direction::Minimize => &[Direction::Minimize],
+            Direction::Maximize => &[Direction::Maximize],
+        }
+    }
+
     /// `value` as a loss, so that smaller is better.
     pub fn loss(self, value: f64) -> f64 {
         match self {

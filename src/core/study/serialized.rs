@@ -30,3 +30,22 @@ pub(super) mod optional_number {
         Ok(Option::<Wrapped>::deserialize(deserializer)?.map(|wrapped| wrapped.0))
     }
 }
+
+/// A list of numbers, any of their values NaN included.
+pub(super) mod numbers {
+    use crate::study::metric::lossless;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(transparent)]
+    struct Wrapped(#[serde(with = "lossless")] f64);
+
+    pub fn serialize<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(values.iter().map(|value| Wrapped(*value)))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+        Ok(Vec::<Wrapped>::deserialize(deserializer)?.into_iter().map(|one| one.0).collect())
+    }
+}

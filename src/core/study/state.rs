@@ -17,7 +17,7 @@ use crate::study::constraint::{self, Constraint};
 use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::finalists::Race;
-use crate::study::metric::{Direction, Score};
+use crate::study::metric::{Direction, Metrics, Score};
 use crate::study::spec::{StudySpec, ValueRule};
 use crate::study::statistics::Sample;
 use crate::study::step::StepUnit;
@@ -81,9 +81,9 @@ impl Counts {
 /// The folded state of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyState {
-    metric: String,
+    metrics: Vec<String>,
     clock: StepUnit,
-    direction: Direction,
+    directions: Vec<Direction>,
     rule: ValueRule,
     constraints: Vec<Constraint>,
     replicates: u32,
@@ -121,9 +121,9 @@ impl StudyState {
     /// A study without trials.
     pub fn new(spec: &StudySpec) -> Self {
         StudyState {
-            metric: spec.objective().metric.clone(),
+            metrics: spec.objectives.iter().map(|objective| objective.metric.clone()).collect(),
             clock: spec.step,
-            direction: spec.direction(),
+            directions: spec.objectives.iter().map(|objective| objective.direction).collect(),
             rule: spec.value,
             constraints: spec.constraints.clone(),
             replicates: spec.replicates,
@@ -155,9 +155,19 @@ impl StudyState {
         self.clock
     }
 
-    /// The study's direction.
+    /// The direction of the study's first objective.
     pub fn direction(&self) -> Direction {
-        self.direction
+        self.directions.first().copied().unwrap_or(Direction::Minimize)
+    }
+
+    /// The directions of the study's objectives.
+    pub fn directions(&self) -> &[Direction] {
+        &self.directions
+    }
+
+    /// Whether the study has several objectives.
+    pub fn has_several_objectives(&self) -> bool {
+        self.directions.len() > 1
     }
 
     /// The trial with this number.
@@ -183,7 +193,7 @@ impl StudyState {
         };
         let complete =
             self.trials.iter().filter(|trial| trial.state == TrialState::Complete).filter(is_sound);
-        complete.min_by_key(|trial| Score::new(self.direction, trial.value.unwrap_or(f64::NAN)))
+        complete.min_by_key(|trial| Score::new(self.direction(), trial.value.unwrap_or(f64::NAN)))
     }
 
     /// The best trial for display, with its value: a complete one that continues past its end keeps
@@ -198,12 +208,12 @@ impl StudyState {
             self.trials.iter().filter_map(|trial| Some((trial.number, self.value_so_far(trial)?)));
         best.into_iter()
             .chain(further)
-            .min_by_key(|(number, value)| (Score::new(self.direction, *value), *number))
+            .min_by_key(|(number, value)| (Score::new(self.direction(), *value), *number))
     }
 
     /// The value so far of a complete trial that continues past its end, if it can be the best.
     fn value_so_far(&self, trial: &Trial) -> Option<f64> {
-        value_so_far(self.rule, self.direction, &self.constraints, trial)
+        value_so_far(self.rule, self.direction(), &self.constraints, trial)
     }
 
     /// Whether configurations are compared by the means of several runs.
@@ -215,7 +225,7 @@ impl StudyState {
     /// The fully measured configurations, best first: the first complete trial of each, and the
     /// statistics of its runs in the search.
     pub fn ranked_configurations(&self) -> Vec<(TrialNumber, Sample)> {
-        configuration::ranked(self.trials.iter().map(Run::from), self.direction, self.replicates)
+        configuration::ranked(self.trials.iter().map(Run::from), self.direction(), self.replicates)
     }
 
     /// The value of [`StudyState::best`]: the mean of several runs.
@@ -237,13 +247,13 @@ impl StudyState {
                 .curve
                 .iter()
                 .map(|(_, value)| *value)
-                .min_by_key(|value| Score::new(self.direction, *value)),
+                .min_by_key(|value| Score::new(self.direction(), *value)),
         }
     }
 
     /// The step of the report that determines the trial's value.
     pub fn value_step(&self, trial: &Trial) -> Option<u64> {
-        value_step(self.rule, self.direction, trial)
+        value_step(self.rule, self.direction(), trial)
     }
 
     /// Adds placeholders for the trials before `number`: for a partial fold that does not need
@@ -332,8 +342,11 @@ impl StudyState {
                 }
             }
             TrialEvent::Reported { step, metrics, .. } => {
-                if let Some(value) = metrics.get(&self.metric) {
+                if let Some(value) = self.metrics.first().and_then(|name| metrics.get(name)) {
                     insert_report(&mut trial.curve, *step, value);
+                }
+                if self.metrics.len() > 1 {
+                    insert_vector(&mut trial.vectors, *step, &self.metrics, metrics);
                 }
                 trial.last_metrics = metrics.clone();
             }
@@ -393,9 +406,10 @@ impl StudyState {
             }
             TrialEvent::Noted { text } => trial.notes.push(Note { at, text: text.clone() }),
             TrialEvent::Tagged { tag, present } => set_tag(&mut trial.tags, tag, *present),
-            TrialEvent::Finished { state, value, reason, .. } => {
+            TrialEvent::Finished { state, value, values, reason } => {
                 trial.state = *state;
                 trial.value = *value;
+                trial.values.clone_from(values);
                 trial.hold = None;
                 trial.continued = None;
                 trial.reason.clone_from(reason);
@@ -506,6 +520,7 @@ impl CheckpointPaths {
 /// A trial that continues has neither a value nor an end.
 fn unfinish(trial: &mut Trial) {
     trial.value = None;
+    trial.values.clear();
     trial.violation = None;
     trial.finished = None;
     trial.hidden = false;
@@ -557,5 +572,31 @@ fn insert_report(curve: &mut Vec<(u64, f64)>, step: u64, value: f64) {
     match curve.binary_search_by_key(&step, |(at, _)| *at) {
         Ok(index) => curve[index].1 = value,
         Err(index) => curve.insert(index, (step, value)),
+    }
+}
+
+/// Adds the values of all objectives at `step`: those of the report, and the last known ones.
+fn insert_vector(
+    vectors: &mut Vec<(u64, Vec<Option<f64>>)>,
+    step: u64,
+    names: &[String],
+    metrics: &Metrics,
+) {
+    let index = vectors.partition_point(|(at, _)| *at < step);
+    let mut values = match index.checked_sub(1).and_then(|before| vectors.get(before)) {
+        Some((_, before)) => before.clone(),
+        None => vec![None; names.len()],
+    };
+    let mut is_reported = false;
+    for (value, name) in values.iter_mut().zip(names) {
+        if let Some(reported) = metrics.get(name) {
+            *value = Some(reported);
+            is_reported = true;
+        }
+    }
+    match vectors.get_mut(index).filter(|(at, _)| *at == step) {
+        Some(known) if is_reported => known.1 = values,
+        None if is_reported => vectors.insert(index, (step, values)),
+        _ => {}
     }
 }

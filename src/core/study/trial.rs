@@ -188,13 +188,19 @@ pub struct Trial {
     pub origin: Origin,
     /// Its state.
     pub state: TrialState,
-    /// Its value: set exactly if complete. NaN is a value.
+    /// Its value: set exactly if complete in a study of one objective. NaN is a value.
     pub value: Option<f64>,
+    /// Its values in a study of several objectives, in their order: set exactly if complete.
+    pub values: Vec<f64>,
     /// By how much it violates the study's limits; `None` if feasible. An infeasible trial is never
     /// the best.
     pub violation: Option<f64>,
-    /// The study's metric by step, ascending; a rerun's report replaces that of the same step.
+    /// The metric of the study's first objective by step, ascending; a rerun's report replaces that
+    /// of the same step.
     pub curve: Vec<(u64, f64)>,
+    /// In a study of several objectives: the values of all of them by step, ascending. An objective
+    /// that a report lacks keeps its last value; `None`: it was not reported yet.
+    pub vectors: Vec<(u64, Vec<Option<f64>>)>,
     /// All metrics of the last report.
     pub last_metrics: Metrics,
     /// Decisions by step (a plain `continue` is not recorded).
@@ -240,8 +246,10 @@ impl Trial {
             origin,
             state: TrialState::Queued,
             value: None,
+            values: Vec::new(),
             violation: None,
             curve: Vec::new(),
+            vectors: Vec::new(),
             last_metrics: Default::default(),
             decisions: Vec::new(),
             checkpoints: Vec::new(),

@@ -80,7 +80,7 @@ pub(super) fn reported(trial: u64, attempt: u32, step: u64, value: f64) -> Event
 
 /// The end of a trial.
 pub(super) fn finished(trial: u64, state: TrialState, value: Option<f64>) -> Event {
-    Event::Trial(TrialNumber(trial), TrialEvent::Finished { state, value, reason: None })
+    Event::Trial(TrialNumber(trial), TrialEvent::finished(state, value, None))
 }
 
 /// The start of an attempt on the CPU.
@@ -216,11 +216,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             let value = (state == TrialState::Complete).then(|| random_number(rng));
             Event::Trial(
                 trial,
-                TrialEvent::Finished {
-                    state,
-                    value,
-                    reason: rng.random_bool(0.5).then_some(reason),
-                },
+                TrialEvent::finished(state, value, rng.random_bool(0.5).then_some(reason)),
             )
         }
         22 if rng.random_bool(0.5) => Event::Trial(

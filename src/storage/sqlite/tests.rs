@@ -365,14 +365,7 @@ fn readers_see_whole_batches_while_one_writes() {
         [
             created(number),
             Event::Trial(trial, TrialEvent::Reported { attempt, step: 1, metrics }),
-            Event::Trial(
-                trial,
-                TrialEvent::Finished {
-                    state: TrialState::Complete,
-                    value: Some(0.5),
-                    reason: None,
-                },
-            ),
+            Event::Trial(trial, TrialEvent::finished(TrialState::Complete, Some(0.5), None)),
         ]
     };
     std::thread::scope(|scope| {
@@ -448,10 +441,7 @@ fn optunas_views_show_the_study() {
                 .collect();
         [
             Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Enqueued(0) }),
-            Event::Trial(
-                trial,
-                TrialEvent::Finished { state, value, reason: Some("so".to_owned()) },
-            ),
+            Event::Trial(trial, TrialEvent::finished(state, value, Some("so".to_owned()))),
         ]
     };
     for (number, value) in (0..).zip([0.5, f64::NAN, f64::INFINITY]) {

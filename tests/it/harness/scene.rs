@@ -201,7 +201,7 @@ impl Scene {
                     memory: None,
                 },
             ),
-            Event::Trial(trial, TrialEvent::Finished { state, value, reason }),
+            Event::Trial(trial, TrialEvent::finished(state, value, reason)),
         ]);
     }
 }

@@ -121,9 +121,7 @@ fn event(view: &StudyState, about: u64, happening: Happening) -> Event {
         Happening::Queued(until) => {
             Event::Trial(trial, TrialEvent::Queued { until, reason: String::new() })
         }
-        Happening::Ends(state) => {
-            Event::Trial(trial, TrialEvent::Finished { state, value: Some(1.0), reason: None })
-        }
+        Happening::Ends(state) => Event::Trial(trial, TrialEvent::finished(state, Some(1.0), None)),
     }
 }
 

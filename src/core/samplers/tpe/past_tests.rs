@@ -72,7 +72,7 @@ fn events(space: &Space, view: &StudyState, about: u64, happening: Happening) ->
         }
         Happening::Ends(state, value) => {
             let value = (state == TrialState::Complete).then_some(value);
-            vec![Event::Trial(trial, TrialEvent::Finished { state, value, reason: None })]
+            vec![Event::Trial(trial, TrialEvent::finished(state, value, None))]
         }
         Happening::BreaksLimits(violation) => {
             vec![Event::Trial(trial, TrialEvent::LimitsBroken { violation, reason: String::new() })]
@@ -133,10 +133,7 @@ fn a_sampler_that_followed_one_space_suggests_points_of_the_next() {
         view.apply(Timestamp(0), &created(first, number));
         let (trial, state, value) =
             (TrialNumber(number), TrialState::Complete, Some(1.0 / (number + 1) as f64));
-        view.apply(
-            Timestamp(0),
-            &Event::Trial(trial, TrialEvent::Finished { state, value, reason: None }),
-        );
+        view.apply(Timestamp(0), &Event::Trial(trial, TrialEvent::finished(state, value, None)));
     }
     let sampler = Tpe::new(&ENTRY.defaults());
     for space in [first, second, first] {
