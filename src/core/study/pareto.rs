@@ -1,4 +1,12 @@
 //! Pareto fronts of several objectives, as losses: vectors of equal length, smaller is better.
+//!
+//! Infinities are values as others are; NaN does not occur, because [`losses`] replaces it.
+
+mod hypervolume;
+mod sort;
+
+pub use hypervolume::{contributions, hypervolume, reference_point, select};
+pub use sort::{crowding, front, ranks};
 
 use crate::study::metric::Direction;
 
@@ -6,19 +14,86 @@ use crate::study::metric::Direction;
 pub fn losses(directions: &[Direction], values: &[f64]) -> Vec<f64> {
     let loss = |(direction, value): (&Direction, &f64)| {
         let loss = direction.loss(*value);
-        if loss.is_nan() { f64::INFINITY } else { loss }
+        if loss.is_nan() { f64::INFINITY } else { loss + 0.0 }
     };
     directions.iter().zip(values).map(loss).collect()
 }
 
 /// Whether `a` is nowhere worse than `b`, and better somewhere.
 pub fn dominates(a: &[f64], b: &[f64]) -> bool {
-    let mut is_better = false;
-    for (a, b) in a.iter().zip(b) {
-        if a > b {
-            return false;
-        }
-        is_better |= a < b;
-    }
-    is_better
+    sort::dominates(a, b)
 }
+
+/// All points from best to worst: by non-domination rank, then the points of a rank as greedy
+/// subset selection takes them ([`select`]), on objectives replaced by their ranks.
+///
+/// Ranks make the order independent of the objectives' scales and of outliers, and need no
+/// reference point that moves with the study: one unit of an objective is one point of the set.
+/// Greedy selection rather than exclusive contributions, because neighbours have small
+/// contributions while both are present, so that a crowded region would be dropped as a whole. Of
+/// equal points the first ranks as its place on the front says, the others behind all different
+/// points of their front.
+#[expect(clippy::cast_precision_loss, reason = "a number of points")]
+pub fn order(points: &[Vec<f64>]) -> Vec<usize> {
+    let scaled = by_ranks(points);
+    let count = points.len() as f64;
+    let mut fronts: Vec<Vec<usize>> = Vec::new();
+    for (index, rank) in ranks(points).into_iter().enumerate() {
+        if fronts.len() <= rank {
+            fronts.resize_with(rank + 1, Vec::new);
+        }
+        fronts[rank].push(index);
+    }
+    let sorted = |front: Vec<usize>| {
+        let own: Vec<Vec<f64>> = front.iter().map(|index| scaled[*index].clone()).collect();
+        let reference = vec![count; own.first().map_or(0, Vec::len)];
+        select(&own, &reference, own.len()).into_iter().map(move |place| front[place])
+    };
+    fronts.into_iter().flat_map(sorted).collect()
+}
+
+/// Each objective as the number of points that are better in it: integers, whose products are
+/// exact, so that ties are.
+#[expect(clippy::cast_precision_loss, reason = "numbers of points")]
+fn by_ranks(points: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let mut scaled: Vec<Vec<f64>> = points.to_vec();
+    for objective in 0..points.first().map_or(0, Vec::len) {
+        let mut losses: Vec<f64> = points.iter().map(|point| point[objective]).collect();
+        losses.sort_by(f64::total_cmp);
+        for point in &mut scaled {
+            point[objective] = losses.partition_point(|loss| *loss < point[objective]) as f64;
+        }
+    }
+    scaled
+}
+
+/// The index of the front's knee: the point that lies farthest below the plane through the front's
+/// extremes, after each objective is scaled to `[0, 1]` over the front (I. Das, "On characterizing
+/// the knee of the Pareto curve based on normal-boundary intersection", Structural Optimization
+/// 18, 1999, with the plane where the scaled losses sum to 1). Ties go to the first.
+///
+/// `None` if no point lies below the plane: straight and concave fronts, and fronts of fewer than
+/// three different points, have no knee. Points with an infinite loss take no part.
+pub fn knee(points: &[Vec<f64>]) -> Option<usize> {
+    let finite = |index: &usize| points[*index].iter().all(|loss| loss.is_finite());
+    let front: Vec<usize> = front(points).into_iter().filter(finite).collect();
+    let objectives = points.first().map_or(0, Vec::len);
+    let mut sums = vec![0.0; front.len()];
+    for objective in 0..objectives {
+        let losses = || front.iter().map(|index| points[*index][objective]);
+        let (low, high) =
+            (losses().fold(f64::INFINITY, f64::min), losses().fold(f64::NEG_INFINITY, f64::max));
+        // Halves: the difference of two finite losses may overflow.
+        let width = high / 2.0 - low / 2.0;
+        if width > 0.0 {
+            for (sum, loss) in sums.iter_mut().zip(losses()) {
+                *sum += (loss / 2.0 - low / 2.0) / width;
+            }
+        }
+    }
+    let (place, sum) = sums.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1))?;
+    (objectives > 1 && front.len() > 2 && *sum < 1.0 - 1e-9).then(|| front[place])
+}
+
+#[cfg(test)]
+mod tests;
