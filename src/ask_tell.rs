@@ -179,7 +179,7 @@ impl Study {
     fn answer(&mut self, request: Request, speaker: &Speaker) -> Result<Option<Json>, Refusal> {
         match request {
             Request::Ask => return self.ask(speaker),
-            Request::Report { trial, step, value } => self.report(speaker, trial, step, value),
+            Request::Report { trial, step, values } => self.report(speaker, trial, step, &values),
             Request::Tell { trial, told, metrics } => self.tell(speaker, trial, told, metrics),
             Request::Suggest(suggest) => self.suggest(speaker, *suggest),
             Request::Enqueue { params } => self.enqueue(params),
@@ -317,12 +317,12 @@ impl Study {
         speaker: &Speaker,
         number: TrialNumber,
         step: u64,
-        value: f64,
+        values: &[f64],
     ) -> Result<Json, Refusal> {
         self.held.look()?;
+        let metrics = self.named(values)?;
         let trial = self.own(speaker, number)?;
-        let is_there = trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_ok();
-        if speaker.again && is_there {
+        if speaker.again && trial.has_reported(step) {
             let decision = trial.decision_at(step).map(|decision| decision.verdict.clone());
             return Ok(verdict(&decision.unwrap_or(Decision::CONTINUE)));
         }
@@ -338,7 +338,6 @@ impl Study {
             ),
             (state, _) => refuse!("trial {number} is {}: it reports no more", state.as_str()),
         };
-        let metrics: Metrics = [(METRIC.to_owned(), value)].into_iter().collect();
         let (_, decision) =
             self.held.step(Input::Report { trial: number, attempt, step, metrics })?;
         let Some(decision) = decision else {
@@ -356,6 +355,25 @@ impl Study {
         Ok(verdict(&decision))
     }
 
+    /// Values under the names of the objectives.
+    fn named(&self, values: &[f64]) -> Result<Metrics, Refusal> {
+        let objectives = &self.held.spec().objectives;
+        if values.len() != objectives.len() {
+            let counted = |count: usize, noun: &str| match count {
+                1 => format!("one {noun}"),
+                _ => format!("{count} {noun}s"),
+            };
+            refuse!(
+                "{} for a study of {}: send `{}`",
+                counted(values.len(), "value"),
+                counted(objectives.len(), "objective"),
+                if objectives.len() == 1 { "value" } else { "values" }
+            );
+        }
+        let names = objectives.iter().map(|objective| objective.metric.clone());
+        Ok(names.zip(values.iter().copied()).collect())
+    }
+
     fn tell(
         &mut self,
         speaker: &Speaker,
@@ -363,6 +381,15 @@ impl Study {
         told: TellOutcome,
         metrics: Metrics,
     ) -> Result<Json, Refusal> {
+        match &told {
+            TellOutcome::Value(value) => drop(self.named(&[*value])?),
+            TellOutcome::Values(values) => drop(self.named(values)?),
+            TellOutcome::Pruned | TellOutcome::Failed(_) => {}
+        }
+        let spec = self.held.spec();
+        if let Some((name, _)) = metrics.iter().find(|(name, _)| spec.is_objective(name)) {
+            refuse!("`metrics` contains `{name}`: send it beside them");
+        }
         let trial = self.own(speaker, number)?;
         // A new holder prunes a trial that the previous one stopped, whatever result is told.
         let is_pruned = trial.state == TrialState::Pruned
@@ -374,7 +401,7 @@ impl Study {
             && trial.state == TrialState::Running
             && metrics.iter().next().is_some()
         {
-            let step = trial.last().map_or(0, |(step, _)| step);
+            let step = trial.last_step().unwrap_or(0);
             self.held.step(Input::Report { trial: number, attempt, step, metrics })?;
         }
         if self.growth == Growth::OnDemand {
@@ -427,7 +454,24 @@ impl Study {
                 false => "no trial is complete yet: tell a value that is a number first".to_owned(),
             })
         };
-        let best = self.held.view().best().ok_or_else(none)?;
+        let view = self.held.view();
+        let best = view.best().ok_or_else(none)?;
+        if view.has_several_objectives() {
+            let front = view.front();
+            let member = |number: &TrialNumber| {
+                let trial = view.trial(*number)?;
+                let values: Vec<Json> =
+                    trial.values.iter().map(|value| Number(*value).to_json()).collect();
+                Some(json!({ "id": trial.number, "params": trial.params, "values": values }))
+            };
+            let members: Vec<Json> = front.trials.iter().filter_map(member).collect();
+            return Ok(json!({
+                "front": members,
+                "knee": front.knee,
+                "hypervolume": front.hypervolume,
+                "reference": front.reference,
+            }));
+        }
         let value = best.value.map_or(Json::Null, |value| Number(value).to_json());
         Ok(json!({ "id": best.number, "params": best.params, "value": value }))
     }
@@ -465,6 +509,10 @@ fn is_told(trial: &Trial, told: &TellOutcome) -> bool {
     match (trial.state, told) {
         (TrialState::Complete, TellOutcome::Value(value)) => {
             trial.value.is_some_and(|known| known.total_cmp(value).is_eq())
+        }
+        (TrialState::Complete, TellOutcome::Values(values)) => {
+            let is_same = |(known, told): (&f64, &f64)| known.total_cmp(told).is_eq();
+            trial.values.len() == values.len() && trial.values.iter().zip(values).all(is_same)
         }
         (TrialState::Failed, TellOutcome::Failed(_)) => true,
         _ => false,
@@ -505,13 +553,23 @@ fn described(trial: &Trial) -> Json {
     let number = |value: f64| Number(value).to_json();
     let reports: Vec<Json> =
         trial.curve.iter().map(|(step, value)| json!([step, number(*value)])).collect();
-    json!({
+    let mut described = json!({
         "id": trial.number,
         "state": trial.state.as_str(),
         "params": trial.params,
         "value": trial.value.map(number),
         "reports": reports,
-    })
+    });
+    if !trial.vectors.is_empty() || !trial.values.is_empty() {
+        let known = |(step, _): &(u64, _)| {
+            let values: Vec<Option<Json>> =
+                trial.values_at(*step).into_iter().map(|value| value.map(number)).collect();
+            json!([step, values])
+        };
+        described["values"] = trial.values.iter().copied().map(number).collect();
+        described["reports"] = trial.vectors.iter().map(known).collect();
+    }
+    described
 }
 
 #[cfg(test)]

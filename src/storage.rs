@@ -27,6 +27,7 @@ use crate::study::condition::TrialNames;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, Seq, TrialEvent};
 use crate::study::finalists::Race;
+use crate::study::front::Front;
 use crate::study::outcome::Outcome;
 use crate::study::provenance::Provenance;
 use crate::study::query::{Filter, Place, TrialQuery};
@@ -135,6 +136,8 @@ pub struct StudySummary {
     pub counts: Counts,
     /// The best complete trial and its value, or the mean if its configuration ran several times.
     pub best: Option<(TrialNumber, f64)>,
+    /// The best trials of a study of several objectives.
+    pub front: Option<Front>,
     /// Number of hidden trials.
     pub hidden: u64,
     /// The last race of its best configurations.
@@ -181,6 +184,18 @@ impl StudySummary {
     /// The filter, which also excludes hidden trials if there are any.
     pub fn visible(&self, filter: Filter) -> Filter {
         if self.hidden > 0 { filter.visible() } else { filter }
+    }
+
+    /// The best trial, or the compromise on the front of several objectives.
+    pub fn best_trial(&self) -> Option<TrialNumber> {
+        let knee = self.front.as_ref().and_then(|front| front.knee);
+        self.best.map(|(best, _)| best).or(knee)
+    }
+
+    /// Whether a trial is the best one, or on the front of several objectives.
+    pub fn is_best(&self, trial: TrialNumber) -> bool {
+        let is_on = self.front.as_ref().is_some_and(|front| front.contains(trial));
+        is_on || self.best.is_some_and(|(best, _)| best == trial)
     }
 
     /// Trials of the search by state: those that count towards the budget.

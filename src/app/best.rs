@@ -63,7 +63,7 @@ pub fn best(reader: &dyn StorageReader, study: &StudySummary) -> Result<Best, Ap
 /// # Errors
 /// As [`best`]'s.
 pub fn number(reader: &dyn StorageReader, study: &StudySummary) -> Result<TrialNumber, AppError> {
-    study.best.map(|(best, _)| best).ok_or_else(|| no_best_trial(reader, study))
+    study.best_trial().ok_or_else(|| no_best_trial(reader, study))
 }
 
 fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
@@ -73,7 +73,7 @@ fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
         Ok(view) => view.trials,
         Err(error) => return error.into(),
     };
-    let is_unreported = complete > 0 && trials.iter().all(|trial| trial.last().is_none());
+    let is_unreported = complete > 0 && trials.iter().all(|trial| trial.last_step().is_none());
     let unreported = is_unreported.then(|| study.spec.objective().metric.clone());
     let broken = trials.into_iter().filter(|trial| trial.violation.is_some());
     let nearest = broken

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use super::curves::{By, points, shown_clock};
 use crate::analysis::importance::{self, Evaluator};
 use crate::report::figure::contour::contour;
+use crate::report::figure::front;
 use crate::report::figure::of_study::{self, StudyCurve};
 use crate::report::figure::rungs::rungs;
 use crate::report::figure::timeline::timeline;
@@ -15,11 +16,12 @@ use crate::report::wording::one_line;
 use crate::runner;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudySummary};
 use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::metric::Score;
 use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{SeriesClock, SeriesSummary};
 use crate::study::space::{Dimension, Scale};
-use crate::study::spec::StudySpec;
+use crate::study::spec::{Objective, StudySpec};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 pub use kind::{FigureKind, FigureOptions};
@@ -73,6 +75,22 @@ pub enum FigureError {
         /// The clocks that it is on.
         known: Vec<&'static str>,
     },
+    /// A metric that the study does not optimise.
+    #[error("`{}` is no objective of `{}`", one_line(metric), one_line(study))]
+    NotAnObjective {
+        /// The study.
+        study: String,
+        /// The name.
+        metric: String,
+        /// Its objectives.
+        known: Vec<String>,
+    },
+    /// The study has one objective, and a front needs several.
+    #[error("`{}` has one objective, and a front is of several", one_line(study))]
+    OneObjective {
+        /// The study.
+        study: String,
+    },
     /// The study has no such trial, or no best one.
     #[error("`{}` has no trial to show system metrics of", one_line(study))]
     NoTrial {
@@ -118,16 +136,92 @@ pub fn figures(
     kind: FigureKind,
     options: &FigureOptions,
 ) -> Result<Vec<StudyFigure>, FigureError> {
-    if studies.len() > 1 && kind.is_shared() && options.overlay {
+    let is_several = studies.iter().any(|study| study.spec.has_several_objectives());
+    if studies.len() > 1 && kind.is_shared() && options.overlay && !is_several {
         return shared(reader, studies, kind, options);
     }
     let mut all = Vec::new();
     for study in studies {
-        let figures = of_one(reader, study, kind, options)?;
+        let figures = match study.spec.has_several_objectives() {
+            true => of_objectives(reader, study, kind, options)?,
+            false => of_one(reader, study, kind, options)?,
+        };
         let name = Some(study.spec.name.clone());
         all.extend(figures.into_iter().map(|figure| StudyFigure { study: name.clone(), figure }));
     }
     Ok(all)
+}
+
+/// The figures of a study of several objectives: of the front, or of each objective in turn, or of the
+/// one that `metric` names.
+fn of_objectives(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    kind: FigureKind,
+    options: &FigureOptions,
+) -> Result<Vec<Figure<'static>>, FigureError> {
+    match kind {
+        FigureKind::Timeline | FigureKind::System => return of_one(reader, study, kind, options),
+        FigureKind::Curves if options.names_series() => {
+            return of_one(reader, study, kind, options);
+        }
+        FigureKind::Pareto => {
+            let figures = front::fronts(&study.spec, &outcomes(reader, study)?);
+            return Ok(figures.into_iter().map(|figure| figure.scaled(options)).collect());
+        }
+        FigureKind::Hypervolume => {
+            return Ok(vec![front::hypervolume(&study.spec, &outcomes(reader, study)?)]);
+        }
+        FigureKind::Rungs => return Ok(vec![rungs(&study.spec, &outcomes(reader, study)?)]),
+        _ => {}
+    }
+    let is_wanted = |metric: &str| options.metric.as_deref().is_none_or(|wanted| wanted == metric);
+    if !study.spec.objectives.iter().any(|objective| is_wanted(&objective.metric)) {
+        let known = study.spec.objectives.iter().map(|objective| objective.metric.clone());
+        return Err(FigureError::NotAnObjective {
+            study: study.spec.name.clone(),
+            metric: options.metric.clone().unwrap_or_default(),
+            known: known.collect(),
+        });
+    }
+    let all = outcomes(reader, study)?;
+    let mut figures = Vec::new();
+    for (index, objective) in study.spec.objectives.iter().enumerate() {
+        if !is_wanted(&objective.metric) {
+            continue;
+        }
+        let (alone, outcomes) = by_objective(study, &all, index, objective);
+        figures.extend(match kind {
+            FigureKind::Curves => {
+                let metric = Some(objective.metric.clone());
+                curves_figure(reader, &alone, &FigureOptions { metric, ..options.clone() })?
+            }
+            _ => of_outcomes(&alone, &outcomes, kind, options)?,
+        });
+    }
+    Ok(figures)
+}
+
+/// A study of several objectives as one of this objective alone, with its outcomes.
+fn by_objective(
+    study: &StudySummary,
+    outcomes: &[Outcome],
+    index: usize,
+    objective: &Objective,
+) -> (StudySummary, Vec<Outcome>) {
+    let alone = |outcome: &Outcome| Outcome {
+        value: outcome.values.get(index).copied(),
+        // The last report is that of the first objective.
+        last_value: outcome.last_value.filter(|_| index == 0),
+        ..outcome.clone()
+    };
+    let outcomes: Vec<Outcome> = outcomes.iter().map(alone).collect();
+    let score = |value: f64| Score::new(objective.direction, value);
+    let feasible = outcomes.iter().filter(|outcome| outcome.violation.is_none());
+    let valued = feasible.filter_map(|outcome| Some((outcome.number, outcome.value?)));
+    let best = valued.filter(|(_, value)| !value.is_nan()).min_by_key(|(_, value)| score(*value));
+    let spec = StudySpec { objectives: vec![objective.clone()], ..study.spec.clone() };
+    (StudySummary { spec, best, front: None, ..study.clone() }, outcomes)
 }
 
 fn of_one(
@@ -136,53 +230,77 @@ fn of_one(
     kind: FigureKind,
     options: &FigureOptions,
 ) -> Result<Vec<Figure<'static>>, FigureError> {
-    let spec = &study.spec;
-    let best = study.best.map(|(number, _)| number);
-    let title = |what: &str| format!("{}: {what}", spec.name);
-    let metric = &spec.objective().metric;
-    Ok(match kind {
-        FigureKind::Curves => {
-            let (metric, clock, curves) = curves_of(reader, study, options.lines, options)?;
-            let unit = options.by.unit(clock);
-            // The values of trials are those of the study's metric.
-            let is_own = metric == spec.objective().metric;
-            let value = study.best.map(|(_, value)| value).filter(|_| is_own);
-            let what = title(&format!("{metric} by {unit}"));
-            vec![of_study::curves(&what, curves, best, value).on(unit, &metric, options)]
-        }
+    match kind {
+        FigureKind::Curves => curves_figure(reader, study, options),
         FigureKind::Timeline => {
             let attempts = reader.attempts(study.id, None)?;
-            vec![timeline(spec, &attempts, &saved(reader, study)?, runner::now())]
+            Ok(vec![timeline(&study.spec, &attempts, &saved(reader, study)?, runner::now())])
         }
-        FigureKind::System => system(reader, study, options)?,
-        FigureKind::History => {
-            let figure = of_study::history(spec, &outcomes(reader, study)?);
-            vec![figure.scaled(options)]
+        FigureKind::System => system(reader, study, options),
+        FigureKind::Pareto | FigureKind::Hypervolume => {
+            Err(FigureError::OneObjective { study: study.spec.name.clone() })
         }
-        FigureKind::Parallel => {
-            vec![of_study::parallel(spec, &outcomes(reader, study)?, options.lines)]
-        }
-        FigureKind::Rungs => vec![rungs(spec, &outcomes(reader, study)?)],
+        _ => match options.metric.as_ref().filter(|name| **name != study.spec.objective().metric) {
+            Some(metric) => Err(FigureError::NotAnObjective {
+                study: study.spec.name.clone(),
+                metric: metric.clone(),
+                known: vec![study.spec.objective().metric.clone()],
+            }),
+            None => of_outcomes(study, &outcomes(reader, study)?, kind, options),
+        },
+    }
+}
+
+fn curves_figure(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    options: &FigureOptions,
+) -> Result<Vec<Figure<'static>>, FigureError> {
+    let (metric, clock, curves) = curves_of(reader, study, options.lines, options)?;
+    let unit = options.by.unit(clock);
+    // The values of trials are those of the study's metric.
+    let is_own = metric == study.spec.objective().metric;
+    let value = study.best.map(|(_, value)| value).filter(|_| is_own);
+    let best = study.best_trial();
+    let title = format!("{}: {metric} by {unit}", study.spec.name);
+    Ok(vec![of_study::curves(&title, curves, best, value).on(unit, &metric, options)])
+}
+
+/// The figures that outcomes are enough for.
+fn of_outcomes(
+    study: &StudySummary,
+    outcomes: &[Outcome],
+    kind: FigureKind,
+    options: &FigureOptions,
+) -> Result<Vec<Figure<'static>>, FigureError> {
+    let spec = &study.spec;
+    let title = |what: &str| format!("{}: {what}", spec.name);
+    Ok(match kind {
+        FigureKind::History => vec![of_study::history(spec, outcomes).scaled(options)],
+        FigureKind::Parallel => vec![of_study::parallel(spec, outcomes, options.lines)],
+        FigureKind::Rungs => vec![rungs(spec, outcomes)],
         FigureKind::Distribution | FigureKind::Comparison => {
-            let outcomes = outcomes(reader, study)?;
-            let one = || std::iter::once((spec, outcomes.as_slice()));
-            let figures = overlaid(kind, &title, metric, one);
+            let one = || std::iter::once((spec, outcomes));
+            let figures = overlaid(kind, &title, &spec.objective().metric, one);
             figures.into_iter().map(|figure| figure.scaled(options)).collect()
         }
         FigureKind::Importance => {
-            vec![of_study::importance(spec, &importances(spec, &outcomes(reader, study)?))]
+            vec![of_study::importance(spec, &importances(spec, outcomes))]
         }
         FigureKind::Slice => {
-            let outcomes = outcomes(reader, study)?;
             let dimensions = dimensions(spec, &options.params)?;
-            let slice = |dimension| of_study::slice(spec, dimension, &outcomes, study.best);
+            let slice = |dimension| of_study::slice(spec, dimension, outcomes, study.best);
             dimensions.into_iter().map(|dimension| slice(dimension).scaled_up(options)).collect()
         }
         FigureKind::Contour => {
-            let outcomes = outcomes(reader, study)?;
-            let pair = pair(spec, &options.params, &outcomes)?;
-            vec![contour(spec, pair, &outcomes, best)]
+            let pair = pair(spec, &options.params, outcomes)?;
+            vec![contour(spec, pair, outcomes, study.best_trial())]
         }
+        FigureKind::Curves
+        | FigureKind::Timeline
+        | FigureKind::System
+        | FigureKind::Pareto
+        | FigureKind::Hypervolume => Vec::new(),
     })
 }
 
@@ -291,6 +409,9 @@ pub fn check(
             let numbers = best_trials(reader, study, options.lines)?;
             let metric = options.metric.as_ref().unwrap_or(&study.spec.objective().metric);
             series_of(&reader.series(study.id, &numbers)?, metric, options.clock).map(|_| ())
+        }
+        FigureKind::Pareto | FigureKind::Hypervolume if !study.spec.has_several_objectives() => {
+            Err(FigureError::OneObjective { study: study.spec.name.clone() })
         }
         FigureKind::Slice => dimensions(&study.spec, &options.params).map(|_| ()),
         FigureKind::Contour => {
@@ -446,7 +567,7 @@ fn system(
     study: &StudySummary,
     options: &FigureOptions,
 ) -> Result<Vec<Figure<'static>>, FigureError> {
-    let best = study.best.map(|(number, _)| number);
+    let best = study.best_trial();
     let newest = || -> Result<Option<TrialNumber>, StorageError> {
         let query = TrialQuery::all(SortKey::Number).filtered(study.visible(Filter::all()));
         let query = TrialQuery { reverse: true, ..query.page(0, 1) };

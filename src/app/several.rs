@@ -29,15 +29,20 @@ impl StudySelection {
     }
 }
 
-/// The objective of all studies, if they optimise the same metric in the same direction.
+/// The objective of all studies, if each has this one alone.
 pub fn common_objective<'a>(
     specs: impl IntoIterator<Item = &'a StudySpec>,
 ) -> Option<&'a Objective> {
-    let mut objectives = specs.into_iter().map(StudySpec::objective);
-    let first = objectives.next()?;
-    let is_same =
-        |other: &Objective| (&other.metric, other.direction) == (&first.metric, first.direction);
-    objectives.all(is_same).then_some(first)
+    let mut specs = specs.into_iter();
+    let first = specs.next()?;
+    let objective = first.objective();
+    let is_same = |other: &StudySpec| {
+        let other_objective = other.objective();
+        !other.has_several_objectives()
+            && (&other_objective.metric, other_objective.direction)
+                == (&objective.metric, objective.direction)
+    };
+    (!first.has_several_objectives() && specs.all(is_same)).then_some(objective)
 }
 
 /// Whether trials of all these studies can be ranked together.

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
-use super::{METRIC, Refusal};
+use super::Refusal;
 use crate::app::reconcile::Consent;
 use crate::engine::TellOutcome;
 use crate::runner::protocol::quote_non_finite;
@@ -19,7 +19,8 @@ pub(super) const INIT: &[Field] = &[
     field("space", FieldKind::List, Required, "a list of parameters"),
     field("seed", NATURAL, Int(0), "root of all random streams"),
     field("direction", FieldKind::Direction, Absent, "which direction is better"),
-    field("directions", FieldKind::List, Absent, "the same, as a list of one"),
+    field("directions", FieldKind::List, Absent, "the same of each objective, as a list"),
+    field("metric_names", FieldKind::Texts, Absent, "names of the objectives"),
     field("n_trials", NATURAL, Absent, "number of trials after which the study ends"),
     // The asks determine how many trials are outstanding; the number is only validated.
     field("workers", COUNT, Absent, "maximum number of outstanding trials"),
@@ -39,7 +40,8 @@ const ID: Field = field("id", NATURAL, Required, "the trial's id, from `ask`");
 const REPORT: &[Field] = &[
     ID,
     field("step", NATURAL, Required, "the step, an integer"),
-    field("value", FieldKind::AnyFloat, Required, "a number (NaN is one)"),
+    field("value", FieldKind::AnyFloat, Absent, "a number (NaN is one)"),
+    field("values", FieldKind::List, Absent, "a number for each objective"),
 ];
 const SUGGEST: &[Field] = &[
     ID,
@@ -49,7 +51,7 @@ const SUGGEST: &[Field] = &[
 const TELL: &[Field] = &[
     ID,
     field("value", FieldKind::AnyFloat, Absent, "the objective value"),
-    field("values", FieldKind::List, Absent, "the same, as a list of one"),
+    field("values", FieldKind::List, Absent, "the value of each objective"),
     field("metrics", FieldKind::Object, Absent, "further metrics, for limits"),
     field("state", FieldKind::Choice(&["complete", "failed", "pruned"]), Absent, "how it ended"),
     field("reason", FieldKind::AnyText, Absent, "why it failed"),
@@ -83,7 +85,7 @@ pub(super) enum Request {
     /// A trial to run.
     Ask,
     /// A value of a running trial.
-    Report { trial: TrialNumber, step: u64, value: f64 },
+    Report { trial: TrialNumber, step: u64, values: Vec<f64> },
     /// How a trial ended.
     Tell { trial: TrialNumber, told: TellOutcome, metrics: Metrics },
     /// A parameter of a running trial.
@@ -135,11 +137,13 @@ impl Request {
             "suggest" => Request::Suggest(Box::new(own)),
             "enqueue" => Request::Enqueue { params: params(own.take("params"))? },
             "quit" => Request::Quit,
-            "report" => Request::Report {
-                trial: own.take("id"),
-                step: own.take("step"),
-                value: own.take::<Number>("value").0,
-            },
+            "report" => {
+                let values = values(&mut own, REPORT)?;
+                let Some(values) = values else {
+                    refuse!("`value` is missing: it is a number (NaN is one)")
+                };
+                Request::Report { trial: own.take("id"), step: own.take("step"), values }
+            }
             _ => tell(own)?,
         })
     }
@@ -153,20 +157,31 @@ fn params(object: Map<String, Json>) -> Result<Params, Refusal> {
     object.into_iter().map(value).collect()
 }
 
-fn tell(mut own: Checked) -> Result<Request, Refusal> {
+/// The numbers of `value` or `values`, at least one.
+fn values(own: &mut Checked, fields: &[Field]) -> Result<Option<Vec<f64>>, Refusal> {
     let value: Option<Json> = own.take("value");
-    let value = match (value, own.take::<Option<Vec<Json>>>("values").as_deref()) {
+    let listed = match (value, own.take::<Option<Vec<Json>>>("values")) {
         (Some(_), Some(_)) => refuse!("`value` and `values` are alternatives: send one of them"),
-        (value, None) => value,
-        (None, Some([value])) => Some(own.check(TELL, "value", value)?),
-        (None, Some(values)) => {
-            refuse!("`values` has {} numbers, and the study one objective", values.len())
-        }
+        (Some(value), None) => vec![value],
+        (None, Some(values)) if values.is_empty() => refuse!("`values` is empty"),
+        (None, Some(values)) => values,
+        (None, None) => return Ok(None),
     };
-    let value = value.as_ref().and_then(Number::from_json).map(|value| value.0);
+    let number = |json: &Json| {
+        let checked = own.check(fields, "value", json)?;
+        Ok(Number::from_json(&checked).map_or(f64::NAN, |number| number.0))
+    };
+    listed.iter().map(number).collect::<Result<_, Refusal>>().map(Some)
+}
+
+fn tell(mut own: Checked) -> Result<Request, Refusal> {
+    let values = values(&mut own, TELL)?;
     let reason: Option<String> = own.take("reason");
-    let told = match (own.take::<Option<String>>("state").as_deref(), value) {
-        (None | Some("complete"), Some(value)) => TellOutcome::Value(value),
+    let told = match (own.take::<Option<String>>("state").as_deref(), values) {
+        (None | Some("complete"), Some(values)) => match values[..] {
+            [value] => TellOutcome::Value(value),
+            _ => TellOutcome::Values(values),
+        },
         (None, None) => refuse!(
             "say how the trial ended: `value` is a number, or `state` is `failed` or `pruned`"
         ),
@@ -181,9 +196,6 @@ fn tell(mut own: Checked) -> Result<Request, Refusal> {
     };
     let mut metrics = Metrics::default();
     for (name, json) in own.take::<Option<Map<String, Json>>>("metrics").unwrap_or_default() {
-        if name == METRIC {
-            refuse!("`metrics` contains `{METRIC}`: send it beside them");
-        }
         match Number::from_json(&json).filter(|_| !json.is_null()) {
             Some(value) => drop(metrics.0.insert(name, value.0)),
             None => {

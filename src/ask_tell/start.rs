@@ -9,11 +9,11 @@ use crate::config::{JsonSearch, Search};
 use crate::study::budget::Count;
 use crate::study::constraint::Constraint;
 use crate::study::field::FieldDefault::{Absent, Flag, Required};
-use crate::study::field::{self, Field, FieldKind, field};
+use crate::study::field::{self, Field, FieldKind, MOST_OBJECTIVES, field};
 use crate::study::metric::Direction;
 use crate::study::program::Program;
 use crate::study::space::Distribution;
-use crate::study::spec::{AlgorithmSpec, Duplicates, StudySpec};
+use crate::study::spec::{AlgorithmSpec, Duplicates, Objective, StudySpec, ValueRule};
 use crate::study::step::StepUnit;
 
 const PARAMETER: &[Field] = &[
@@ -69,17 +69,22 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth)
     };
     let Search { space, sampler, pruner, constraints, enqueue } =
         written.read().map_err(Refusal)?;
+    let objectives = objectives(&mut init)?;
+    let is_objective = |name: &str| objectives.iter().any(|objective| objective.metric == name);
     let is_limit_of_value = |constraint: &Constraint| match constraint {
-        Constraint::Limit(limit) => limit.names().any(|name| name == METRIC),
+        Constraint::Limit(limit) => limit.names().any(is_objective),
         Constraint::Require(_) => false,
     };
     if let Some(index) = constraints.iter().position(is_limit_of_value) {
         refuse!(
-            "`constraints[{index}]`: `{METRIC}` is the objective; limits are over the \
-             `metrics` of a `tell`"
+            "`constraints[{index}]` limits an objective; limits are over the `metrics` of a `tell`"
         );
     }
-    let mut spec = StudySpec::new(name, METRIC, direction(&mut init)?, space, Program::Inline);
+    let spec = StudySpec::new(name, METRIC, Direction::Minimize, space, Program::Inline);
+    let mut spec = StudySpec { objectives, ..spec };
+    if spec.has_several_objectives() {
+        spec.value = ValueRule::Last;
+    }
     (spec.seed, spec.sampler, spec.pruner) = (init.take("seed"), sampler, pruner);
     (spec.enqueue, spec.constraints) = (enqueue, constraints);
     if grows {
@@ -99,25 +104,50 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth)
     Ok((spec, if grows { Growth::OnDemand } else { Growth::Never }))
 }
 
-fn direction(init: &mut Checked) -> Result<Direction, Refusal> {
+/// The objectives: `value`, or of several `value_0`, `value_1` and so on, unless they are named.
+fn objectives(init: &mut Checked) -> Result<Vec<Objective>, Refusal> {
     let single: Option<Json> = init.take("direction");
-    let word = match (single, init.take::<Option<Vec<Json>>>("directions").as_deref()) {
+    let words = match (single, init.take::<Option<Vec<Json>>>("directions")) {
         (Some(_), Some(_)) => {
             refuse!("`direction` and `directions` are alternatives: send one of them")
         }
-        (single, None) => single,
-        (None, Some([word])) => Some(init.check(INIT, "direction", word)?),
-        (None, Some([])) => {
+        (single, None) => vec![single.unwrap_or_else(|| "minimize".into())],
+        (None, Some(words)) if words.is_empty() => {
             refuse!("`directions` is empty: leave it out, or write `minimize` or `maximize`")
         }
-        (None, Some(_)) => {
-            refuse!("several objectives are not supported: send one of `directions`")
+        (None, Some(words)) if words.len() > MOST_OBJECTIVES => {
+            refuse!("`directions` has {} words; {MOST_OBJECTIVES} are the limit", words.len())
         }
+        (None, Some(words)) => words,
     };
-    Ok(match word.as_ref().and_then(Json::as_str) {
-        Some("maximize" | "max") => Direction::Maximize,
-        _ => Direction::Minimize,
-    })
+    let names: Option<Vec<String>> = init.take("metric_names");
+    if let Some(names) = &names {
+        if names.len() != words.len() {
+            refuse!(
+                "`metric_names` has {} names, and there are {} objectives",
+                names.len(),
+                words.len()
+            );
+        }
+        if let Some(name) = (1..names.len()).find(|index| names[..*index].contains(&names[*index]))
+        {
+            refuse!("`metric_names` has `{}` twice", short(&names[name]));
+        }
+    }
+    let name = |index: usize| match &names {
+        Some(names) => names[index].clone(),
+        None if words.len() == 1 => METRIC.to_owned(),
+        None => format!("{METRIC}_{index}"),
+    };
+    let objective = |(index, word): (usize, &Json)| {
+        let word = init.check(INIT, "direction", word)?;
+        let direction = match word.as_str() {
+            Some("maximize" | "max") => Direction::Maximize,
+            _ => Direction::Minimize,
+        };
+        Ok(Objective::new(&name(index), direction))
+    };
+    words.iter().enumerate().map(objective).collect()
 }
 
 /// A parameter that a program defines while a trial runs.

@@ -249,7 +249,9 @@ fn what_is_wrong_with_a_study_is_said_as_for_a_study_file() {
 "pruner":{"type":"asha","reduction_factor":1}
 "pruner":{"type":"asha","min_resource":9,"max_resource":9}
 "pruner":"asha"
-"directions":["minimize","maximize"]
+"directions":["minimize","up"]
+"directions":["minimize","maximize"],"metric_names":["a"]
+"directions":["minimize","maximize"],"metric_names":["a","a"]
 "direction":"up"
 "constraints":["x < 1"]
 "constraints":[{"require":"y < 1"}]

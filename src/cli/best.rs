@@ -12,9 +12,12 @@ use super::{Console, Exit, Failure};
 use crate::app::best::{self, Best, command};
 use crate::app::best_runs::{self, RunsJson};
 use crate::export::recipe;
-use crate::report::wording::{duration, micros, number, one_line, toml_key, toml_value};
+use crate::report::wording::{
+    duration, front_in_words, micros, number, one_line, toml_key, toml_value,
+};
+use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::{Metrics, Number};
-use crate::study::spec::StudySpec;
+use crate::study::spec::Objective;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,16 +53,49 @@ struct BestTrialJson {
     runs: Option<RunsJson>,
 }
 
+/// The best trial; of several objectives the compromise, and the whole front.
+#[derive(Serialize)]
+struct BestAnswer {
+    trial: BestTrialJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    front: Option<Vec<TrialJson>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hypervolume: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference: Option<Vec<Number>>,
+}
+
+/// The trials of the front of several objectives.
+fn front_of(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<Option<Vec<TrialJson>>, Failure> {
+    let Some(front) = &study.front else { return Ok(None) };
+    let mut trials = Vec::new();
+    for number in &front.trials {
+        trials.extend(reader.trial(study.id, *number)?.as_ref().map(TrialJson::from));
+    }
+    Ok(Some(trials))
+}
+
 /// Prints the best trial.
 pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let best = best::best(&reader, &study)?;
     if arguments.json {
-        let trial = BestTrialJson::from(best);
-        return console.json(Some(&study.spec.name), &BTreeMap::from([("trial", trial)]));
+        let answer = BestAnswer {
+            trial: BestTrialJson::from(best),
+            front: front_of(&reader, &study)?,
+            hypervolume: study.front.as_ref().and_then(|front| front.hypervolume).map(Number),
+            reference: study
+                .front
+                .as_ref()
+                .map(|front| front.reference.iter().copied().map(Number).collect()),
+        };
+        return console.json(Some(&study.spec.name), &answer);
     }
     if !arguments.command {
-        print(&study.spec, &best, console)?;
+        print(&study, &best, console)?;
         return Ok(Exit::Done);
     }
     let command = command(&study.spec, &best.trial).ok_or_else(|| {
@@ -86,14 +122,34 @@ impl From<Best> for BestTrialJson {
 }
 
 /// Parameters as TOML; everything else as comments, so that the output is a TOML file.
-fn print(spec: &StudySpec, best: &Best, console: &mut Console) -> Result<(), Failure> {
+fn print(study: &StudySummary, best: &Best, console: &mut Console) -> Result<(), Failure> {
+    let spec = &study.spec;
     let (trial, step, unit) = (&best.trial, best.step, spec.step.as_str());
     let value = best.value.map_or_else(String::new, number);
     let at = step.map_or_else(String::new, |step| format!(" at {unit} {step}"));
     let spent = duration(micros(trial.busy_micros));
     let metric = &spec.objective().metric;
-    let mut comments =
-        vec![format!("trial {} of {}: {metric} {value}{at}, {spent}", trial.number, spec.name)];
+    let mut comments = match &study.front {
+        None => {
+            vec![format!("trial {} of {}: {metric} {value}{at}, {spent}", trial.number, spec.name)]
+        }
+        Some(front) => {
+            let named = |(objective, value): (&Objective, &f64)| {
+                format!("{} {}", objective.metric, number(*value))
+            };
+            let values: Vec<String> =
+                spec.objectives.iter().zip(&trial.values).map(named).collect();
+            vec![
+                format!(
+                    "trial {} of {}, the compromise: {}{at}, {spent}",
+                    trial.number,
+                    spec.name,
+                    values.join(", ")
+                ),
+                format!("{}: `hpsearch trials` marks them", front_in_words(front)),
+            ]
+        }
+    };
     if let Some(until) = trial.until.filter(|_| trial.continued.is_some()) {
         comments.push(format!(
             "it continues past its end, to {unit} {until}: this is what it has measured up to now"
@@ -107,7 +163,7 @@ fn print(spec: &StudySpec, best: &Best, console: &mut Console) -> Result<(), Fai
         }));
     }
     let others: BTreeMap<&str, f64> =
-        best.metrics.iter().filter(|(name, _)| name != metric).collect();
+        best.metrics.iter().filter(|(name, _)| !spec.is_objective(name)).collect();
     comments.extend(others.into_iter().map(|(name, value)| format!("{name} {}", number(value))));
     comments.push(match trial.checkpoint_of(step) {
         Some(checkpoint) if Some(checkpoint.step) != step => format!(

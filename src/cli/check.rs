@@ -22,7 +22,7 @@ use crate::app::study_state::{elapsed, state};
 use crate::config::shown::one_line;
 use crate::config::{self, Diagnostics, command_line};
 use crate::report::ahead::{Running, before_the_first, look_ahead, parts};
-use crate::report::wording::{StudyStatus, count};
+use crate::report::wording::{StudyStatus, count, goal};
 use crate::runner;
 use crate::runner::slots::{Machine, slots};
 use crate::storage::sqlite::SqliteReader;
@@ -131,10 +131,9 @@ fn print(
     writeln!(console.out, "study     {}", spec.name)?;
     writeln!(
         console.out,
-        "searches  {} to {} {}",
+        "searches  {} to {}",
         count(spec.space.dimensions().len() as u64, "parameter"),
-        spec.direction().as_str(),
-        one_line(&spec.objective().metric)
+        goal(spec)
     )?;
     writeln!(console.out, "with      sampler {}, pruner {}", spec.sampler.name, spec.pruner.name)?;
     let devices: Vec<String> = found.slots.iter().map(|slot| slot.device.to_string()).collect();

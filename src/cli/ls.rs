@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::selection::readable;
 use super::study_columns::columns;
-use super::trial_json::BestJson;
+use super::trial_json::{BestJson, FrontJson, ObjectiveJson, objectives};
 use super::{Console, Exit, Failure};
 use crate::app::find::{self, Archived, is_archived};
 use crate::app::study_state::{elapsed, state_in};
@@ -46,8 +46,12 @@ struct Line<'a> {
     reason: Option<&'a str>,
     trials: Counts,
     best: Option<BestJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    front: Option<FrontJson<'a>>,
     metric: &'a str,
     direction: Direction,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objectives: Option<Vec<ObjectiveJson<'a>>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     archived: bool,
 }
@@ -105,6 +109,8 @@ fn line(study: &StudySummary, state: StudyStatus) -> Line<'_> {
         reason: study.finished.as_deref().or(study.paused.as_deref()),
         trials: study.counts,
         best: study.best.map(BestJson::from),
+        front: study.front.as_ref().map(FrontJson::from),
+        objectives: objectives(&study.spec),
         metric: &objective.metric,
         direction: objective.direction,
         archived: is_archived(study),

@@ -227,8 +227,10 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
 }
 
 fn refuse_options_of_others(arguments: &PlotArguments, kind: FigureKind) -> Result<(), Failure> {
+    let choice = &arguments.choice;
     let of_curves = [
-        (arguments.choice.is_given(), "`--metric`, `--clock` and `--wall` are"),
+        (choice.clock.is_some() || choice.wall, "`--clock` and `--wall` are"),
+        (choice.metric.is_some() && !kind.is_of_an_objective(), "`--metric` is"),
         (arguments.smooth > 0.0, "`--smooth` is"),
     ];
     if let Some((_, what)) =

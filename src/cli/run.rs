@@ -32,7 +32,7 @@ use crate::app::warm_start;
 use crate::config::{self, Change, ChangeClass, Moved, command_line};
 use crate::engine::{Input, Outcome};
 use crate::export::Otherwise;
-use crate::report::wording::{count, extension, number, one_line};
+use crate::report::wording::{count, extension, front_in_words, number, one_line};
 use crate::report::{Reporter, notices, plain, reporter};
 use crate::runner::notifier::{Mailbox, Notifier, Recipients};
 use crate::runner::ownership::{self, Unreachable};
@@ -46,6 +46,7 @@ use crate::storage::sqlite::{SqliteReader, SqliteStore};
 use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
+use crate::study::front::Front;
 use crate::study::request::Request;
 use crate::study::spec::StudySpec;
 use crate::tracking::{Behind, Follower, Listener};
@@ -639,6 +640,9 @@ fn conclude(
             number(value)
         ));
     }
+    if let (Some(front @ Front { knee: Some(knee), .. }), false) = (&summary.front, is_told) {
+        console.say(&format!("{}; trial {knee} is its compromise", front_in_words(front)));
+    }
     match outcome {
         Outcome::Finished(_) => {
             let store = std::path::absolute(&console.store)?;
@@ -668,7 +672,7 @@ fn conclude(
                 let written =
                     export_trial(&reader, &summary, wanted, &store, &mut listener(console))?;
                 exported::tell(&written, &study.spec, console);
-            } else if summary.best.is_some() {
+            } else if summary.best_trial().is_some() {
                 let [best, export] = [format!("best {name}"), format!("export {name} -o DIR")]
                     .map(|words| console.next(&words));
                 console.say(&format!("{best} shows it, {export} takes it"));

@@ -70,6 +70,14 @@ impl From<FigureError> for Failure {
             FigureError::NotTwoParameters { .. } => {
                 Failure::usage(message).help("name two: `--param learning_rate --param dropout`")
             }
+            FigureError::NotAnObjective { metric, known, .. } => Failure::usage(message).known(
+                &metric,
+                "it searches",
+                known.iter().map(String::as_str),
+            ),
+            FigureError::OneObjective { .. } => {
+                Failure::usage(message).help("`plot history` shows its values")
+            }
             FigureError::NoTrial { .. } => Failure::usage(message).help("name one: `--trial 3`"),
         }
     }

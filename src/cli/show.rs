@@ -13,7 +13,7 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::moments::moment;
 use super::provenance;
-use super::trial_json::{BestJson, ForecastJson};
+use super::trial_json::{BestJson, ForecastJson, FrontJson};
 use crate::analysis::forecast::Forecast;
 use crate::app::best;
 use crate::app::best_runs::{self, RunsJson};
@@ -23,7 +23,8 @@ use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::specification::{budget, comparison, condition, kind, policy, values};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
-    StudyStatus, bytes, count, duration, no_best, number, one_line, param, states_of,
+    StudyStatus, bytes, count, duration, front_in_words, goal, no_best, number, one_line, param,
+    states_of,
 };
 use crate::runner;
 use crate::samplers;
@@ -31,6 +32,7 @@ use crate::storage::paths::files_directory;
 use crate::storage::{StorageReader, StoredRunner, StudySummary};
 use crate::study::device::Device;
 use crate::study::finalists::Race;
+use crate::study::front::Front;
 use crate::study::program::Program;
 use crate::study::provenance::Provenance;
 use crate::study::space::Dimension;
@@ -72,6 +74,8 @@ struct Answer<'a> {
     finished: Option<&'a str>,
     trials: Counts,
     best: Option<BestJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    front: Option<FrontJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<RunsJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,6 +134,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             finished: study.finished.as_deref(),
             trials: study.counts,
             best: study.best.map(BestJson::from),
+            front: study.front.as_ref().map(FrontJson::from),
             runs: view.as_ref().and_then(best::runs).as_ref().map(RunsJson::from),
             race: view.as_ref().and_then(|view| view.race.as_ref()),
             seconds: effort.elapsed.as_secs_f64(),
@@ -176,14 +181,7 @@ fn print(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let spec = &study.spec;
-    let objective = spec.objective();
-    writeln!(
-        console.out,
-        "{}: {} {}",
-        one_line(&spec.name),
-        objective.direction.as_str(),
-        one_line(&objective.metric)
-    )?;
+    writeln!(console.out, "{}: {}", one_line(&spec.name), goal(spec))?;
     if let Some(description) = &spec.description {
         writeln!(console.out, "{}", one_line(description))?;
     }
@@ -254,10 +252,14 @@ fn how_far(
         .map(ahead::parts)
         .filter(|parts| !parts.is_empty())
         .map(|parts| ("forecast", parts.join("; ")));
-    let best = study.best.map_or_else(
-        || no_best(study.counts),
-        |(trial, value)| format!("{} (trial {trial})", number(value)),
-    );
+    let best = match (study.best, &study.front) {
+        (Some((trial, value)), _) => format!("{} (trial {trial})", number(value)),
+        (None, Some(Front { knee: Some(knee), .. })) => {
+            let words = study.front.as_ref().map_or_else(String::new, front_in_words);
+            format!("{words}; trial {knee} is its compromise")
+        }
+        (None, _) => no_best(study.counts),
+    };
     let time = if study.spec.is_tracked() {
         format!("{} of all runs together", duration(effort.elapsed))
     } else {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::report::progress::Progress;
 use crate::report::table::{Column, Columns};
-use crate::report::wording::{StudyStatus, number, one_line};
+use crate::report::wording::{StudyStatus, metric_names, number, one_line};
 use crate::storage::StudySummary;
 
 /// The columns of a table of studies.
@@ -24,8 +24,13 @@ pub fn columns(
         .left("state", |study| state(study).as_str())
         .right("trials", trials)
         .point("best", |study| study.best.map_or_else(String::new, |(_, value)| number(value)))
-        .right("trial", |study| study.best.map_or_else(String::new, |(best, _)| best.to_string()))
-        .left("metric", |study| one_line(&study.spec.objective().metric))
-        .left("goal", |study| study.spec.direction().as_str())
+        .right("trial", |study| {
+            study.best_trial().map_or_else(String::new, |best| best.to_string())
+        })
+        .left("metric", |study| metric_names(&study.spec))
+        .left("goal", |study| {
+            let words = study.spec.objectives.iter().map(|one| one.direction.as_str());
+            words.collect::<Vec<_>>().join(", ")
+        })
         .end()
 }

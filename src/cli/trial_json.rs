@@ -6,10 +6,53 @@ use super::moments::instant;
 use crate::analysis::forecast::{Forecast, Span};
 use crate::report::wording::run_name;
 use crate::study::device::Device;
-use crate::study::metric::Number;
+use crate::study::front::Front;
+use crate::study::metric::{Direction, Number};
 use crate::study::params::Params;
+use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
+
+/// The front of a study of several objectives.
+#[derive(Clone, Debug, Serialize)]
+pub struct FrontJson<'a> {
+    /// Numbers of its trials.
+    pub trials: &'a [TrialNumber],
+    /// The compromise among them.
+    pub knee: Option<TrialNumber>,
+    /// Its hypervolume.
+    pub hypervolume: Option<Number>,
+    /// The reference point of the hypervolume.
+    pub reference: Vec<Number>,
+}
+
+impl<'a> From<&'a Front> for FrontJson<'a> {
+    fn from(front: &'a Front) -> Self {
+        FrontJson {
+            trials: &front.trials,
+            knee: front.knee,
+            hypervolume: front.hypervolume.map(Number),
+            reference: front.reference.iter().copied().map(Number).collect(),
+        }
+    }
+}
+
+/// One objective.
+#[derive(Clone, Debug, Serialize)]
+pub struct ObjectiveJson<'a> {
+    /// Its metric.
+    pub metric: &'a str,
+    /// Which direction is better.
+    pub direction: Direction,
+}
+
+/// The objectives of a study that has several.
+pub fn objectives(spec: &StudySpec) -> Option<Vec<ObjectiveJson<'_>>> {
+    spec.has_several_objectives().then(|| {
+        let of = spec.objectives.iter();
+        of.map(|one| ObjectiveJson { metric: &one.metric, direction: one.direction }).collect()
+    })
+}
 
 /// The best trial of a study, abbreviated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -49,6 +92,9 @@ pub struct TrialJson {
     pub state: TrialState,
     /// Its value; null unless complete.
     pub value: Option<Number>,
+    /// Its values in a study of several objectives; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub values: Option<Vec<Number>>,
     /// By how much it violates the study's limits; null if feasible.
     pub violation: Option<Number>,
     /// Whether it is hidden; absent if not.
@@ -92,10 +138,12 @@ impl From<&Trial> for TrialJson {
             group: trial.origin.tracked().and_then(|run| run.group.clone()),
             state: trial.state,
             value: trial.value.map(Number),
+            values: (!trial.values.is_empty())
+                .then(|| trial.values.iter().copied().map(Number).collect()),
             violation: trial.violation.map(Number),
             hidden: trial.hidden,
             last_value: trial.last().map(|(_, value)| Number(value)),
-            last_step: trial.last().map(|(step, _)| step),
+            last_step: trial.last_step(),
             params: trial.params.clone(),
             device: trial.device.clone(),
             seconds: seconds(trial.busy_micros),

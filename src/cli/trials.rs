@@ -11,7 +11,7 @@ use super::trial_json::TrialJson;
 use super::{Console, Exit, Failure};
 use crate::report::table::{Align, Column, Columns};
 use crate::report::wording::{
-    count, duration, micros, one_line, param, run_name, state_word, value_cell,
+    count, duration, micros, objective_cell, one_line, param, run_name, state_word, value_cell,
 };
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::query::TrialQuery;
@@ -108,11 +108,21 @@ fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
         let name = |trial: &Trial| run_name(trial).map_or_else(String::new, one_line);
         columns = columns.left("name", name).optional();
     }
+    columns = columns.left("state", state_word);
+    if let Some(front) = &study.front {
+        let mark = |trial: &Trial| if front.contains(trial.number) { "*" } else { "" };
+        columns = columns.left("front", mark).optional();
+        for (index, objective) in study.spec.objectives.iter().enumerate() {
+            columns = columns.point(one_line(&objective.metric), move |trial: &Trial| {
+                objective_cell(trial, index)
+            });
+        }
+    } else {
+        columns = columns.point(one_line(&study.spec.objective().metric), value_cell);
+    }
     columns = columns
-        .left("state", state_word)
-        .point(one_line(&study.spec.objective().metric), value_cell)
         .right(study.spec.step.as_str(), |trial| {
-            trial.last().map_or_else(String::new, |(step, _)| step.to_string())
+            trial.last_step().map_or_else(String::new, |step| step.to_string())
         })
         .right("time", time);
     for dimension in study.spec.space.dimensions() {

@@ -1,23 +1,23 @@
-//! `[study] metric` and `direction`, or a single `[[study.objective]]` instead.
+//! `[study] metric` and `direction`, or `[[study.objective]]` instead.
 
 use super::diagnostic::{Diagnostic, Place};
-use super::section::{Section, not_yet};
+use super::section::Section;
 use super::syntax::{Entry, Node, Table};
 use crate::arguments::TaskKind;
-use crate::study::field::OBJECTIVE;
+use crate::study::field::{MOST_OBJECTIVES, OBJECTIVE};
 use crate::study::metric::Direction;
-use crate::study::spec::Objective;
+use crate::study::spec::{Duplicates, Objective, StudySpec};
 use crate::study::suggestion::{nearest, quoted};
 
 const METRIC_HELP: &str = "write `metric = \"eval_loss\"`, the name your reports give it,";
 const DIRECTION_HELP: &str = "write `direction = \"minimize\"` or `direction = \"maximize\"`";
 
-/// Reads the objective of `[study]`.
-pub(super) fn read(study: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Option<Objective> {
-    if let Some(entry) = study.entry("objective") {
-        return listed(study, entry, problems);
+/// Reads the objectives of `[study]`: at least one.
+pub(super) fn read(study: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Option<Vec<Objective>> {
+    match study.entry("objective") {
+        Some(entry) => listed(study, entry, problems),
+        None => one(study, "the study", "[study]", problems).map(|objective| vec![objective]),
     }
-    one(study, "the study", "[study]", problems)
 }
 
 fn one(
@@ -48,12 +48,16 @@ fn one(
                 .help(format!("write direction = \"{}\"", direction.as_str())),
         );
     }
-    Some(Objective { metric: section.text("metric")?.to_owned(), direction })
+    let metric = section.text("metric")?;
+    Some(Objective::new(metric, direction))
 }
 
-/// `[[study.objective]]`: one is equivalent to `metric` and `direction`; several are not supported
-/// yet.
-fn listed(study: &Section<'_>, entry: &Entry, problems: &mut Vec<Diagnostic>) -> Option<Objective> {
+/// `[[study.objective]]`: one is equivalent to `metric` and `direction`.
+fn listed(
+    study: &Section<'_>,
+    entry: &Entry,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Vec<Objective>> {
     for other in ["metric", "direction"].into_iter().filter_map(|key| study.entry(key)) {
         let problem = Diagnostic::error(
             other.place,
@@ -64,38 +68,109 @@ fn listed(study: &Section<'_>, entry: &Entry, problems: &mut Vec<Diagnostic>) ->
     let tables: Option<Vec<(&Table, Place)>> = entry.value.list().and_then(|list| {
         list.iter().map(|node| node.table().map(|table| (table, node.place))).collect()
     });
-    match tables.as_deref() {
-        Some([(table, place)]) => {
-            let section = Section::read("study.objective", *place, table, OBJECTIVE, problems);
-            one(&section, "the objective", "[[study.objective]]", problems)
-        }
-        Some([_, (_, second), ..]) => {
-            problems.push(not_yet(
-                *second,
-                "searching several objectives",
-                "keep the most important one; other metrics are recorded all the same",
-            ));
-            None
-        }
-        _ => {
-            let problem =
-                Diagnostic::error(entry.place, "`study.objective` must be a list of tables");
-            problems.push(
-                problem.help("leave it out and write `metric` and `direction` under [study]"),
+    let Some(tables) = tables.filter(|tables| !tables.is_empty()) else {
+        let problem = Diagnostic::error(entry.place, "`study.objective` must be a list of tables");
+        problems
+            .push(problem.help("leave it out and write `metric` and `direction` under [study]"));
+        return None;
+    };
+    if tables.len() > MOST_OBJECTIVES {
+        let problem = Diagnostic::error(
+            entry.place,
+            format!("{} objectives: {MOST_OBJECTIVES} are the limit", tables.len()),
+        );
+        problems.push(problem.help("others are recorded as metrics, and `limit` restricts them"));
+    }
+    let mut objectives: Vec<Objective> = Vec::new();
+    let mut places: Vec<Place> = Vec::new();
+    for (table, place) in &tables {
+        let section = Section::read("study.objective", *place, table, OBJECTIVE, problems);
+        let objective = one(&section, "the objective", "[[study.objective]]", problems)?;
+        let same = |other: &Objective| other.metric == objective.metric;
+        if let Some(index) = objectives.iter().position(same) {
+            let problem = Diagnostic::error(
+                section.place_of("metric"),
+                format!("`{}` is an objective already", objective.metric),
             );
-            None
+            problems.push(problem.related(Some(places[index]), "the other").help("remove one"));
         }
+        if tables.len() == 1
+            && let Some(threshold) = section.node("threshold")
+        {
+            let problem =
+                Diagnostic::error(threshold.place, "`threshold` is for several objectives");
+            problems.push(problem.help("a study of one ends at `target` under [budget]"));
+        }
+        objectives.push(Objective { threshold: section.get("threshold"), ..objective });
+        places.push(*place);
+    }
+    Some(objectives)
+}
+
+/// Checks the rest of the file against several objectives: refuses what has no meaning with them.
+pub(super) fn check_several(
+    spec: &StudySpec,
+    study: &Section<'_>,
+    budget: &Section<'_>,
+    problems: &mut Vec<Diagnostic>,
+) {
+    if !spec.has_several_objectives() {
+        return;
+    }
+    let mut refuse = |place: Option<Place>, what: &str, help: &str| {
+        let message = format!("{what}: this study has {} objectives", spec.objectives.len());
+        problems.push(Diagnostic::error(place, message).help(help));
+    };
+    if study.node("value").is_some_and(|node| node.text() == Some("best")) {
+        refuse(
+            study.place_of("value"),
+            "`value = \"best\"` has no meaning",
+            "a trial's values are those of its last reports, all of one model; leave `value` out",
+        );
+    }
+    if spec.replicates > 1 {
+        refuse(
+            study.place_of("replicates"),
+            "`replicates` compares configurations by the mean of one value",
+            "leave it out, and run the trials of the front again with `hpsearch enqueue`",
+        );
+    }
+    if spec.race > 0 {
+        refuse(
+            study.place_of("race"),
+            "`race` finds one winner",
+            "leave it out, and run the trials of the front again with `hpsearch enqueue`",
+        );
+    }
+    if spec.duplicates == Duplicates::Replicate {
+        refuse(
+            study.place_of("duplicates"),
+            "`duplicates = \"replicate\"` takes the mean of one value",
+            "write duplicates = \"skip\" or duplicates = \"allow\"",
+        );
+    }
+    let lacks_threshold = |objective: &&Objective| objective.threshold.is_none();
+    if spec.budget.target.is_some()
+        && let Some(objective) = spec.objectives.iter().find(lacks_threshold)
+    {
+        let message = format!(
+            "`target` is the front's hypervolume, and `{}` has no `threshold` to measure it from",
+            objective.metric
+        );
+        problems.push(
+            Diagnostic::error(budget.place_of("target"), message)
+                .help("give each [[study.objective]] a `threshold`, the worst value of interest"),
+        );
     }
 }
 
 /// The built-in trainer's metrics are known: a misspelt one would make every trial fail.
 pub(super) fn check_metric(
     study: &Section<'_>,
-    objective: Option<&Objective>,
+    objective: &Objective,
     task: TaskKind,
     problems: &mut Vec<Diagnostic>,
 ) {
-    let Some(objective) = objective else { return };
     let known: Vec<&str> = task.line().metrics.iter().copied().chain(["train_loss"]).collect();
     let metric = objective.metric.as_str();
     if !known.contains(&metric) {

@@ -24,7 +24,7 @@ use crate::study::field::{self, keep_best};
 use crate::study::notify::NotifySpec;
 use crate::study::params::Params;
 use crate::study::program::Program;
-use crate::study::spec::{CheckpointsSpec, ExportSpec, RetrySpec, StudySpec, TrackSpec};
+use crate::study::spec::{CheckpointsSpec, ExportSpec, RetrySpec, StudySpec, TrackSpec, ValueRule};
 use crate::study::step::StepUnit;
 use crate::study::suggestion::{nearest, quoted};
 use crate::{pruners, samplers};
@@ -41,7 +41,7 @@ pub(super) fn resolve(
     let file = StudyFile { tree, base, meant: meant(tree) };
     let study = file.section("study", problems);
     let name = name(&study, stem, problems);
-    let objective = if study.place.is_some() || file.lacks("study") {
+    let objectives = if study.place.is_some() || file.lacks("study") {
         objective::read(&study, problems)
     } else {
         None
@@ -73,15 +73,18 @@ pub(super) fn resolve(
     let notify = notify(&file.section("notify", problems), problems);
     if let Some(arguments) = &arguments {
         let task = TaskKind::of(&arguments.values);
-        objective::check_metric(&study, objective.as_ref(), task, problems);
+        for objective in objectives.iter().flatten() {
+            objective::check_metric(&study, objective, task, problems);
+        }
     }
 
     let searched = searched?;
-    let (Some(space), Some(sampler), Some(pruner), Some(objective), Some(program)) =
-        (searched.space.clone(), sampler, pruner, objective, program)
+    let (Some(space), Some(sampler), Some(pruner), Some(objectives), Some(program)) =
+        (searched.space.clone(), sampler, pruner, objectives, program)
     else {
         return None;
     };
+    let first = objectives.first()?;
     // Combinations are checked only if each part is valid.
     if let Some(arguments) = arguments.as_ref().filter(|_| !has_errors(problems)) {
         trainer::check_together(arguments, &space, &constraints, &searched, problems);
@@ -89,7 +92,8 @@ pub(super) fn resolve(
     let spec = StudySpec {
         description: study.get("description"),
         tags: study.get("tags"),
-        value: study.get("value"),
+        // With several objectives the values of a trial are those of one model: the last.
+        value: if objectives.len() > 1 { ValueRule::Last } else { study.get("value") },
         step: study.get("step"),
         seed: study.get("seed"),
         duplicates: study.get("duplicates"),
@@ -108,8 +112,9 @@ pub(super) fn resolve(
         export,
         track,
         notify,
-        ..StudySpec::new(&name, &objective.metric, objective.direction, space, program)
+        ..StudySpec::new(&name, &first.metric, first.direction, space, program)
     };
+    let spec = StudySpec { objectives, ..spec };
     let unlimited =
         ["trials", "time", "target", "device_hours", "cost"].iter().all(|key| budget.lacks(key))
             && (budget.place.is_some() || file.lacks("budget"));
@@ -117,6 +122,7 @@ pub(super) fn resolve(
     let length = arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step));
     check_pruner(&spec, &pruner, length, problems);
     command_metrics::check(&spec, file.tree, problems);
+    objective::check_several(&spec, &study, &budget, problems);
     reproducibility::check(&spec, &budget, &devices_table, problems);
     Some(spec)
 }

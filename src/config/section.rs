@@ -121,13 +121,6 @@ fn unknown_key(path: &str, entry: &Entry, fields: &[Field]) -> Diagnostic {
         .help(help)
 }
 
-/// An error for an unsupported feature.
-pub(super) fn not_yet(place: Place, what: &str, instead: &str) -> Diagnostic {
-    Diagnostic::error(place, format!("{what} is not supported yet"))
-        .label("not supported yet")
-        .help(instead)
-}
-
 /// An error for text with a NUL, which ends C strings: paths, arguments and variables of programs.
 pub(super) fn nul(what: impl fmt::Display, node: &Node) -> Diagnostic {
     Diagnostic::error(node.place, format!("{what} has a NUL character (\\u0000)"))

@@ -15,6 +15,7 @@ pub mod duration;
 pub mod event;
 pub mod field;
 pub mod finalists;
+pub mod front;
 pub mod history;
 pub mod metric;
 pub mod notify;

@@ -8,8 +8,10 @@ use crate::study::decision::Decision;
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::program::{MetricSources, Program};
 use crate::study::remark::without_metric;
-use crate::study::spec::FailureCause;
-use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
+use crate::study::spec::{FailureCause, Objective};
+use crate::study::state::TrialResult;
+use crate::study::suggestion::quoted;
+use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
 impl Engine {
     pub(super) fn ended(
@@ -78,7 +80,7 @@ impl Engine {
                 ));
             }
             (AttemptEnd::Stopped, _) => {
-                self.finish_trial(number, TrialState::Pruned, None, message);
+                self.finish_trial(number, TrialState::Pruned, TrialResult::default(), message);
             }
             (AttemptEnd::Diverged, _) => {
                 let detail = message.map_or_else(String::new, |message| format!(": {message}"));
@@ -103,7 +105,7 @@ impl Engine {
     /// the decision.
     pub(super) fn final_decision(&self, number: TrialNumber) -> Option<Leaving> {
         let trial = self.view.trial(number).filter(|trial| trial.continued.is_none())?;
-        let (step, _) = trial.last()?;
+        let step = trial.last_step()?;
         match &trial.decision_at(step)?.verdict {
             Decision::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
             // Otherwise it is the pause from which this attempt was resumed.
@@ -139,10 +141,22 @@ impl Engine {
     /// Completes a trial; `remark`: the message if it has no value.
     pub(super) fn complete(&mut self, number: TrialNumber, remark: Option<String>) {
         let Some(trial) = self.view.trial(number) else { return };
-        let value = self.view.value_of(trial);
-        if value.is_some() {
+        let result = self.view.result_of(trial);
+        if result.0.is_some() || !result.1.is_empty() {
             let short = self.short_of_asked(number);
-            return self.finish_trial(number, TrialState::Complete, value, short);
+            return self.finish_trial(number, TrialState::Complete, result, short);
+        }
+        let missing = missing_objectives(&self.spec.objectives, trial);
+        if let [first, ..] = missing[..]
+            && !trial.vectors.is_empty()
+        {
+            let reason = format!(
+                "reported no value of {}: print one at any step, as `@hpsearch {{\"step\": .., \
+                 \"{first}\": ..}}`",
+                quoted(missing.iter().copied())
+            );
+            self.failures.in_a_row += 1;
+            return self.fail(number, reason);
         }
         let metric = &self.spec.objective().metric;
         let others: Vec<&str> = trial.last_metrics.iter().map(|(name, _)| name).collect();
@@ -203,14 +217,16 @@ impl Engine {
     /// A trial that continued past its end without a result keeps its earlier state.
     fn end_without_value(&mut self, number: TrialNumber, state: TrialState, reason: String) {
         let trial = self.view.trial(number);
-        let (state, value, reason) = match trial.and_then(|trial| Some((trial, trial.continued?))) {
-            None => (state, None, reason),
+        let (state, result, reason) = match trial.and_then(|trial| Some((trial, trial.continued?)))
+        {
+            None => (state, TrialResult::default(), reason),
             Some((trial, before)) => {
-                let value = self.view.value_of(trial).filter(|_| before == TrialState::Complete);
-                (before, value, format!("continued past its end, and then: {reason}"))
+                let was_complete = before == TrialState::Complete;
+                let result = was_complete.then(|| self.view.result_of(trial)).unwrap_or_default();
+                (before, result, format!("continued past its end, and then: {reason}"))
             }
         };
-        self.finish_trial(number, state, value, Some(reason));
+        self.finish_trial(number, state, result, Some(reason));
     }
 
     /// Records by how much a trial's last metrics violate the study's limits, if they do.
@@ -230,19 +246,28 @@ impl Engine {
         &mut self,
         trial: TrialNumber,
         state: TrialState,
-        value: Option<f64>,
+        (value, values): TrialResult,
         reason: Option<String>,
     ) {
         let is_complete = state == TrialState::Complete;
         let broken = is_complete.then(|| self.broken_limits(trial)).flatten();
-        let is_nan = is_complete && value.is_some_and(f64::is_nan);
+        let is_nan = is_complete && value.iter().chain(&values).any(|value| value.is_nan());
         let no_number = || is_nan.then(|| "its value is NaN: it cannot be the best".to_owned());
         let reason = broken.or(reason).or_else(no_number);
         if state != TrialState::Failed {
             self.failures.in_a_row = 0;
         }
-        self.emit(Event::Trial(trial, TrialEvent::finished(state, value, reason)));
+        self.emit(Event::Trial(trial, TrialEvent::Finished { state, value, values, reason }));
         self.tidy();
         self.check_limits();
     }
+}
+
+/// The objectives that a trial has not reported.
+fn missing_objectives<'a>(objectives: &'a [Objective], trial: &Trial) -> Vec<&'a str> {
+    let step = trial.vectors.last().map_or(0, |(step, _)| *step);
+    let known = trial.values_at(step);
+    let is_missing = |index: &usize| known.get(*index).is_none_or(Option::is_none);
+    let missing = (0..objectives.len()).filter(is_missing);
+    missing.filter_map(|index| Some(objectives.get(index)?.metric.as_str())).collect()
 }

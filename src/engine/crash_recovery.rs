@@ -7,6 +7,7 @@ use super::attempt::Leaving;
 use super::device_time::DeviceMeter;
 use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
+use crate::study::state::TrialResult;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
@@ -111,9 +112,12 @@ impl Engine {
             ));
             match (self.final_decision(number), self.hold_of(number)) {
                 _ if self.has_arrived(number) => self.complete(number, None),
-                (Some(Leaving::Stopping(reason)), _) => {
-                    self.finish_trial(number, TrialState::Pruned, None, Some(reason))
-                }
+                (Some(Leaving::Stopping(reason)), _) => self.finish_trial(
+                    number,
+                    TrialState::Pruned,
+                    TrialResult::default(),
+                    Some(reason),
+                ),
                 (Some(Leaving::Pausing(reason)), hold) => {
                     self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold }));
                 }

@@ -197,7 +197,8 @@ impl Engine {
 
     /// Why there is no best trial, if there is none.
     fn why_none_is_best(&self) -> Option<String> {
-        if self.view.leader().is_some() {
+        let is_several = self.view.has_several_objectives();
+        if self.view.leader().is_some() || is_several && self.view.best().is_some() {
             return None;
         }
         let is_complete = |trial: &&Trial| trial.state == TrialState::Complete;
@@ -205,7 +206,11 @@ impl Engine {
         let count =
             |which: fn(&Trial) -> bool| complete.iter().filter(|trial| which(trial)).count();
         let all = complete.len();
-        let nan = count(|trial| trial.value.is_none_or(f64::is_nan));
+        let is_nan = |trial: &Trial| match trial.values.is_empty() {
+            true => trial.value.is_none_or(f64::is_nan),
+            false => trial.values.iter().any(|value| value.is_nan()),
+        };
+        let nan = count(is_nan);
         let breaking = count(|trial| trial.violation.is_some());
         Some(match all {
             0 => "no trial completed".to_owned(),

@@ -3,6 +3,7 @@
 use crate::study::budget::Budget;
 use crate::study::metric::{Number, Score};
 use crate::study::state::StudyState;
+use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// Whether the user requested this trial, which therefore runs even after the goal is reached.
@@ -21,6 +22,9 @@ pub(super) enum Order {
 
 /// Why the goal is reached in the known state, if it is.
 pub(super) fn reached(budget: &Budget, known: &StudyState, order: Order) -> Option<String> {
+    if known.has_several_objectives() {
+        return reached_by_front(budget, known, order);
+    }
     let stalled = budget.patience.and_then(|patience| stalled(known, patience, order));
     if let Some((number, without)) = stalled {
         return Some(format!(
@@ -36,12 +40,48 @@ pub(super) fn reached(budget: &Budget, known: &StudyState, order: Order) -> Opti
     })
 }
 
+/// The same for several objectives: the target is the front's hypervolume, and what is better joins
+/// the front.
+fn reached_by_front(budget: &Budget, known: &StudyState, order: Order) -> Option<String> {
+    if budget.patience.is_none() && budget.target.is_none() {
+        return None;
+    }
+    let front = known.front();
+    let members = || front.trials.iter().filter_map(|number| known.trial(*number));
+    if let Some((patience, newest)) =
+        budget.patience.zip(members().max_by_key(|trial| place(trial, order)))
+    {
+        let without = finished_since(known, newest, order);
+        if without >= patience {
+            return Some(format!(
+                "{without} trials since trial {} did not join the front (budget.patience)",
+                newest.number
+            ));
+        }
+    }
+    let (target, volume) = budget.target.zip(front.hypervolume)?;
+    (volume >= target).then(|| {
+        let (volume, target) = (Number(volume), Number(target));
+        format!("the front's hypervolume reached the target: {volume} against {target}")
+    })
+}
+
+/// The position of a finished trial in an order.
+fn place(trial: &Trial, order: Order) -> (Option<Timestamp>, TrialNumber) {
+    (trial.finished.filter(|_| order == Order::Time), trial.number)
+}
+
+/// The number of complete and pruned trials after one.
+fn finished_since(known: &StudyState, since: &Trial, order: Order) -> u64 {
+    let counts = |trial: &&Trial| matches!(trial.state, TrialState::Complete | TrialState::Pruned);
+    let later =
+        |trial: &&Trial| place(trial, order) > place(since, order) && !trial.origin.is_race();
+    known.trials.iter().filter(counts).filter(later).count() as u64
+}
+
 /// The best trial and the number of complete and pruned ones since, if at least `patience`.
 fn stalled(known: &StudyState, patience: u64, order: Order) -> Option<(TrialNumber, u64)> {
     let best = known.best()?;
-    let counts = |trial: &&Trial| matches!(trial.state, TrialState::Complete | TrialState::Pruned);
-    let place = |trial: &Trial| (trial.finished.filter(|_| order == Order::Time), trial.number);
-    let later = |trial: &&Trial| place(trial) > place(best) && !trial.origin.is_race();
-    let without = known.trials.iter().filter(counts).filter(later).count() as u64;
+    let without = finished_since(known, best, order);
     (without >= patience).then_some((best.number, without))
 }

@@ -6,7 +6,7 @@ use super::{Effect, Engine, EngineError, Phase};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::spec::{FailureCause, StudySpec};
-use crate::study::state::StudyState;
+use crate::study::state::{StudyState, TrialResult};
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -24,6 +24,8 @@ pub(super) enum Filling {
 pub enum TellOutcome {
     /// Complete, with this value. NaN is a value, and the worst.
     Value(f64),
+    /// Complete, with these values of several objectives, in their order.
+    Values(Vec<f64>),
     /// Stopped before its end.
     Pruned,
     /// Failed, and why.
@@ -120,9 +122,15 @@ impl Engine {
         let said = self.close_attempt(number, &told);
         match told {
             TellOutcome::Value(value) => {
-                self.finish_trial(number, TrialState::Complete, Some(value), None)
+                let result = (Some(value), Vec::new());
+                self.finish_trial(number, TrialState::Complete, result, None)
             }
-            TellOutcome::Pruned => self.finish_trial(number, TrialState::Pruned, None, said),
+            TellOutcome::Values(values) => {
+                self.finish_trial(number, TrialState::Complete, (None, values), None)
+            }
+            TellOutcome::Pruned => {
+                self.finish_trial(number, TrialState::Pruned, TrialResult::default(), said)
+            }
             TellOutcome::Failed(why) => self.retry_or_fail(number, FailureCause::Program, why),
         }
         self.end_if_drained();
@@ -161,7 +169,7 @@ impl Engine {
         };
         let running = self.slots[index].running.take()?;
         let (end, reason) = match told {
-            TellOutcome::Value(_) => (AttemptEnd::Completed, None),
+            TellOutcome::Value(_) | TellOutcome::Values(_) => (AttemptEnd::Completed, None),
             TellOutcome::Pruned => (AttemptEnd::Stopped, None),
             TellOutcome::Failed(why) => {
                 (AttemptEnd::Failed(FailureCause::Program), Some(why.clone()))

@@ -17,7 +17,7 @@ use crate::study::trial::{Trial, TrialNumber};
 pub(super) fn history_of<'a>(known: &'a StudyState, trials: &'a Cow<'_, [Trial]>) -> History<'a> {
     match trials {
         Cow::Borrowed(_) => History::new(known),
-        Cow::Owned(trials) => History::of(trials, known.direction()),
+        Cow::Owned(trials) => History::of_several(trials, known.directions()),
     }
 }
 
@@ -29,7 +29,7 @@ impl Engine {
         let history = match &mut self.decision_window {
             Some(window) => {
                 let Some(known) = window.known_of(trial) else { return Decision::CONTINUE };
-                History::of(&known.trials, self.view.direction())
+                History::of_several(&known.trials, self.view.directions())
             }
             None => {
                 trials = for_pruners(&self.view.trials);

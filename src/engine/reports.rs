@@ -30,7 +30,7 @@ impl Judged {
         if !trial.origin.is_judged() {
             return Judged::Never;
         }
-        if trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_err() {
+        if !trial.has_reported(step) {
             return Judged::Now;
         }
         // A pause that the pruner has since lifted does not count: a trial without a checkpoint
@@ -54,7 +54,7 @@ impl Engine {
         let Some(slot) = self.hear(number, attempt) else { return };
         let Some(trial) = self.view.trial(number) else { return };
         let judged = Judged::of(trial, step);
-        let counts = metrics.get(&self.spec.objective().metric).is_some();
+        let counts = self.spec.counts(&metrics);
         let Some(running) = &mut self.slots[slot].running else { return };
         let (metrics, remark) = running.reports.take(self.spec.step, step, metrics);
         if let Some(remark) = remark {

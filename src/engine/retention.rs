@@ -10,18 +10,20 @@ use super::{Effect, Engine};
 use crate::storage::paths::original_of;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, StudyEvent, TrialEvent};
+use crate::study::front;
 use crate::study::metric::{Direction, Score};
-use crate::study::spec::{StudySpec, ValueRule};
+use crate::study::spec::{Objective, StudySpec, ValueRule};
 use crate::study::state::{StudyState, value_step};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// The retention rule of a study.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     keep_best: Option<u32>,
     max_disk: Option<u64>,
     value: ValueRule,
     direction: Direction,
+    objectives: Vec<Objective>,
 }
 
 /// A checkpoint to drop.
@@ -48,6 +50,7 @@ impl Rule {
             max_disk: checkpoints.max_disk,
             value: spec.value,
             direction: spec.direction(),
+            objectives: spec.objectives.clone(),
         }
     }
 
@@ -150,6 +153,14 @@ impl Rule {
                 && !trial.checkpoints.is_empty()
         };
         let mut ranked: Vec<&Trial> = trials.iter().copied().filter(is_kept).collect();
+        if self.objectives.len() > 1 {
+            let order = front::ranked(&self.objectives, &front::points(ranked.iter().copied()));
+            let place = |trial: &&Trial| {
+                order.iter().position(|number| *number == trial.number).unwrap_or(usize::MAX)
+            };
+            ranked.sort_by_key(place);
+            return ranked;
+        }
         ranked.sort_by_key(|trial| {
             (trial.violation.is_some(), Score::new(self.direction, trial.value.unwrap_or(f64::NAN)))
         });
@@ -158,6 +169,9 @@ impl Rule {
 
     /// The value of a trial, as if it ended now.
     fn score(&self, trial: &Trial) -> Option<Score> {
+        if self.objectives.len() > 1 {
+            return None;
+        }
         let step = value_step(self.value, self.direction, trial)?;
         let value = trial.curve.iter().find(|(at, _)| *at == step).map(|(_, value)| *value)?;
         Some(Score::new(self.direction, trial.value.unwrap_or(value)))
@@ -193,7 +207,7 @@ impl Rule {
 
 /// The checkpoint to continue from.
 fn newest_reported(trial: &Trial) -> Option<usize> {
-    let reported = trial.last().map_or(0, |(step, _)| step);
+    let reported = trial.last_step().unwrap_or(0);
     trial.checkpoints.iter().rposition(|checkpoint| checkpoint.step <= reported)
 }
 

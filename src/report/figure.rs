@@ -2,6 +2,7 @@
 
 pub mod axis;
 pub mod contour;
+pub mod front;
 mod json;
 pub mod of_study;
 #[cfg(feature = "png")]

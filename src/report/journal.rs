@@ -3,13 +3,15 @@
 use super::Happening;
 use super::wording::{
     attempt_end, bytes, disk_exceeded, duration, extension, micros, number, one_line, params,
-    proposed, remarked, skipped, slots,
+    proposed, remarked, skipped, slots, values,
 };
 use crate::study::decision::Decision;
 use crate::study::event::{
     AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
 };
+use crate::study::front::Growing;
 use crate::study::metric::{Direction, Metrics, Score};
+use crate::study::pareto;
 use crate::study::request::Answer;
 use crate::study::state::StudyState;
 use crate::study::step::StepUnit;
@@ -20,6 +22,7 @@ use crate::study::trial::{Trial, TrialState};
 #[derive(Debug, Default)]
 pub struct Journal {
     best: Option<Score>,
+    front: Growing,
 }
 
 impl Journal {
@@ -27,18 +30,35 @@ impl Journal {
     /// at each end would be quadratic.
     pub fn take(&mut self, happening: &Happening<'_>) -> bool {
         let Event::Trial(
-            _,
-            TrialEvent::Finished { state: TrialState::Complete, value: Some(value), .. },
+            number,
+            TrialEvent::Finished { state: TrialState::Complete, value, values, .. },
         ) = happening.event
         else {
             return false;
         };
+        if !values.is_empty() {
+            let is_infeasible =
+                happening.view.trial(*number).is_some_and(|trial| trial.violation.is_some());
+            return !is_infeasible && self.joins(happening.view.directions(), values);
+        }
+        let Some(value) = value else { return false };
         let score = Score::new(happening.view.direction(), *value);
         let is_best = !value.is_nan() && self.best.is_none_or(|best| score < best);
         if is_best {
             self.best = Some(score);
         }
         is_best
+    }
+
+    /// Adds the values of several objectives; whether they are on the front.
+    pub fn joins(&mut self, directions: &[Direction], values: &[f64]) -> bool {
+        !values.iter().any(|value| value.is_nan())
+            && self.front.add(pareto::losses(directions, values))
+    }
+
+    /// How many different points of several objectives are on the front.
+    pub fn front_size(&self) -> usize {
+        self.front.len()
     }
 
     /// Registers the value of a trial that ended before the first event.
@@ -212,7 +232,7 @@ fn said_of_trial(
         TrialEvent::LimitsBroken { reason, .. } => {
             format!("breaks limits: {reason}")
         }
-        TrialEvent::Finished { state, value, reason, .. } => {
+        TrialEvent::Finished { state, value, values: several, reason } => {
             let because = because(reason.as_ref());
             let spent = |word: &str| {
                 let spent = |trial: &Trial| duration(micros(trial.busy_micros));
@@ -222,15 +242,22 @@ fn said_of_trial(
                 TrialState::Complete => {
                     let step = known.and_then(|(view, trial)| view.value_step(trial));
                     let at = step.map(|step| format!(" at {}", clock.at(step))).unwrap_or_default();
-                    let new_best = if is_best { ", new best" } else { "" };
-                    let value = value.map_or_else(|| "no value".to_owned(), number);
+                    let new_best = match (is_best, several.is_empty()) {
+                        (false, _) => "",
+                        (true, true) => ", new best",
+                        (true, false) => ", on the front",
+                    };
+                    let value = match several.is_empty() {
+                        true => value.map_or_else(|| "no value".to_owned(), number),
+                        false => values(several),
+                    };
                     format!("complete with {value}{at}{}{new_best}{because}", spent("in"))
                 }
                 TrialState::Pruned => {
                     let last = trial
-                        .and_then(Trial::last)
-                        .map(|(step, value)| {
-                            format!(" at {} with {}", clock.at(step), number(value))
+                        .and_then(|trial| Some((trial.last_step()?, trial)))
+                        .map(|(step, trial)| {
+                            format!(" at {} with {}", clock.at(step), last_values(trial, step))
                         })
                         .unwrap_or_default();
                     format!("pruned{last}{}{because}", spent("in"))
@@ -256,6 +283,15 @@ fn said_of_trial(
         TrialEvent::Noted { text, .. } => format!("note: {text}"),
         TrialEvent::Tagged { tag, present } => tagged(tag, *present),
     }
+}
+
+/// The values of a trial's last report.
+fn last_values(trial: &Trial, step: u64) -> String {
+    if trial.vectors.is_empty() {
+        return trial.last().map_or_else(String::new, |(_, value)| number(value));
+    }
+    let known = trial.values_at(step).into_iter();
+    known.map(|value| value.map_or("?".to_owned(), number)).collect::<Vec<_>>().join(", ")
 }
 
 fn tagged(tag: &str, present: bool) -> String {

@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use super::journal::Journal;
 use super::plain::is_new_best;
 use super::progress::Progress;
-use super::wording::{micros, number, one_line, params};
+use super::wording::{front_in_words, micros, number, one_line, params, values};
 use super::{Happening, LeftOut, Reporter};
 use crate::study::device::Slot;
 use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEvent, TrialEvent};
+use crate::study::front;
 use crate::study::notify::{Notice, Occasion};
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyState;
@@ -26,6 +28,8 @@ struct Notices {
     ran_before: Duration,
     slots: Vec<Slot>,
     best: Option<(TrialNumber, f64)>,
+    /// The front of several objectives so far.
+    front: Journal,
     /// Whether the budget's notice was given.
     is_nearly_used: bool,
 }
@@ -38,6 +42,7 @@ pub fn notices(spec: &StudySpec) -> Box<dyn Reporter> {
         ran_before: Duration::ZERO,
         slots: Vec::new(),
         best: None,
+        front: Journal::default(),
         is_nearly_used: false,
     })
 }
@@ -80,6 +85,9 @@ impl Reporter for Notices {
         self.started = at;
         self.ran_before = micros(view.ran_micros);
         self.best = view.leader();
+        for (_, values) in front::points(&view.trials) {
+            self.front.joins(view.directions(), &values);
+        }
         Ok(())
     }
 
@@ -124,6 +132,9 @@ impl Reporter for Notices {
     ) -> io::Result<()> {
         let best = match view.leader() {
             Some((trial, value)) => format!("best: trial {trial} with {}", number(value)),
+            None if view.has_several_objectives() && view.counts.complete > 0 => {
+                front_in_words(&view.front())
+            }
             None => "no trial has a value".to_owned(),
         };
         self.say(out, Occasion::Finished, None, &format!("the run ended: {reason}; {best}"))
@@ -147,6 +158,12 @@ impl Notices {
                 Some(number),
                 &format!("trial {number} failed: {why}"),
             )?;
+        }
+        if self.front.take(happening) && view.has_several_objectives() {
+            let reached = values(&trial.values);
+            let text =
+                format!("trial {number} joins the front with {reached}, {}", params(&trial.params));
+            self.say(out, Occasion::Best, Some(number), &text)?;
         }
         let before = std::mem::replace(&mut self.best, view.leader());
         if is_new_best(number, before, self.best, view.direction())

@@ -7,12 +7,16 @@ use std::time::Duration;
 use super::ahead::{self, Running, look_ahead};
 use super::journal::Journal;
 use super::progress::Progress;
-use super::wording::{count, duration, micros, no_best, number, one_line, params, rough_duration};
+use super::wording::{
+    count, duration, front_in_words, goal, micros, no_best, number, one_line, params,
+    rough_duration, values,
+};
 use super::{Happening, LeftOut, Reporter};
 use crate::study::device::Slot;
 use crate::study::event::{
     AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
 };
+use crate::study::front;
 use crate::study::metric::{Direction, Score};
 use crate::study::remark::RemarkKind;
 use crate::study::request::Answer;
@@ -48,6 +52,8 @@ pub(super) struct Plain {
     promoted: BTreeMap<TrialNumber, String>,
     /// Appended to suggested commands to find the store.
     store_option: String,
+    /// The front of several objectives so far.
+    front: Journal,
 }
 
 impl Plain {
@@ -65,17 +71,15 @@ impl Reporter for Plain {
         spec: &StudySpec,
         view: &StudyState,
     ) -> io::Result<()> {
-        let objective = spec.objective();
         let trials = spec
             .budget
             .trials
             .map_or_else(|| "trials without limit".to_owned(), |trials| count(trials, "trial"));
         writeln!(
             out,
-            "study {}: {} {}, {trials}, sampler {}, pruner {}",
+            "study {}: {}, {trials}, sampler {}, pruner {}",
             one_line(&spec.name),
-            objective.direction.as_str(),
-            one_line(&objective.metric),
+            goal(spec),
             spec.sampler.name,
             spec.pruner.name
         )?;
@@ -104,6 +108,9 @@ impl Reporter for Plain {
             .map(|trial| trial.number)
             .collect();
         self.best = view.leader();
+        for (_, values) in front::points(&view.trials) {
+            self.front.joins(view.directions(), &values);
+        }
         self.study = Some((spec.clone(), at));
         self.ran_before = micros(view.ran_micros);
         out.flush()
@@ -156,10 +163,13 @@ impl Reporter for Plain {
             self.best = happening.view.leader();
         }
         let (now, direction) = (self.best, happening.view.direction());
-        let is_best = happening
-            .event
-            .trial()
-            .is_some_and(|number| is_new_best(number, before, now, direction));
+        let is_best = match happening.view.has_several_objectives() {
+            true => self.front.take(happening),
+            false => happening
+                .event
+                .trial()
+                .is_some_and(|number| is_new_best(number, before, now, direction)),
+        };
         if let Some(more) = self.more(happening.event)
             && let Some(line) = line(happening, is_best)
         {
@@ -169,7 +179,8 @@ impl Reporter for Plain {
             (happening.event, &self.study)
         {
             let elapsed = self.ran_before + happening.at.since(*started);
-            let progress = progress(spec, elapsed, &self.slots, happening);
+            let front = self.front.front_size();
+            let progress = progress(spec, elapsed, &self.slots, front, happening);
             if progress != self.progress {
                 writeln!(out, "  {progress}")?;
                 self.progress = progress;
@@ -208,6 +219,20 @@ impl Reporter for Plain {
             .map_or_else(String::new, |(spec, _)| format!(" {}", one_line(&spec.name)));
         writeln!(out, "study{name} ended after {}: {}", duration(elapsed), one_line(reason))?;
         writeln!(out, "  {}", states(view))?;
+        if view.has_several_objectives() && view.counts.complete > 0 {
+            let front = view.front();
+            if let Some(knee) = front.knee.and_then(|knee| view.trial(knee)) {
+                writeln!(
+                    out,
+                    "  best: {}; its compromise: trial {} with {}: {}",
+                    front_in_words(&front),
+                    knee.number,
+                    values(&knee.values),
+                    params(&knee.params)
+                )?;
+                return out.flush();
+            }
+        }
         match view.leader().and_then(|(best, value)| Some((view.trial(best)?, value))) {
             Some((best, value)) => writeln!(
                 out,
@@ -364,6 +389,7 @@ fn progress(
     spec: &StudySpec,
     elapsed: Duration,
     slots: &[Slot],
+    front: usize,
     happening: &Happening<'_>,
 ) -> String {
     let view = happening.view;
@@ -373,6 +399,7 @@ fn progress(
     let progress = Progress::new(spec, counts, elapsed, used.device_time(happening.at));
     let best = match view.leader() {
         Some((best, value)) => format!("best {} (trial {best})", said(Some(value))),
+        None if front > 0 => format!("{front} on the front"),
         None => "no value yet".to_owned(),
     };
     let left = ahead::left(&look_ahead(spec, counts, elapsed, used, happening.at, Running::Yes))

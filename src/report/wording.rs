@@ -11,9 +11,10 @@ use crate::storage::StudySummary;
 use crate::study::budget::Extension;
 use crate::study::device::Slot;
 use crate::study::event::AttemptEnd;
+use crate::study::front::Front;
 use crate::study::metric::significant;
 use crate::study::params::{Params, Value};
-use crate::study::spec::{FailureCause, StudySpec};
+use crate::study::spec::{FailureCause, Objective, StudySpec};
 use crate::study::state::Counts;
 use crate::study::trial::{Origin, Trial, TrialState};
 
@@ -265,11 +266,58 @@ pub fn shown_value(trial: &Trial) -> Option<f64> {
 
 /// The same for a table cell: in parentheses if the trial is not complete.
 pub fn value_cell(trial: &Trial) -> String {
+    if !trial.values.is_empty() {
+        return values(&trial.values);
+    }
+    if let Some((step, _)) = trial.vectors.last() {
+        let known = trial.values_at(*step).into_iter();
+        let known: Vec<String> =
+            known.map(|value| value.map_or_else(|| "?".to_owned(), number)).collect();
+        return format!("({})", known.join(", "));
+    }
     match (trial.value, trial.last()) {
         (Some(value), _) => number(value),
         (None, Some((_, last))) => format!("({})", number(last)),
         (None, None) => String::new(),
     }
+}
+
+/// The names of a study's objectives.
+pub fn metric_names(spec: &StudySpec) -> String {
+    spec.objectives.iter().map(|one| one_line(&one.metric)).collect::<Vec<_>>().join(", ")
+}
+
+/// What a study searches: `minimize eval_loss`, or several of these.
+pub fn goal(spec: &StudySpec) -> String {
+    let words = |objective: &Objective| {
+        format!("{} {}", objective.direction.as_str(), one_line(&objective.metric))
+    };
+    spec.objectives.iter().map(words).collect::<Vec<_>>().join(", ")
+}
+
+/// The values of several objectives, in their order.
+pub fn values(values: &[f64]) -> String {
+    values.iter().map(|value| number(*value)).collect::<Vec<_>>().join(", ")
+}
+
+/// The value of one of several objectives for a table cell: in parentheses if the trial is not
+/// complete.
+pub fn objective_cell(trial: &Trial, index: usize) -> String {
+    if let Some(value) = trial.values.get(index) {
+        return number(*value);
+    }
+    let known = trial.last_step().map(|step| trial.values_at(step)).unwrap_or_default();
+    let known = known.get(index).copied().flatten();
+    known.map_or_else(String::new, |value| format!("({})", number(value)))
+}
+
+/// A front in a few words.
+pub fn front_in_words(front: &Front) -> String {
+    let volume = front
+        .hypervolume
+        .map(|volume| format!(", hypervolume {}", number(volume)))
+        .unwrap_or_default();
+    format!("{} on the front{volume}", count(front.trials.len() as u64, "trial"))
 }
 
 /// How an attempt ended, in words.

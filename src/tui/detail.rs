@@ -17,7 +17,9 @@ use super::state::State;
 use super::theme::{Theme, wrapped};
 use super::trial_key::TrialKey;
 use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
-use crate::report::wording::{count, micros, number, one_line, proposed, rough_duration, width};
+use crate::report::wording::{
+    count, metric_names, micros, number, one_line, proposed, rough_duration, values, width,
+};
 use crate::study::series::SeriesClock;
 use crate::study::space::Scale;
 use crate::study::time::Timestamp;
@@ -236,6 +238,11 @@ fn title(state: &State, trial: &Trial, theme: Theme) -> Line<'static> {
             format!("  {} {}", one_line(&state.spec().objective().metric), number(value)),
             theme.good(),
         ));
+    }
+    if !trial.values.is_empty() {
+        let names = metric_names(state.spec());
+        let text = format!("  {names}: {}", values(&trial.values));
+        spans.push(Span::styled(text, theme.good()));
     }
     spans.push(Span::styled(format!("  {}{device}", proposed(&trial.origin)), theme.dim()));
     Line::from(spans)

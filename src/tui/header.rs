@@ -15,7 +15,8 @@ use crate::engine::finalists::CONFIDENCE;
 use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::progress::Progress;
 use crate::report::wording::{
-    StudyStatus, count, no_best, number, one_line, rough_duration, study_count, width,
+    StudyStatus, count, front_in_words, goal, no_best, number, one_line, rough_duration,
+    study_count, width,
 };
 use crate::study::finalists::Race;
 use crate::study::state::Counts;
@@ -79,8 +80,7 @@ fn two_sided(
 }
 
 fn name(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
-    let objective = seen.summary.spec.objective();
-    let goal = format!("  {} {}", objective.direction.as_str(), one_line(&objective.metric));
+    let goal = format!("  {}", goal(&seen.summary.spec));
     let mut spans = vec![
         Span::styled(format!(" {}", one_line(&seen.summary.spec.name)), theme.strong()),
         Span::styled(goal, theme.dim()),
@@ -178,7 +178,14 @@ fn best(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
                 Span::styled(format!("  trial {trial}"), theme.dim()),
             ]
         }
-        None => vec![Span::styled(format!(" {}", no_best(seen.summary.counts)), theme.dim())],
+        None => match seen.summary.front.as_ref().filter(|front| !front.trials.is_empty()) {
+            Some(front) => {
+                vec![Span::styled(format!(" {}", front_in_words(front)), theme.good())]
+            }
+            None => {
+                vec![Span::styled(format!(" {}", no_best(seen.summary.counts)), theme.dim())]
+            }
+        },
     }
 }
 

@@ -160,7 +160,12 @@ impl SearchData {
         let index = outcome.number.index();
         let dot = Dot {
             state: outcome.state,
-            value: outcome.value.or(outcome.last_value).unwrap_or(f64::NAN),
+            // Of several objectives the charts show the first.
+            value: outcome
+                .value
+                .or(outcome.values.first().copied())
+                .or(outcome.last_value)
+                .unwrap_or(f64::NAN),
             finished: outcome.finished,
             created: outcome.created,
         };

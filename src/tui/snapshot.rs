@@ -194,7 +194,7 @@ impl Snapshot {
     pub fn is_best(&self, key: TrialKey) -> bool {
         match &self.together {
             Some(together) => together.is_best(key),
-            None => self.summary.best.is_some_and(|(best, _)| best == key.number),
+            None => self.summary.is_best(key.number),
         }
     }
 

@@ -303,7 +303,7 @@ impl State {
     /// The best trial of all studies where their values compare, else of the one that is looked at.
     fn best(&self) -> Option<TrialKey> {
         let of_all = self.seen.together.as_ref().and_then(|together| together.best());
-        let own = self.summary().best.map(|(number, _)| TrialKey { study: self.focus, number });
+        let own = self.summary().best_trial().map(|number| TrialKey { study: self.focus, number });
         of_all.map(|(best, _)| best).or(own)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::app::several::common_objective;
 use crate::report::table::Align;
-use crate::report::wording::StudyStatus;
+use crate::report::wording::{StudyStatus, metric_names};
 use crate::storage::{StudyId, StudySummary};
 use crate::study::metric::{Direction, Score};
 use crate::study::space::Distribution;
@@ -49,10 +49,7 @@ impl Together {
     pub fn is_best(&self, trial: TrialKey) -> bool {
         match &self.objective {
             Some(_) => self.best().is_some_and(|(best, _)| best == trial),
-            None => self
-                .study(trial.study)
-                .and_then(|study| study.best)
-                .is_some_and(|(best, _)| best == trial.number),
+            None => self.study(trial.study).is_some_and(|study| study.is_best(trial.number)),
         }
     }
 
@@ -114,13 +111,16 @@ impl TableScope {
             }
         }
         TableScope {
-            metric: objective
-                .map_or_else(|| "value".to_owned(), |objective| objective.metric.clone()),
+            metric: match (objective, specs.clone().next()) {
+                (Some(objective), _) => objective.metric.clone(),
+                (None, Some(spec)) if specs.clone().count() == 1 => metric_names(spec),
+                (None, _) => "value".to_owned(),
+            },
             direction: specs.clone().next().map_or(Direction::Minimize, |spec| spec.direction()),
             step: if let [step] = steps.as_slice() { step } else { "step" },
             params,
             has_studies,
-            has_metrics: objective.is_none(),
+            has_metrics: objective.is_none() && has_studies,
         }
     }
 

@@ -337,8 +337,9 @@ fn problems_of_the_study_table_are_explained() {
             ("metric = \"loss\"", "metric = \"loss\"\ntags = [1]"),
             (
                 spare,
-                "[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\"\n[[study.objective]]\nmetric = \"b\"\ndirection = \"minimize\""
+                "[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\"\n[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\""
             ),
+            (spare, "[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\"\nthreshold = 1"),
             (spare, "[[study.objective]]\nmetric = \"a\"\n"),
             (spare, "objective = \"a\""),
             (
@@ -347,6 +348,29 @@ fn problems_of_the_study_table_are_explained() {
             ),
         ]
     ));
+}
+
+#[test]
+fn what_several_objectives_rule_out_is_explained() {
+    let several = COMMAND.replacen(
+        "metric = \"loss\"\ndirection = \"minimize\"",
+        "spare = 1\n[[study.objective]]\nmetric = \"loss\"\ndirection = \"minimize\"\n\
+         [[study.objective]]\nmetric = \"latency\"\ndirection = \"minimize\"",
+        1,
+    );
+    assert_ne!(several, COMMAND);
+    snapshot!(sheet(
+        &several,
+        &[
+            ("spare = 1", "value = \"best\""),
+            ("spare = 1", "replicates = 2"),
+            ("spare = 1", "race = 2"),
+            ("spare = 1", "duplicates = \"replicate\""),
+            ("spare = 1\n", "\n[budget]\ntarget = 2\n"),
+        ]
+    ));
+    let rendered = said(&several.replacen("spare = 1\n", "", 1), &[]);
+    assert!(rendered.starts_with("(valid)"), "{rendered}");
 }
 
 #[test]

@@ -222,7 +222,10 @@ fn histories_and_curves_of_several_studies_lie_over_each_other() {
     );
     assert_refused(&site.run(&["plot", "histry", "sms-a"]), &["`histry`", "`history`"]);
     assert_refused(&site.run(&["plot", "history", "sms-a", "nope"]), &["no study `nope`"]);
-    assert_refused(&site.run(&["plot", "history", "sms-a", "--metric", "x"]), &["plot curves"]);
+    assert_refused(
+        &site.run(&["plot", "history", "sms-a", "--metric", "x"]),
+        &["`x` is no objective", "`loss`"],
+    );
 }
 
 #[test]

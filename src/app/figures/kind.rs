@@ -29,11 +29,15 @@ pub enum FigureKind {
     Timeline,
     /// Load and memory of a trial.
     System,
+    /// The front of several objectives.
+    Pareto,
+    /// The front's hypervolume by trial.
+    Hypervolume,
 }
 
 impl FigureKind {
     /// All kinds.
-    pub const ALL: [FigureKind; 11] = [
+    pub const ALL: [FigureKind; 13] = [
         FigureKind::History,
         FigureKind::Curves,
         FigureKind::Parallel,
@@ -45,6 +49,8 @@ impl FigureKind {
         FigureKind::Comparison,
         FigureKind::Timeline,
         FigureKind::System,
+        FigureKind::Pareto,
+        FigureKind::Hypervolume,
     ];
 
     /// Its name on the command line and in JSON.
@@ -61,6 +67,8 @@ impl FigureKind {
             FigureKind::Comparison => "comparison",
             FigureKind::Timeline => "timeline",
             FigureKind::System => "system",
+            FigureKind::Pareto => "pareto",
+            FigureKind::Hypervolume => "hypervolume",
         }
     }
 
@@ -78,20 +86,38 @@ impl FigureKind {
             FigureKind::Comparison => "the best value so far, by completed trials and over time",
             FigureKind::Timeline => "which slot ran trials when, how they ended, and checkpoints",
             FigureKind::System => "CPU, memory and GPUs of a trial over time",
+            FigureKind::Pareto => "the front of several objectives, two at a time",
+            FigureKind::Hypervolume => "the volume that the front dominates, by trial",
         }
     }
 
     /// Whether its horizontal axis can be logarithmic: those that studies do not share are of
     /// parameters, slots or rungs.
     pub fn has_log_x(self) -> bool {
-        self.is_shared()
+        self.is_shared() || self == FigureKind::Pareto
     }
 
     /// Whether its vertical axis can be logarithmic.
     pub fn has_log_y(self) -> bool {
         matches!(
             self,
-            FigureKind::History | FigureKind::Curves | FigureKind::Slice | FigureKind::Comparison
+            FigureKind::History
+                | FigureKind::Curves
+                | FigureKind::Slice
+                | FigureKind::Comparison
+                | FigureKind::Pareto
+        )
+    }
+
+    /// Whether it shows the values of one objective, of several each in turn.
+    pub fn is_of_an_objective(self) -> bool {
+        !matches!(
+            self,
+            FigureKind::Rungs
+                | FigureKind::Timeline
+                | FigureKind::System
+                | FigureKind::Pareto
+                | FigureKind::Hypervolume
         )
     }
 
@@ -112,7 +138,7 @@ impl FigureKind {
 pub struct FigureOptions {
     /// Parameters of slices, and the two of a contour; empty: all, or the most important ones.
     pub params: Vec<String>,
-    /// Metric of curves; `None`: the study's.
+    /// Metric of curves, and which of several objectives; `None`: the study's, all of them.
     pub metric: Option<String>,
     /// Clock of curves; `None`: the study's where the metric is on it.
     pub clock: Option<SeriesClock>,

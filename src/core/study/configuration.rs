@@ -145,7 +145,9 @@ pub fn for_pruners(trials: &[Trial]) -> Cow<'_, [Trial]> {
         false => Trial {
             state: TrialState::Failed,
             value: None,
+            values: Vec::new(),
             curve: Vec::new(),
+            vectors: Vec::new(),
             decisions: Vec::new(),
             ..trial.clone()
         },

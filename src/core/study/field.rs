@@ -129,12 +129,21 @@ pub enum FieldDefault {
     Of(fn() -> Json),
 }
 
+/// Most objectives of a study: beyond a few, nearly every trial is on the front.
+pub const MOST_OBJECTIVES: usize = 16;
+
 /// The fields of one objective.
 pub const OBJECTIVE: &[Field] = &[
     key("metric", FieldKind::Text, FieldDefault::Absent)
         .doc("the reported metric that is optimised"),
     key("direction", FieldKind::Direction, FieldDefault::Absent)
         .doc("whether smaller or larger values are better"),
+    key(
+        "threshold",
+        FieldKind::Float { low: Bound::Unbounded, high: Bound::Unbounded },
+        FieldDefault::Absent,
+    )
+    .doc("with several objectives, the worst value of interest"),
 ];
 
 /// The fields of `[command.metrics]`.
@@ -467,7 +476,7 @@ impl FieldKind {
                 json!({ "type": "object", "additionalProperties": { "type": "string" } })
             }
             Self::Objectives => {
-                json!({ "type": "array", "items": object_schema(OBJECTIVE), "minItems": 1, "maxItems": 1 })
+                json!({ "type": "array", "items": object_schema(OBJECTIVE), "minItems": 1, "maxItems": MOST_OBJECTIVES })
             }
             Self::CommandMetrics => object_schema(COMMAND_METRICS),
             Self::TextOrTexts => {

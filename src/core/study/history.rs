@@ -95,9 +95,9 @@ impl<'a> History<'a> {
     /// The losses of a trial of several objectives at exactly `step`; infinite where an objective
     /// was not reported yet.
     pub fn losses_at(&self, trial: &Trial, step: u64) -> Option<Vec<f64>> {
-        let index = trial.vectors.binary_search_by_key(&step, |(at, _)| *at).ok()?;
-        let (_, values) = trial.vectors.get(index)?;
-        let values: Vec<f64> = values.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
+        trial.vectors.binary_search_by_key(&step, |(at, _)| *at).ok()?;
+        let known = trial.values_at(step);
+        let values: Vec<f64> = known.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect();
         Some(self.losses(&values))
     }
 

@@ -11,8 +11,12 @@ pub struct Outcome {
     pub number: TrialNumber,
     /// Its state.
     pub state: TrialState,
-    /// Its value: set exactly if complete. NaN is a value.
+    /// Its value: set exactly if complete in a study of one objective. NaN is a value.
     pub value: Option<f64>,
+    /// Its values in a study of several objectives: set exactly if complete.
+    pub values: Vec<f64>,
+    /// By how much it violates the study's limits; `None` if feasible.
+    pub violation: Option<f64>,
     /// Step of the last report of the study's metric.
     pub last_step: Option<u64>,
     /// Value of that report.

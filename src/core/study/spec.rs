@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::study::budget::Budget;
 use crate::study::constraint::Constraint;
 use crate::study::destination::Destination;
-use crate::study::metric::Direction;
+use crate::study::metric::{Direction, Metrics};
 use crate::study::notify::NotifySpec;
 use crate::study::params::Params;
 use crate::study::program::Program;
@@ -20,13 +20,23 @@ use crate::study::step::StepUnit;
 use crate::study::tracked::NO_SAMPLER;
 
 /// What is optimised.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Objective {
     /// Name of the metric in reports.
     pub metric: String,
     /// Whether smaller or larger is better.
     pub direction: Direction,
+    /// With several objectives, the worst value of interest: the hypervolume's reference point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+}
+
+impl Objective {
+    /// An objective without threshold.
+    pub fn new(metric: &str, direction: Direction) -> Self {
+        Objective { metric: metric.to_owned(), direction, threshold: None }
+    }
 }
 
 /// Which report is a trial's value.
@@ -264,7 +274,7 @@ pub struct StudySpec {
     /// Tags to find it by.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// The objectives; currently exactly one.
+    /// The objectives, at least one.
     pub objectives: Vec<Objective>,
     /// Which report is a trial's value.
     pub value: ValueRule,
@@ -344,7 +354,7 @@ impl StudySpec {
             name: name.to_owned(),
             description: None,
             tags: Vec::new(),
-            objectives: vec![Objective { metric: metric.to_owned(), direction }],
+            objectives: vec![Objective::new(metric, direction)],
             value: ValueRule::default(),
             step: StepUnit::default(),
             seed: 0,
@@ -375,7 +385,7 @@ impl StudySpec {
         self.sampler.name == NO_SAMPLER
     }
 
-    /// The single objective.
+    /// The only objective, or the first of several.
     pub fn objective(&self) -> &Objective {
         self.objectives.first().expect("a study has an objective: checked when it is resolved")
     }
@@ -395,7 +405,23 @@ impl StudySpec {
         names
     }
 
-    /// The study's direction.
+    /// Whether it has several objectives: trials have values instead of one value, and the best of
+    /// them are a front.
+    pub fn has_several_objectives(&self) -> bool {
+        self.objectives.len() > 1
+    }
+
+    /// Whether a metric is one of its objectives.
+    pub fn is_objective(&self, metric: &str) -> bool {
+        self.objectives.iter().any(|objective| objective.metric == metric)
+    }
+
+    /// Whether a report decides: it has the value of an objective.
+    pub fn counts(&self, metrics: &Metrics) -> bool {
+        self.objectives.iter().any(|objective| metrics.get(&objective.metric).is_some())
+    }
+
+    /// The direction of the only objective, or of the first of several.
     pub fn direction(&self) -> Direction {
         self.objective().direction
     }

@@ -17,8 +17,9 @@ use crate::study::constraint::{self, Constraint};
 use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::finalists::Race;
+use crate::study::front::{self, Front};
 use crate::study::metric::{Direction, Metrics, Score};
-use crate::study::spec::{StudySpec, ValueRule};
+use crate::study::spec::{Objective, StudySpec, ValueRule};
 use crate::study::statistics::Sample;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
@@ -78,10 +79,13 @@ impl Counts {
     }
 }
 
+/// The result of a trial: its value, or its values if the study has several objectives.
+pub type TrialResult = (Option<f64>, Vec<f64>);
+
 /// The folded state of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyState {
-    metrics: Vec<String>,
+    objectives: Vec<Objective>,
     clock: StepUnit,
     directions: Vec<Direction>,
     rule: ValueRule,
@@ -121,7 +125,7 @@ impl StudyState {
     /// A study without trials.
     pub fn new(spec: &StudySpec) -> Self {
         StudyState {
-            metrics: spec.objectives.iter().map(|objective| objective.metric.clone()).collect(),
+            objectives: spec.objectives.clone(),
             clock: spec.step,
             directions: spec.objectives.iter().map(|objective| objective.direction).collect(),
             rule: spec.value,
@@ -177,8 +181,11 @@ impl StudyState {
 
     /// The winner of the race, or else the best complete trial that is feasible and visible; ties
     /// go to the first. NaN is never best. Configurations with several runs count by their mean,
-    /// once all their runs have ended.
+    /// once all their runs have ended. With several objectives, the knee of the front.
     pub fn best(&self) -> Option<&Trial> {
+        if self.has_several_objectives() {
+            return self.trial(self.front().knee?);
+        }
         if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
             return self.trial(winner.trial);
         }
@@ -209,6 +216,26 @@ impl StudyState {
         best.into_iter()
             .chain(further)
             .min_by_key(|(number, value)| (Score::new(self.direction(), *value), *number))
+    }
+
+    /// The front of a study of several objectives.
+    pub fn front(&self) -> Front {
+        Front::of(&self.objectives, &front::points(&self.trials))
+    }
+
+    /// The values of a trial of several objectives, if it ended now: the last known ones. `None` if
+    /// one of them was never reported.
+    pub fn values_of(&self, trial: &Trial) -> Option<Vec<f64>> {
+        let (step, _) = trial.vectors.last()?;
+        trial.values_at(*step).into_iter().collect()
+    }
+
+    /// The value or values of a trial if it ended now; none if it lacks one.
+    pub fn result_of(&self, trial: &Trial) -> TrialResult {
+        match self.has_several_objectives() {
+            true => (None, self.values_of(trial).unwrap_or_default()),
+            false => (self.value_of(trial), Vec::new()),
+        }
     }
 
     /// The value so far of a complete trial that continues past its end, if it can be the best.
@@ -342,11 +369,12 @@ impl StudyState {
                 }
             }
             TrialEvent::Reported { step, metrics, .. } => {
-                if let Some(value) = self.metrics.first().and_then(|name| metrics.get(name)) {
+                let first = self.objectives.first();
+                if let Some(value) = first.and_then(|objective| metrics.get(&objective.metric)) {
                     insert_report(&mut trial.curve, *step, value);
                 }
-                if self.metrics.len() > 1 {
-                    insert_vector(&mut trial.vectors, *step, &self.metrics, metrics);
+                if self.objectives.len() > 1 {
+                    insert_vector(&mut trial.vectors, *step, &self.objectives, metrics);
                 }
                 trial.last_metrics = metrics.clone();
             }
@@ -559,7 +587,7 @@ pub fn value_so_far(
 /// The step of the report that determines a trial's value under a rule; `None` without a report.
 pub fn value_step(rule: ValueRule, direction: Direction, trial: &Trial) -> Option<u64> {
     match rule {
-        ValueRule::Last => trial.last().map(|(step, _)| step),
+        ValueRule::Last => trial.last_step(),
         ValueRule::Best => trial
             .curve
             .iter()
@@ -575,28 +603,24 @@ fn insert_report(curve: &mut Vec<(u64, f64)>, step: u64, value: f64) {
     }
 }
 
-/// Adds the values of all objectives at `step`: those of the report, and the last known ones.
+/// Adds what a report says of the objectives.
 fn insert_vector(
     vectors: &mut Vec<(u64, Vec<Option<f64>>)>,
     step: u64,
-    names: &[String],
+    objectives: &[Objective],
     metrics: &Metrics,
 ) {
-    let index = vectors.partition_point(|(at, _)| *at < step);
-    let mut values = match index.checked_sub(1).and_then(|before| vectors.get(before)) {
-        Some((_, before)) => before.clone(),
-        None => vec![None; names.len()],
-    };
-    let mut is_reported = false;
-    for (value, name) in values.iter_mut().zip(names) {
-        if let Some(reported) = metrics.get(name) {
-            *value = Some(reported);
-            is_reported = true;
-        }
+    let reported: Vec<Option<f64>> =
+        objectives.iter().map(|objective| metrics.get(&objective.metric)).collect();
+    if reported.iter().all(Option::is_none) {
+        return;
     }
-    match vectors.get_mut(index).filter(|(at, _)| *at == step) {
-        Some(known) if is_reported => known.1 = values,
-        None if is_reported => vectors.insert(index, (step, values)),
-        _ => {}
+    match vectors.binary_search_by_key(&step, |(at, _)| *at) {
+        Ok(index) => {
+            for (known, value) in vectors[index].1.iter_mut().zip(reported) {
+                *known = value.or(*known);
+            }
+        }
+        Err(index) => vectors.insert(index, (step, reported)),
     }
 }

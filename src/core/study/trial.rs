@@ -198,8 +198,8 @@ pub struct Trial {
     /// The metric of the study's first objective by step, ascending; a rerun's report replaces that
     /// of the same step.
     pub curve: Vec<(u64, f64)>,
-    /// In a study of several objectives: the values of all of them by step, ascending. An objective
-    /// that a report lacks keeps its last value; `None`: it was not reported yet.
+    /// In a study of several objectives: what was reported of each by step, ascending; `None`: not
+    /// at that step. See [`Trial::values_at`].
     pub vectors: Vec<(u64, Vec<Option<f64>>)>,
     /// All metrics of the last report.
     pub last_metrics: Metrics,
@@ -281,10 +281,34 @@ impl Trial {
         self.curve.last().copied()
     }
 
+    /// The step of the last report of an objective.
+    pub fn last_step(&self) -> Option<u64> {
+        let of_vectors = self.vectors.last().map(|(step, _)| *step);
+        self.curve.last().map(|(step, _)| *step).max(of_vectors)
+    }
+
+    /// Whether it reported an objective at exactly this step.
+    pub fn has_reported(&self, step: u64) -> bool {
+        self.curve.binary_search_by_key(&step, |(at, _)| *at).is_ok()
+            || self.vectors.binary_search_by_key(&step, |(at, _)| *at).is_ok()
+    }
+
+    /// In a study of several objectives, the values known at a step: the last reported ones up to
+    /// it. Empty before the first report.
+    pub fn values_at(&self, step: u64) -> Vec<Option<f64>> {
+        let end = self.vectors.partition_point(|(at, _)| *at <= step);
+        let reported = self.vectors.get(..end).unwrap_or_default();
+        let objectives = reported.last().map_or(0, |(_, values)| values.len());
+        let newest = |objective: usize| {
+            reported.iter().rev().find_map(|(_, values)| values.get(objective).copied().flatten())
+        };
+        (0..objectives).map(newest).collect()
+    }
+
     /// The checkpoint to continue from: the newest whose step was reported. A checkpoint saved just
     /// before a report that was lost with the runner would leave that report missing for good.
     pub fn resumable_checkpoint(&self) -> Option<&Checkpoint> {
-        let reported = self.last().map_or(0, |(step, _)| step);
+        let reported = self.last_step().unwrap_or(0);
         self.checkpoints.iter().rfind(|checkpoint| checkpoint.step <= reported)
     }
 

@@ -11,7 +11,7 @@ use crate::study::event::{Event, FinalistsEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::params::Params;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
-use crate::study::state::StudyState;
+use crate::study::state::{StudyState, TrialResult};
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// A difference: what, the stored value, and the replayed one.
@@ -111,19 +111,13 @@ impl Replay {
             }
             Event::Trial(
                 trial,
-                TrialEvent::Finished { state: TrialState::Complete, value, .. },
+                TrialEvent::Finished { state: TrialState::Complete, value, values, .. },
             ) if self.engine.spec.program != Program::Inline => {
-                let reported = view.trial(*trial).and_then(|trial| view.value_of(trial));
+                let now = view.trial(*trial).map(|trial| view.result_of(trial)).unwrap_or_default();
+                let stored = (*value, values.clone());
                 verified.values += 1;
-                // NaN is a value, and zeros are equal regardless of sign.
-                let is_same = match (*value, reported) {
-                    (Some(stored), Some(now)) => stored == now || (stored.is_nan() && now.is_nan()),
-                    (stored, now) => stored.is_none() == now.is_none(),
-                };
-                let words = |value: Option<f64>| {
-                    value.map_or_else(|| "no value".to_owned(), |value| value.to_string())
-                };
-                return (!is_same).then(|| ("value", words(*value), words(reported)));
+                return (!is_same_result(&stored, &now))
+                    .then(|| ("value", result_in_words(&stored), result_in_words(&now)));
             }
             // Older stores have nothing to compare.
             Event::Trial(trial, TrialEvent::AttemptStarted { rows_at_once: Some(stored), .. }) => {
@@ -196,9 +190,22 @@ impl Replay {
             return false;
         };
         let Some(trial) = self.engine.view.trial(*trial) else { return false };
-        let counts = metrics.get(&self.engine.spec.objective().metric).is_some();
+        let counts = self.engine.spec.counts(metrics);
         counts && Judged::of(trial, *step) == Judged::Now
     }
+}
+
+/// Whether two results are equal: NaN is a value, and zeros are equal regardless of sign.
+fn is_same_result(stored: &TrialResult, now: &TrialResult) -> bool {
+    let numbers = |result: &TrialResult| result.0.into_iter().chain(result.1.clone()).collect();
+    let (stored, now): (Vec<f64>, Vec<f64>) = (numbers(stored), numbers(now));
+    let is_same = |(a, b): (&f64, &f64)| a == b || (a.is_nan() && b.is_nan());
+    stored.len() == now.len() && stored.iter().zip(&now).all(is_same)
+}
+
+fn result_in_words(result: &TrialResult) -> String {
+    let numbers: Vec<String> = result.0.iter().chain(&result.1).map(ToString::to_string).collect();
+    if numbers.is_empty() { "no value".to_owned() } else { numbers.join(", ") }
 }
 
 /// The journal's decision on a report: the event after it.

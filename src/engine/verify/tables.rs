@@ -119,6 +119,15 @@ fn of_trial(trial: &Trial, metric: &str) -> Facts {
         facts.add("param", name, "value", text);
     }
     facts.maybe("trial_value", "", "value", trial.value.map(number));
+    for (index, value) in trial.values.iter().enumerate() {
+        facts.add("trial_value", format!("objective {index}"), "value", number(*value));
+    }
+    for (step, values) in &trial.vectors {
+        for (index, value) in values.iter().enumerate().skip(1) {
+            let row = format!("objective {index} at step {step}");
+            facts.maybe("report", &row, "value", value.map(number));
+        }
+    }
     for (step, value) in &trial.curve {
         facts.add("report", format!("{metric} at step {step}"), "value", number(*value));
     }

@@ -473,7 +473,7 @@ pub fn best_by_time<'a>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::study::metric::Direction;
     use crate::study::params::Params;
@@ -485,6 +485,8 @@ mod tests {
         let mut params = Params::new();
         params.insert("optim", optimiser);
         Outcome {
+            values: Vec::new(),
+            violation: None,
             hidden: false,
             number: TrialNumber(number),
             state,
@@ -498,7 +500,7 @@ mod tests {
         }
     }
 
-    fn spec() -> StudySpec {
+    pub(in crate::report::figure) fn spec() -> StudySpec {
         let choices = Distribution::choice(vec!["adamw".into(), "sgd".into()]).unwrap();
         let space = Space::new(vec![Dimension {
             name: "optim".into(),

@@ -82,6 +82,8 @@ mod tests {
         let outcomes: Vec<Outcome> = (0_u64..)
             .zip(states)
             .map(|(number, (state, last_step))| Outcome {
+                values: Vec::new(),
+                violation: None,
                 hidden: false,
                 number: TrialNumber(number),
                 state,

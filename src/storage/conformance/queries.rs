@@ -206,6 +206,8 @@ fn whole(view: &StudyState) -> BTreeMap<TrialNumber, String> {
             created: trial.created,
             finished: trial.finished,
             hidden: trial.hidden,
+            values: trial.values.clone(),
+            violation: trial.violation,
         }
     }))
 }

@@ -475,8 +475,9 @@ impl<'a> Append<'a> {
                 };
                 self.execute(sql, params![id, tag])
             }
-            TrialEvent::Finished { state, value, reason, .. } => {
-                self.finish(id, *state, *value, reason.as_deref())
+            TrialEvent::Finished { state, value, values, reason } => {
+                let values = value.as_slice().iter().chain(values);
+                self.finish(id, *state, values.copied(), reason.as_deref())
             }
             TrialEvent::ParamsRecorded { params } => self.set_params(id, params),
             TrialEvent::ParamsDropped { names } => self.drop_params(id, names),
@@ -674,21 +675,24 @@ impl<'a> Append<'a> {
         &self,
         id: i64,
         state: TrialState,
-        value: Option<f64>,
+        values: impl Iterator<Item = f64>,
         reason: Option<&str>,
     ) -> Result<(), Fault> {
         let sql = "UPDATE trial SET state = ?2, reason = ?3, finished_at = ?4, hold = NULL, \
             continued = NULL WHERE id = ?1";
         self.execute(sql, params![id, state.as_str(), reason, self.now.0])?;
-        match value {
-            Some(value) => self.execute(
-                "INSERT OR REPLACE INTO trial_value (trial_id, idx, value) VALUES (?1, 0, ?2)",
-                params![id, to_real(value)],
-            ),
-            None => {
-                self.execute("DELETE FROM trial_value WHERE trial_id = ?1 AND idx = 0", params![id])
-            }
+        let mut has_value = false;
+        for (idx, value) in (0_i64..).zip(values) {
+            has_value = true;
+            self.execute(
+                "INSERT OR REPLACE INTO trial_value (trial_id, idx, value) VALUES (?1, ?2, ?3)",
+                params![id, idx, to_real(value)],
+            )?;
         }
+        if has_value {
+            return Ok(());
+        }
+        self.execute("DELETE FROM trial_value WHERE trial_id = ?1", params![id])
     }
 }
 

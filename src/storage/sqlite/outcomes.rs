@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row};
 use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids};
 use super::fault::Fault;
 use super::read::{last_event, study_row};
-use super::trials::{dimensions, param};
+use super::trials::{add_values, dimensions, objectives, param};
 use crate::storage::{OutcomeCursor, StudyId};
 use crate::study::event::Seq;
 use crate::study::outcome::Outcome;
@@ -68,10 +68,21 @@ fn range(
     last: i64,
 ) -> Result<Vec<Outcome>, Fault> {
     let sql = "SELECT t.id, t.state, v.trial_id, v.value, t.last_step, t.last_value, \
-        t.busy_micros, t.created_at, t.finished_at, t.hidden
+        t.busy_micros, t.created_at, t.finished_at, t.hidden, t.violation
         FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 \
         WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id";
     let mut outcomes = rows(connection, sql, [first, last], outcome)?;
+    if objectives(connection, study)?.len() > 1 {
+        for outcome in &mut outcomes {
+            outcome.value = None;
+        }
+        add_values(connection, [first, last], |number, value| {
+            let place = outcomes.binary_search_by_key(&number, |outcome| outcome.number);
+            if let Some(outcome) = place.ok().and_then(|place| outcomes.get_mut(place)) {
+                outcome.values.push(value);
+            }
+        })?;
+    }
     let names = dimensions(connection, study)?;
     let mut statement = connection.prepare_cached(
         "SELECT trial_id, dimension, value FROM param WHERE trial_id \
@@ -106,5 +117,7 @@ fn outcome(row: &Row<'_>) -> Result<Outcome, Fault> {
         created: Timestamp(cells.get(7)?),
         finished: cells.get::<Option<i64>>(8)?.map(Timestamp),
         hidden: cells.get(9)?,
+        values: Vec::new(),
+        violation: cells.get(10)?,
     })
 }

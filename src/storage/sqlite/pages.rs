@@ -16,10 +16,12 @@ use super::{series, series_read};
 use crate::storage::StudyId;
 use crate::study::condition::{Measured, Needs, Statistic};
 use crate::study::event::{Event, TrialEvent};
+use crate::study::front;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::query::{Filter, Place, SortKey, TrialQuery};
 use crate::study::series::SeriesClock;
+use crate::study::spec::Objective;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Note, Origin, Trial, TrialNumber, TrialState};
 
@@ -59,7 +61,11 @@ fn ids(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Ve
     if query.limit == 0 {
         return Ok(Vec::new());
     }
-    if query.filter.is_unconditional() && query.sort == SortKey::Value {
+    let is_by_value = query.sort == SortKey::Value;
+    if query.filter.is_unconditional()
+        && is_by_value
+        && trials::objectives(connection, study)?.len() == 1
+    {
         let direction = trials::direction(connection, study)?;
         let ids = best_ids(connection, study, direction, query)?;
         if u64::try_from(ids.len()).is_ok_and(|found| found == query.limit) {
@@ -79,17 +85,39 @@ pub(super) fn places(
     if query.limit == 0 {
         return Ok(Vec::new());
     }
+    let objectives = trials::objectives(connection, study)?;
     let direction = trials::direction(connection, study)?;
+    let ranks = match objectives.len() > 1 && query.sort == SortKey::Value {
+        true => Some(ranks(connection, study, &objectives)?),
+        false => None,
+    };
     let mut needs = Needs::default();
     query.filter.add_needs(&mut needs);
     query.sort.add_needs(&mut needs);
     let mut places: Vec<Place> = Vec::new();
     Scan { connection, study, needs, states: query.filter.states() }.run(|trial, measured| {
         if query.filter.matches(trial, measured) {
-            places.push(query.sort.place(direction, trial));
+            places.push(match &ranks {
+                Some(ranks) => {
+                    let rank = ranks.get(&trial.number).copied().unwrap_or(f64::INFINITY);
+                    let value = trial.value.map(|_| direction.loss(rank));
+                    query.sort.place(direction, &Trial { value, ..trial.clone() })
+                }
+                None => query.sort.place(direction, trial),
+            });
         }
     })?;
     Ok(cut(places, query))
+}
+
+/// With several objectives, the ranks of complete trials that can be on the front: 0 is best.
+fn ranks(
+    connection: &Connection,
+    study: StudyId,
+    objectives: &[Objective],
+) -> Result<BTreeMap<TrialNumber, f64>, Fault> {
+    let ranked = front::ranked(objectives, &trials::points(connection, study)?);
+    Ok(ranked.into_iter().zip((0_u32..).map(f64::from)).collect())
 }
 
 /// The positions of the page; those before and after it are not sorted.

@@ -21,6 +21,7 @@ use crate::study::configuration::{self, Run};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Event, Seq};
 use crate::study::finalists::Race;
+use crate::study::front::Front;
 use crate::study::metric::Score;
 use crate::study::request::{Answer, Request};
 use crate::study::spec::StudySpec;
@@ -73,7 +74,12 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
     let race = race(connection, id)?;
     let best = match race.as_ref().and_then(Race::winner) {
         Some(winner) => Some((winner.trial, winner.sample.mean)),
+        None if spec.has_several_objectives() => None,
         None => best(connection, id, &spec, counts)?,
+    };
+    let front = match spec.has_several_objectives() {
+        true => Some(Front::of(&spec.objectives, &trials::points(connection, id)?)),
+        false => None,
     };
     let mut race_counts = Counts::default();
     if repeats(connection, id)? {
@@ -90,6 +96,7 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
         spec,
         counts,
         best,
+        front,
         hidden,
         race,
         race_counts,

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 
 use rusqlite::{Connection, Row};
 
-use super::column::{Cells, number_of, point, rows, trial_id, trial_ids, value, values};
+use super::column::{Cells, from_real, number_of, point, rows, trial_id, trial_ids, value, values};
 use super::fault::Fault;
 use crate::storage::StudyId;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::Decision;
+use crate::study::front::Point;
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
+use crate::study::spec::Objective;
 use crate::study::time::Timestamp;
 use crate::study::trial::{DecisionAtStep, Hold, Note, Trial, TrialNumber, TrialState};
 
@@ -73,6 +75,53 @@ pub(super) fn direction(connection: &Connection, study: StudyId) -> Result<Direc
     Ok(if word == Direction::Maximize.as_str() { Direction::Maximize } else { Direction::Minimize })
 }
 
+/// The study's objectives, without their thresholds.
+pub(super) fn objectives(connection: &Connection, study: StudyId) -> Result<Vec<Objective>, Fault> {
+    let sql = "SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx";
+    rows(connection, sql, [study.0], |row| {
+        let word: String = row.get(1)?;
+        let is_maximized = word == Direction::Maximize.as_str();
+        let direction = if is_maximized { Direction::Maximize } else { Direction::Minimize };
+        Ok(Objective::new(&row.get::<_, String>(0)?, direction))
+    })
+}
+
+/// Calls `add` with the values of several objectives of each complete trial in a range of ids, in
+/// their order.
+pub(super) fn add_values(
+    connection: &Connection,
+    range: [i64; 2],
+    mut add: impl FnMut(TrialNumber, f64),
+) -> Result<(), Fault> {
+    let sql = "SELECT trial_id, value FROM trial_value WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY \
+        trial_id, idx";
+    for (id, value) in
+        rows(connection, sql, range, |row| Ok((row.get::<_, i64>(0)?, from_real(row.get(1)?))))?
+    {
+        add(number_of(id), value);
+    }
+    Ok(())
+}
+
+/// The values of a study of several objectives: the points of its complete trials that can be on the
+/// front.
+pub(super) fn points(connection: &Connection, study: StudyId) -> Result<Vec<Point>, Fault> {
+    let sql = "SELECT v.trial_id, v.value FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id \
+        WHERE v.trial_id BETWEEN ?1 AND ?2 AND t.state = 'complete' AND t.violation IS NULL AND \
+        t.hidden = 0 ORDER BY v.trial_id, v.idx";
+    let mut points: Vec<Point> = Vec::new();
+    for (id, value) in rows(connection, sql, trial_ids(study), |row| {
+        Ok((row.get::<_, i64>(0)?, from_real(row.get(1)?)))
+    })? {
+        match points.last_mut().filter(|(number, _)| *number == number_of(id)) {
+            Some((_, values)) => values.push(value),
+            None => points.push((number_of(id), vec![value])),
+        }
+    }
+    points.retain(|(_, values)| values.iter().all(|value| !value.is_nan()));
+    Ok(points)
+}
+
 /// The names of a study's parameters, all versions of each, by index.
 pub(super) fn dimensions(
     connection: &Connection,
@@ -100,18 +149,19 @@ struct Loader<'a> {
     connection: &'a Connection,
     study: StudyId,
     dimensions: BTreeMap<i64, String>,
-    metric: Option<i64>,
+    /// The ids of the objectives' metrics, once anything was reported of them.
+    metrics: Vec<Option<i64>>,
 }
 
 impl<'a> Loader<'a> {
     fn new(connection: &'a Connection, study: StudyId) -> Result<Self, Fault> {
-        let metrics = "SELECT m.id FROM objective o JOIN metric m ON m.name = o.metric \
-            WHERE o.study_id = ?1 AND o.idx = 0";
+        let metrics = "SELECT m.id FROM objective o LEFT JOIN metric m ON m.name = o.metric \
+            WHERE o.study_id = ?1 ORDER BY o.idx";
         Ok(Loader {
             connection,
             study,
             dimensions: dimensions(connection, study)?,
-            metric: values(connection, metrics, [study.0])?.pop(),
+            metrics: values(connection, metrics, [study.0])?,
         })
     }
 
@@ -134,16 +184,37 @@ impl<'a> Loader<'a> {
                 Ok(())
             },
         )?;
-        if let Some(metric) = self.metric {
+        for (index, metric) in self.metrics.iter().enumerate() {
+            let Some(metric) = metric else { continue };
             let sql = format!(
                 "SELECT trial_id, step, value FROM report WHERE metric_id = {metric} AND \
                  trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step"
             );
             add(&sql, &|trial, row| {
-                trial.curve.push(point(row, 1, self.study, trial.number)?);
+                let (step, value) = point(row, 1, self.study, trial.number)?;
+                if index == 0 {
+                    trial.curve.push((step, value));
+                }
+                if self.metrics.len() > 1 {
+                    self.add_to_vectors(trial, step, index, value);
+                }
                 Ok(())
             })?;
         }
+        if self.metrics.len() > 1 {
+            for trial in &mut trials {
+                trial.value = None;
+            }
+            add_values(self.connection, [first, last], |number, value| {
+                let place = trials.binary_search_by_key(&number, |trial| trial.number);
+                if let Some(trial) = place.ok().and_then(|place| trials.get_mut(place)) {
+                    trial.values.push(value);
+                }
+            })?;
+        }
+        let mut add = |sql: &str, take: &dyn Fn(&mut Trial, &Row<'_>) -> Result<(), Fault>| {
+            self.add(&mut trials, sql, [first, last], take)
+        };
         add(
             "SELECT trial_id, step, verdict, reason FROM decision \
              WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step",
@@ -177,6 +248,20 @@ impl<'a> Loader<'a> {
             },
         )?;
         Ok(trials)
+    }
+
+    /// Adds a report of one of several objectives.
+    fn add_to_vectors(&self, trial: &mut Trial, step: u64, index: usize, value: f64) {
+        let place = match trial.vectors.binary_search_by_key(&step, |(at, _)| *at) {
+            Ok(place) => place,
+            Err(place) => {
+                trial.vectors.insert(place, (step, vec![None; self.metrics.len()]));
+                place
+            }
+        };
+        if let Some(known) = trial.vectors[place].1.get_mut(index) {
+            *known = Some(value);
+        }
     }
 
     /// Adds each row of a query, whose first column is a trial's id, to that trial.

@@ -4,7 +4,7 @@ use super::param_pairs;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{
-    number, one_line, param, rough_duration, run_name, state_word, value_cell,
+    metric_names, number, one_line, param, rough_duration, run_name, state_word, value_cell,
 };
 use crate::study::metric::Direction;
 use crate::study::query::SortKey;
@@ -226,7 +226,7 @@ impl ColumnLayout<'_> {
                 study().map_or_else(String::new, |study| one_line(&study.spec.name))
             }
             ColumnKey::Objective => {
-                study().map_or_else(String::new, |study| one_line(&study.spec.objective().metric))
+                study().map_or_else(String::new, |study| metric_names(&study.spec))
             }
             ColumnKey::Trial => match run_name(trial) {
                 Some(name) => format!("{} {}", trial.number, one_line(name)),
@@ -234,7 +234,7 @@ impl ColumnLayout<'_> {
             },
             ColumnKey::State => state_word(trial).to_owned(),
             ColumnKey::Value => value_cell(trial),
-            ColumnKey::Step => trial.last().map_or_else(String::new, |(step, _)| step.to_string()),
+            ColumnKey::Step => trial.last_step().map_or_else(String::new, |step| step.to_string()),
             ColumnKey::Curve => {
                 sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.theme.charset)
             }

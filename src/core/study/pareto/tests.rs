@@ -1,3 +1,5 @@
+//! Fronts, ranks and hypervolumes against pymoo's, and their edges.
+
 use super::*;
 
 /// Fronts and random points with pymoo's ranks and hypervolumes; made by
