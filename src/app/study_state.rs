@@ -78,6 +78,7 @@ pub fn situation(spec: &StudySpec, counts: Counts, number: TrialNumber) -> Situa
         stopped: counts.pruned + counts.paused,
         unfinished: counts.queued + counts.running,
         budget: spec.budget.trials,
+        objectives: spec.objectives.len(),
     }
 }
 

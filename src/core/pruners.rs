@@ -95,11 +95,23 @@ pub static PRUNERS: &[PrunerEntry] = &[
 /// Reserved names of pruners that are not implemented yet.
 pub static NOT_YET: &[&str] = &["pbt"];
 
-static TABLE: Table<BuildPruner> = Table { kind: "pruner", entries: PRUNERS, not_yet: NOT_YET };
+/// All of them, and what to take for several objectives.
+pub(crate) static TABLE: Table<BuildPruner> = Table {
+    kind: "pruner",
+    entries: PRUNERS,
+    not_yet: NOT_YET,
+    for_several: "take `asha`, `hyperband`, `median`, `percentile` or `none`",
+};
 
 /// The entry of the pruner called `name`.
 pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownName> {
     TABLE.find(name)
+}
+
+/// Whether a pruner serves a study of that many objectives; the error says what to take instead.
+pub fn check_objectives(pruner: &AlgorithmSpec, objectives: usize) -> Result<(), RegistryError> {
+    TABLE.check_objectives(&pruner.name, objectives)?;
+    asha::check_objectives(pruner, objectives)
 }
 
 /// The stored form of a pruner's table, with its options checked; all problems at once.

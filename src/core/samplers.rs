@@ -6,9 +6,12 @@ pub mod conformance;
 mod cube;
 mod earlier;
 mod finite_space;
+mod genetic;
 mod gp;
 mod grid;
 mod normal;
+mod nsga2;
+mod nsga3;
 mod prior;
 mod qmc;
 mod random;
@@ -98,6 +101,8 @@ pub struct Situation<'a> {
     pub unfinished: u64,
     /// Maximum number of trials, if the study has one.
     pub budget: Option<u64>,
+    /// Number of objectives.
+    pub objectives: usize,
 }
 
 impl<'a> Ask<'a> {
@@ -154,7 +159,8 @@ impl<'a> Ask<'a> {
         let stopped = count(|state| matches!(state, TrialState::Pruned | TrialState::Paused));
         let unfinished = trials.len() as u64 - finished;
         let Ask { space, number, budget, .. } = *self;
-        Situation { space, number, finished, stopped, unfinished, budget }
+        let objectives = self.history.directions().len();
+        Situation { space, number, finished, stopped, unfinished, budget, objectives }
     }
 }
 
@@ -297,6 +303,8 @@ pub static SAMPLERS: &[SamplerEntry] = &[
     cmaes::ENTRY,
     gp::ENTRY,
     grid::ENTRY,
+    nsga2::ENTRY,
+    nsga3::ENTRY,
     qmc::ENTRY,
     random::ENTRY,
     self::tpe::ENTRY,
@@ -304,9 +312,15 @@ pub static SAMPLERS: &[SamplerEntry] = &[
 ];
 
 /// Reserved names of samplers that are not implemented yet.
-pub static NOT_YET: &[&str] = &["nsga2"];
+pub static NOT_YET: &[&str] = &[];
 
-static TABLE: Table<BuildSampler> = Table { kind: "sampler", entries: SAMPLERS, not_yet: NOT_YET };
+/// All of them, and what to take for several objectives.
+pub(crate) static TABLE: Table<BuildSampler> = Table {
+    kind: "sampler",
+    entries: SAMPLERS,
+    not_yet: NOT_YET,
+    for_several: "take `auto`, `tpe`, `gp`, `nsga2` or `nsga3`",
+};
 
 /// The entry of the sampler called `name` (or an alias).
 pub fn find(name: &str) -> Result<&'static SamplerEntry, UnknownName> {
@@ -316,6 +330,11 @@ pub fn find(name: &str) -> Result<&'static SamplerEntry, UnknownName> {
 /// The sampler that `sampler` delegates to, and why; `None` if it proposes itself.
 pub fn choice(sampler: &AlgorithmSpec, situation: &Situation<'_>) -> Option<Choice> {
     (find(&sampler.name).ok()?.build)(sampler, situation.space).ok()?.choice(situation)
+}
+
+/// Whether a sampler serves a study of that many objectives; the error says what to take instead.
+pub fn check_objectives(sampler: &AlgorithmSpec, objectives: usize) -> Result<(), RegistryError> {
+    TABLE.check_objectives(&sampler.name, objectives)
 }
 
 /// The stored form of a sampler's table, with its options checked; all problems at once.

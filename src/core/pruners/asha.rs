@@ -78,6 +78,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     // values is the mean of the middle two.
     version: MEDIAN_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
+    several: true,
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
 };
 
@@ -366,6 +367,19 @@ impl Pruner for Asha {
     fn first_rung(&self, trial: TrialNumber) -> Option<u64> {
         (self.mode == Mode::Promote).then(|| self.rungs_of(trial).first().copied()).flatten()
     }
+}
+
+/// Refuses forecasts for several objectives: curves of one are forecast.
+pub(super) fn check_objectives(
+    pruner: &AlgorithmSpec,
+    objectives: usize,
+) -> Result<(), RegistryError> {
+    let has_ladder = [ENTRY.name, super::hyperband::ENTRY.name].contains(&pruner.name.as_str());
+    if objectives > 1 && has_ladder && RANK_BY.of::<String>(pruner) != "value" {
+        let why = "forecasts are of one objective, and the study has several: remove it";
+        return Err(problem(pruner, "rank_by", why));
+    }
+    Ok(())
 }
 
 /// An option that contradicts others or the study.

@@ -40,6 +40,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         PROBABILITY,
         N_STARTUP_TRIALS,
     ],
+    several: false,
     build: |spec, budget| Ok(Box::new(Curve::new(spec, budget)?)),
 };
 

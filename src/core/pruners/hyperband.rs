@@ -21,6 +21,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     // 2, 3: as `asha`.
     version: MEDIAN_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RANK_BY, MODE],
+    several: true,
     build: |spec, budget| Ok(Box::new(Asha::with_every_bracket(spec, budget)?)),
 };
 

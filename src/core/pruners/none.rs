@@ -10,6 +10,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     summary: "lets every trial run to its end",
     version: 1,
     options: &[],
+    several: true,
     build: |_, _| Ok(Box::new(NoPruning)),
 };
 

@@ -36,6 +36,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     summary: "stops a trial whose last reports are all worse than its best before them",
     version: 1,
     options: &[PATIENCE, MIN_DELTA, WRAPPED],
+    several: false,
     build: |spec, _| Ok(Box::new(PatientRule::new(spec))),
 };
 

@@ -38,6 +38,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         completed trials at that step",
     version: 1,
     options: &[PERCENTILE, N_STARTUP_TRIALS, N_WARMUP_STEPS, INTERVAL_STEPS, N_MIN_TRIALS],
+    several: true,
     build: |spec, _| Ok(Box::new(PercentileRule::new(spec))),
 };
 

@@ -30,6 +30,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         steps (folds, problems)",
     version: 1,
     options: &[P_THRESHOLD, N_STARTUP_STEPS],
+    several: false,
     build: |spec, _| Ok(Box::new(WilcoxonRule::new(spec))),
 };
 

@@ -18,6 +18,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5.
     version: 6,
     options: &[],
+    several: true,
     build: |spec, space| Ok(Box::new(Auto::new(spec, space))),
 };
 
@@ -80,6 +81,9 @@ impl Auto {
     /// The first rule that matches:
     ///
     /// 1. The budget covers every point of the space: `grid`, in random order.
+    ///
+    /// With several objectives `tpe`, else
+    ///
     /// 2. Many finished trials: `cmaes` if all parameters are numeric and always active, else
     ///    `tpe`; `tpe` also for many unfinished trials or many axes.
     /// 3. Conditional parameters: `gp` and `tpe` alternate. On the conditional problems of
@@ -91,7 +95,8 @@ impl Auto {
     ///    initial design until ten trials are complete; every fourth trial learns from stopped
     ///    trials instead of waiting.
     fn decide(&self, situation: &Situation<'_>) -> (&dyn Sampler, Choice) {
-        let Situation { space, number, finished, stopped, unfinished, budget } = *situation;
+        let Situation { space, number, finished, stopped, unfinished, budget, objectives } =
+            *situation;
         let gp = |reason| (&self.gp as &dyn Sampler, Choice { sampler: "gp", reason });
         let tpe = |reason| (&self.tpe as &dyn Sampler, Choice { sampler: "tpe", reason });
         if let (Some(grid), Some(points), Some(budget)) = (&self.grid, self.points, budget)
@@ -106,6 +111,9 @@ impl Auto {
                     ),
                 },
             );
+        }
+        if objectives > 1 {
+            return tpe(format!("the study has {objectives} objectives"));
         }
         let axes = space.dimensions().len();
         if let (Some(cmaes), true) = (&self.cmaes, finished >= GP_MOST && axes <= MANY_AXES) {
@@ -168,7 +176,8 @@ mod tests {
 
     fn situation(space: &Space, finished: u64, unfinished: u64) -> Situation<'_> {
         let number = TrialNumber(finished + unfinished);
-        Situation { space, number, finished, stopped: 0, unfinished, budget: None }
+        let (stopped, budget, objectives) = (0, None, 1);
+        Situation { space, number, finished, stopped, unfinished, budget, objectives }
     }
 
     fn chosen(situation: Situation<'_>) -> Choice {

@@ -46,6 +46,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // 2: paused trials count with their last report.
     version: 2,
     options: &[POPULATION, SIGMA],
+    several: false,
     build: |spec, space| Ok(Box::new(CmaEs::new(spec, space)?)),
 };
 

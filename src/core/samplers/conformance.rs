@@ -22,6 +22,8 @@ use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 ///   unless the sampler enumerates the space.
 /// - Histories of NaN, infinities, equal values, failed, pruned, paused and running trials do no
 ///   harm.
+/// - So do histories of two and three objectives, if the sampler serves several: also infeasible
+///   trials, and paused ones without the first objective.
 /// - Fixed values are kept where they are active and valid, and ignored elsewhere.
 /// - A sampler that enumerates proposes each point of a finite space exactly once, also when some
 ///   are lost and asked for again.
@@ -35,6 +37,9 @@ pub fn check(entry: &SamplerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
         let suite = Suite { entry, name, space: &space, sampler: sampler.as_ref() };
         suite.points_are_valid_and_repeatable()?;
         suite.any_history_is_survived()?;
+        if entry.several {
+            suite.any_history_of_several_objectives_is_survived()?;
+        }
         suite.fixed_values_are_kept()?;
         if sampler.exhausts() && space.cardinality().is_some_and(|cells| cells <= 100) {
             suite.each_point_comes_once()?;
@@ -87,6 +92,30 @@ impl Suite<'_> {
                     ));
                 }
                 self.suggest(&trials, length + 1, &Params::new())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn any_history_of_several_objectives_is_survived(&self) -> Result<(), String> {
+        for objectives in [2, 3] {
+            for kind in HistoryKind::ALL {
+                let lengths: &[u64] =
+                    if matches!(kind, HistoryKind::Mixed) { &[1, 30, 120] } else { &[1, 30] };
+                for length in lengths.iter().copied() {
+                    let trials = self.history(kind, length).into_iter();
+                    let trials: Vec<Trial> =
+                        trials.map(|trial| with_objectives(trial, objectives)).collect();
+                    let history = History::of_several(&trials, &DIRECTIONS[..objectives]);
+                    let ask = |number| self.answer(history, number, &Params::new());
+                    if ask(length)? != ask(length)? {
+                        return self.fails(format!(
+                            "after {length} trials ({kind:?}) of {objectives} objectives, the \
+                            same question had two answers"
+                        ));
+                    }
+                    ask(length + 1)?;
+                }
             }
         }
         Ok(())
@@ -166,7 +195,16 @@ impl Suite<'_> {
         number: u64,
         fixed: &Params,
     ) -> Result<Option<Params>, String> {
-        let (seeds, history) = (SeedTree::new(1), History::of(trials, Direction::Minimize));
+        self.answer(History::of(trials, Direction::Minimize), number, fixed)
+    }
+
+    fn answer(
+        &self,
+        history: History<'_>,
+        number: u64,
+        fixed: &Params,
+    ) -> Result<Option<Params>, String> {
+        let seeds = SeedTree::new(1);
         let ask = Ask { fixed, ..Ask::new(self.space, history, TrialNumber(number), seeds) };
         let mut rng = seeds.stream(&format!("sampler/{number}"));
         let answer =
@@ -229,6 +267,35 @@ impl HistoryKind {
         };
         trial_of(number, point, state, value)
     }
+}
+
+const DIRECTIONS: [Direction; 3] = [Direction::Minimize, Direction::Maximize, Direction::Minimize];
+
+/// The same trial in a study of several objectives: the first is the trial's value, the others
+/// follow other sequences. Every fifth complete trial is infeasible, and every third unfinished one
+/// is paused with a report that lacks the first objective.
+fn with_objectives(mut trial: Trial, objectives: usize) -> Trial {
+    let number = trial.number.0;
+    let values = |first: f64| -> Vec<f64> {
+        let others =
+            (1..).map(|k: u64| if first.is_finite() { score_of(number * (k + 6)) } else { -first });
+        std::iter::once(first).chain(others).take(objectives).collect()
+    };
+    if let Some(value) = trial.value.take() {
+        trial.values = values(value);
+        trial.violation = (number % 5 == 4).then(|| score_of(number));
+    }
+    trial.vectors = trial
+        .curve
+        .iter()
+        .map(|(step, value)| (*step, values(*value).into_iter().map(Some).collect()))
+        .collect();
+    if trial.state == TrialState::Running && number.is_multiple_of(3) {
+        trial.state = TrialState::Paused;
+        let known = values(0.5).into_iter().enumerate();
+        trial.vectors = vec![(1, known.map(|(k, value)| (k > 0).then_some(value)).collect())];
+    }
+    trial
 }
 
 /// A pseudo-random value.

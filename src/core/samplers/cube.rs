@@ -3,8 +3,11 @@
 
 use std::collections::HashMap;
 
+use rand::RngExt as _;
+
 use super::Ask;
 use crate::study::params::{Params, Value};
+use crate::study::seed::StreamRng;
 use crate::study::space::{Dimension, Distribution, Scale, Space};
 
 /// Position of an axis that is inactive in a point.
@@ -255,4 +258,21 @@ pub(super) fn slices(points: &[Point]) -> Vec<&[f64]> {
 /// `count` of the items, evenly spaced.
 pub(super) fn evenly<T: Clone>(items: &[T], count: usize) -> impl Iterator<Item = T> {
     (0..count).map(move |place| items[place * items.len() / count].clone())
+}
+
+/// A point as a hash key.
+pub(super) fn key(point: &[f64]) -> Vec<u64> {
+    point
+        .iter()
+        .map(|position| if position.is_nan() { u64::MAX } else { position.to_bits() })
+        .collect()
+}
+
+/// An even draw on an axis.
+#[expect(clippy::cast_precision_loss, reason = "an index of a list")]
+pub(super) fn random_position(kind: AxisKind, rng: &mut StreamRng) -> f64 {
+    match kind {
+        AxisKind::Choice(count) => rng.random_range(0..count) as f64,
+        _ => rng.random(),
+    }
 }

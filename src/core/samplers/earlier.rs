@@ -31,8 +31,11 @@ pub struct Taken {
 pub fn earlier(space: &Space, history: History<'_>) -> Taken {
     let ranking = Ranking::new(history);
     let counts = |trial: &&&Trial| match trial.state {
+        TrialState::Complete if history.has_several_objectives() => {
+            trial.values.iter().any(|value| !value.is_nan())
+        }
         TrialState::Complete => trial.value.is_some_and(|value| !value.is_nan()),
-        TrialState::Pruned => trial.last().is_some(),
+        TrialState::Pruned => trial.last().is_some() || !trial.vectors.is_empty(),
         _ => false,
     };
     let ranked: Vec<&Trial> = ranking.trials.iter().filter(counts).copied().collect();

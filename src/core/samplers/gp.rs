@@ -3,10 +3,12 @@
 mod data;
 mod ends;
 mod fit;
+mod front;
 mod kernel;
 mod limit;
 mod process;
 mod search;
+mod several;
 mod warp;
 
 use std::cell::RefCell;
@@ -14,9 +16,9 @@ use std::cell::RefCell;
 use self::data::Data;
 use self::kernel::Hyperparameters;
 use self::process::{Acquisition, GaussianProcess};
-use self::search::{Search, key};
+use self::search::{BEST, Model, Search};
 use self::warp::Warp;
-use super::cube::{Cube, Point, evenly, slices};
+use super::cube::{Cube, Point, evenly, key, slices};
 use super::prior::Prior;
 use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
@@ -42,6 +44,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // even number of values is the mean of the middle two.
     version: MEDIAN_SINCE,
     options: &[N_STARTUP_TRIALS],
+    several: true,
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
 };
 
@@ -61,6 +64,8 @@ pub struct Gp {
     middle: Middle,
     /// Cache of the last fit.
     fitted: RefCell<Option<Fitted>>,
+    /// Cache of the last fit of each of several objectives.
+    objectives_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
     /// Cache of the last fit of each limit.
     limits_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
 }
@@ -97,6 +102,7 @@ impl Gp {
             middle: Middle::of_version(spec.version, MEDIAN_SINCE),
             startup_trials: N_STARTUP_TRIALS.of(spec),
             fitted: RefCell::new(None),
+            objectives_fitted: RefCell::default(),
             limits_fitted: RefCell::default(),
         }
     }
@@ -168,10 +174,12 @@ impl Gp {
         let improvement =
             incumbent.is_finite().then_some((&process, Acquisition::Improvement(incumbent)));
         let limits = limits.iter().map(|(process, bound)| (process, Acquisition::AtMost(*bound)));
+        let models = improvement.into_iter().chain(limits);
         let search = Search {
             cube: &cube,
             ask,
-            models: improvement.into_iter().chain(limits).collect(),
+            models: models.map(|(process, acquisition)| Model::One(process, acquisition)).collect(),
+            centres: BEST,
             prior: Prior::new(&cube, ask.space),
             finished: data.points.len(),
             fixed: &cube.encode(ask.fixed),
@@ -251,17 +259,23 @@ fn selection(points: &[Point], losses: &[f64], variances: &[f64]) -> Selection {
 
 impl Sampler for Gp {
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
-        let has_value = |trial: &&Trial| {
-            trial.state == TrialState::Complete && trial.value.is_some_and(f64::is_finite)
+        let several = ask.history.has_several_objectives();
+        let is_known = |trial: &Trial| match trial.value {
+            _ if several => trial.values.iter().all(|value| value.is_finite()),
+            value => value.is_some_and(f64::is_finite),
         };
         let counts = |trial: &&Trial| {
-            has_value(trial)
+            trial.state == TrialState::Complete && is_known(trial)
                 || self.waits_for == WaitsFor::CompleteOrStopped
                     && ends::stopped_at(&ask.history, trial).is_some()
         };
         let informed = ask.history.trials().iter().filter(counts).count();
         let starting = (informed as u64) < start::trials(ask, self.startup_trials);
-        let learned = if starting { None } else { self.learned(ask, rng) };
+        let learned = match starting {
+            true => None,
+            false if several => self.learned_from_several(ask, rng),
+            false => self.learned(ask, rng),
+        };
         Ok(Some(learned.unwrap_or_else(|| start::point(ask, self.startup_trials, rng))))
     }
 }

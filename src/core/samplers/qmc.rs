@@ -15,6 +15,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
         sequence)",
     version: 1,
     options: &[],
+    several: true,
     build: |_, _| Ok(Box::new(Qmc)),
 };
 

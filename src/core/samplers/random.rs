@@ -12,6 +12,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     summary: "draws every parameter uniformly on its axis (logarithmic ones in the logarithm)",
     version: 1,
     options: &[],
+    several: true,
     build: |_, _| Ok(Box::new(Random)),
 };
 

@@ -1,7 +1,10 @@
 //! The order of trials from best to worst by which samplers split them.
 
+use std::collections::BTreeMap;
+
 use crate::study::history::History;
-use crate::study::metric::Score;
+use crate::study::metric::{Direction, Score};
+use crate::study::pareto;
 use crate::study::trial::{Trial, TrialState};
 
 /// Trials from best to worst.
@@ -18,16 +21,50 @@ pub(super) struct Ranking<'a> {
 impl<'a> Ranking<'a> {
     /// Complete trials by value (NaN last); then pruned and paused ones, by last step and then by
     /// last report; then infeasible ones by their violation (Optuna's order); then failed ones;
-    /// then unfinished ones. Ties are broken by number.
+    /// then unfinished ones. Ties are broken by number. With several objectives, complete trials
+    /// and those stopped at the same step are in the order of [`pareto::order`].
     pub fn new(history: History<'a>) -> Self {
         let mut keyed: Vec<(Place, &Trial)> =
-            history.trials().iter().map(|trial| (Place::of(&history, trial), trial)).collect();
+            places(&history).into_iter().zip(history.trials()).collect();
         keyed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
         let informed = keyed.iter().take_while(|(place, _)| place.is_informed()).count() as u64;
         let answered =
             keyed.iter().take_while(|(place, _)| place.class <= Class::Failed).count() as u64;
         Ranking { trials: keyed.into_iter().map(|(_, trial)| trial).collect(), informed, answered }
     }
+}
+
+/// Trials of one class and step, whose losses are compared.
+#[derive(Default)]
+struct Compared {
+    indices: Vec<usize>,
+    losses: Vec<Vec<f64>>,
+}
+
+/// The keys of all trials, by index.
+pub(super) fn places(history: &History<'_>) -> Vec<Place> {
+    if !history.has_several_objectives() {
+        return history.trials().iter().map(|trial| Place::of(history, trial)).collect();
+    }
+    let mut compared: BTreeMap<(Class, u64), Compared> = BTreeMap::new();
+    let mut places: Vec<Place> = Vec::with_capacity(history.trials().len());
+    for (index, trial) in history.trials().iter().enumerate() {
+        let (place, losses) = Place::among_several(history, trial);
+        places.push(place);
+        if let Some(losses) = losses {
+            let group = compared.entry((place.class, place.short_by)).or_default();
+            group.indices.push(index);
+            group.losses.push(losses);
+        }
+    }
+    for Compared { indices, losses } in compared.into_values() {
+        for (rank, place) in pareto::order(&losses).into_iter().enumerate() {
+            #[expect(clippy::cast_precision_loss, reason = "a rank of a trial")]
+            let score = Score::new(Direction::Minimize, rank as f64);
+            places[indices[place]].score = score;
+        }
+    }
+    places
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +87,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The key of `trial`, a function of the trial and the direction of its history.
+    /// The key of `trial` in a study of one objective, a function of the trial and the direction of
+    /// its history.
     pub fn of(history: &History<'_>, trial: &Trial) -> Self {
         let worst = history.score(f64::NAN);
         match trial.state {
@@ -77,6 +115,28 @@ impl Place {
             },
             TrialState::Failed => Place { class: Class::Failed, short_by: 0, score: worst },
             _ => Place { class: Class::Unanswered, short_by: 0, score: worst },
+        }
+    }
+
+    /// The key of a trial of several objectives, except for its score, and the losses by which it
+    /// is compared with trials of the same class and step.
+    fn among_several(history: &History<'_>, trial: &Trial) -> (Self, Option<Vec<f64>>) {
+        let worst = history.score(f64::NAN);
+        let place = |class, short_by| Place { class, short_by, score: worst };
+        match trial.state {
+            TrialState::Complete if trial.violation.is_some() => {
+                let violation = trial.violation.unwrap_or(0.0).max(0.0);
+                (place(Class::Infeasible, violation.to_bits()), None)
+            }
+            TrialState::Complete => (place(Class::Complete, 0), history.final_losses(trial)),
+            _ if trial.rests() => match trial.vectors.last() {
+                Some((step, _)) => {
+                    (place(Class::Pruned, u64::MAX - step), history.losses_at(trial, *step))
+                }
+                None => (place(Class::Pruned, u64::MAX), None),
+            },
+            TrialState::Failed => (place(Class::Failed, 0), None),
+            _ => (place(Class::Unanswered, 0), None),
         }
     }
 
@@ -134,5 +194,38 @@ mod tests {
             (TrialState::Running, None, &[(1, 0.1)]),
         ];
         assert_eq!(ranked(&trials), (vec![3, 2, 1, 0, 4], 3, 3));
+    }
+
+    #[test]
+    fn trials_of_several_objectives_rank_by_front_and_spread_and_the_rest_as_ever() {
+        let minimize = [Direction::Minimize, Direction::Maximize];
+        let trial =
+            |number: u64, state: TrialState, values: &[f64], violation: Option<f64>| Trial {
+                values: values.to_vec(),
+                violation,
+                ..trial_of(number, Params::new(), state, None)
+            };
+        let stopped = |number: u64, step: u64, values: [f64; 2]| Trial {
+            vectors: vec![(1, vec![None, None]), (step, values.map(Some).to_vec())],
+            ..trial_of(number, Params::new(), TrialState::Pruned, None)
+        };
+        let trials = [
+            trial(0, TrialState::Running, &[], None),
+            trial(1, TrialState::Complete, &[f64::NAN, f64::NAN], None),
+            stopped(2, 5, [0.3, 1.0]),
+            trial(3, TrialState::Complete, &[0.0, -9.0], None),
+            trial(4, TrialState::Failed, &[], None),
+            trial(5, TrialState::Complete, &[0.2, 3.0], Some(2.0)),
+            trial(6, TrialState::Complete, &[0.1, 2.0], None),
+            stopped(7, 9, [0.9, 1.0]),
+            trial(8, TrialState::Complete, &[9.0, 3.0], None),
+            stopped(9, 5, [0.2, 2.0]),
+            trial(10, TrialState::Complete, &[9.0, 9.0], Some(1.0)),
+            trial(11, TrialState::Complete, &[9.0, 1.0], None),
+        ];
+        let ranking = Ranking::new(History::of_several(&trials, &minimize));
+        let order: Vec<u64> = ranking.trials.iter().map(|trial| trial.number.0).collect();
+        assert_eq!(order, [6, 8, 3, 11, 1, 7, 9, 2, 10, 5, 4, 0]);
+        assert_eq!((ranking.informed, ranking.answered), (10, 11));
     }
 }

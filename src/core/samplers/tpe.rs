@@ -4,6 +4,7 @@ mod kernels;
 mod parzen;
 mod past;
 mod rules;
+mod several;
 
 use std::cell::RefCell;
 
@@ -59,6 +60,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // 3: every fourth trial is drawn by Optuna's rules unless a set of rules is chosen.
     version: 3,
     options: &[STARTUP_TRIALS, EI_CANDIDATES, GAMMA, GAMMA_CAP, RULES],
+    several: true,
     build: |spec, _| Ok(Box::new(Tpe::new(spec))),
 };
 
@@ -135,6 +137,9 @@ impl Tpe {
     }
 
     fn good_weights(rules: &Rules, split: &Split, ask: &Ask<'_>) -> Vec<f64> {
+        if ask.history.has_several_objectives() {
+            return several::good_weights(&split.good, &ask.history);
+        }
         let by_age = weights_by_age(split.good.len());
         if rules.good == GoodWeights::Uniform {
             return by_age;

@@ -18,6 +18,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // 2: paused trials count with their last report.
     version: 2,
     options: &[STARTUP_TRIALS, EI_CANDIDATES, GAMMA, GAMMA_CAP],
+    several: true,
     build: |spec, _| Ok(Box::new(TpeIndependent::new(spec))),
 };
 

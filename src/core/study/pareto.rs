@@ -75,20 +75,19 @@ fn by_ranks(points: &[Vec<f64>]) -> Vec<Vec<f64>> {
 /// `None` if no point lies below the plane: straight and concave fronts, and fronts of fewer than
 /// three different points, have no knee. Points with an infinite loss take no part.
 pub fn knee(points: &[Vec<f64>]) -> Option<usize> {
-    let finite = |index: &usize| points[*index].iter().all(|loss| loss.is_finite());
-    let front: Vec<usize> = front(points).into_iter().filter(finite).collect();
+    let is_finite = |index: &usize| points[*index].iter().all(|loss| loss.is_finite());
+    let front: Vec<usize> = front(points).into_iter().filter(is_finite).collect();
     let objectives = points.first().map_or(0, Vec::len);
     let mut sums = vec![0.0; front.len()];
-    for objective in 0..objectives {
-        let losses = || front.iter().map(|index| points[*index][objective]);
-        let (low, high) =
-            (losses().fold(f64::INFINITY, f64::min), losses().fold(f64::NEG_INFINITY, f64::max));
+    let of_front = |objective: usize| -> Vec<f64> {
         // Halves: the difference of two finite losses may overflow.
-        let width = high / 2.0 - low / 2.0;
+        front.iter().map(|index| points[*index][objective] / 2.0).collect()
+    };
+    for losses in (0..objectives).map(of_front) {
+        let low = losses.iter().copied().fold(f64::INFINITY, f64::min);
+        let width = losses.iter().copied().fold(f64::NEG_INFINITY, f64::max) - low;
         if width > 0.0 {
-            for (sum, loss) in sums.iter_mut().zip(losses()) {
-                *sum += (loss / 2.0 - low / 2.0) / width;
-            }
+            sums.iter_mut().zip(losses).for_each(|(sum, loss)| *sum += (loss - low) / width);
         }
     }
     let (place, sum) = sums.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1))?;

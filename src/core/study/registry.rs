@@ -20,6 +20,8 @@ pub struct Entry<Build> {
     pub version: u32,
     /// Its options.
     pub options: &'static [Field],
+    /// Whether it serves studies of several objectives.
+    pub several: bool,
     /// Builds it from checked options.
     pub build: Build,
 }
@@ -33,6 +35,8 @@ pub struct Table<Build: 'static> {
     pub entries: &'static [Entry<Build>],
     /// Reserved names.
     pub not_yet: &'static [&'static str],
+    /// What to take for several objectives.
+    pub for_several: &'static str,
 }
 
 /// A name that the registry does not have.
@@ -105,6 +109,21 @@ impl<Build> Table<Build> {
         })
     }
 
+    /// Whether the algorithm called `name` serves a study of that many objectives.
+    ///
+    /// # Errors
+    /// [`RegistryError::Unsuitable`] if it serves one only. Unknown names are no error here.
+    pub fn check_objectives(&self, name: &str, objectives: usize) -> Result<(), RegistryError> {
+        match self.find(name) {
+            Ok(entry) if objectives > 1 && !entry.several => Err(RegistryError::Unsuitable {
+                policy: entry.name.to_owned(),
+                why: "it has several objectives, and this serves one",
+                advice: self.for_several,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// The stored form of a table: name resolved, options checked. All problems at once.
     pub fn resolve(
         &self,
@@ -143,8 +162,8 @@ impl<Build> Table<Build> {
 impl<Build> Entry<Build> {
     /// The entry without its builder.
     pub fn described(&self) -> Entry<()> {
-        let Entry { name, aliases, summary, version, options, .. } = *self;
-        Entry { name, aliases, summary, version, options, build: () }
+        let Entry { name, aliases, summary, version, options, several, .. } = *self;
+        Entry { name, aliases, summary, version, options, several, build: () }
     }
 
     /// The specification with default options.
@@ -235,9 +254,10 @@ mod tests {
             summary: "",
             version: 3,
             options: &[],
+            several: false,
             build: (),
         }];
-        let spec = Table { kind: "pruner", entries: ENTRIES, not_yet: &[] }
+        let spec = Table { kind: "pruner", entries: ENTRIES, not_yet: &[], for_several: "" }
             .resolve("sha", BTreeMap::new())
             .unwrap();
         assert_eq!(
@@ -265,6 +285,26 @@ mod tests {
         assert!(unknown.not_yet);
         assert_eq!(unknown.to_string(), "the pruner `pbt` is not implemented yet");
         assert!(unknown.help().starts_with("there are `asha`, "));
+    }
+
+    #[test]
+    fn an_algorithm_for_one_objective_is_refused_with_the_names_of_the_others() {
+        fn check<Build>(table: &Table<Build>) {
+            for entry in table.entries {
+                assert_eq!(table.check_objectives(entry.name, 1), Ok(()));
+                let refused = table.check_objectives(entry.name, 2);
+                assert_eq!(refused.is_ok(), entry.several, "{}", entry.name);
+                let named = table.for_several.contains(&format!("`{}`", entry.name));
+                assert!(!named || entry.several, "{}", entry.name);
+            }
+        }
+        check(&samplers::TABLE);
+        check(&pruners::TABLE);
+        assert_eq!(
+            samplers::check_objectives(&AlgorithmSpec::named("cmaes"), 2).unwrap_err().to_string(),
+            "`cmaes` cannot serve this study: it has several objectives, and this serves one; take \
+             `auto`, `tpe`, `gp`, `nsga2` or `nsga3`"
+        );
     }
 
     #[test]

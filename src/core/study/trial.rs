@@ -273,7 +273,8 @@ impl Trial {
     /// Whether it is pruned or paused by a pruner, so that its reports are all that is known of it.
     pub fn rests(&self) -> bool {
         self.state == TrialState::Pruned
-            || self.state == TrialState::Paused && !self.curve.is_empty()
+            || self.state == TrialState::Paused
+                && !(self.curve.is_empty() && self.vectors.is_empty())
     }
 
     /// The last report of the study's metric.

@@ -18,6 +18,19 @@ pub(super) struct GaussianProcess<'a> {
     noise_variances: Vec<f64>,
 }
 
+/// The process at one point.
+#[derive(Debug)]
+pub(super) struct Prediction {
+    /// The mean.
+    pub mean: f64,
+    /// The variance, without noise.
+    pub variance: f64,
+    /// Squared distances to the data.
+    distances: Vec<f64>,
+    /// `covariance^-1` times the covariances with the data.
+    solved: Vec<f64>,
+}
+
 /// An acquisition function of the predicted mean and variance.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Acquisition {
@@ -91,32 +104,57 @@ impl<'a> GaussianProcess<'a> {
         Acquisition::Improvement(incumbent).of(mean, self.variance(explained)).0
     }
 
-    /// The acquisition value at `point`.
-    pub fn value(&self, point: &[f64], acquisition: Acquisition) -> f64 {
+    /// Mean and variance at `point`.
+    pub fn moments(&self, point: &[f64]) -> (f64, f64) {
         let (covariances, _) = self.covariances(point);
         let explained = self.inverse_factor.square_of_product(&covariances);
-        acquisition.of(dot(&covariances, &self.weights), self.variance(explained)).0
+        (dot(&covariances, &self.weights), self.variance(explained))
+    }
+
+    /// The acquisition value at `point`.
+    pub fn value(&self, point: &[f64], acquisition: Acquisition) -> f64 {
+        let (mean, variance) = self.moments(point);
+        acquisition.of(mean, variance).0
     }
 
     /// The same, with its gradient along numeric axes (0 along others).
     pub fn value_and_gradient(&self, point: &[f64], acquisition: Acquisition) -> (f64, Vec<f64>) {
+        let prediction = self.predict(point);
+        let (value, by_mean, by_variance) = acquisition.of(prediction.mean, prediction.variance);
+        (value, self.gradient(point, &prediction, by_mean, by_variance))
+    }
+
+    /// Mean and variance at `point`, and what their gradients need.
+    pub fn predict(&self, point: &[f64]) -> Prediction {
         let (covariances, distances) = self.covariances(point);
         let whitened = self.inverse_factor.times(&covariances);
         let solved = self.inverse_factor.transposed_times(&whitened);
-        let (value, by_mean, by_variance) = acquisition
-            .of(dot(&covariances, &self.weights), self.variance(dot(&whitened, &whitened)));
+        let mean = dot(&covariances, &self.weights);
+        let variance = self.variance(dot(&whitened, &whitened));
+        Prediction { mean, variance, distances, solved }
+    }
+
+    /// The gradient along numeric axes of a function with these derivatives by mean and variance.
+    pub fn gradient(
+        &self,
+        point: &[f64],
+        prediction: &Prediction,
+        by_mean: f64,
+        by_variance: f64,
+    ) -> Vec<f64> {
         // The covariance's derivative along an axis is the negative pull times the scaled
         // difference of positions.
-        let pulls: Vec<f64> = distances
+        let pulls: Vec<f64> = prediction
+            .distances
             .iter()
-            .zip(self.weights.iter().zip(&solved))
+            .zip(self.weights.iter().zip(&prediction.solved))
             .map(|(distance, (weight, solved))| {
                 -self.hyperparameters.variance
                     * derivative(*distance)
                     * (by_mean * weight - 2.0 * by_variance * solved)
             })
             .collect();
-        (value, self.columns.gradient(point, &pulls, &self.hyperparameters.inverse_squares))
+        self.columns.gradient(point, &pulls, &self.hyperparameters.inverse_squares)
     }
 
     fn variance(&self, explained: f64) -> f64 {

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use rand::RngExt as _;
 
+use super::front::HypervolumeImprovement;
 use super::process::{Acquisition, GaussianProcess};
 use crate::samplers::Ask;
-use crate::samplers::cube::{AxisKind, Cube, Point};
+use crate::samplers::cube::{AxisKind, Cube, Point, key, random_position};
 use crate::samplers::normal::draw;
 use crate::samplers::prior::Prior;
 use crate::study::seed::StreamRng;
@@ -16,13 +17,38 @@ const ANYWHERE: usize = 400;
 const AROUND: usize = 300;
 /// Uniform draws if none of those satisfies the constraints.
 const MORE: usize = 5_000;
-/// Number of best points to draw around.
-const BEST: usize = 5;
+/// Number of best points to draw around, with one objective and with several.
+pub(super) const BEST: usize = 5;
+pub(super) const BEST_OF_SEVERAL: usize = 20;
 /// Local ascents, and steps of each.
 const CLIMBS: usize = 5;
 const STEPS: usize = 25;
 /// Alternatives of one choice that an ascent tries.
 const ALTERNATIVES: usize = 10;
+
+/// A term of the acquisition function.
+pub(super) enum Model<'a> {
+    /// An acquisition function of one process.
+    One(&'a GaussianProcess<'a>, Acquisition),
+    /// The expected hypervolume improvement of one process per objective.
+    Front(&'a HypervolumeImprovement<'a>),
+}
+
+impl Model<'_> {
+    fn value(&self, point: &[f64]) -> f64 {
+        match self {
+            Model::One(process, acquisition) => process.value(point, *acquisition),
+            Model::Front(improvement) => improvement.value(point),
+        }
+    }
+
+    fn value_and_gradient(&self, point: &[f64]) -> (f64, Vec<f64>) {
+        match self {
+            Model::One(process, acquisition) => process.value_and_gradient(point, *acquisition),
+            Model::Front(improvement) => improvement.value_and_gradient(point),
+        }
+    }
+}
 
 /// The inputs of the search.
 pub(super) struct Search<'a> {
@@ -30,7 +56,7 @@ pub(super) struct Search<'a> {
     pub ask: &'a Ask<'a>,
     /// The models whose acquisition values add up: that of the losses with pending trials (absent
     /// until a feasible point is known), and those of the limits.
-    pub models: Vec<(&'a GaussianProcess<'a>, Acquisition)>,
+    pub models: Vec<Model<'a>>,
     /// The user's prior.
     pub prior: Option<Prior>,
     /// Number of finished trials.
@@ -39,16 +65,10 @@ pub(super) struct Search<'a> {
     pub fixed: &'a [f64],
     /// Data points, best first.
     pub best: Vec<&'a [f64]>,
+    /// How many of them to draw around.
+    pub centres: usize,
     /// Points of finished and pending trials.
     pub taken: HashSet<Vec<u64>>,
-}
-
-/// A point as a hash key.
-pub(super) fn key(point: &[f64]) -> Vec<u64> {
-    point
-        .iter()
-        .map(|position| if position.is_nan() { u64::MAX } else { position.to_bits() })
-        .collect()
 }
 
 impl Search<'_> {
@@ -59,7 +79,7 @@ impl Search<'_> {
             let point = if index < ANYWHERE || self.best.is_empty() {
                 self.anywhere(rng)
             } else {
-                self.around(self.best[index % BEST.min(self.best.len())], rng)
+                self.around(self.best[index % self.centres.min(self.best.len())], rng)
             };
             if self.allows(&point) {
                 drawn.push(point);
@@ -92,7 +112,7 @@ impl Search<'_> {
     /// The points with their acquisition values, except those that their upper bound (a tenth of
     /// the cost) excludes from the best `CLIMBS`.
     fn judged(&self, drawn: Vec<Point>) -> Vec<(f64, Point)> {
-        let ([(process, Acquisition::Improvement(incumbent))], None) =
+        let ([Model::One(process, Acquisition::Improvement(incumbent))], None) =
             (&self.models[..], &self.prior)
         else {
             return drawn.into_iter().map(|point| (self.acquisition(&point), point)).collect();
@@ -121,18 +141,14 @@ impl Search<'_> {
     }
 
     fn acquisition(&self, point: &[f64]) -> f64 {
-        let values =
-            self.models.iter().map(|(process, acquisition)| process.value(point, *acquisition));
+        let values = self.models.iter().map(|model| model.value(point));
         let prior = self.prior.as_ref();
         let weight = prior.map(|prior| prior.log_weight(self.cube, point, self.finished).0);
         values.chain(weight).fold(0.0, |total, part| total + part)
     }
 
     fn acquisition_and_gradient(&self, point: &[f64]) -> (f64, Vec<f64>) {
-        let values = self
-            .models
-            .iter()
-            .map(|(process, acquisition)| process.value_and_gradient(point, *acquisition));
+        let values = self.models.iter().map(|model| model.value_and_gradient(point));
         let prior = self.prior.as_ref();
         let weight = prior.map(|prior| prior.log_weight(self.cube, point, self.finished));
         let mut total = (0.0, vec![0.0; point.len()]);
@@ -268,12 +284,4 @@ impl Search<'_> {
 fn sort(found: &mut [(f64, Point)]) {
     // Stable: equal values keep the order of their draws.
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
-}
-
-#[expect(clippy::cast_precision_loss, reason = "an index of a list")]
-fn random_position(kind: AxisKind, rng: &mut StreamRng) -> f64 {
-    match kind {
-        AxisKind::Choice(count) => rng.random_range(0..count) as f64,
-        _ => rng.random(),
-    }
 }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::kernels::{Kernels, Norm, Norms};
 use crate::samplers::cube::{AxisKind, Cube};
-use crate::samplers::ranking::Place;
+use crate::samplers::ranking::{Place, places};
 use crate::study::history::History;
 use crate::study::metric::Direction;
 use crate::study::space::Space;
@@ -20,7 +20,7 @@ pub(super) struct Past {
     /// The axes of the space.
     pub cube: Cube,
     /// The history's mark at the last update.
-    seen: Option<(Mark, Direction)>,
+    seen: Option<(Mark, Vec<Direction>)>,
     /// By trial.
     places: Vec<Place>,
     /// All trials, best first; ties by number.
@@ -66,7 +66,7 @@ const FEW: usize = 8;
 impl Past {
     /// The past of `history`, updated from an `earlier` one if possible.
     pub fn after(earlier: Option<Past>, space: &Space, history: History<'_>) -> Self {
-        let seen = history.changes().map(|changes| (changes.mark(), history.direction()));
+        let seen = history.changes().map(|changes| (changes.mark(), history.directions().to_vec()));
         let followed =
             earlier.filter(|past| past.space == *space).and_then(|past| past.follow(history));
         Past { seen, ..followed.unwrap_or_else(|| Past::new(space, history)) }
@@ -81,33 +81,44 @@ impl Past {
             norms: Vec::new(),
         };
         let lines = cube.axes.iter().map(|axis| line(axis.kind)).collect();
-        let places: Vec<Place> =
-            history.trials().iter().map(|trial| Place::of(&history, trial)).collect();
-        let mut ranked: Vec<(Place, usize)> = places.iter().copied().zip(0..).collect();
-        ranked.sort_unstable();
-        let informed = places.iter().filter(|place| place.is_informed()).count();
-        let slots = vec![None; places.len()];
-        Past {
+        let mut past = Past {
             space: space.clone(),
             cube,
             seen: None,
-            places,
-            ranked,
-            informed,
-            slots,
+            places: Vec::new(),
+            ranked: Vec::new(),
+            informed: 0,
+            slots: Vec::new(),
             owners: Vec::new(),
             lines,
-        }
+        };
+        past.rank_all(history);
+        past
+    }
+
+    fn rank_all(&mut self, history: History<'_>) {
+        self.places = places(&history);
+        self.ranked = self.places.iter().copied().zip(0..).collect();
+        self.ranked.sort_unstable();
+        self.informed = self.places.iter().filter(|place| place.is_informed()).count();
+        self.slots.resize(self.places.len(), None);
     }
 
     /// Updates it to `history`, if that records what has changed.
     fn follow(mut self, history: History<'_>) -> Option<Self> {
-        let (mark, direction) = self.seen.take()?;
+        let (mark, directions) = self.seen.take()?;
         let changed =
-            history.changes().filter(|_| direction == history.direction())?.since(&mark)?;
+            history.changes().filter(|_| directions == history.directions())?.since(&mark)?;
         let mut changed: Vec<usize> = changed.map(TrialNumber::index).collect();
         changed.sort_unstable();
         changed.dedup();
+        if history.has_several_objectives() {
+            // A trial may change the ranks of all others.
+            if !changed.is_empty() {
+                self.rank_all(history);
+            }
+            return (self.places.len() == history.trials().len()).then_some(self);
+        }
         for index in changed {
             self.rank(index, Place::of(&history, history.trials().get(index)?));
         }

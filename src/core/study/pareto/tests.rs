@@ -81,14 +81,6 @@ fn ranks_of_every_number_of_objectives_are_those_of_peeling() {
 }
 
 #[test]
-fn ten_thousand_points_of_two_objectives_are_ranked_at_once() {
-    let points = scattered(10_000, 2);
-    let begin = std::time::Instant::now();
-    assert_eq!(ranks(&points).len(), 10_000);
-    assert!(begin.elapsed().as_millis() < 500, "{:?}", begin.elapsed());
-}
-
-#[test]
 fn points_beyond_the_reference_add_nothing() {
     let reference = [2.0, 2.0];
     let inside = vectors([[0.0, 1.0], [1.0, 0.0]]);

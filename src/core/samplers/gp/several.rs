@@ -1,0 +1,209 @@
+//! The process of each of several objectives, and the search on their front.
+
+use std::cell::RefCell;
+
+use super::data::Data;
+use super::front::HypervolumeImprovement;
+use super::process::{Acquisition, GaussianProcess};
+use super::search::{BEST_OF_SEVERAL, Model, Search};
+use super::warp::Warp;
+use super::{Gp, hyperparameters, noise_variances, selection};
+use crate::samplers::Ask;
+use crate::samplers::cube::{Cube, Point, key, slices};
+use crate::samplers::prior::Prior;
+use crate::study::history::History;
+use crate::study::metric::Direction;
+use crate::study::params::Params;
+use crate::study::pareto;
+use crate::study::seed::StreamRng;
+use crate::study::trial::{Trial, TrialState};
+
+use rand::RngExt as _;
+
+/// Objectives up to which the expected hypervolume improvement is computed: the number of boxes
+/// grows with the front's size to this power, less one.
+const MOST_EXACT: usize = 3;
+/// Points of the front that are kept with three objectives.
+const MOST_OF_FRONT: usize = 40;
+/// The weight of the sum in the augmented Chebyshev function (J. Knowles, "ParEGO", 2006).
+const AUGMENTATION: f64 = 0.05;
+
+impl Gp {
+    /// Up to three objectives: the expected hypervolume improvement. More: the expected improvement
+    /// of a random augmented Chebyshev function of the losses, another for each trial (ParEGO).
+    pub(super) fn learned_from_several(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Option<Params> {
+        if ask.history.directions().len() <= MOST_EXACT {
+            return self.learned_from_front(ask, rng);
+        }
+        let trials = scalarised(&ask.history, rng);
+        let history = History::of(&trials, Direction::Minimize).with_clock(ask.history.clock());
+        // The losses are others every time, so that fits must not be taken for those of the last.
+        self.learned(&Ask { history, ..*ask }, rng)
+    }
+
+    fn learned_from_front(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Option<Params> {
+        let cube = Cube::new(ask.space);
+        let objectives = ask.history.directions().len();
+        let data: Vec<Data> = (0..objectives)
+            .map(|objective| {
+                let trials = projected(&ask.history, |losses| losses[objective]);
+                let history =
+                    History::of(&trials, Direction::Minimize).with_clock(ask.history.clock());
+                Data::new(&cube, &Ask { history, earlier: &[], ..*ask }, self.middle)
+            })
+            .collect();
+        let mut memos = self.objectives_fitted.borrow_mut();
+        memos.resize_with(objectives, RefCell::default);
+        let fits: Vec<_> = data
+            .iter()
+            .zip(memos.iter())
+            .map(|(data, memo)| {
+                let to = selection(&data.points, &data.losses, &data.variances);
+                (hyperparameters(memo, &cube, to), Warp::fit(&data.losses))
+            })
+            .collect();
+        // A trial may have reported some objectives and not others: one list for all.
+        let unfinished = &data.first()?.pending;
+        let conditioned = |believed: &[Vec<f64>]| -> Option<Vec<GaussianProcess<'_>>> {
+            let process = |(index, data): (usize, &Data)| {
+                let (hyperparameters, warp) = &fits[index];
+                let pending = believed.get(index).map_or(&[][..], Vec::as_slice);
+                let known = data.losses.iter().map(|loss| warp.of(*loss));
+                let targets: Vec<f64> = known.chain(pending.iter().copied()).collect();
+                let mut noise = noise_variances(warp, &data.losses, &data.variances);
+                noise.resize(targets.len(), 0.0);
+                let points = data.points.iter().chain(&unfinished[..pending.len()]);
+                let points: Vec<&[f64]> = points.map(Vec::as_slice).collect();
+                GaussianProcess::new(&cube, hyperparameters, &points, &targets, &noise)
+            };
+            data.iter().enumerate().map(process).collect()
+        };
+        let known = conditioned(&[])?;
+        let complete = complete(&cube, &ask.history);
+        let means_at = |point: &Point| -> Vec<f64> {
+            known.iter().map(|process| process.mean(point)).collect()
+        };
+        let means: Vec<Vec<f64>> = complete.iter().map(means_at).collect();
+        let believed: Vec<Vec<f64>> = known
+            .iter()
+            .map(|process| unfinished.iter().map(|point| process.mean(point)).collect())
+            .collect();
+        let mut front: Vec<Vec<f64>> =
+            pareto::front(&means).into_iter().map(|index| means[index].clone()).collect();
+        let reference = pareto::reference_point(&front);
+        front.extend(unfinished.iter().map(means_at));
+        let best: Vec<&[f64]> =
+            pareto::order(&means).into_iter().map(|index| complete[index].as_slice()).collect();
+        let limit_hyperparameters = self.limit_hyperparameters(&cube, data.first()?);
+        let limits: Vec<(GaussianProcess<'_>, f64)> = data[0]
+            .limits
+            .iter()
+            .zip(&limit_hyperparameters)
+            .map(|(limit, fitted)| Some((limit.process(&cube, fitted)?, limit.bound)))
+            .collect::<Option<_>>()?;
+        let improvement = match reference {
+            Some(reference) => {
+                let front = thinned(front, &reference);
+                let processes = if unfinished.is_empty() { known } else { conditioned(&believed)? };
+                Some(HypervolumeImprovement::new(processes, &front, &reference))
+            }
+            None => None,
+        };
+        let limits =
+            limits.iter().map(|(process, bound)| Model::One(process, Acquisition::AtMost(*bound)));
+        let all = [slices(&data[0].points), slices(&complete), slices(unfinished)].concat();
+        let search = Search {
+            cube: &cube,
+            ask,
+            models: improvement.iter().map(Model::Front).chain(limits).collect(),
+            prior: Prior::new(&cube, ask.space),
+            finished: data[0].points.len(),
+            fixed: &cube.encode(ask.fixed),
+            best,
+            centres: BEST_OF_SEVERAL,
+            taken: all.iter().map(|point| key(point)).collect(),
+        };
+        Some(cube.decode(&search.run(rng), ask))
+    }
+}
+
+/// The points of feasible trials with finite losses.
+fn complete(cube: &Cube, history: &History<'_>) -> Vec<Point> {
+    let is_finite = |trial: &&Trial| {
+        let losses = history.final_losses(trial);
+        losses.is_some_and(|losses| losses.iter().all(|loss| loss.is_finite()))
+    };
+    let trials = history.trials().iter().filter(is_finite);
+    trials.map(|trial| cube.encode(&trial.params)).collect()
+}
+
+/// At most [`MOST_OF_FRONT`] points of a front of three objectives.
+fn thinned(front: Vec<Vec<f64>>, reference: &[f64]) -> Vec<Vec<f64>> {
+    if reference.len() < MOST_EXACT || front.len() <= MOST_OF_FRONT {
+        return front;
+    }
+    let kept = pareto::select(&front, reference, MOST_OF_FRONT);
+    kept.into_iter().map(|index| front[index].clone()).collect()
+}
+
+/// The trials of a study of one loss, which is a function of the losses.
+fn projected(history: &History<'_>, loss: impl Fn(&[f64]) -> f64) -> Vec<Trial> {
+    let of = |values: &[f64]| loss(&history.losses(values));
+    let project = |trial: &Trial| {
+        let is_complete =
+            trial.state == TrialState::Complete && trial.values.len() == history.directions().len();
+        let at = |(step, values): &(u64, Vec<Option<f64>>)| {
+            let values: Vec<f64> = values.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
+            let loss = of(&values);
+            loss.is_finite().then_some((*step, loss))
+        };
+        let Trial { number, state, violation, until, hold, attempts, created, .. } = *trial;
+        Trial {
+            state,
+            violation,
+            until,
+            hold,
+            attempts,
+            value: is_complete.then(|| of(&trial.values)),
+            curve: trial.vectors.iter().filter_map(at).collect(),
+            last_metrics: trial.last_metrics.clone(),
+            ..Trial::new(number, trial.params.clone(), trial.origin.clone(), created)
+        }
+    };
+    history.trials().iter().map(project).collect()
+}
+
+/// The trials with a random augmented Chebyshev function of their losses, which are scaled to
+/// `[0, 1]` over the finite ones.
+fn scalarised(history: &History<'_>, rng: &mut StreamRng) -> Vec<Trial> {
+    let objectives = history.directions().len();
+    let finals: Vec<Vec<f64>> =
+        history.trials().iter().filter_map(|trial| history.final_losses(trial)).collect();
+    let ranges: Vec<(f64, f64)> = (0..objectives)
+        .map(|objective| {
+            let finite = || finals.iter().map(|one| one[objective]).filter(|loss| loss.is_finite());
+            let (low, high) = (
+                finite().fold(f64::INFINITY, f64::min),
+                finite().fold(f64::NEG_INFINITY, f64::max),
+            );
+            let width = high - low;
+            if width > 0.0 && width.is_finite() { (low, width) } else { (0.0, 1.0) }
+        })
+        .collect();
+    // Even on the simplex: exponential draws, by their sum.
+    let draws: Vec<f64> = (0..objectives).map(|_| -(1.0 - rng.random::<f64>()).ln()).collect();
+    let total: f64 = draws.iter().sum();
+    projected(history, |losses| {
+        let weighted =
+            losses.iter().zip(&ranges).zip(&draws).map(|((loss, (low, width)), draw)| {
+                draw / total.max(f64::MIN_POSITIVE) * (loss - low) / width
+            });
+        let (most, sum) = weighted
+            .fold((f64::NEG_INFINITY, 0.0), |(most, sum), part| (f64::max(most, part), sum + part));
+        most + AUGMENTATION * sum
+    })
+}
