@@ -157,7 +157,7 @@ fn run(case: &Case, trials: u64) {
                 }
                 Ok(TrialEnd::Finished)
             }),
-            METRIC.to_owned(),
+            vec![METRIC.to_owned()],
         )),
     };
     let began = Instant::now();

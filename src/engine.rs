@@ -151,6 +151,8 @@ impl Engine {
             return Err(EngineError::NoSlot);
         }
         let budget = crate::config::full_trial(&spec);
+        samplers::check_objectives(&spec.sampler, spec.objectives.len())?;
+        pruners::check_objectives(&spec.pruner, spec.objectives.len())?;
         let sampler = (samplers::find(&spec.sampler.name)?.build)(&spec.sampler, &spec.space)?;
         let pruner = (pruners::find(&spec.pruner.name)?.build)(&spec.pruner, budget)?;
         Ok(Engine {

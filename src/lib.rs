@@ -212,7 +212,7 @@
 //!   lists the copy.
 //! - The winner of a race is measured on the test split by `run`, after the runner has ended: a
 //!   worker job, as at export.
-//! - Population-based training, several objectives and distributed execution are not implemented;
+//! - Population-based training and distributed execution are not implemented;
 //!   the journal, the leases and the schema leave room for them.
 
 pub mod app;

@@ -31,7 +31,7 @@ use crate::study::params::Value;
 use crate::study::program::Program;
 use crate::study::space::distribution::DistributionError;
 use crate::study::space::{Dimension, Distribution, Scale, Space, SpaceError};
-use crate::study::spec::{AlgorithmSpec, StudySpec};
+use crate::study::spec::{AlgorithmSpec, Objective, StudySpec, ValueRule};
 use crate::study::state::StudyState;
 use crate::study::trial::{LARGEST_STEP, Trial};
 
@@ -172,9 +172,14 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// The best complete trial.
+    /// The best complete trial; the compromise on the front of several objectives.
     pub fn best(&self) -> Option<&Trial> {
         self.view.best()
+    }
+
+    /// The trials on the front of several objectives, by number.
+    pub fn front(&self) -> Vec<&Trial> {
+        self.view.front().trials.iter().filter_map(|number| self.view.trial(*number)).collect()
     }
 }
 
@@ -201,6 +206,15 @@ impl Study {
             accepts: false,
             problem: None,
         }
+    }
+
+    /// Adds another objective: trials have values instead of one value, reported by
+    /// [`TrialContext::report_metrics`](crate::TrialContext::report_metrics), and the best of them are a
+    /// front: see [`Finished::front`].
+    pub fn and(mut self, metric: &str, direction: Direction) -> Self {
+        self.spec.objectives.push(Objective::new(metric, direction));
+        self.spec.value = ValueRule::Last;
+        self
     }
 
     /// Searches a real number from `low` to `high`.
@@ -355,8 +369,7 @@ impl Study {
     ) -> Result<Finished, StudyError> {
         let (path, threads) = (self.store.clone(), self.threads);
         let (mut store, study) = self.stored()?;
-        let launcher =
-            InlineLauncher::new(Arc::new(objective), study.spec.objective().metric.clone());
+        let launcher = InlineLauncher::new(Arc::new(objective), study.spec.objective_names());
         let slots = (0..threads).map(|index| Slot { index, device: Device::Cpu }).collect();
         let path = path.as_deref().unwrap_or(Path::new("hpsearch.db"));
         let outcome =

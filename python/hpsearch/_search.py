@@ -18,6 +18,8 @@ def study(
     space: Optional[Mapping[str, Any]] = None,
     *,
     direction: str = "minimize",
+    directions: Optional[Sequence[str]] = None,
+    metric_names: Optional[Sequence[str]] = None,
     trials: Optional[int] = None,
     sampler: Algorithm = None,
     pruner: Algorithm = None,
@@ -35,7 +37,8 @@ def study(
 
     The space is written as in a study file: `{"lr": {"float": [1e-5, 1], "log": True},
     "layers": {"int": [1, 8]}, "optimizer": ["sgd", "adam"]}`, with `step`, `log` and `when`.
-    `trials` is how many are searched at most; `sampler` and `pruner` are names, or dictionaries
+    `directions` are those of several objectives, which `metric_names` may name: results are lists then,
+    and `best` is the front. `trials` is how many are searched at most; `sampler` and `pruner` are names, or dictionaries
     with `type` and options; `constraints` are as in a study file; `enqueue` are configurations to
     run first.
 
@@ -46,7 +49,9 @@ def study(
     request: Dict[str, Any] = {
         "cmd": "init",
         "space": [_parameter(str(key), value) for key, value in space.items()],
-        "direction": direction,
+        "direction": direction if directions is None else None,
+        "directions": None if directions is None else list(directions),
+        "metric_names": None if metric_names is None else list(metric_names),
         "n_trials": trials,
         "sampler": _algorithm(sampler),
         "pruner": _algorithm(pruner),
@@ -82,17 +87,19 @@ class AskedTrial:
         return self.decision != "continue"
 
     def report(self, step: int, value: Any) -> bool:
-        """Reports the objective's value at a step; returns whether the trial continues."""
+        """Reports the objective's value at a step, or a list of the values of several objectives;
+        returns whether the trial continues."""
         answer = self._search._say(
-            {"cmd": "report", "id": self.number, "step": _step(step), "value": _number(value)}
+            {"cmd": "report", "id": self.number, "step": _step(step), **_result(value)}
         )
         self.decision = answer["verdict"]
         self.reason = answer.get("reason")
         return not self.should_stop
 
     def tell(self, value: Any, metrics: Optional[Mapping[str, Any]] = None) -> None:
-        """Ends the trial with its value, and metrics that limits are about."""
-        request = {"cmd": "tell", "id": self.number, "value": _number(value)}
+        """Ends the trial with its value, or a list of the values of several objectives, and metrics
+        that limits are about."""
+        request = {"cmd": "tell", "id": self.number, **_result(value)}
         if metrics:
             request["metrics"] = _values.metrics(metrics)
         self._search._say(request)
@@ -209,7 +216,9 @@ class Search:
                 trial.tell(value)
 
     def best(self) -> Dict[str, Any]:
-        """The best complete trial: `id`, `params` and `value`.
+        """The best complete trial: `id`, `params` and `value`. Of several objectives the `front`, a
+        list of `id`, `params` and `values`; `knee`, the id of its compromise; and its `hypervolume`
+        up to `reference`.
 
         Raises HpsearchError while no trial is complete.
         """
@@ -332,6 +341,12 @@ def _parameter(name: str, value: Any) -> Dict[str, Any]:
         accepted = list(accepted) if isinstance(accepted, (list, tuple)) else [accepted]
         parameter["when"] = {"param": other, "in": accepted}
     return parameter
+
+
+def _result(value: Any) -> Dict[str, Any]:
+    if isinstance(value, (list, tuple)):
+        return {"values": [_number(one) for one in value]}
+    return {"value": _number(value)}
 
 
 def _number(value: Any) -> float:

@@ -1,11 +1,13 @@
 //! Why a study of another tool cannot be converted.
 
+use crate::study::field::MOST_OBJECTIVES;
+
 /// Why a study of Optuna cannot be converted.
 #[derive(Debug, thiserror::Error)]
 pub enum ConversionError {
-    /// It has several objectives.
-    #[error("study `{study}` of Optuna has {count} objectives: one is supported")]
-    SeveralObjectives {
+    /// It has too many objectives.
+    #[error("study `{study}` of Optuna has {count} objectives: {MOST_OBJECTIVES} are the limit")]
+    TooManyObjectives {
         /// Its name.
         study: String,
         /// How many.
@@ -33,7 +35,7 @@ impl ConversionError {
     /// The remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
-            ConversionError::SeveralObjectives { .. } => {
+            ConversionError::TooManyObjectives { .. } => {
                 "import the other studies of the database by their names: `optuna:FILE#NAME`"
             }
             ConversionError::Parameter { .. } => {

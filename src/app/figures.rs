@@ -209,13 +209,8 @@ fn by_objective(
     index: usize,
     objective: &Objective,
 ) -> (StudySummary, Vec<Outcome>) {
-    let alone = |outcome: &Outcome| Outcome {
-        value: outcome.values.get(index).copied(),
-        // The last report is that of the first objective.
-        last_value: outcome.last_value.filter(|_| index == 0),
-        ..outcome.clone()
-    };
-    let outcomes: Vec<Outcome> = outcomes.iter().map(alone).collect();
+    let outcomes: Vec<Outcome> =
+        outcomes.iter().map(|outcome| outcome.by_objective(index)).collect();
     let score = |value: f64| Score::new(objective.direction, value);
     let feasible = outcomes.iter().filter(|outcome| outcome.violation.is_none());
     let valued = feasible.filter_map(|outcome| Some((outcome.number, outcome.value?)));

@@ -16,12 +16,15 @@ use crate::storage::sqlite::{SqliteStore, is_database};
 use crate::storage::{Lease, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
+use crate::study::field::MOST_OBJECTIVES;
 use crate::study::metric::{Direction, Metrics};
 use crate::study::params::{Params, Value};
 use crate::study::program::Program;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::space::{Dimension, Distribution, Scale, Space};
-use crate::study::spec::{AlgorithmSpec, Duplicates, FailureCause, StudySpec};
+use crate::study::spec::{
+    AlgorithmSpec, Duplicates, FailureCause, Objective, StudySpec, ValueRule,
+};
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, LARGEST_STEP, Origin, TrialNumber, TrialState};
@@ -51,25 +54,31 @@ struct Finished {
     params: Params,
     state: TrialState,
     value: Option<f64>,
+    values: Vec<f64>,
     reports: Vec<(u64, f64)>,
     summary: BTreeMap<String, serde_json::Value>,
     began: Timestamp,
     ended: Timestamp,
 }
 
-/// Converts an Optuna study to one called `name`, whose objective is called `metric`.
+/// Converts an Optuna study to one called `name`, whose objective is called `metric`; several are
+/// called `metric_0`, `metric_1` and so on.
 ///
 /// # Errors
-/// It has several objectives, or an unsupported parameter.
+/// It has too many objectives, or an unsupported parameter.
 pub fn convert(
     study: &OptunaStudy,
     name: &str,
     metric: &str,
 ) -> Result<Converted, ConversionError> {
-    if study.directions.len() > 1 {
+    if study.directions.len() > MOST_OBJECTIVES {
         let (study, count) = (study.name.clone(), study.directions.len());
-        return Err(ConversionError::SeveralObjectives { study, count });
+        return Err(ConversionError::TooManyObjectives { study, count });
     }
+    let named = |(index, direction): (usize, &Direction)| {
+        Objective::new(&format!("{metric}_{index}"), *direction)
+    };
+    let several: Vec<Objective> = study.directions.iter().enumerate().map(named).collect();
     let direction = study.directions.first().copied().unwrap_or(Direction::Minimize);
     let mut dimensions: Vec<Dimension> = Vec::new();
     let (mut trials, mut remarks, mut open) = (Vec::new(), Vec::new(), 0u64);
@@ -115,6 +124,9 @@ pub fn convert(
         why: error.to_string(),
     })?;
     let mut spec = StudySpec::new(name, metric, direction, space, Program::Inline);
+    if several.len() > 1 {
+        (spec.objectives, spec.value) = (several, ValueRule::Last);
+    }
     // As for a define-by-run program (`ask-tell` with `define`).
     spec.step = StepUnit::Step;
     spec.duplicates = Duplicates::Allow;
@@ -162,9 +174,14 @@ fn finished(
         (name.clone(), scalar.unwrap_or_else(|| json.as_str().into()))
     };
     let summary = trial.attributes.iter().map(json).collect();
-    let value = trial.values.first().copied().filter(|_| state == TrialState::Complete);
+    let is_complete = state == TrialState::Complete;
+    let values = if is_complete { trial.values.clone() } else { Vec::new() };
+    let (value, values) = match study.directions.len() > 1 {
+        true => (None, values),
+        false => (values.first().copied(), Vec::new()),
+    };
     let source = format!("optuna:{}/{}", study.name, trial.number);
-    Some(Finished { source, params, state, value, reports, summary, began, ended })
+    Some(Finished { source, params, state, value, values, reports, summary, began, ended })
 }
 
 /// A distribution of Optuna (`optuna.distributions.distribution_to_json`), with those of versions
@@ -416,7 +433,8 @@ impl Finished {
             device_micros: Some(self.ended.0.saturating_sub(began.0).max(0)),
             memory: None,
         });
-        events.push(TrialEvent::finished(self.state, self.value, reason));
+        let (state, value, values) = (self.state, self.value, self.values.clone());
+        events.push(TrialEvent::Finished { state, value, values, reason });
         events.into_iter().map(|event| Event::Trial(number, event)).collect()
     }
 }

@@ -177,7 +177,7 @@ fn job(recipe: &Recipe, scratch: &Path) -> (TrainJob, BTreeMap<String, String>) 
         cpu_threads: 1,
         directory: scratch.to_owned(),
         resume: None,
-        metric: recipe.metric.clone(),
+        objectives: vec![recipe.metric.clone()],
         store: PathBuf::new(),
     };
     let train = TrainJob {

@@ -378,6 +378,31 @@ fn constraints_that_reject_everything_are_named() {
 }
 
 #[test]
+fn several_objectives_are_told_as_lists_and_the_best_are_a_front() {
+    let mut session = Session::new();
+    let mut say = |line: &str| -> Json { super::tests::say(&mut session, line) };
+    let init = r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1}],"directions":["minimize","maximize"],"metric_names":["error","speed"],"n_trials":4,"sampler":{"type":"random"}}"#;
+    assert_eq!(say(init), json!({"ok": true}));
+    for (id, [error, speed]) in (0..).zip([[0.5, 1.0], [0.25, 0.5], [0.75, 0.5], [0.75, 2.0]]) {
+        assert_eq!(say(r#"{"cmd":"ask"}"#)["id"], id);
+        let report = json!({"cmd": "report", "id": id, "step": 1, "values": [9.0, speed]});
+        assert_eq!(say(&report.to_string())["verdict"], "continue");
+        let refused = say(&json!({"cmd": "tell", "id": id, "value": 1.0}).to_string());
+        let why = refused["error"].as_str().unwrap();
+        assert_eq!(why, "one value for a study of 2 objectives: send `values`");
+        let tell = json!({"cmd": "tell", "id": id, "values": [error, speed]});
+        assert_eq!(say(&tell.to_string()), json!({"ok": true}));
+    }
+    let best = say(r#"{"cmd":"best"}"#);
+    let ids: Vec<&Json> = best["front"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
+    assert_eq!(ids, [0, 1, 3]);
+    assert_eq!(best["front"][1]["values"], json!([0.25, 0.5]));
+    let trials = say(r#"{"cmd":"trials"}"#);
+    assert_eq!(trials["trials"][0]["reports"], json!([[1, [9.0, 1.0]]]));
+    assert_eq!(trials["trials"][0]["value"], Json::Null);
+}
+
+#[test]
 fn what_a_trial_did_not_ask_for_is_not_among_its_parameters() {
     let mut session = Session::new();
     let init = r#"{"cmd":"init","space":[],"define":true,"sampler":{"type":"random"},"seed":3}"#;

@@ -1,5 +1,6 @@
 //! `hpsearch importance`: which parameters matter, as a table with bars.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
@@ -10,6 +11,8 @@ use crate::analysis::importance::{self, Evaluator, ImportanceError};
 use crate::report::table::Columns;
 use crate::report::wording::{count, one_line};
 use crate::storage::{OutcomeCursor, StorageReader};
+use crate::study::outcome::Outcome;
+use crate::study::spec::{Objective, StudySpec};
 
 /// The longest bar, in columns.
 const LONGEST_BAR: f64 = 30.0;
@@ -23,6 +26,9 @@ const LONGEST_BAR: f64 = 30.0;
 pub struct ImportanceArguments {
     /// The study's name or file
     pub study: Option<String>,
+    /// For one of several objectives only
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
     /// How importance is measured
     #[arg(long, default_value = "ped-anova")]
     pub evaluator: Measure,
@@ -49,9 +55,20 @@ impl From<Measure> for Evaluator {
     }
 }
 
+/// The answer for a study of several objectives.
+#[derive(Serialize)]
+struct SeveralAnswer<'a> {
+    evaluator: &'static str,
+    objectives: Vec<Answer<'a>>,
+}
+
 #[derive(Serialize)]
 struct Answer<'a> {
-    evaluator: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evaluator: Option<&'static str>,
+    /// The objective, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric: Option<&'a str>,
     /// The counted ones, including pruned ones.
     trials: usize,
     pruned: usize,
@@ -67,18 +84,77 @@ struct Share<'a> {
     importance: f64,
 }
 
+/// The importances for one objective.
+struct Found<'a> {
+    metric: &'a str,
+    shares: Vec<(String, f64)>,
+    counted: Counted,
+    /// Why there are none.
+    reason: Option<String>,
+}
+
 /// Prints them, most important first.
 pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let (spec, evaluator) = (&study.spec, Evaluator::from(arguments.evaluator));
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
-    let (rows, pruned) = importance::rows(&outcomes, evaluator, spec.direction());
+    let mut found: Vec<Found<'_>> = Vec::new();
+    for (index, objective) in spec.objectives.iter().enumerate() {
+        if arguments.metric.as_ref().is_some_and(|metric| *metric != objective.metric) {
+            continue;
+        }
+        let of_one = || outcomes.iter().map(|outcome| outcome.by_objective(index)).collect();
+        let own: Cow<'_, [Outcome]> = match spec.has_several_objectives() {
+            true => Cow::Owned(of_one()),
+            false => Cow::Borrowed(&outcomes),
+        };
+        found.push(of_objective(spec, objective, &own, evaluator, console)?);
+    }
+    if found.is_empty() {
+        let metric = arguments.metric.clone().unwrap_or_default();
+        let known = spec.objective_names();
+        let message =
+            format!("`{}` is no objective of `{}`", one_line(&metric), one_line(&spec.name));
+        let known = known.iter().map(String::as_str);
+        return Err(Failure::usage(message).known(&metric, "it searches", known));
+    }
+    if arguments.json {
+        if !spec.has_several_objectives() {
+            let answer = found.first().map(|one| answer(one, Some(evaluator), None));
+            return console.json(Some(&spec.name), &answer);
+        }
+        let objectives = found.iter().map(|one| answer(one, None, Some(one.metric))).collect();
+        let answer = SeveralAnswer { evaluator: evaluator.as_str(), objectives };
+        return console.json(Some(&spec.name), &answer);
+    }
+    for (index, one) in found.iter().enumerate() {
+        if spec.has_several_objectives() {
+            let gap = if index == 0 { "" } else { "\n" };
+            writeln!(console.out, "{gap}{}", one_line(one.metric))?;
+        }
+        match &one.reason {
+            None => print(&one.shares, evaluator, one.counted, console)?,
+            Some(reason) => writeln!(console.out, "{reason}")?,
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn of_objective<'a>(
+    spec: &StudySpec,
+    objective: &'a Objective,
+    outcomes: &[Outcome],
+    evaluator: Evaluator,
+    console: &Console,
+) -> Result<Found<'a>, Failure> {
+    let direction = objective.direction;
+    let (rows, pruned) = importance::rows(outcomes, evaluator, direction);
     let counted = Counted {
         trials: rows.iter().filter(|row| row.value.is_finite()).count(),
         pruned,
-        left_out: importance::stopped(&outcomes).len() - pruned,
+        left_out: importance::stopped(outcomes).len() - pruned,
     };
-    let found = importance::importances(evaluator, &spec.space, &rows, spec.direction(), spec.seed);
+    let found = importance::importances(evaluator, &spec.space, &rows, direction, spec.seed);
     let (shares, reason) = match found {
         Ok(shares) => (shares, None),
         Err(error @ ImportanceError::TooFew { found: 0 }) => {
@@ -88,20 +164,23 @@ pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Res
         }
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
-    if arguments.json {
-        let importances = shares
-            .iter()
-            .map(|(name, importance)| Share { name, importance: *importance })
-            .collect();
-        let (evaluator, Counted { trials, pruned, .. }) = (evaluator.as_str(), counted);
-        let answer = Answer { evaluator, trials, pruned, importances, reason };
-        return console.json(Some(&spec.name), &answer);
+    Ok(Found { metric: &objective.metric, shares, counted, reason })
+}
+
+fn answer<'a>(
+    found: &'a Found<'_>,
+    evaluator: Option<Evaluator>,
+    metric: Option<&'a str>,
+) -> Answer<'a> {
+    let share = |(name, importance): &'a (String, f64)| Share { name, importance: *importance };
+    Answer {
+        evaluator: evaluator.map(Evaluator::as_str),
+        metric,
+        trials: found.counted.trials,
+        pruned: found.counted.pruned,
+        importances: found.shares.iter().map(share).collect(),
+        reason: found.reason.clone(),
     }
-    match reason {
-        None => print(&shares, evaluator, counted, console)?,
-        Some(reason) => writeln!(console.out, "{reason}")?,
-    }
-    Ok(Exit::Done)
 }
 
 /// The counted trials.

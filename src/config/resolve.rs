@@ -362,8 +362,10 @@ fn check_sampler(
     unlimited: Option<&Section<'_>>,
     problems: &mut Vec<Diagnostic>,
 ) {
-    let built =
-        samplers::find(&spec.sampler.name).map(|entry| (entry.build)(&spec.sampler, &spec.space));
+    let built = samplers::find(&spec.sampler.name).map(|entry| {
+        samplers::check_objectives(&spec.sampler, spec.objectives.len())?;
+        (entry.build)(&spec.sampler, &spec.space)
+    });
     let Some(built) = sampler.built(built, None, problems) else { return };
     if let Some(budget) = unlimited.filter(|_| !built.exhausts()) {
         let problem = Diagnostic::error(budget.place, "the study has no limit: it would never end");
@@ -395,7 +397,10 @@ fn check_pruner(
         problems.push(problem.help(help));
         return;
     }
-    let built = pruners::find(&spec.pruner.name).map(|entry| (entry.build)(&spec.pruner, budget));
+    let built = pruners::find(&spec.pruner.name).map(|entry| {
+        pruners::check_objectives(&spec.pruner, spec.objectives.len())?;
+        (entry.build)(&spec.pruner, budget)
+    });
     pruner.built(built, length, problems);
 }
 

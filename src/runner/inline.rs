@@ -35,7 +35,7 @@ pub struct TrialContext {
     attempt: AttemptNumber,
     params: Params,
     seed: u64,
-    metric: String,
+    objectives: Vec<String>,
     inputs: Sender<Input>,
     verdicts: Receiver<Decision>,
     leave: Arc<AtomicBool>,
@@ -78,11 +78,11 @@ impl TrialContext {
 
     /// Reports the study's metric at a step, and waits for the decision.
     pub fn report(&mut self, step: u64, value: f64) -> Continue {
-        let metric = self.metric.clone();
+        let metric = self.objectives.first().cloned().unwrap_or_default();
         self.report_metrics(step, BTreeMap::from([(metric, value)]))
     }
 
-    /// Reports several metrics; waits for the decision if the study's own is among them. A trial
+    /// Reports several metrics; waits for the decision if an objective is among them. A trial
     /// that reports a step beyond [`LARGEST_STEP`] fails.
     pub fn report_metrics(&mut self, step: u64, metrics: BTreeMap<String, f64>) -> Continue {
         if step > LARGEST_STEP {
@@ -91,7 +91,7 @@ impl TrialContext {
         if self.beyond.is_some() {
             return Continue::No;
         }
-        let waits = metrics.contains_key(&self.metric);
+        let waits = self.objectives.iter().any(|metric| metrics.contains_key(metric));
         let metrics = metrics.into_iter().collect();
         let sent = self.inputs.send(Input::Report {
             trial: self.number,
@@ -120,13 +120,13 @@ pub type Objective = dyn Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> +
 /// Starts a thread for each attempt.
 pub struct InlineLauncher {
     objective: Arc<Objective>,
-    metric: String,
+    objectives: Vec<String>,
 }
 
 impl InlineLauncher {
-    /// A launcher of `objective`, which reports `metric`.
-    pub fn new(objective: Arc<Objective>, metric: String) -> Self {
-        InlineLauncher { objective, metric }
+    /// A launcher of `objective`, which reports the metrics `objectives`.
+    pub fn new(objective: Arc<Objective>, objectives: Vec<String>) -> Self {
+        InlineLauncher { objective, objectives }
     }
 }
 
@@ -143,7 +143,7 @@ impl Launcher for InlineLauncher {
             attempt: assignment.attempt,
             params: assignment.params.clone(),
             seed: assignment.seed,
-            metric: self.metric.clone(),
+            objectives: self.objectives.clone(),
             inputs: inputs.clone(),
             verdicts,
             leave: Arc::clone(&leave),

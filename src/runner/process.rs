@@ -255,7 +255,7 @@ impl ProcessLauncher {
             cpu_threads: self.spec.devices.cpu_threads,
             directory,
             resume: assignment.resume.as_ref().map(|checkpoint| checkpoint.path.clone()),
-            metric: self.spec.objective().metric.clone(),
+            objectives: self.spec.objective_names(),
             store: self.store.clone(),
         };
         let job = match &self.spec.program {

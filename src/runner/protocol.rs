@@ -408,8 +408,8 @@ pub struct TrialJob {
     pub directory: PathBuf,
     /// Checkpoint to continue from.
     pub resume: Option<PathBuf>,
-    /// The study's metric.
-    pub metric: String,
+    /// The metrics of the study's objectives, at least one.
+    pub objectives: Vec<String>,
     /// The store, for programs that call hpsearch themselves.
     pub store: PathBuf,
 }

@@ -303,7 +303,7 @@ fn training<'a>(
         device,
         seed: job.trial.seed,
         objective: Objective {
-            metric: job.trial.metric.clone(),
+            metric: job.trial.objectives.first().cloned().unwrap_or_default(),
             maximize: job.direction == Direction::Maximize,
         },
         step_unit: step_unit(job.clock),
@@ -404,7 +404,7 @@ fn step_unit(unit: StudyStepUnit) -> StepUnit {
 /// The connection of the trainer to the runner.
 struct RunnerConnection<'a> {
     incoming: &'a Receiver<Incoming>,
-    metric: &'a str,
+    objectives: &'a [String],
     stop_requested: Cell<bool>,
     /// The time of the last progress message, if progress is wanted.
     last_progress: Option<Option<Instant>>,
@@ -412,8 +412,8 @@ struct RunnerConnection<'a> {
 
 impl<'a> RunnerConnection<'a> {
     fn new(job: &'a TrainJob, incoming: &'a Receiver<Incoming>) -> Self {
-        let (metric, last_progress) = (&job.trial.metric, job.is_watched.then_some(None));
-        Self { incoming, metric, stop_requested: Cell::new(false), last_progress }
+        let (objectives, last_progress) = (&job.trial.objectives, job.is_watched.then_some(None));
+        Self { incoming, objectives, stop_requested: Cell::new(false), last_progress }
     }
 
     fn verdict(&self) -> Result<HostVerdict, HostError> {
@@ -449,7 +449,8 @@ impl Host for RunnerConnection<'_> {
         metrics: &BTreeMap<String, f64>,
     ) -> Result<HostVerdict, HostError> {
         say(&MessageToRunner::Report { step, metrics: Metrics(metrics.clone()) });
-        if metrics.contains_key(self.metric) { self.verdict() } else { Ok(HostVerdict::Continue) }
+        let is_answered = self.objectives.iter().any(|metric| metrics.contains_key(metric));
+        if is_answered { self.verdict() } else { Ok(HostVerdict::Continue) }
     }
 
     fn checkpoint(&mut self, step: u64, directory: &Path) -> Result<(), HostError> {

@@ -505,7 +505,6 @@ fn problems_of_samplers_and_pruners_are_explained() {
     snapshot!(sheet(
         COMMAND,
         &[
-            ("[command]", "[sampler]\ntype = \"nsga2\"\n[command]"),
             ("[command]", "[sampler]\ntype = \"randm\"\n[command]"),
             ("[command]", "[sampler]\ntype = 3\n[command]"),
             ("[command]", "[sampler]\ntype = \"grid\"\npoint = 3\n[command]"),
@@ -665,7 +664,7 @@ layers = { int = [8, 1] }
 layer = 3
 
 [sampler]
-type = "nsga2"
+type = "nsga4"
 
 [command]
 run = ["train", "{learning_rate}"]

@@ -74,6 +74,7 @@ mod runner_safety;
 mod search_quality;
 mod series;
 mod serve;
+mod several_objectives;
 mod several_studies;
 mod shipped_studies;
 mod store_safety;

@@ -23,6 +23,9 @@ class BaseSampler:
     def _spec(self) -> Dict[str, Any]:
         return {"type": self._type, **self._options}
 
+    def _spec_for(self, objectives: int) -> Dict[str, Any]:
+        return self._spec()
+
 
 class TPESampler(BaseSampler):
     """`tpe`, or `tpe-independent` unless `multivariate=True`."""
@@ -38,6 +41,33 @@ class TPESampler(BaseSampler):
         self._type = "tpe" if multivariate else "tpe-independent"
         self._options["n_startup_trials"] = n_startup_trials
         self._options["n_ei_candidates"] = n_ei_candidates
+
+
+    def _spec_for(self, objectives: int) -> Dict[str, Any]:
+        spec = self._spec()
+        # Several objectives are searched with all parameters together.
+        return {**spec, "type": "tpe"} if objectives > 1 else spec
+
+
+class NSGAIISampler(BaseSampler):
+    """`nsga2`."""
+
+    _type = "nsga2"
+    _neutral = {"mutation_prob": None, "crossover": None, "crossover_prob": 0.9,
+                "swapping_prob": 0.5}
+
+    def __init__(
+        self, *, population_size: int = 50, seed: Optional[int] = None, **options: Any
+    ) -> None:
+        super().__init__(seed=seed, **options)
+        self._options["population_size"] = population_size
+
+
+class NSGAIIISampler(NSGAIISampler):
+    """`nsga3`."""
+
+    _type = "nsga3"
+    _neutral = {**NSGAIISampler._neutral, "reference_points": None, "dividing_parameter": 3}
 
 
 class RandomSampler(BaseSampler):
@@ -85,5 +115,5 @@ class GridSampler(BaseSampler):
 def __getattr__(name: str) -> Any:
     raise AttributeError(
         f"hpsearch.optuna has no `samplers.{name}`: there are TPESampler, RandomSampler, "
-        "QMCSampler, GPSampler and GridSampler"
+        "QMCSampler, GPSampler, GridSampler, NSGAIISampler and NSGAIIISampler"
     )

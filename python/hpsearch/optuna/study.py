@@ -12,8 +12,8 @@ from .._search import Search
 from . import logging
 from .distributions import BaseDistribution
 from .exceptions import DuplicatedStudyError, TrialPruned
-from .pruners import BasePruner, MedianPruner
-from .samplers import BaseSampler, TPESampler
+from .pruners import BasePruner, MedianPruner, NopPruner
+from .samplers import BaseSampler, NSGAIISampler, TPESampler
 from .trial import FrozenTrial, Trial, TrialState
 
 _STATES = {
@@ -53,11 +53,12 @@ class MaxTrialsCallback:
 class Study:
     """A search; made by `create_study` and `load_study`."""
 
-    def __init__(self, search: Search, name: Optional[str], direction: str,
+    def __init__(self, search: Search, name: Optional[str], directions: List[str],
                  sampler: BaseSampler, pruner: BasePruner) -> None:
         self._search = search
         self.study_name = name or "no-name"
-        self.direction = direction
+        #: The direction of each objective.
+        self.directions = directions
         self.sampler = sampler
         self.pruner = pruner
         self.user_attrs: Dict[str, Any] = {}
@@ -79,6 +80,9 @@ class Study:
             frozen = self._trials.setdefault(number, FrozenTrial(number))
             frozen.state = _STATES[told["state"]]
             frozen.params = told["params"]
+            if len(self.directions) > 1:
+                frozen.values = [float(value) for value in told.get("values") or []] or None
+                continue
             frozen.value = None if told["value"] is None else float(told["value"])
             frozen.intermediate_values = {step: float(value) for step, value in told["reports"]}
 
@@ -108,22 +112,30 @@ class Study:
         frozen = self._trials[number]
         if frozen.state.is_finished() and skip_if_finished:
             return copy.deepcopy(frozen)
+        objectives = len(self.directions)
+        told: List[Any] = []
         if isinstance(values, Sequence) and not isinstance(values, str):
-            if len(values) != 1:
-                raise ValueError(f"the study has one objective, and {len(values)} values were told")
-            values = values[0]
+            told = list(values)
+        elif values is not None:
+            told = [values]
+        if told and len(told) != objectives:
+            raise ValueError(
+                f"the number of values {len(told)} did not match the number of objectives {objectives}"
+            )
         if state is None:
             state = TrialState.COMPLETE
         request: Dict[str, Any] = {"cmd": "tell", "id": number}
         if state == TrialState.COMPLETE:
-            value = float(values)
-            if value != value:
+            numbers = [float(value) for value in told or [values]]
+            if any(value != value for value in numbers):
                 raise ValueError("the value NaN is not acceptable")
-            request["value"] = frozen.value = value
+            frozen.values = numbers
+            request.update({"values": numbers} if objectives > 1 else {"value": numbers[0]})
         elif state == TrialState.PRUNED:
             request["state"] = "pruned"
             last = frozen.last_step
-            frozen.value = None if last is None else frozen.intermediate_values[last]
+            if objectives == 1:
+                frozen.value = None if last is None else frozen.intermediate_values[last]
         elif state == TrialState.FAIL:
             request["state"] = "failed"
         else:
@@ -195,8 +207,9 @@ class Study:
         except (TypeError, ValueError) as error:
             logging._logger.warning("Trial %d failed: %s", trial.number, error)
             return self.tell(trial, state=TrialState.FAIL)
+        said = frozen.value if len(self.directions) == 1 else frozen.values
         logging._logger.info("Trial %d finished with value: %s and parameters: %s.",
-                             trial.number, frozen.value, frozen.params)
+                             trial.number, said, frozen.params)
         return frozen
 
     def stop(self) -> None:
@@ -231,13 +244,22 @@ class Study:
         return self.get_trials()
 
     @property
-    def directions(self) -> List[str]:
-        """The direction, in a list."""
-        return [self.direction]
+    def direction(self) -> str:
+        """The direction of the one objective."""
+        self._alone("direction")
+        return self.directions[0]
+
+    def _alone(self, name: str) -> None:
+        if len(self.directions) > 1:
+            raise RuntimeError(
+                f"a study with several objectives has no `{name}`: use `directions` and "
+                "`best_trials`"
+            )
 
     @property
     def best_trial(self) -> FrozenTrial:
         """The best complete trial."""
+        self._alone("best_trial")
         complete = [(trial.value, trial) for trial in self.get_trials(deepcopy=False)
                     if trial.state == TrialState.COMPLETE and trial.value is not None
                     and trial.value == trial.value]
@@ -249,8 +271,15 @@ class Study:
 
     @property
     def best_trials(self) -> List[FrozenTrial]:
-        """The best complete trial, in a list."""
-        return [self.best_trial]
+        """The trials on the front; of one objective the best complete trial, in a list."""
+        if len(self.directions) == 1:
+            return [self.best_trial]
+        self._refresh()
+        try:
+            front = self._search.best()["front"]
+        except HpsearchError:
+            return []
+        return [copy.deepcopy(self._trials[member["id"]]) for member in front]
 
     @property
     def best_params(self) -> Dict[str, Any]:
@@ -278,10 +307,15 @@ class Study:
 
         rows = []
         for trial in self.trials:
-            row: Dict[str, Any] = {"number": trial.number, "value": trial.value,
-                                   "datetime_start": trial.datetime_start,
-                                   "datetime_complete": trial.datetime_complete,
-                                   "duration": trial.duration}
+            row: Dict[str, Any] = {"number": trial.number}
+            if len(self.directions) == 1:
+                row["value"] = trial.value
+            else:
+                values = trial.values or [None] * len(self.directions)
+                row.update((f"values_{index}", value) for index, value in enumerate(values))
+            row.update({"datetime_start": trial.datetime_start,
+                        "datetime_complete": trial.datetime_complete,
+                        "duration": trial.duration})
             row.update((f"params_{name}", value) for name, value in sorted(trial.params.items()))
             row.update((f"user_attrs_{key}", value) for key, value in trial.user_attrs.items())
             row["state"] = trial.state.name
@@ -303,18 +337,17 @@ def create_study(
     directions: Optional[Sequence[Any]] = None,
 ) -> Study:
     """Begins a study: in memory, or in a store where `storage` is its path."""
-    if directions is not None:
-        if direction is not None:
-            raise ValueError("give one of `direction` and `directions`")
-        if len(directions) != 1:
-            raise NotImplementedError(
-                f"hpsearch.optuna has no studies with {len(directions)} objectives (`directions`)"
-            )
-        direction = directions[0]
-    word = str(direction or "minimize").lower()
-    if word not in ("minimize", "maximize"):
-        raise ValueError(f"`direction` must be `minimize` or `maximize`, not {direction!r}")
-    return _open(storage, study_name, word, sampler, pruner, load_if_exists)
+    if directions is None:
+        directions = [direction]
+    elif direction is not None:
+        raise ValueError("give one of `direction` and `directions`")
+    words = [str(one or "minimize").lower() for one in directions]
+    for word in words:
+        if word not in ("minimize", "maximize"):
+            raise ValueError(f"`direction` must be `minimize` or `maximize`, not {word!r}")
+    if not words:
+        raise ValueError("`directions` is empty")
+    return _open(storage, study_name, words, sampler, pruner, load_if_exists)
 
 
 def load_study(*, study_name: Optional[str], storage: Any,
@@ -324,12 +357,15 @@ def load_study(*, study_name: Optional[str], storage: Any,
     known = _known(path, study_name)
     if path is None or known is None:
         raise KeyError(f"there is no study {study_name!r} in {storage!r}")
-    return _open(storage, study_name, known["direction"], sampler, pruner, True)
+    objectives = known.get("objectives") or [known]
+    words = [objective["direction"] for objective in objectives]
+    return _open(storage, study_name, words, sampler, pruner, True)
 
 
-def _open(storage: Any, name: Optional[str], direction: str, sampler: Optional[BaseSampler],
+def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Optional[BaseSampler],
           pruner: Optional[BasePruner], load_if_exists: bool) -> Study:
-    sampler, pruner = sampler or TPESampler(), pruner or MedianPruner()
+    sampler = sampler or (TPESampler() if len(directions) == 1 else NSGAIISampler())
+    pruner = pruner or (MedianPruner() if len(directions) == 1 else NopPruner())
     path = _path(storage)
     if path is not None:
         if name is None:
@@ -342,8 +378,8 @@ def _open(storage: Any, name: Optional[str], direction: str, sampler: Optional[B
     if seed is None:
         # Optuna draws a seed where none is given; a stored study needs the same one again.
         seed = 0 if path is not None else int.from_bytes(os.urandom(4), "little")
-    request: Dict[str, Any] = {"cmd": "init", "space": [], "define": True, "seed": seed, "direction": direction,
-               "sampler": sampler._spec(), "pruner": pruner._spec()}
+    request: Dict[str, Any] = {"cmd": "init", "space": [], "define": True, "seed": seed, "directions": directions,
+               "sampler": sampler._spec_for(len(directions)), "pruner": pruner._spec()}
     cells = _cells(sampler)
     if cells:
         request["n_trials"] = len(cells)
@@ -351,7 +387,7 @@ def _open(storage: Any, name: Optional[str], direction: str, sampler: Optional[B
         # In Optuna, the sampler and the pruner are not stored.
         request["accept"] = True
     search = Search(name if path is not None else None, request, path)
-    return Study(search, name, direction, sampler, pruner)
+    return Study(search, name, directions, sampler, pruner)
 
 
 def _path(storage: Any) -> Optional[str]:

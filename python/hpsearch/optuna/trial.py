@@ -38,7 +38,7 @@ class FrozenTrial:
     def __init__(self, number: int) -> None:
         self.number = number
         self.state = TrialState.RUNNING
-        self.value: Optional[float] = None
+        self.values: Optional[List[float]] = None
         self.params: Dict[str, Any] = {}
         self.distributions: Dict[str, BaseDistribution] = {}
         self.user_attrs: Dict[str, Any] = {}
@@ -48,9 +48,15 @@ class FrozenTrial:
         self.datetime_complete: Optional[datetime.datetime] = None
 
     @property
-    def values(self) -> Optional[List[float]]:
-        """The value, in a list."""
-        return None if self.value is None else [self.value]
+    def value(self) -> Optional[float]:
+        """The value of the one objective."""
+        if self.values is not None and len(self.values) > 1:
+            raise RuntimeError("a trial of several objectives has no `value`: use `values`")
+        return None if self.values is None else self.values[0]
+
+    @value.setter
+    def value(self, value: Optional[float]) -> None:
+        self.values = None if value is None else [value]
 
     @property
     def duration(self) -> Optional[datetime.timedelta]:
@@ -66,7 +72,7 @@ class FrozenTrial:
 
     def __repr__(self) -> str:
         return (
-            f"FrozenTrial(number={self.number}, state={self.state.name}, value={self.value}, "
+            f"FrozenTrial(number={self.number}, state={self.state.name}, values={self.values}, "
             f"params={self.params})"
         )
 
@@ -131,6 +137,10 @@ class Trial(BaseTrial):
 
     def report(self, value: float, step: int) -> None:
         """Reports the objective's value at a step; the first one of a step stands."""
+        if len(self.study.directions) > 1:
+            raise NotImplementedError(
+                "`Trial.report` is for one objective: `hpsearch.study` reports several"
+            )
         step = int(step)
         if step in self._frozen.intermediate_values:
             return

@@ -374,8 +374,8 @@ pub(super) fn check_objectives(
     pruner: &AlgorithmSpec,
     objectives: usize,
 ) -> Result<(), RegistryError> {
-    let has_ladder = [ENTRY.name, super::hyperband::ENTRY.name].contains(&pruner.name.as_str());
-    if objectives > 1 && has_ladder && RANK_BY.of::<String>(pruner) != "value" {
+    let is_forecast = |rank: &serde_json::Value| rank != "value";
+    if objectives > 1 && pruner.options.get(RANK_BY.name).is_some_and(is_forecast) {
         let why = "forecasts are of one objective, and the study has several: remove it";
         return Err(problem(pruner, "rank_by", why));
     }

@@ -32,3 +32,17 @@ pub struct Outcome {
     /// Whether it is hidden.
     pub hidden: bool,
 }
+
+impl Outcome {
+    /// As of a study of one of its several objectives alone.
+    #[must_use]
+    pub fn by_objective(&self, index: usize) -> Outcome {
+        Outcome {
+            value: self.values.get(index).copied(),
+            values: Vec::new(),
+            // The last report is that of the first objective.
+            last_value: self.last_value.filter(|_| index == 0),
+            ..self.clone()
+        }
+    }
+}

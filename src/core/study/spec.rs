@@ -411,6 +411,11 @@ impl StudySpec {
         self.objectives.len() > 1
     }
 
+    /// The metrics of its objectives.
+    pub fn objective_names(&self) -> Vec<String> {
+        self.objectives.iter().map(|objective| objective.metric.clone()).collect()
+    }
+
     /// Whether a metric is one of its objectives.
     pub fn is_objective(&self, metric: &str) -> bool {
         self.objectives.iter().any(|objective| objective.metric == metric)

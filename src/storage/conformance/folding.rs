@@ -1,16 +1,17 @@
 //! Cases in which the tables must equal the fold of the journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::RngExt as _;
 
 use super::journal::{OTHER_METRIC, holder, random_journal, small_study};
 use super::{Case, Opener};
-use crate::storage::{Lease, Storage, StorageError, StudyId, Takeover};
+use crate::storage::{Lease, OutcomeCursor, Storage, StorageError, StudyId, Takeover};
 use crate::study::event::{DeviceEvent, Event, RunnerEvent, Seq, TrialEvent};
 use crate::study::metric::{Direction, Score};
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::seed::SeedTree;
+use crate::study::spec::{Objective, ValueRule};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -18,6 +19,7 @@ use crate::study::usage::Used;
 
 pub(super) const CASES: &[(&str, Case)] = &[
     ("the tables are the fold of the journal", tables_are_the_fold),
+    ("the tables of several objectives are the fold of the journal", several_objectives_too),
     ("two studies do not mix", two_studies_do_not_mix),
 ];
 
@@ -56,6 +58,54 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
             view.apply(*at, event);
         }
         assert_whole(&*open(), study, &view, &journal)?;
+    }
+    Ok(())
+}
+
+fn several_objectives_too(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    for seed in 0..4 {
+        let mut rng = SeedTree::new(seed).stream("several objectives");
+        let mut spec = small_study(&format!("study {seed}"), Direction::Maximize);
+        spec.objectives.push(Objective::new(OTHER_METRIC, Direction::Minimize));
+        spec.value = ValueRule::Last;
+        let study = store.create_study(Timestamp(0), &spec)?;
+        let lease = store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree)?;
+        let mut view = StudyState::new(&spec);
+        for event in random_journal(&spec, 400, &mut rng) {
+            let event = match event {
+                Event::Trial(trial, TrialEvent::Finished { state, reason, .. }) => {
+                    let mut some = || [0.25, 0.5, -1.0, f64::NAN][rng.random_range(0..4)];
+                    let values = match state {
+                        TrialState::Complete => vec![some(), some()],
+                        _ => Vec::new(),
+                    };
+                    let ended = TrialEvent::Finished { state, value: None, values, reason };
+                    Event::Trial(trial, ended)
+                }
+                event => event,
+            };
+            let now = Timestamp(1_700_000_000_000_000);
+            store.append(&lease, now, std::slice::from_ref(&event))?;
+            view.apply(now, &event);
+        }
+        let reader = open();
+        assert_same_view(&reader.view(study)?, &view);
+        let front = view.front();
+        assert!(!front.trials.is_empty());
+        assert_eq!(reader.summary(study)?.front, Some(front.clone()));
+        assert_eq!(reader.summary(study)?.best, None);
+        let by_value = reader.trials(study, &TrialQuery::all(SortKey::Value))?;
+        let first = by_value.iter().take(front.trials.len()).map(|trial| trial.number);
+        assert_eq!(first.collect::<BTreeSet<_>>(), front.trials.iter().copied().collect());
+        let (outcomes, _) = reader.outcomes(study, OutcomeCursor::default())?;
+        for (outcome, trial) in outcomes.iter().zip(&view.trials) {
+            let told = (&outcome.values, outcome.value, outcome.violation);
+            assert_eq!(
+                format!("{told:?}"),
+                format!("{:?}", (&trial.values, None::<f64>, trial.violation))
+            );
+        }
     }
     Ok(())
 }
@@ -164,6 +214,10 @@ fn canonical(trial: &Trial) -> String {
     let mut trial = trial.clone();
     trial.value = trial.value.map(|value| value + 0.0);
     for (_, value) in &mut trial.curve {
+        *value += 0.0;
+    }
+    let reported = trial.vectors.iter_mut().flat_map(|(_, values)| values.iter_mut().flatten());
+    for value in reported.chain(&mut trial.values) {
         *value += 0.0;
     }
     format!("{trial:?}")

@@ -1,0 +1,180 @@
+//! Studies of several objectives: values, fronts, ends by the budget, and what survives a kill.
+
+use serde_json::{Value as Json, json};
+
+use crate::harness::{Site, assert_done, assert_names, assert_refused, wait_until};
+
+/// `speed` is known at the first step and not reported again; `error` comes later.
+const TRIAL: &str = "echo >> begun; [ ! -e slow ] || sleep 0.1\n\
+    echo \"@hpsearch {\\\"step\\\":1,\\\"speed\\\":$2}\"\n\
+    echo \"@hpsearch {\\\"step\\\":2,\\\"error\\\":9}\"\n\
+    echo \"@hpsearch {\\\"step\\\":3,\\\"error\\\":$1}\"\n";
+
+fn study(thresholds: [&str; 2], budget: &str, rest: &str) -> String {
+    let [error, speed] = thresholds;
+    format!(
+        "[study]\nname = \"s\"\nstep = \"step\"\nseed = 7\n\
+         [[study.objective]]\nmetric = \"error\"\ndirection = \"minimize\"\n{error}\n\
+         [[study.objective]]\nmetric = \"speed\"\ndirection = \"maximize\"\n{speed}\n\
+         [space]\nx = {{ float = [0.0, 1.0] }}\ny = {{ float = [0.0, 1.0] }}\n\
+         [command]\nrun = [\"sh\", \"trial.sh\", \"{{x}}\", \"{{y}}\"]\n\
+         [devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"none\"\n[budget]\n{budget}\n{rest}"
+    )
+}
+
+fn finished(rest: &str) -> Site {
+    let site = Site::new(&study(["", ""], "trials = 12", rest), TRIAL);
+    assert_done(&site.run_study());
+    site
+}
+
+fn values(trial: &Json) -> (f64, f64) {
+    assert_eq!(trial["value"], Json::Null);
+    (trial["values"][0].as_f64().unwrap(), trial["values"][1].as_f64().unwrap())
+}
+
+/// The numbers of trials that no other one dominates.
+fn front(trials: &[Json]) -> Vec<u64> {
+    let is_dominated = |one: &Json| {
+        let (error, speed) = values(one);
+        trials.iter().map(values).any(|(other, faster)| {
+            other <= error && faster >= speed && (other < error || faster > speed)
+        })
+    };
+    let on = trials.iter().filter(|trial| !is_dominated(trial));
+    on.map(|trial| trial["number"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn trials_have_values_and_the_best_of_them_are_a_front() {
+    let site = finished("[sampler]\ntype = \"tpe\"");
+    let trials = site.trials();
+    assert_eq!(trials.len(), 12);
+    for trial in &trials {
+        let params = &trial["params"];
+        assert_eq!(
+            values(trial),
+            (params["x"].as_f64().unwrap(), params["y"].as_f64().unwrap()),
+            "the last value of each objective"
+        );
+    }
+    let on = front(&trials);
+    let best = site.json(&["best", "s", "--json"]);
+    let members: Vec<u64> = best["front"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|trial| trial["number"].as_u64().unwrap())
+        .collect();
+    assert_eq!(members, on);
+    assert!(on.contains(&best["trial"]["number"].as_u64().unwrap()));
+    assert!(best["hypervolume"].as_f64().unwrap() > 0.0);
+    assert_eq!(best["reference"].as_array().unwrap().len(), 2);
+    let listed = site.json(&["trials", "s", "--json"]);
+    let first: Vec<u64> = listed["trials"].as_array().unwrap()[..on.len()]
+        .iter()
+        .map(|trial| trial["number"].as_u64().unwrap())
+        .collect();
+    assert!(on.iter().all(|number| first.contains(number)), "the front comes first: {first:?}");
+    let studies = site.json(&["ls", "--json"]);
+    assert_eq!(studies["studies"][0]["front"]["trials"], json!(on));
+    assert_eq!(studies["studies"][0]["objectives"][1]["metric"], "speed");
+    assert_names(&site.run(&["best", "s"]).out, &["the compromise", "on the front", "x = "]);
+    assert_names(&site.run(&["show", "s"]).out, &["minimize error, maximize speed", "front"]);
+    assert_names(&site.run(&["verify", "s"]).out, &["12 values repeat exactly"]);
+    // Optuna's tables have a row for each value.
+    assert_eq!(site.query::<i64>("SELECT count(*) FROM trial_values"), 24);
+    assert_eq!(site.query::<i64>("SELECT count(*) FROM trials WHERE state = 'COMPLETE'"), 12);
+}
+
+#[test]
+fn figures_show_the_front_and_each_objective_in_turn() {
+    let site = finished("[sampler]\ntype = \"random\"");
+    let pareto = site.json(&["plot", "pareto", "s", "--json"]);
+    let series = pareto["charts"][0]["series"].as_array().unwrap();
+    let on = series.iter().find(|one| one["name"] == "on the front").unwrap();
+    assert_eq!(on["points"].as_array().unwrap().len(), front(&site.trials()).len());
+    let volumes = site.json(&["plot", "hypervolume", "s", "--json"]);
+    let points = volumes["charts"][0]["series"][0]["points"].as_array().unwrap().clone();
+    let last = points.last().unwrap()[1].as_f64().unwrap();
+    let best = site.json(&["best", "s", "--json"]);
+    assert!((last - best["hypervolume"].as_f64().unwrap()).abs() < 1e-9);
+    let history = site.json(&["plot", "history", "s", "--json"]);
+    let titles: Vec<&str> = history["charts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|chart| chart["title"].as_str().unwrap())
+        .collect();
+    assert_eq!(titles, ["s: error by trial, minimized", "s: speed by trial, maximized"]);
+    let one = site.json(&["plot", "slice", "s", "--metric", "speed", "--json"]);
+    assert_eq!(one["charts"].as_array().unwrap().len(), 2);
+    assert_refused(
+        &site.run(&["plot", "history", "s", "--metric", "spede"]),
+        &["`spede` is no objective", "`speed`"],
+    );
+    for kind in ["history", "parallel", "importance", "edf", "comparison", "contour", "curves"] {
+        assert_done(&site.run(&["plot", kind, "s"]));
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_ends_with_the_values_of_one_that_was_not() {
+    let rest = "[sampler]\ntype = \"nsga2\"\npopulation_size = 4";
+    let whole = finished(rest).trials();
+    let site = Site::new(&study(["", ""], "trials = 12", rest), TRIAL);
+    site.write("slow", "");
+    let mut running = site.start_study();
+    wait_until("six trials have begun", || site.exists("begun") && site.lines("begun").len() >= 6);
+    running.kill();
+    assert_done(&site.run_study());
+    let told = |trials: &[Json]| -> Vec<(f64, f64)> { trials.iter().map(values).collect() };
+    assert_eq!(told(&site.trials()), told(&whole));
+    assert_names(&site.run(&["verify", "s"]).out, &["12 values repeat exactly"]);
+}
+
+#[test]
+fn a_trial_that_lacks_an_objective_fails_and_is_told_which() {
+    let script = "echo '@hpsearch {\"step\":1,\"error\":1}'\n";
+    let site = Site::new(&study(["", ""], "trials = 1\ncount = \"all\"", ""), script);
+    site.run_study();
+    let trial = &site.trials()[0];
+    assert_eq!(trial["state"], "failed");
+    assert_names(trial["reason"].as_str().unwrap(), &["no value of `speed`", "\"speed\": .."]);
+}
+
+#[test]
+fn the_front_ends_a_study_by_its_hypervolume_or_when_nothing_joins_it() {
+    let thresholds = ["threshold = 1.0", "threshold = 0.0"];
+    let target = study(thresholds, "trials = 60\ntarget = 0.5", "[sampler]\ntype = \"random\"");
+    let site = Site::new(&target, TRIAL);
+    assert_names(&site.run_study().out, &["hypervolume reached the target"]);
+    let best = site.json(&["best", "s", "--json"]);
+    assert!(best["hypervolume"].as_f64().unwrap() >= 0.5);
+    assert_eq!(best["reference"], json!([1.0, 0.0]));
+    let patience = study(["", ""], "trials = 60\npatience = 6", "[sampler]\ntype = \"random\"");
+    let site = Site::new(&patience, TRIAL);
+    assert_names(&site.run_study().out, &["did not join the front (budget.patience)"]);
+    let trials = site.trials();
+    let newest = front(&trials).into_iter().max().unwrap();
+    assert_eq!(trials.len() as u64, newest + 7);
+}
+
+#[test]
+fn a_limit_keeps_trials_from_the_front() {
+    let site = finished("[sampler]\ntype = \"random\"\n[[constraint]]\nlimit = \"error <= 0.5\"\n");
+    let trials = site.trials();
+    let feasible: Vec<Json> = trials.iter().filter(|one| values(one).0 <= 0.5).cloned().collect();
+    assert!(!feasible.is_empty() && feasible.len() < trials.len());
+    let best = site.json(&["ls", "--json"]);
+    assert_eq!(best["studies"][0]["front"]["trials"], json!(front(&feasible)));
+}
+
+#[test]
+fn a_sampler_for_one_objective_is_refused_by_check() {
+    let site = Site::new(&study(["", ""], "trials = 2", "[sampler]\ntype = \"cmaes\""), TRIAL);
+    assert_refused(
+        &site.run(&["check", "study.toml"]),
+        &["`cmaes`", "several objectives", "`tpe`"],
+    );
+}
