@@ -8,6 +8,7 @@ pub mod figure;
 pub mod journal;
 pub mod journal_entry;
 mod notices;
+pub mod page;
 mod plain;
 pub mod progress;
 pub mod requests;

@@ -104,7 +104,7 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
     let document = read_report(&reader, &console.store, &studies, &options)?;
     let text = match arguments.markdown {
         true => markdown::text(&document),
-        false => html::page(&document),
+        false => html::document(&document),
     };
     if output == Path::new("-") {
         console.out.write_all(text.as_bytes())?;

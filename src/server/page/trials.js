@@ -58,8 +58,7 @@ export function showTrials(context) {
     const isSorted = wanted.sort === key;
     const order = isSorted ? (wanted.reverse ? "descending" : "ascending") : "none";
     return element("th", { scope: "col", "aria-sort": order, class: isNumber ? "number" : false },
-      element("button", { class: "sort", onclick: () => change({ sort: key, reverse: isSorted && !wanted.reverse, offset: 0 }) },
-        title, isSorted && element("span", { "aria-hidden": "true" }, wanted.reverse ? " ↓" : " ↑")));
+      element("button", { class: "sort", onclick: () => change({ sort: key, reverse: isSorted && !wanted.reverse, offset: 0 }) }, title));
   };
   const mark = (number) => {
     const own = marks(study.name);

@@ -4,14 +4,14 @@
 // known here is refused with a message, and never read differently. tests/it/report/filter.json
 // holds both to the same answers.
 
-const STATES = ["queued", "running", "paused", "complete", "pruned", "failed"];
+export const STATES = ["queued", "running", "paused", "complete", "pruned", "failed"];
 const FINISHED = ["complete", "pruned", "failed"];
 const OPERATORS = ["!=", "<=", ">=", "==", "<", ">", "=", ":"];
 const FIELDS = { state: "state", device: "device", reason: "reason", note: "note", tag: "tag", number: "number", trial: "number",
   value: "value", last_value: "last_value", step: "step", last_step: "step", seconds: "seconds", attempts: "attempts", failures: "failures" };
 const TEXTS = ["device", "reason", "note", "study", "name", "group"];
 
-class FilterError extends Error {}
+export class FilterError extends Error {}
 
 // A word as a list of characters, each with whether it was quoted: quoted ones are literal.
 function wordsOf(text) {
@@ -111,7 +111,7 @@ function propertyOf(name, names) {
 }
 
 // A value of a parameter as users write it.
-function valueText(value) {
+export function valueText(value) {
   if (typeof value === "number" && value !== 0 && !Number.isInteger(value) && Math.abs(value) < 1e-3) return value.toExponential().replace("e+", "e");
   if (typeof value === "number" && Math.abs(value) >= 1e7 && !Number.isInteger(value)) return value.toExponential().replace("e+", "e");
   return value === null || Array.isArray(value) ? JSON.stringify(value) : String(value);
@@ -229,7 +229,7 @@ function termTest(word, names) {
 }
 
 /// A function that tells whether a trial passes; throws a FilterError.
-function parseFilter(text, names) {
+export function parseFilter(text, names) {
   const tests = wordsOf(text).map((word) => {
     const test = termTest(word, names);
     return isNegated(word) ? (trial) => !test(trial) : test;
@@ -238,7 +238,7 @@ function parseFilter(text, names) {
 }
 
 /// A trial of the table from its array, as the program writes it.
-function trialOf(row, names) {
+export function trialOf(row, names) {
   const [number, state, value, step, last, seconds, attempts, failures, device, reason, hidden, infeasible, name, group, tags, notes, params, metrics] = row;
   const real = (written) => ({ NaN, Infinity, "-Infinity": -Infinity }[written] ?? written);
   const isActive = (given) => given === null || Array.isArray(given) || typeof given !== "object";

@@ -1,25 +1,11 @@
 // Tables of trials, their pages, and the switch of the theme. Every text becomes a text node, so
 // that no name, note or log is markup.
 
+import { FilterError, parseFilter, STATES, trialOf, valueText } from "./filter.js";
+import { element, facts, fill, state, table } from "/elements.js";
+import { count, duration, number, param } from "/format.js";
+
 const ROWS = 100;
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value === false || value === null || value === undefined) continue;
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else made.setAttribute(key, value === true ? "" : String(value));
-  }
-  append(made, children);
-  return made;
-}
-
-function append(parent, children) {
-  for (const child of children.flat(Infinity)) {
-    if (child === null || child === undefined || child === false) continue;
-    parent.append(child instanceof Node ? child : String(child));
-  }
-}
 
 function drawn(name, attributes, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -28,35 +14,9 @@ function drawn(name, attributes, text) {
   return made;
 }
 
-// Five significant digits; NaN and infinities have their names.
-function number(value) {
-  if (value === null || value === undefined) return "";
-  if (!Number.isFinite(value)) return String(value);
-  if (value === 0) return "0";
-  const size = Math.abs(value);
-  if (size >= 1e7 || size < 1e-4) return value.toExponential(4).replace(/\.?0+e/, "e").replace("e+", "e");
-  return String(Number(value.toPrecision(size >= 1e5 ? 6 : 5)));
-}
-
-function param(value) {
-  if (value === undefined) return "";
-  return typeof value === "number" ? number(value) : valueText(value);
-}
-
-function duration(seconds) {
-  if (!seconds) return "";
-  if (seconds < 10) return `${Math.round(seconds * 10) / 10} s`;
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 360) / 10} h`;
-}
-
-// Microseconds since 1970.
-function moment(micros) {
+// Microseconds since 1970: a report is read in other time zones.
+function utc(micros) {
   return micros ? `${new Date(micros / 1000).toISOString().slice(0, 19).replace("T", " ")} UTC` : "";
-}
-
-function count(many, thing) {
-  return `${many} ${thing}${many === 1 ? "" : "s"}`;
 }
 
 function stateWord(trial, study) {
@@ -125,17 +85,15 @@ function showTrials(box, study, index) {
   const isOfNumbers = (column) => column.isNumber || (column.isParam && study.rows.some((trial) => typeof trial.params.get(column.title) === "number"));
   const heads = columns.map((column, at) => element("th", { scope: "col", class: isOfNumbers(column) && "number" },
     element("button", { class: "sort", type: "button", onclick: () => sort(at) }, column.title)));
-  const body = element("tbody");
+  const list = table(`Trials of ${study.study}`, heads, []);
+  const body = list.querySelector("tbody");
   const more = element("button", { type: "button", class: "more", onclick: () => { view.most = Infinity; show(); } });
   const place = element("div", { "aria-live": "polite" });
-  box.replaceChildren();
-  append(box, [
+  fill(box, [
     element("div", { class: "tools", role: "search" },
       element("label", { class: "filter" }, "Filter", input), hasHidden && element("label", {}, hidden, " hidden ones, too"), status),
     hint, warning,
-    element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `Trials of ${study.study}` },
-      element("table", {}, element("caption", { class: "unseen" }, "Trials; a button in each head sorts"), element("thead", {}, element("tr", {}, heads)), body)),
-    more, place]);
+    list, more, place]);
 
   function sort(at) {
     view.turn = view.order === at ? -view.turn : 1;
@@ -162,8 +120,7 @@ function showTrials(box, study, index) {
       return element("th", { scope: "row", class: "number" }, pages.has(trial.number) ? element("a", { href: `#${address(trial)}` }, text) : text);
     }
     if (column.title === "state" && !column.cell) {
-      const word = stateWord(trial, study);
-      return element("td", {}, element("span", { class: `state ${word}` }, word), trial.infeasible && " violates a limit");
+      return element("td", {}, state(stateWord(trial, study)), trial.infeasible && " violates a limit");
     }
     const isNumber = column.isNumber || (column.isParam && typeof trial.params.get(column.title) === "number");
     const text = column.cell(trial);
@@ -200,30 +157,26 @@ function showTrials(box, study, index) {
   return { open, input, place };
 }
 
-function table(caption, heads, rows) {
-  return rows.length > 0 && [element("h4", {}, caption), element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-    element("table", {}, element("caption", { class: "unseen" }, caption),
-      element("thead", {}, element("tr", {}, heads.map((head) => element("th", { scope: "col" }, head)))),
-      element("tbody", {}, rows.map((row) => element("tr", {}, row.map((cell) => element("td", {}, cell)))))))];
+function listed(caption, heads, rows) {
+  return rows.length > 0 && [element("h4", {}, caption),
+    table(caption, heads.map((head) => element("th", { scope: "col" }, head)), rows.map((row) => element("tr", {}, row.map((cell) => element("td", {}, cell)))))];
 }
 
 function pageOf(study, trial, page, close) {
-  const word = stateWord(trial, study);
-  const facts = [[study.metric, shownValue(trial)], [study.step, number(trial.step)], ["reason", trial.reason], ["origin", page.origin], ["device", trial.device],
-    ["attempts", String(trial.attempts)], ["time", duration(trial.seconds)], ["created", moment(page.created)], ["finished", moment(page.finished)], ["group", trial.group],
+  const about = [[study.metric, shownValue(trial)], [study.step, number(trial.step)], ["reason", trial.reason], ["origin", page.origin], ["device", trial.device],
+    ["attempts", String(trial.attempts)], ["time", duration(trial.seconds)], ["created", utc(page.created)], ["finished", utc(page.finished)], ["group", trial.group],
     ["tags", trial.tags.join(", ")], ["hidden", trial.hidden && "yes"]];
-  const rest = facts.filter(([, text]) => text);
   const params = Array.from(trial.params, ([name, value]) => [name, param(value)]);
   return element("section", { class: "trial", tabindex: "-1", "aria-label": `Trial ${trial.number}`, onkeydown: (event) => { if (event.key === "Escape") close(); } },
-    element("header", {}, element("h4", {}, `${study.tracked ? "Run" : "Trial"} ${trial.number}${trial.name === null ? "" : ` ${trial.name}`} `, element("span", { class: `state ${word}` }, word)),
+    element("header", {}, element("h4", {}, `${study.tracked ? "Run" : "Trial"} ${trial.number}${trial.name === null ? "" : ` ${trial.name}`} `, state(stateWord(trial, study))),
       element("button", { type: "button", onclick: close }, "Close")),
-    element("dl", { class: "facts" }, rest.map(([title, text]) => element("div", {}, element("dt", {}, title), element("dd", {}, text)))),
+    facts(about),
     page.curve.length > 1 && curve(study, page),
-    table("Parameters", ["parameter", "value"], params),
-    table("Decisions", [study.step, "decision and reason"], page.decisions.map(([step, , text]) => [step, text])),
-    table("Attempts", ["attempt", "device", "started", "ended", "how", "reason"], page.attempts.map(([at, device, started, ended, end, reason]) => [at, device, moment(started), moment(ended), end, reason ?? ""])),
-    table("Series", ["metric", "by", "points", "last", "value"], page.series.map(([metric, clock, points, last, value]) => [metric, clock, points, last, typeof value === "number" ? number(value) : value])),
-    page.notes.length > 0 && [element("h4", {}, "Notes"), element("ul", { class: "notes" }, page.notes.map(([at, text]) => element("li", {}, element("time", {}, moment(at)), " ", text)))],
+    listed("Parameters", ["parameter", "value"], params),
+    listed("Decisions", [study.step, "decision and reason"], page.decisions.map(([step, , text]) => [step, text])),
+    listed("Attempts", ["attempt", "device", "started", "ended", "how", "reason"], page.attempts.map(([at, device, started, ended, end, reason]) => [at, device, utc(started), utc(ended), end, reason ?? ""])),
+    listed("Series", ["metric", "by", "points", "last", "value"], page.series.map(([metric, clock, points, last, value]) => [metric, clock, points, last, number(value)])),
+    page.notes.length > 0 && [element("h4", {}, "Notes"), element("ul", { class: "notes" }, page.notes.map(([at, text]) => element("li", {}, element("time", {}, utc(at)), " ", text)))],
     page.log !== undefined && [element("h4", {}, "End of the log"), element("pre", { tabindex: "0" }, page.log)]);
 }
 
