@@ -18,7 +18,6 @@ mod leaderboard;
 mod line;
 mod list;
 mod loader;
-mod log;
 mod overlay;
 mod picker;
 mod picture;

@@ -3,6 +3,8 @@
 mod answer;
 mod facts;
 
+use std::path::Path;
+
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -11,6 +13,7 @@ use super::best;
 use super::curves::{By, Detail, points, shown_clock};
 use super::figures::FigureOptions;
 use super::find::{self, Archived, is_archived};
+use super::log_tail::{self, LogTail};
 use super::study_state::{elapsed, state_in};
 pub use answer::{AnswerPart, BestPart, answer, params_as_toml};
 pub use facts::{Fact, ParamPart, StoppedGroup, StoppedPart, rules, space, stopped, used};
@@ -27,7 +30,7 @@ use crate::study::seed::SeedTree;
 use crate::study::series::{SeriesClock, SeriesSummary, step_json};
 use crate::study::state::Counts;
 use crate::study::time::Timestamp;
-use crate::study::trial::{Note, Trial, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, Note, Trial, TrialNumber, TrialState};
 
 /// All studies of the store.
 #[derive(Debug, Serialize)]
@@ -354,6 +357,46 @@ pub fn trial(
     })
 }
 
+/// The end of the log of a trial's attempt.
+#[derive(Debug, Serialize)]
+pub struct LogPart {
+    /// The attempt; `None`: none has started yet.
+    attempt: Option<AttemptNumber>,
+    /// How long the log is.
+    bytes: u64,
+    /// Whether there are lines before these.
+    cut: bool,
+    /// The lines without what drives a terminal; `None`: those that the page has already.
+    lines: Option<Vec<String>>,
+}
+
+/// The end of a trial's log, `most` bytes of it; `known`: the attempt and the length that the page
+/// has already.
+///
+/// # Errors
+/// The store failed, there is no such attempt, or its log cannot be read.
+pub fn log(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    store: &Path,
+    (trial, attempt): (&Trial, Option<AttemptNumber>),
+    (known, most): (Option<(AttemptNumber, u64)>, u64),
+) -> Result<LogPart, AppError> {
+    let Some(attempt) = attempt.or(trial.last_attempt()) else {
+        return Ok(LogPart { attempt: None, bytes: 0, cut: false, lines: Some(Vec::new()) });
+    };
+    let path = log_tail::place(reader, study, store, (trial.number, attempt))?;
+    if let Some((own, bytes)) = known
+        && own == attempt
+        && bytes == LogTail::length(&path)
+    {
+        return Ok(LogPart { attempt: Some(attempt), bytes, cut: false, lines: None });
+    }
+    let tail = LogTail::read(&path, attempt, most)?;
+    let (bytes, cut) = (tail.bytes, tail.cut);
+    Ok(LogPart { attempt: Some(attempt), bytes, cut, lines: Some(tail.lines) })
+}
+
 /// Curves of some trials.
 ///
 /// # Errors
@@ -395,5 +438,7 @@ pub fn curve_in_front(
     let own = all.iter().filter(|series| series.metric == metric);
     let clock = options.clock.unwrap_or_else(|| shown_clock(study, own));
     let points = points(reader, study, trial, (metric, clock), options.by, options.detail)?;
-    Ok(Series::new(format!("trial {trial}"), Mark::Line, SeriesRole::Compared(index), points))
+    let series =
+        Series::new(format!("trial {trial}"), Mark::Line, SeriesRole::Compared(index), points);
+    Ok(series.of_trial(trial))
 }

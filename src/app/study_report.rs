@@ -6,15 +6,14 @@ use std::path::Path;
 
 use super::AppError;
 use super::curves::Detail;
-use super::figures::{FigureError, FigureKind, FigureOptions, figures};
+use super::figures::{FigureError, FigureKind, FigureOptions, figures, thin};
 use super::page::{
     BestOf, BestPart, Fact, StoppedGroup, StoppedPart, answer, rules, space, stopped, used,
 };
 use super::study_state::state_in;
 use super::verify::{VerifyError, verify, what_was_decided};
-use crate::report::document::privacy::{Privacy, PrivatePart, PublicFigure, PublicText};
-use crate::report::document::{Answer, BestRow, Document, StoppedRow, StudySection};
-use crate::report::figure::{Mark, Series};
+use crate::report::document::privacy::{Privacy, PrivatePart, PublicText};
+use crate::report::document::{Answer, BestRow, Document, ReportFigure, StoppedRow, StudySection};
 use crate::report::wording::{count, number, one_line, param, state_word, value_cell};
 use crate::runner;
 use crate::storage::sqlite::SqliteReader;
@@ -42,7 +41,7 @@ const MOST_VERIFIED: u64 = 2_000;
 /// Lines and points of curves, so that a report stays small.
 const CURVES: usize = 60;
 const COLUMNS: u16 = 120;
-/// Figures of all trials have at most this many points: more are larger, and show no more.
+/// Figures of all trials have about this many points: more are larger, and show no more.
 const MOST_POINTS: usize = 6_000;
 
 /// Figures of one kind: slices have one for each parameter.
@@ -180,7 +179,7 @@ impl Scope<'_> {
         &self,
         studies: &[StudySummary],
         kinds: &[FigureKind],
-    ) -> Result<Vec<PublicFigure>, StorageError> {
+    ) -> Result<Vec<ReportFigure>, StorageError> {
         let options = FigureOptions {
             lines: CURVES,
             detail: Detail::Columns(COLUMNS),
@@ -201,10 +200,9 @@ impl Scope<'_> {
                 if points < 2 || figure.ranges().is_none() {
                     continue;
                 }
-                if points > MOST_POINTS {
-                    thin(&mut figure.series, points);
-                }
-                found.push(self.privacy.figure(figure));
+                thin(&mut figure, MOST_POINTS);
+                let figure = self.privacy.figure(figure);
+                found.push(ReportFigure { figure, has_points: kind.is_chart() });
             }
         }
         Ok(found)
@@ -293,19 +291,4 @@ fn kinds(study: &StudySummary) -> Vec<FigureKind> {
 fn moment(micros: i64) -> String {
     let at = jiff::Timestamp::from_microsecond(micros);
     at.map_or_else(|_| String::new(), |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
-}
-
-/// Leaves out points at equal distances, so that about [`MOST_POINTS`] stay.
-fn thin(series: &mut [Series<'static>], points: usize) {
-    let every = points.div_ceil(MOST_POINTS);
-    for one in series {
-        let length = one.points.len();
-        // Bars are pairs of points, and short series tell something by each.
-        if one.mark == Mark::Bars || length < every * 20 {
-            continue;
-        }
-        let kept = one.points.iter().enumerate();
-        let kept = kept.filter(|(index, _)| index % every == 0 || index + 1 == length);
-        one.points = kept.map(|(_, point)| *point).collect::<Vec<_>>().into();
-    }
 }

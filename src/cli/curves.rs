@@ -164,6 +164,7 @@ fn chart(title: String, trials: &[Trial], curves: Vec<Vec<(f64, f64)>>) -> Figur
         points: Cow::Owned(points),
         mark: Mark::Line,
         tone: SeriesRole::Compared(index),
+        trial: Some(trial.number),
     });
     Figure {
         title,

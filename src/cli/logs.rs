@@ -10,11 +10,10 @@ use serde::Serialize;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use crate::app::find;
+use crate::app::{find, log_tail};
 use crate::config::file;
 use crate::config::shown::json;
 use crate::report::wording::drives_a_terminal;
-use crate::runner::ownership;
 use crate::storage::{StorageReader, StudyId, StudySummary};
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
@@ -134,11 +133,7 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
         find::study_and_trial(&reader, arguments.study.as_deref(), &arguments.trial)?;
     let number = trial.number;
     let attempt = attempt(arguments.attempt, &study, &trial, console)?;
-    let homes = ownership::homes(&reader, &study.clone().stored(), &console.store)?;
-    let mut places = homes.iter().map(|home| home.log(number, attempt));
-    let path = places
-        .find(|path| path.exists())
-        .unwrap_or_else(|| study.files(&console.store).log(number, attempt));
+    let path = log_tail::place(&reader, &study, &console.store, (number, attempt))?;
     let mut log = file::open(&path).map_err(|error| {
         let failure = Failure::new(
             Exit::Usage,

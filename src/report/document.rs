@@ -6,13 +6,22 @@ pub mod privacy;
 
 use privacy::{PrivatePart, PublicFigure, PublicJson, PublicText};
 
+/// A figure of a report.
+#[derive(Clone, Debug)]
+pub struct ReportFigure {
+    /// The figure.
+    pub figure: PublicFigure,
+    /// Whether the file has its points, too, so that a script can tell their values.
+    pub has_points: bool,
+}
+
 /// A report on one study or several.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The studies, by name.
     pub studies: Vec<StudySection>,
     /// Figures of several studies on the same axes.
-    pub shared: Vec<PublicFigure>,
+    pub shared: Vec<ReportFigure>,
     /// When it was written, in UTC.
     pub written: String,
     /// What was left out of it.
@@ -43,7 +52,7 @@ pub struct StudySection {
     /// The parameters: name, kind, values and when it is active.
     pub space: Vec<[PublicText; 4]>,
     /// Figures, the most telling ones first.
-    pub figures: Vec<PublicFigure>,
+    pub figures: Vec<ReportFigure>,
     /// Trials that ended early, by kind of reason, the most frequent one first.
     pub stopped: Vec<StoppedRow>,
     /// Seed, algorithms, versions, code and verification, by title.

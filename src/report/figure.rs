@@ -15,6 +15,7 @@ use std::borrow::Cow;
 
 use crate::report::wording::count;
 use crate::study::space::Scale;
+use crate::study::trial::TrialNumber;
 use axis::{Cut, Range, Tick};
 
 /// How the points of a series are drawn.
@@ -54,6 +55,8 @@ pub struct Series<'a> {
     pub mark: Mark,
     /// In which colour.
     pub tone: SeriesRole,
+    /// Whose points they are, if they are of one trial.
+    pub trial: Option<TrialNumber>,
 }
 
 impl Series<'static> {
@@ -64,7 +67,13 @@ impl Series<'static> {
         tone: SeriesRole,
         points: Vec<(f64, f64)>,
     ) -> Self {
-        Series { name: name.into(), points: Cow::Owned(points), mark, tone }
+        Series { name: name.into(), points: Cow::Owned(points), mark, tone, trial: None }
+    }
+
+    /// The same, as the points of a trial.
+    #[must_use]
+    pub fn of_trial(self, trial: TrialNumber) -> Self {
+        Series { trial: Some(trial), ..self }
     }
 
     /// Reports over steps, joined by lines.

@@ -8,6 +8,12 @@
 pub const ELEMENTS: &str = include_str!("page/elements.js");
 /// Numbers, times and values in words.
 pub const FORMAT: &str = include_str!("page/format.js");
+/// Figures that answer to the pointer.
+pub const CHART: &str = include_str!("page/chart.js");
+/// What draws them: uPlot 1.6.32 by Leon Sorokin, with its licence.
+pub const UPLOT: &str = include_str!("page/uplot/uplot.js");
+/// Its style.
+pub const UPLOT_STYLE: &str = include_str!("page/uplot/uplot.css");
 /// Colours, tables, states and controls.
 pub const STYLE: &str = include_str!("page/shared.css");
 
@@ -51,7 +57,20 @@ pub const FORBIDDEN: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
+    use sha2::{Digest as _, Sha256};
+
     use super::*;
+
+    #[test]
+    fn uplot_is_what_its_authors_published_and_has_its_licence() {
+        let code = UPLOT.lines().find(|line| line.starts_with("var uPlot=")).unwrap();
+        let digest = format!("{:x}", Sha256::digest(code.as_bytes()));
+        assert_eq!(digest, "84fb29dcfe481128ac9cee70c537408d0c2d6c5d93aba7da59c654aedc70fcc5");
+        let style = UPLOT_STYLE.lines().last().unwrap();
+        let digest = format!("{:x}", Sha256::digest(style.as_bytes()));
+        assert_eq!(digest, "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04");
+        assert!(UPLOT.contains(include_str!("page/uplot/LICENSE").trim()));
+    }
 
     #[test]
     fn modules_become_one_script() {

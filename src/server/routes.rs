@@ -9,18 +9,17 @@
 //! | `/api/study` | `study` | one study: space, names for filters, notes |
 //! | `/api/trials` | `study`, `where`, `sort`, `reverse`, `hidden`, `offset`, `limit` | a page of the table |
 //! | `/api/trial` | `study`, `trial` | one trial: decisions, attempts, series, notes |
+//! | `/api/log` | `study`, `trial`, `attempt`, `known`, `bytes` | the end of a log; `known` and `bytes`: which attempt's the page has, and how much of it |
 //! | `/api/curves` | `study`, `trial`.., `metric`, `clock`, `by`, `columns` | curves, thinned to pixels |
-//! | `/api/figures` | `study`.., `kind` | figures: histories and curves as data, others as SVG |
-//! | `/api/figure.svg` | `study`.., `kind`, `param`.., `metric`, `trial`.., `log_x`, `log_y`, `clock`, `by`, `smooth`, `theme`, `width`, `height` | a figure, drawn |
-//! | `/api/stopped` | `study` | what ended early and why |
-//! | `/api/runs` | `study` | where and with what it ran |
+//! | `/api/figures` | `study`.., `kind`, `param`.., `metric`, `trial`.., `log_x`, `log_y`, `clock`, `by`, `smooth` | figures as data |
+//! | `/api/figure.svg` | as well `theme`, `width`, `height` | figures, drawn |
 //! | `/api/devices` | | the devices of this machine |
 //! | `/api/events` | `study`, `before`, `limit` | entries of the journal, oldest first |
 //! | `/api/stream` | `study`, `after` | server-sent events (`server/watcher.rs`) |
 //!
 //! `POST /api/control` changes a study (`server/control.rs`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -41,7 +40,7 @@ use crate::study::condition::ExpressionError;
 use crate::study::event::Seq;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::SeriesClock;
-use crate::study::trial::TrialNumber;
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// What the answers need besides the store.
 #[derive(Debug)]
@@ -104,7 +103,9 @@ pub fn answer(request: &Request, store: &mut Store, context: &Context) -> Respon
                 }
                 "/api/trials" => trials(head, reader),
                 "/api/trial" => trial(head, reader),
+                "/api/log" => log(head, reader, &context.store),
                 "/api/curves" => curves(head, reader),
+                "/api/figures" => figures(head, reader),
                 "/api/figure.svg" => figure_svg(head, reader),
                 "/api/events" => events(head, reader),
                 _ => Err(Refusal::Nothing),
@@ -214,6 +215,28 @@ fn trial(head: &Head, reader: &SqliteReader) -> Answer {
     json(page::trial(reader, &study, &found, &Privacy::everything())?)
 }
 
+/// Bytes of a log that are read, at its end.
+const MOST_LOG_BYTES: u64 = 64 << 10;
+
+fn log(head: &Head, reader: &SqliteReader, store: &Path) -> Answer {
+    let study = study(head, reader)?;
+    let found = find::trial(reader, &study, TrialNumber(number(head, "trial", u64::MAX)?))?;
+    let attempt = |name| match head.query(name) {
+        None | Some("") => Ok(None),
+        Some(text) => {
+            let read = text.parse().map(|number| Some(AttemptNumber(number)));
+            read.map_err(|_| Refusal::Query(format!("`{name}` is no number of an attempt")))
+        }
+    };
+    let asked = attempt("attempt")?;
+    if asked.is_some_and(|asked| found.last_attempt().is_none_or(|last| asked > last)) {
+        return Err(Refusal::Query("the trial has no such attempt".to_owned()));
+    }
+    let bytes = number(head, "bytes", 0)?;
+    let known = attempt("known")?.map(|known| (known, bytes));
+    json(page::log(reader, &study, store, (&found, asked), (known, MOST_LOG_BYTES))?)
+}
+
 /// The clock and the meaning of the horizontal axis that the query names.
 fn clock_and_axis(head: &Head) -> Result<(Option<SeriesClock>, By), Refusal> {
     let clock = match head.query("clock") {
@@ -245,6 +268,11 @@ fn curves(head: &Head, reader: &SqliteReader) -> Answer {
 /// Most curves that are compared: more have no colours of their own.
 const MOST_COMPARED: usize = 18;
 
+/// Most trials that are lines of a figure: the best.
+const MOST_LINES: usize = 100;
+/// About as many points of other figures are sent: more take long to draw, and show no more.
+const MOST_POINTS: usize = 20_000;
+
 /// The figures that the query names.
 fn figures_of(head: &Head, reader: &SqliteReader) -> Result<Vec<StudyFigure>, Refusal> {
     let named = head.query("kind").unwrap_or("history");
@@ -269,7 +297,8 @@ fn figures_of(head: &Head, reader: &SqliteReader) -> Result<Vec<StudyFigure>, Re
         metric: head.query("metric").filter(|metric| !metric.is_empty()).map(str::to_owned),
         clock,
         by,
-        detail: Detail::Columns(600),
+        detail: Detail::Columns(if trials.is_empty() { 100 } else { 600 }),
+        lines: MOST_LINES,
         smooth: if (0.0..1.0).contains(&smooth) { smooth } else { 0.0 },
         log_x: is_set(head, "log_x"),
         log_y: is_set(head, "log_y"),
@@ -288,10 +317,24 @@ fn figures_of(head: &Head, reader: &SqliteReader) -> Result<Vec<StudyFigure>, Re
             figure.series.clear();
         }
         for (index, trial) in trials.into_iter().enumerate() {
+            figure.series.retain(|series| series.trial != Some(trial));
             figure.series.push(page::curve_in_front(reader, study, (index, trial), &options)?);
         }
     }
+    for one in all.iter_mut().filter(|_| kind != FigureKind::Curves) {
+        figures::thin(&mut one.figure, MOST_POINTS);
+    }
     Ok(all)
+}
+
+#[derive(Serialize)]
+struct FiguresPart {
+    figures: Vec<Figure<'static>>,
+}
+
+fn figures(head: &Head, reader: &SqliteReader) -> Answer {
+    let all = figures_of(head, reader)?;
+    json(FiguresPart { figures: all.into_iter().map(|one| one.figure).collect() })
 }
 
 fn figure_svg(head: &Head, reader: &SqliteReader) -> Answer {

@@ -11,11 +11,11 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::log::LogTail;
 use super::snapshot::Detail;
 use super::state::State;
 use super::theme::{Theme, wrapped};
 use super::trial_key::TrialKey;
+use crate::app::log_tail::LogTail;
 use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::{
     count, metric_names, micros, number, one_line, proposed, rough_duration, values, width,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::journal::Journal;
-use super::log::LogTail;
 use super::picture::{Picture, PictureCache, PictureRequest, Subject};
 use super::theme::Theme;
 use super::together::{TableScope, Together};
 use super::trial_key::TrialKey;
+use crate::app::log_tail::LogTail;
 use crate::app::several::{self, StudySelection};
 use crate::report::wording::{HolderLife, StudyStatus, micros};
 use crate::storage::{
@@ -261,6 +261,8 @@ const FIELD_POINTS: usize = 160;
 const FIELD_AGE: Duration = Duration::from_secs(5);
 /// The names of series and of runs' parameters that filters know are no older than this.
 const NAMES_AGE: Duration = Duration::from_secs(5);
+/// Bytes of a log that are read, at its end.
+const LOG_BYTES: u64 = 256 << 10;
 
 impl Source {
     /// Nothing was read yet.
@@ -483,7 +485,9 @@ impl Source {
                 |known: &Arc<LogTail>| known.path == path && known.bytes == LogTail::length(&path);
             let known = self.known.log.take().filter(is_current);
             // A log that cannot be read is shown as none.
-            known.unwrap_or_else(|| Arc::new(LogTail::read(&path, attempt).unwrap_or_default()))
+            known.unwrap_or_else(|| {
+                Arc::new(LogTail::read(&path, attempt, LOG_BYTES).unwrap_or_default())
+            })
         });
         Ok((Some(detail), field, self.known.log.clone()))
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hpsearch::server::Limits;
@@ -702,8 +703,90 @@ fn the_parts_of_the_page_are_what_the_verbs_print() {
 }
 
 #[test]
+fn the_end_of_a_log_is_text_and_is_sent_once() {
+    // Colours, a title, a bar that overwrites itself, markup, a character that turns text around.
+    let script = "printf '\\033[31mred\\033[0m\\n\\033]0;title\\007x\\n10%%\\r100%%\\n'\n\
+        echo '</pre><script>alert(1)</script>'\nprintf 'a\\342\\200\\256b\\000c\\n'\n\
+        echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
+    let site = Site::new(&study("trials = 2", ONE_SLOT), script);
+    assert_done(&site.run_study());
+    let browser = Browser::start(&site, &[]);
+    let log = browser.json("/api/log?study=s&trial=0");
+    let lines: Vec<&str> =
+        log["lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert_eq!(lines[..5], ["red", "x", "100%", "</pre><script>alert(1)</script>", "abc"]);
+    assert_eq!((&log["attempt"], &log["cut"]), (&json!(0), &json!(false)));
+    let bytes = log["bytes"].as_u64().unwrap();
+    let again = browser.json(&format!("/api/log?study=s&trial=0&known=0&bytes={bytes}"));
+    assert_eq!(again["lines"], Json::Null, "the page has it");
+    let grown = browser.json(&format!("/api/log?study=s&trial=0&known=0&bytes={}", bytes - 1));
+    assert!(grown["lines"].is_array());
+    let path = log_of(&site, 0);
+    // Long logs are cut, at a line.
+    fs::write(&path, format!("{}last\n", "a line of a log\n".repeat(100_000))).unwrap();
+    let answered = browser.get("/api/log?study=s&trial=0");
+    assert!(answered.text().len() < 100_000, "{}", answered.text().len());
+    let lines = answered.json()["lines"].as_array().unwrap().clone();
+    assert_eq!((&lines[0], lines.last().unwrap()), (&json!("a line of a log"), &json!("last")));
+    // Nothing in a request is part of a path, and nothing beside a log is read in its place.
+    for query in [
+        "study=s&trial=..%2F..%2F..%2Fetc%2Fpasswd",
+        "study=s&trial=0&attempt=..%2F..%2Fstudy.toml",
+        "study=s&trial=0&attempt=-1",
+        "study=s&trial=0&attempt=7",
+        "study=s&trial=0&attempt=99999999999999999999",
+        "study=s&trial=0%00&attempt=0",
+        "study=s",
+        "study=s&trial=9",
+        "study=..%2Fs&trial=0",
+    ] {
+        let refused = browser.get(&format!("/api/log?{query}"));
+        assert!(matches!(refused.code, 400 | 404), "{query}: {}", refused.code);
+        assert!(!refused.text().contains("lines"), "{query}");
+    }
+    site.write("secret.txt", "a secret\n");
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(site.path("secret.txt"), &path).unwrap();
+    let refused = browser.get("/api/log?study=s&trial=0");
+    assert_names(&refused.text(), &["a link"]);
+    assert!(refused.code >= 400 && !refused.text().contains("a secret"));
+    fs::remove_file(&path).unwrap();
+    let none = browser.json("/api/log?study=s&trial=0");
+    assert_eq!((&none["bytes"], &none["lines"]), (&json!(0), &json!([])));
+}
+
+/// The log of a trial's first attempt, wherever it is below the site's directory.
+fn log_of(site: &Site, trial: u64) -> PathBuf {
+    let wanted = format!("{trial}/attempt-0.log");
+    let mut directories = vec![site.path("runs")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.display().to_string().ends_with(&wanted) {
+                return path;
+            }
+        }
+    }
+    panic!("there is no {wanted}");
+}
+
+#[test]
 fn figures_are_drawn_for_the_page_and_given_as_data() {
     let (_scene, browser) = served(Limits::default());
+    let history = browser.json("/api/figures?study=digits&kind=history&log_y=1");
+    let figure = &history["figures"][0];
+    assert_eq!((&figure["x"]["label"], &figure["y"]["log"]), (&json!("trial"), &json!(true)));
+    assert_eq!(figure["x"]["range"], json!([0.0, 1.0]), "{figure}");
+    let series = figure["series"].as_array().unwrap();
+    let best = series.iter().find(|one| one["role"] == "best").unwrap();
+    assert_eq!((&best["mark"], &best["points"][0]), (&json!("steps"), &json!([0.0, 0.184213])));
+    let curves = browser.json("/api/figures?study=digits&kind=curves&trial=0&trial=3");
+    let series = curves["figures"][0]["series"].as_array().unwrap();
+    let told: Vec<_> = series.iter().map(|one| (&one["trial"], &one["index"])).collect();
+    assert_eq!(told, [(&json!(0), &json!(0)), (&json!(3), &json!(1))]);
+    assert_eq!(browser.get("/api/figures?study=digits&kind=curves&metric=nothing").code, 400);
     let drawn = browser.get("/api/figure.svg?study=digits&kind=history&theme=dark&width=400");
     assert_eq!((drawn.code, drawn.header("content-type")), (200, Some("image/svg+xml")));
     assert_names(&drawn.text(), &["<svg", "width=\"400\"", "#0f1419"]);

@@ -5,6 +5,9 @@
 Each view is opened at 390 and 1440 pixels, light and dark. It fails on a message in the console, on
 something wider than the window, on controls without a name, and on what a click should have done
 and did not. Needs `chromium` on PATH and nothing besides Python.
+
+AXE names axe.min.js of axe-core (`npm pack axe-core`, then its package/axe.min.js): with it every
+view is also held to the rules of axe.
 """
 
 import base64
@@ -87,6 +90,21 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
 
+    def accessibility(self):
+        """What axe finds wrong, if AXE names it."""
+        if "AXE" not in os.environ:
+            return []
+        if not self.evaluate("Boolean(window.axe)"):
+            with open(os.environ["AXE"]) as file:
+                self.evaluate(file.read() + "; true")
+        found = self.evaluate("axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations.flatMap(({ id, nodes }) => nodes.map((node) => `axe ${id}: ${node.html.slice(0, 140)} ${node.failureSummary.split('\\n').slice(1, 3).join(';').trim().slice(0, 160)}`)))")
+        return found
+
+    def drag(self, start, end):
+        """Drags from one place of the window to another."""
+        for kind, (x, y), buttons in [("mouseMoved", start, 0), ("mousePressed", start, 1), ("mouseMoved", end, 1), ("mouseReleased", end, 0)]:
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="none" if kind == "mouseMoved" else "left", buttons=buttons, clickCount=1)
+
     def picture(self, path):
         height = min(self.evaluate("document.documentElement.scrollHeight"), 2400)
         clip = {"x": 0, "y": 0, "width": self.evaluate("innerWidth"), "height": height, "scale": 1}
@@ -103,16 +121,16 @@ class Browser:
 VIEWS = {
     "studies": ("", "document.querySelector('tbody tr')"),
     "trials": ("study={study}", "document.querySelector('tbody tr a')"),
-    "filtered": ("study={study}&where=state%3Acomplete&sort=learning_rate", "document.querySelector('tbody tr a')"),
+    "filtered": ("study={study}&where=state%3Acomplete&sort={param}", "document.querySelector('tbody tr a')"),
     "wrong": ("study={study}&where=nothing%3E%3E", "document.querySelector('#problem')?.textContent"),
-    "trial": ("study={study}&trial={trial}", "document.querySelector('figure img')?.naturalWidth && document.querySelector('tbody tr')"),
-    "compare": ("study={study}&view=compare&trials={trial},0,3", "document.querySelector('figure img')?.naturalWidth && document.querySelector('tbody tr')"),
+    "trial": ("study={study}&trial={trial}", "document.querySelector('.chart canvas') && document.querySelector('tbody tr')"),
+    "compare": ("study={study}&view=compare&trials={trial},0,3", "document.querySelector('.chart canvas') && document.querySelector('tbody tr')"),
     "devices": ("study={study}&view=devices", "document.querySelector('.card')"),
     "events": ("study={study}&view=events", "document.querySelector('.journal .entry')"),
     "gone": ("study=no-such-study", "document.querySelector('#trouble')?.textContent"),
 }
 for kind in ["history", "curves", "slice", "parallel", "importance", "contour", "rungs", "edf", "comparison", "timeline"]:
-    shown = "document.querySelector('figure img')?.naturalWidth || document.querySelector('figure .empty')?.textContent"
+    shown = "document.querySelector('figure img')?.naturalWidth || document.querySelector('.chart canvas') || document.querySelector('figure .empty')?.textContent"
     VIEWS[f"figure-{kind}"] = (f"study={{study}}&view=figures&kind={kind}", shown)
 
 # Controls without a name, headings that are skipped, pictures without a text, text of low contrast.
@@ -160,6 +178,7 @@ def main(program, store, study, pictures):
         if browser.evaluate("document.cookie"):
             wrong.append("scripts can read the cookie")
         base = browser.evaluate("location.origin")
+        param = browser.evaluate(f"fetch('/api/study?study={study}').then((answer) => answer.json()).then((study) => study.params[0].name)")
         best = browser.evaluate(f"fetch('/api/study?study={study}').then((answer) => answer.json()).then((study) => study.best?.number ?? 0)")
         for name, (place, shown) in VIEWS.items():
             browser.messages.clear()
@@ -167,13 +186,13 @@ def main(program, store, study, pictures):
                 for theme in ["light", "dark"]:
                     browser.show(width, theme)
                     browser.call("Page.navigate", url="about:blank")
-                    browser.call("Page.navigate", url=f"{base}/#{place.format(study=study, trial=best)}")
+                    browser.call("Page.navigate", url=f"{base}/#{place.format(study=study, trial=best, param=param)}")
                     try:
                         browser.wait_for(shown)
                     except RuntimeError as error:
                         wrong.append(f"{name} {width} {theme}: {error}")
                     time.sleep(0.3)
-                    wrong += [f"{name} {width} {theme}: {text}" for text in browser.evaluate(CHECKS)]
+                    wrong += [f"{name} {width} {theme}: {text}" for text in browser.evaluate(CHECKS) + browser.accessibility()]
                     browser.picture(f"{pictures}/{name}-{width}-{theme}.png")
             # A refused filter and an unknown study are 400 and 404, which Chromium logs.
             is_expected = lambda text: "status of 40" in text
@@ -217,7 +236,8 @@ def steered(browser, base, study, trial):
     key("1")
     browser.wait_for("document.querySelector('tbody input:checked')")
     key("\r", "Enter")
-    browser.wait_for("document.querySelector('figure img')?.naturalWidth")
+    browser.wait_for("document.querySelector('.chart canvas')")
+    wrong += charted(browser)
     key("", "Escape")
     browser.wait_for("document.querySelector('tbody tr a') && !location.hash.includes('trial=')")
     browser.evaluate(f"location.hash = 'study={study}&trial={trial}'")
@@ -229,6 +249,34 @@ def steered(browser, base, study, trial):
     browser.wait_for("document.body.innerText.includes('onerror=alert(1)> noted by the walk')")
     if browser.evaluate("document.querySelector('main img[src=x]') !== null"):
         wrong.append("a note became markup")
+    return wrong
+
+
+def charted(browser):
+    """Points at a chart, zooms it and shows all again."""
+    wrong = []
+    browser.evaluate("document.querySelector('.chart').scrollIntoView({ block: 'center' })")
+    over = "document.querySelector('.u-over').getBoundingClientRect()"
+    left, top, width, height = browser.evaluate(f"(({{ left, top, width, height }}) => [left, top, width, height])({over})")
+    at = lambda across, down: (left + width * across, top + height * down)
+    for down in [0.9, 0.7, 0.5, 0.3, 0.1]:
+        x, y = at(0.1, down)
+        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        if browser.evaluate("document.querySelector('.tip')?.hidden === false"):
+            break
+    else:
+        wrong.append("pointing at a chart shows no value")
+    labels = "[document.querySelector('.chart').closest('.chart-box').querySelector('.hint button').hidden].join()"
+    browser.drag(at(0.3, 0.5), at(0.6, 0.5))
+    browser.wait_for(f"{labels} === 'false'")
+    x, y = at(0.5, 0.5)
+    for count in [1, 2]:
+        for kind in ["mousePressed", "mouseReleased"]:
+            browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=count)
+    try:
+        browser.wait_for(f"{labels} === 'true'")
+    except RuntimeError:
+        wrong.append("a double click does not show all of a chart again")
     return wrong
 
 

@@ -4,7 +4,7 @@
 #
 #     sh tests/peers/report.sh target/debug/hpsearch STORE STUDY PICTURES
 #
-# Needs node, chromium and Python without packages.
+# Needs node, chromium and Python without packages; AXE as for tests/peers/page.py.
 set -eu
 here=$(dirname "$0")
 node "$here/report_filter.js"

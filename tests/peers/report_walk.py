@@ -9,7 +9,7 @@ controls without a name, on text of low contrast, and on what a click should hav
 import os
 import sys
 
-from page import CHECKS, Browser
+from page import CHECKS, Browser, charted
 
 
 def main(report, pictures):
@@ -27,11 +27,11 @@ def main(report, pictures):
         for width in [1440, 390]:
             for theme in ["light", "dark"]:
                 opened(width, theme)
-                wrong += [f"{width} {theme}: {text}" for text in browser.evaluate(CHECKS)]
+                wrong += [f"{width} {theme}: {text}" for text in browser.evaluate(CHECKS) + browser.accessibility()]
                 browser.picture(f"{pictures}/report-{width}-{theme}.png")
                 browser.evaluate("document.querySelector('.answer a').click()")
                 browser.wait_for("document.querySelector('section.trial')")
-                wrong += [f"trial {width} {theme}: {text}" for text in browser.evaluate(CHECKS)]
+                wrong += [f"trial {width} {theme}: {text}" for text in browser.evaluate(CHECKS) + browser.accessibility()]
                 browser.evaluate("document.querySelectorAll('.figures, table').forEach((one) => { if (!one.closest('.trial')) one.remove(); })")
                 browser.picture(f"{pictures}/report-trial-{width}-{theme}.png")
         wrong += steered(browser, opened)
@@ -69,6 +69,7 @@ def steered(browser, opened):
     browser.wait_for("document.activeElement.matches('section.trial')")
     browser.call("Input.dispatchKeyEvent", type="keyDown", key="Escape")
     browser.wait_for("!document.querySelector('section.trial')")
+    wrong += charted(browser)
     before = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     browser.evaluate("document.getElementById('theme').click()")
     if browser.evaluate("getComputedStyle(document.body).backgroundColor") == before:

@@ -121,6 +121,11 @@ impl FigureKind {
         )
     }
 
+    /// Whether pages show it as a chart that answers to the pointer, besides the drawn figure.
+    pub fn is_chart(self) -> bool {
+        matches!(self, FigureKind::History | FigureKind::Curves | FigureKind::Comparison)
+    }
+
     /// Whether several studies have one figure in common.
     pub(super) fn is_shared(self) -> bool {
         matches!(

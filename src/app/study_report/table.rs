@@ -1,12 +1,10 @@
 //! The table of a study's trials, and the pages of some, as compact JSON for the script of a page.
 
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
-
 use serde_json::{Value as Json, json};
 
 use super::Scope;
 use crate::app::curves::{By, Detail, points, shown_clock};
+use crate::app::log_tail::{self, LogTail};
 use crate::app::page::space;
 use crate::report::document::privacy::{PrivatePart, PublicJson};
 use crate::report::wording::{attempt_end, one_line, proposed};
@@ -19,7 +17,7 @@ use crate::study::trial::Trial;
 /// Columns of a curve on a trial's page.
 const COLUMNS: u16 = 120;
 /// Bytes of a log that are included, at its end.
-const LOG_BYTES: i64 = 8 * 1024;
+const LOG_BYTES: u64 = 8 * 1024;
 
 impl Scope<'_> {
     /// All trials, with the pages of some.
@@ -112,7 +110,7 @@ impl Scope<'_> {
             "notes": notes.collect::<Vec<_>>(),
         });
         if self.privacy.includes(PrivatePart::Logs)
-            && let Some(log) = self.log(study, trial)
+            && let Some(log) = self.log(study, trial)?
         {
             page["log"] = log.into();
         }
@@ -120,20 +118,12 @@ impl Scope<'_> {
     }
 
     /// The end of the log of a trial's last attempt; `None`: there is none.
-    fn log(&self, study: &StudySummary, trial: &Trial) -> Option<String> {
-        let path = study.files(self.store).log(trial.number, trial.last_attempt()?);
-        let mut file = File::open(path).ok()?;
-        let length = i64::try_from(file.metadata().ok()?.len()).ok()?;
-        let is_cut = length > LOG_BYTES;
-        if is_cut {
-            file.seek(SeekFrom::End(-LOG_BYTES)).ok()?;
-        }
-        let mut bytes = Vec::new();
-        file.take(LOG_BYTES.unsigned_abs()).read_to_end(&mut bytes).ok()?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        // The first line may be half of one.
-        let begin = if is_cut { text.find('\n').map_or(0, |at| at + 1) } else { 0 };
-        Some(text[begin..].to_owned())
+    fn log(&self, study: &StudySummary, trial: &Trial) -> Result<Option<String>, StorageError> {
+        let Some(attempt) = trial.last_attempt() else { return Ok(None) };
+        let path = log_tail::place(self.reader, study, self.store, (trial.number, attempt))?;
+        // One that cannot be read is left out.
+        let tail = LogTail::read(&path, attempt, LOG_BYTES).unwrap_or_default();
+        Ok((!tail.lines.is_empty()).then(|| tail.lines.join("\n")))
     }
 }
 

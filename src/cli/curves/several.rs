@@ -167,6 +167,7 @@ fn chart(
             points: Cow::Owned(points(reader, study, trial.number, series, by, detail)?),
             mark: Mark::Line,
             tone: SeriesRole::Compared(index),
+            trial: Some(trial.number),
         })
     });
     Ok(Figure {

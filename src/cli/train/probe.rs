@@ -137,6 +137,7 @@ fn draw(
         points: Cow::Owned(points),
         mark: Mark::Line,
         tone,
+        trial: None,
     };
     let chart = Figure {
         title: title.to_owned(),

@@ -9,19 +9,24 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::privacy::{PrivatePart, PublicFigure, PublicJson, PublicText};
-use super::{Answer, Document, StudySection};
+use super::privacy::{PrivatePart, PublicJson, PublicText};
+use super::{Answer, Document, ReportFigure, StudySection};
+use crate::report::figure::Figure;
 use crate::report::figure::svg::{self, Palette, Size, escaped};
 use crate::report::page::{self, one_script};
 use crate::report::wording::count;
 
 const TEMPLATE: &str = include_str!("page/report.html");
-const STYLE: &str = concat!(include_str!("../page/shared.css"), include_str!("page/report.css"));
+const STYLE: &str = concat!(
+    include_str!("../page/uplot/uplot.css"),
+    include_str!("../page/shared.css"),
+    include_str!("page/report.css")
+);
 /// The filter of trials, which is also run by itself to hold it to the program's own.
 pub const FILTER: &str = include_str!("page/filter.js");
 const SCRIPT: &str = include_str!("page/report.js");
 /// Its one script, each module after those that it uses.
-const MODULES: [&str; 4] = [page::ELEMENTS, page::FORMAT, FILTER, SCRIPT];
+const MODULES: [&str; 6] = [page::ELEMENTS, page::FORMAT, page::UPLOT, page::CHART, FILTER, SCRIPT];
 
 /// Begins every report, so that no other file is overwritten.
 pub const MARKER: &str = "<!doctype html>\n<!-- a report of hpsearch -->\n";
@@ -32,6 +37,8 @@ const FIGURE: Size = Size { width: 720, height: 380 };
 #[derive(Serialize)]
 struct Data<'a> {
     studies: Vec<&'a PublicJson>,
+    /// Figures with their points, in the order of the page.
+    charts: Vec<Figure<'static>>,
 }
 
 /// The file's content.
@@ -44,7 +51,10 @@ pub fn document(document: &Document) -> String {
         digest(&script),
         digest(STYLE)
     );
-    let data = Data { studies: document.studies.iter().map(|study| &study.table).collect() };
+    let data = Data {
+        studies: document.studies.iter().map(|study| &study.table).collect(),
+        charts: all_figures(document).filter(|figure| figure.has_points).map(rounded).collect(),
+    };
     let page = filled(TEMPLATE, &|name| match name {
         "title" => escaped(&format!("{} – hpsearch report", names.join(", "))),
         "policy" => policy.clone(),
@@ -59,6 +69,22 @@ pub fn document(document: &Document) -> String {
         _ => String::new(),
     });
     format!("{MARKER}{page}")
+}
+
+/// The figures in the order of the page.
+fn all_figures(document: &Document) -> impl Iterator<Item = &ReportFigure> {
+    let of_studies = document.studies.iter().flat_map(|study| &study.figures);
+    document.shared.iter().chain(of_studies)
+}
+
+/// A figure with six digits of each number: a pixel is wider than the rest.
+fn rounded(figure: &ReportFigure) -> Figure<'static> {
+    let mut figure = Figure::clone(&figure.figure);
+    let round = |value: f64| format!("{value:.5e}").parse().unwrap_or(value);
+    for series in &mut figure.series {
+        series.points = series.points.iter().map(|(x, y)| (round(*x), round(*y))).collect();
+    }
+    figure
 }
 
 /// A template with the values of its `{{names}}`; values are not looked at again.
@@ -270,11 +296,12 @@ fn facts(facts: &[(PublicText, PublicText)], out: &mut String) {
     out.push_str("</dl>\n");
 }
 
-fn figures(figures: &[PublicFigure], out: &mut String) {
+fn figures(figures: &[ReportFigure], out: &mut String) {
     out.push_str("<div class=\"figures\">\n");
-    for figure in figures {
+    for ReportFigure { figure, has_points } in figures {
         let drawn = svg::document(std::slice::from_ref(&**figure), Palette::Page, Some(FIGURE));
-        let _ = writeln!(out, "<figure tabindex=\"0\">{drawn}</figure>");
+        let class = if *has_points { " class=\"with-points\"" } else { "" };
+        let _ = writeln!(out, "<figure tabindex=\"0\"{class}>{drawn}</figure>");
     }
     out.push_str("</div>\n");
 }

@@ -77,6 +77,14 @@ impl Range {
         Range { scale, low: low - margin, high: high + margin }
     }
 
+    /// The values at its ends.
+    pub fn values(&self) -> (f64, f64) {
+        match self.scale {
+            Scale::Linear => (self.low, self.high),
+            Scale::Log => (10_f64.powf(self.low), 10_f64.powf(self.high)),
+        }
+    }
+
     /// Where `value` is: 0 at the low end, 1 at the high one, beyond them outside. `None` where the
     /// axis has no place for it.
     pub fn place(&self, value: f64) -> Option<f64> {

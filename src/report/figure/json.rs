@@ -2,7 +2,7 @@
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{Axis, HeatMap, Mark, Series, SeriesRole};
+use super::{Axis, Figure, HeatMap, Mark, Series, SeriesRole};
 use crate::study::metric::Number;
 use crate::study::space::Scale;
 
@@ -18,6 +18,30 @@ impl Serialize for Axis {
                 self.names.iter().map(|(at, name)| (Number(*at), name.as_str())).collect();
             json.serialize_field("names", &names)?;
         }
+        json.end()
+    }
+}
+
+/// A figure as a page draws it: of each axis also the range that shows what matters.
+impl Serialize for Figure<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(serde::Serialize)]
+        struct ShownAxis<'a> {
+            label: &'a str,
+            log: bool,
+            range: Option<[Number; 2]>,
+        }
+        fn shown(axis: &Axis, range: Option<(f64, f64)>) -> ShownAxis<'_> {
+            let range = range.map(|(low, high)| [Number(low), Number(high)]);
+            ShownAxis { label: &axis.label, log: axis.scale == Scale::Log, range }
+        }
+        let (x, y) = self.ranges().map(|(x, y)| (x.values(), y.values())).unzip();
+        let mut json = serializer.serialize_struct("Figure", 5)?;
+        json.serialize_field("title", &self.title)?;
+        json.serialize_field("x", &shown(&self.x, x))?;
+        json.serialize_field("y", &shown(&self.y, y))?;
+        json.serialize_field("series", &self.series)?;
+        json.serialize_field("empty", self.empty)?;
         json.end()
     }
 }
@@ -41,10 +65,16 @@ impl Serialize for Series<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let points: Vec<(Number, Number)> =
             self.points.iter().map(|(x, y)| (Number(*x), Number(*y))).collect();
-        let mut json = serializer.serialize_struct("Series", 4)?;
+        let mut json = serializer.serialize_struct("Series", 6)?;
         json.serialize_field("name", &self.name)?;
         json.serialize_field("mark", self.mark.as_str())?;
         json.serialize_field("role", self.tone.as_str())?;
+        if let SeriesRole::Compared(index) = self.tone {
+            json.serialize_field("index", &index)?;
+        }
+        if let Some(trial) = self.trial {
+            json.serialize_field("trial", &trial)?;
+        }
         json.serialize_field("points", &points)?;
         json.end()
     }

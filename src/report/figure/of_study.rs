@@ -136,10 +136,12 @@ pub fn curves(
     let x = axis_of(curves.iter().flat_map(|(_, points)| points));
     let (front, behind): (Vec<StudyCurve>, Vec<StudyCurve>) =
         curves.into_iter().partition(|(number, _)| best == Some(*number));
-    let behind =
-        behind.into_iter().map(|(_, points)| series("", points, Mark::Line, SeriesRole::Behind));
+    let behind = behind.into_iter().map(|(number, points)| {
+        series("", points, Mark::Line, SeriesRole::Behind).of_trial(number)
+    });
     let front = front.into_iter().map(|(number, points)| {
-        series(&format!("trial {number}, the best"), points, Mark::Line, SeriesRole::Best)
+        let name = format!("trial {number}, the best");
+        series(&name, points, Mark::Line, SeriesRole::Best).of_trial(number)
     });
     Figure {
         title: one_line(title),

@@ -27,7 +27,7 @@ export function fill(parent, ...children) {
 
 /// Names and values below each other; those without a value are left out.
 export function facts(pairs) {
-  const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const rows = pairs.filter(([, value]) => ![null, undefined, false, ""].includes(value));
   return element("dl", { class: "facts" }, rows.map(([name, value]) =>
     element("div", {}, element("dt", {}, name), element("dd", {}, value))));
 }

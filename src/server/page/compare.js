@@ -2,7 +2,7 @@
 
 import { element, fill, state, table } from "/elements.js";
 import { duration, number, param } from "/format.js";
-import { figure } from "/figures.js";
+import { curvesOf } from "/figures.js";
 import { read } from "/server.js";
 
 export function showCompare(context) {
@@ -12,19 +12,17 @@ export function showCompare(context) {
     fill(body, element("p", { class: "empty" }, "Mark trials in the table (Space, or their boxes) to compare them here."));
     return;
   }
-  let metric = at.metric ?? study.metric;
-  const metrics = element("select", { "aria-label": "Metric of the curves", onchange: () => { metric = metrics.value; curves.draw().catch(page.error); } },
-    [...new Set([study.metric, ...study.metrics, ...study.series])].map((name) => element("option", { value: name, selected: name === metric }, name)));
-  const curves = figure(page, "", () => ({ study: study.name, kind: "curves", metric, trial: numbers }), "The curves of the trials that are compared");
+  const curves = curvesOf(page, study.name, numbers, at.metric ?? study.metric);
+  curves.offer([...new Set([study.metric, ...study.metrics, ...study.series])]);
   const values = element("div", {});
-  fill(body, element("h2", {}, "Parameters"), values, element("h2", {}, "Curves"), metrics, curves.element);
+  fill(body, element("h2", {}, "Parameters"), values, element("h2", {}, "Curves"), curves.element);
   const load = async () => {
     const found = await Promise.allSettled(numbers.map((trial) => read("trial", { study: study.name, trial })));
     const trials = found.filter((one) => one.status === "fulfilled").map((one) => one.value);
     const failed = found.find((one) => one.status === "rejected");
     if (failed) page.error(failed.reason);
     const names = [...new Set([...study.params.map(({ name }) => name), ...trials.flatMap((trial) => Object.keys(trial.params))])];
-    const heads = [element("th", { scope: "col" }, ""), trials.map((trial) => element("th", { scope: "col" },
+    const heads = [element("td", {}), trials.map((trial) => element("th", { scope: "col" },
       element("a", { href: page.link({ study: study.name, trial: trial.number }) }, trial.name ?? `trial ${trial.number}`)))];
     const row = (name, cells) => {
       const isSame = new Set(cells.map((cell) => (cell instanceof Node ? cell.textContent : String(cell)))).size < 2;

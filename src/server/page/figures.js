@@ -1,7 +1,9 @@
-// Figures, drawn by the server for the theme and width of the page.
+// Figures: charts that answer to the pointer, and others as the server draws them for the theme and
+// width of the page.
 
+import { chart } from "/chart.js";
 import { element, fill } from "/elements.js";
-import { query } from "/server.js";
+import { query, read } from "/server.js";
 
 const KINDS = [
   ["history", "History"], ["curves", "Curves"], ["slice", "Slices"], ["parallel", "Parallel coordinates"],
@@ -9,16 +11,19 @@ const KINDS = [
   ["comparison", "Best over time"], ["timeline", "Timeline"], ["system", "System metrics"],
 ];
 
+/// Those that are charts.
+const CHARTS = ["history", "curves", "comparison"];
+
 const MOST_SLICES = 24;
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 /// A figure that is drawn anew on demand, and when the theme or the width changes. A picture stays
 /// until the next one is there.
-export function figure(page, title, values, alt) {
+function figure(page, values, alt) {
   const picture = element("img", { alt, hidden: true });
   const empty = element("p", { class: "empty", hidden: true });
-  const box = element("figure", {}, title && element("figcaption", {}, title), picture, empty);
+  const box = element("figure", {}, picture, empty);
   let address = null;
   const draw = async () => {
     const width = Math.max(320, Math.min(Math.round(box.clientWidth || 760), 1100));
@@ -45,6 +50,50 @@ export function figure(page, title, values, alt) {
   observer.observe(box);
   dark.addEventListener("change", again);
   return { element: box, draw, close: () => { observer.disconnect(); dark.removeEventListener("change", again); } };
+}
+
+/// Charts of what the server knows as figures, drawn anew on demand.
+export function charts(page, study, values) {
+  const empty = element("p", { class: "empty", hidden: true });
+  const box = element("div", { class: "charts" }, empty);
+  const open = (trial) => page.go({ study, trial });
+  let drawn = [];
+  const draw = async () => {
+    let figures = [];
+    try {
+      figures = (await read("figures", { study, ...values() })).figures;
+      empty.hidden = true;
+    } catch (error) {
+      if (error.status !== 400) throw error;
+      empty.textContent = error.message;
+      empty.hidden = false;
+    }
+    while (drawn.length > figures.length) { const last = drawn.pop(); last.close(); last.element.parentElement.remove(); }
+    while (drawn.length < figures.length) { const next = chart({ open }); drawn.push(next); box.append(element("figure", {}, next.element)); }
+    figures.forEach((figure, at) => drawn[at].show(figure));
+  };
+  return { element: box, draw, close: () => drawn.forEach(({ close }) => close()) };
+}
+
+/// Curves of some trials, with the choice of their metric and axes.
+export function curvesOf(page, study, trials, metric) {
+  const values = { kind: "curves", trial: trials, metric, log_x: false, log_y: false };
+  const shown = charts(page, study, () => values);
+  const draw = () => { shown.draw().catch(page.error); };
+  const metrics = element("select", { "aria-label": "Metric of the curves", onchange: () => { values.metric = metrics.value; draw(); } });
+  const box = (name, title) => {
+    const input = element("input", { type: "checkbox", onchange: () => { values[name] = input.checked; draw(); } });
+    return element("label", { class: "switch" }, input, ` ${title}`);
+  };
+  const tools = element("div", { class: "tools" }, metrics, box("log_x", "log x"), box("log_y", "log y"));
+  return {
+    element: element("div", {}, tools, shown.element), draw: shown.draw, close: shown.close,
+    /// The metrics that there are.
+    offer(names) {
+      if (names.join() === [...metrics.options].map((option) => option.value).join()) return;
+      fill(metrics, names.map((name) => element("option", { value: name, selected: name === values.metric }, name)));
+    },
+  };
 }
 
 export function showFigures(context) {
@@ -76,7 +125,9 @@ export function showFigures(context) {
     drawn.forEach(({ close }) => close());
     const params = values.kind === "slice" ? study.params.slice(0, MOST_SLICES).map(({ name }) => name) : [null];
     const alt = (param) => (param ? `Values by ${param}` : `The figure ${values.kind} of ${study.name}`);
-    drawn = params.map((param) => figure(page, "", () => ({ study: study.name, ...values, param }), alt(param)));
+    drawn = CHARTS.includes(values.kind)
+      ? [charts(page, study.name, () => values)]
+      : params.map((param) => figure(page, () => ({ study: study.name, ...values, param }), alt(param)));
     grid.className = params.length > 1 ? "grid" : "";
     fill(grid, drawn.map((one) => one.element));
     return draw();

@@ -26,6 +26,7 @@ export function showStudy(page, at) {
   const tab = ([name, title, key]) => element("a", {
     href: page.link({ study: at.study, view: name, ...(name === "compare" ? { trials: marks(at.study).join() } : {}) }), "aria-current": name === view ? "page" : false, title: `key ${key}`,
   }, title);
+  fill(head, element("h1", {}, at.study));
   fill(page.main, head, element("nav", { class: "tabs", "aria-label": "Views of the study" }, TABS.map(tab)), body);
   const [, , , open] = TABS.find(([name]) => name === view) ?? [null, null, null, at.trial ? showTrial : showTrials];
   const context = { page, at, body, study: null, journal: [], changed: () => {} };

@@ -3,22 +3,23 @@
 import { element, facts, fill, state, table, tags } from "/elements.js";
 import { duration, moment, number, param } from "/format.js";
 import { actOn, controlsOf } from "/control.js";
-import { figure } from "/figures.js";
+import { curvesOf } from "/figures.js";
+import { logOf } from "/log.js";
 import { read } from "/server.js";
 
 export function showTrial(context) {
   const { page, at, body, study } = context;
   let trial = null;
-  let metric = at.metric ?? study.metric;
   const head = element("div", {});
-  const metrics = element("select", { "aria-label": "Metric of the curve", onchange: () => { metric = metrics.value; curve.draw(); } });
-  const curve = figure(page, "", () => ({ study: study.name, kind: "curves", metric, trial: at.trial }), "The curve of the trial");
+  const curve = curvesOf(page, study.name, [at.trial], at.metric ?? study.metric);
+  const log = logOf(page, study.name, at.trial);
   const rest = element("div", {});
-  fill(body, head, element("section", {}, element("h2", {}, "Curve"), metrics, curve.element), rest);
+  fill(body, head, element("section", {}, element("h2", {}, "Curve"), curve.element), log.element, rest);
   const load = async () => {
     try {
       trial = await read("trial", { study: study.name, trial: at.trial });
       show();
+      log.follow(trial);
       await curve.draw();
     } catch (error) { page.error(error); }
   };
@@ -33,10 +34,7 @@ export function showTrial(context) {
         ]),
         page.server.is_controlled && controlsOf(page, study, trial));
     }
-    const names = [...new Set([study.metric, ...trial.series.map((series) => series.metric)])];
-    if (names.join() !== [...metrics.options].map((option) => option.value).join()) {
-      fill(metrics, names.map((name) => element("option", { value: name, selected: name === metric }, name)));
-    }
+    curve.offer([...new Set([study.metric, ...trial.series.map((series) => series.metric)])]);
     const cells = (words) => words.map((word) => element("th", { scope: "col" }, word));
     const row = (values) => element("tr", {}, values.map((value) => element("td", {}, value)));
     fill(rest,
@@ -54,5 +52,5 @@ export function showTrial(context) {
   context.key = ({ key }) => trial !== null && actOn(page, study.name, trial, key);
   context.changed = load;
   load();
-  return curve.close;
+  return () => { curve.close(); log.close(); };
 }

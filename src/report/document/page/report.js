@@ -2,17 +2,11 @@
 // that no name, note or log is markup.
 
 import { FilterError, parseFilter, STATES, trialOf, valueText } from "./filter.js";
+import { chart } from "/chart.js";
 import { element, facts, fill, state, table } from "/elements.js";
 import { count, duration, number, param } from "/format.js";
 
 const ROWS = 100;
-
-function drawn(name, attributes, text) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
 
 // Microseconds since 1970: a report is read in other time zones.
 function utc(micros) {
@@ -154,12 +148,13 @@ function showTrials(box, study, index) {
   }
 
   show();
-  return { open, input, place };
+  const go = (number) => { location.hash = address({ number }); };
+  return { open, go, input, place };
 }
 
-function listed(caption, heads, rows) {
+function listed(trial, caption, heads, rows) {
   return rows.length > 0 && [element("h4", {}, caption),
-    table(caption, heads.map((head) => element("th", { scope: "col" }, head)), rows.map((row) => element("tr", {}, row.map((cell) => element("td", {}, cell)))))];
+    table(`${caption} of trial ${trial.number}`, heads.map((head) => element("th", { scope: "col" }, head)), rows.map((row) => element("tr", {}, row.map((cell) => element("td", {}, cell)))))];
 }
 
 function pageOf(study, trial, page, close) {
@@ -172,32 +167,34 @@ function pageOf(study, trial, page, close) {
       element("button", { type: "button", onclick: close }, "Close")),
     facts(about),
     page.curve.length > 1 && curve(study, page),
-    listed("Parameters", ["parameter", "value"], params),
-    listed("Decisions", [study.step, "decision and reason"], page.decisions.map(([step, , text]) => [step, text])),
-    listed("Attempts", ["attempt", "device", "started", "ended", "how", "reason"], page.attempts.map(([at, device, started, ended, end, reason]) => [at, device, utc(started), utc(ended), end, reason ?? ""])),
-    listed("Series", ["metric", "by", "points", "last", "value"], page.series.map(([metric, clock, points, last, value]) => [metric, clock, points, last, number(value)])),
+    listed(trial, "Parameters", ["parameter", "value"], params),
+    listed(trial, "Decisions", [study.step, "decision and reason"], page.decisions.map(([step, , text]) => [step, text])),
+    listed(trial, "Attempts", ["attempt", "device", "started", "ended", "how", "reason"], page.attempts.map(([at, device, started, ended, end, reason]) => [at, device, utc(started), utc(ended), end, reason ?? ""])),
+    listed(trial, "Series", ["metric", "by", "points", "last", "value"], page.series.map(([metric, clock, points, last, value]) => [metric, clock, points, last, number(value)])),
     page.notes.length > 0 && [element("h4", {}, "Notes"), element("ul", { class: "notes" }, page.notes.map(([at, text]) => element("li", {}, element("time", {}, utc(at)), " ", text)))],
     page.log !== undefined && [element("h4", {}, "End of the log"), element("pre", { tabindex: "0" }, page.log)]);
 }
 
 function curve(study, page) {
-  const [width, height, left, right, top, bottom] = [760, 260, 72, 16, 14, 40];
-  const points = page.curve.filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
-  if (points.length < 2) return null;
-  const ends = (at) => [Math.min(...points.map((point) => point[at])), Math.max(...points.map((point) => point[at]))];
-  const [[x0, x1], [y0, y1]] = [ends(0), ends(1)];
-  const x = (value) => left + ((value - x0) / (x1 - x0 || 1)) * (width - left - right);
-  const y = (value) => top + (1 - (y1 > y0 ? (value - y0) / (y1 - y0) : 0.5)) * (height - top - bottom);
-  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${study.metric} from ${number(points[0][1])} to ${number(points[points.length - 1][1])}` });
-  for (const value of y1 > y0 ? [y0, (y0 + y1) / 2, y1] : [y0]) {
-    svg.append(drawn("path", { class: "rule", d: `M${left} ${y(value)}H${width - right}` }), drawn("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, number(value)));
-  }
-  const between = x1 - x0 >= 2 ? [x0, Math.round((x0 + x1) / 2), x1] : [x0, x1];
-  for (const value of between) svg.append(drawn("text", { x: x(value), y: height - bottom + 18, "text-anchor": value === x1 && x1 > x0 ? "end" : value === x0 ? "start" : "middle" }, number(value)));
-  svg.append(drawn("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, page.clock));
-  svg.append(drawn("path", { class: "line", d: `M${points.map(([at, value]) => `${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("L")}` }));
-  if (points.length < 40) for (const [at, value] of points) svg.append(drawn("circle", { class: "dot", cx: x(at).toFixed(1), cy: y(value).toFixed(1), r: 3 }));
-  return [element("h4", {}, `${study.metric} by ${page.clock}`), element("figure", { class: "curve", tabindex: "0" }, svg)];
+  const shown = chart({});
+  const title = `${study.metric} by ${page.clock}`;
+  shown.show({
+    title, empty: "no reports", x: { label: page.clock }, y: { label: study.metric },
+    series: [{ name: "", mark: "line", role: "compared", index: 0, points: page.curve }],
+  });
+  return element("figure", {}, shown.element);
+}
+
+// Charts in the place of drawn figures, which stay for print.
+function showCharts(figures, tables) {
+  document.querySelectorAll(".with-points").forEach((box, at) => {
+    const study = box.closest(".study");
+    const shown = chart({ open: study && ((trial) => tables[Number(study.id.slice("study-".length))]?.go(trial)) });
+    box.append(shown.element);
+    box.removeAttribute("tabindex");
+    box.classList.add("live");
+    shown.show(figures[at]);
+  });
 }
 
 function themeSwitch() {
@@ -205,7 +202,7 @@ function themeSwitch() {
   const root = document.documentElement;
   const isDark = () => (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   const label = () => { button.textContent = isDark() ? "Light theme" : "Dark theme"; };
-  button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; label(); });
+  button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; label(); document.dispatchEvent(new Event("theme")); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
   button.hidden = false;
   label();
@@ -213,12 +210,13 @@ function themeSwitch() {
 
 function start() {
   themeSwitch();
-  const { studies } = JSON.parse(document.getElementById("data").textContent);
+  const { studies, charts } = JSON.parse(document.getElementById("data").textContent);
   const tables = Array.from(document.querySelectorAll(".trials"), (box, index) => {
     const study = studies[index];
     study.rows = study.trials.map((row) => trialOf(row, study));
     return showTrials(box, study, index);
   });
+  showCharts(charts, tables);
   const follow = () => {
     const wanted = decodeURIComponent(location.hash.slice(1));
     const found = /^study-(\d+)-trial-\d+$/.exec(wanted);

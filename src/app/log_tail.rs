@@ -1,14 +1,32 @@
-//! The end of a trial's log: read from its file, made safe for a terminal, and searched.
+//! The end of a trial's log: found, read from its file, made safe for terminals and pages, and
+//! searched.
 
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::config::file;
 use crate::report::wording::drives_a_terminal;
-use crate::study::trial::AttemptNumber;
+use crate::runner::ownership;
+use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// No more than so many bytes of a log are read.
-const MOST_BYTES: u64 = 256 << 10;
+/// Where the log of an attempt is, among the directories that the study has had; where it would be,
+/// if there is none.
+///
+/// # Errors
+/// The store failed.
+pub fn place(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    store: &Path,
+    (trial, attempt): (TrialNumber, AttemptNumber),
+) -> Result<PathBuf, StorageError> {
+    let homes = ownership::homes(reader, &study.clone().stored(), store)?;
+    let mut places = homes.iter().map(|home| home.log(trial, attempt));
+    let found = places.find(|path| path.exists());
+    Ok(found.unwrap_or_else(|| study.files(store).log(trial, attempt)))
+}
 
 /// The last lines of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,8 +44,15 @@ pub struct LogTail {
 }
 
 impl LogTail {
-    /// Reads the end of the file; a file that is not there (yet) has no lines.
-    pub fn read(path: &Path, attempt: AttemptNumber) -> io::Result<LogTail> {
+    /// Reads the end of the file, `most` bytes of it; a file that is not there (yet) has no lines.
+    ///
+    /// # Errors
+    /// The system's, and `InvalidInput` for what is no file: a link may lead anywhere, and hpsearch
+    /// makes none.
+    pub fn read(path: &Path, attempt: AttemptNumber, most: u64) -> io::Result<LogTail> {
+        if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a link, not a file"));
+        }
         let mut file = match file::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -36,10 +61,10 @@ impl LogTail {
             Err(error) => return Err(error),
         };
         let bytes = file.metadata()?.len();
-        let from = bytes.saturating_sub(MOST_BYTES);
+        let from = bytes.saturating_sub(most);
         file.seek(SeekFrom::Start(from))?;
         let mut end = Vec::new();
-        file.take(MOST_BYTES).read_to_end(&mut end)?;
+        file.take(most).read_to_end(&mut end)?;
         let text = String::from_utf8_lossy(&end);
         // The first line of a part is a part of a line.
         let whole =
@@ -55,7 +80,7 @@ impl LogTail {
 
     /// The length of the file now, if it can be told.
     pub fn length(path: &Path) -> u64 {
-        std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+        fs::metadata(path).map_or(0, |metadata| metadata.len())
     }
 
     /// The lines that hold `text`, whatever its case; none for an empty text.
@@ -68,7 +93,7 @@ impl LogTail {
 
 /// A line as a terminal that knows no commands would show it: without colours and other escape
 /// sequences, of a progress bar only what was written last, tabs as spaces.
-pub fn plain(line: &str) -> String {
+fn plain(line: &str) -> String {
     let last = line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
     let mut plain = String::with_capacity(last.len());
     let mut chars = last.chars().peekable();
@@ -127,7 +152,7 @@ mod tests {
         let path = directory.path().join("attempt-0.log");
         let text: String = (0..60_000).map(|line| format!("line {line}\n")).collect();
         std::fs::write(&path, &text).unwrap();
-        let tail = LogTail::read(&path, AttemptNumber(0)).unwrap();
+        let tail = LogTail::read(&path, AttemptNumber(0), 256 << 10).unwrap();
         assert!(tail.cut);
         assert_eq!(tail.bytes, LogTail::length(&path));
         assert_eq!(tail.lines.last().map(String::as_str), Some("line 59999"));
@@ -137,8 +162,19 @@ mod tests {
     }
 
     #[test]
+    fn a_log_that_leads_elsewhere_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (secret, path) = (directory.path().join("secret"), directory.path().join("log"));
+        fs::write(&secret, "a secret").unwrap();
+        std::os::unix::fs::symlink(&secret, &path).unwrap();
+        let refused = LogTail::read(&path, AttemptNumber(0), 100).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
     fn a_log_that_is_not_there_is_empty() {
-        let tail = LogTail::read(Path::new("/nowhere/attempt-0.log"), AttemptNumber(0)).unwrap();
+        let tail =
+            LogTail::read(Path::new("/nowhere/attempt-0.log"), AttemptNumber(0), 100).unwrap();
         assert_eq!((tail.bytes, tail.lines.len(), tail.matches("").len()), (0, 0, 0));
     }
 }
