@@ -146,16 +146,18 @@ impl Scope<'_> {
     fn answer(&self, study: &StudySummary, best: &BestPart) -> Answer {
         let public = |text: &str| self.privacy.public(text);
         let (beat, mut compared) = (&best.beat, Vec::new());
-        if let Some(BestOf { number: trial, value }) = beat.second {
-            compared.push(format!("second best: {} by trial {trial}", number(value.0)));
-        }
+        let what = if beat.by_means { "configuration" } else { "trial" };
+        let of_value = |title: String, BestOf { number: trial, value }: BestOf| {
+            let mean = if beat.by_means { ", the mean of its runs in the search" } else { "" };
+            format!("{title}: {} by trial {trial}{mean}", number(value.0))
+        };
+        let second = if beat.by_means { "second best configuration" } else { "second best" };
+        compared.extend(beat.second.map(|second_best| of_value(second.to_owned(), second_best)));
         if let Some(median) = beat.median.filter(|_| beat.complete > 2) {
-            let complete = count(beat.complete as u64, "complete trial");
+            let complete = count(beat.complete as u64, &format!("complete {what}"));
             compared.push(format!("median of {complete}: {}", number(median.0)));
         }
-        if let Some(BestOf { number: trial, value }) = beat.first {
-            compared.push(format!("first complete trial: {} by trial {trial}", number(value.0)));
-        }
+        compared.extend(beat.first.map(|first| of_value(format!("first complete {what}"), first)));
         Answer {
             metric: public(&best.metric),
             value: best.value.map_or_else(String::new, |value| number(value.0)),

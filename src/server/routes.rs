@@ -253,12 +253,17 @@ fn clock_and_axis(head: &Head) -> Result<(Option<SeriesClock>, By), Refusal> {
     }
 }
 
+/// Most columns of all curves of an answer.
+const MOST_COLUMNS: u64 = 40_000;
+
 fn curves(head: &Head, reader: &SqliteReader) -> Answer {
     let study = study(head, reader)?;
     let words: Vec<String> = head.queries("trial").map(str::to_owned).collect();
     let trials = find::trials_named(reader, &study, &words)?;
     let (clock, by) = clock_and_axis(head)?;
-    let columns = number(head, "columns", 800)?.clamp(20, 4_000);
+    // However many trials there are, an answer has a size that a page can hold.
+    let most = (MOST_COLUMNS / trials.len().max(1) as u64).max(20);
+    let columns = number(head, "columns", 800)?.clamp(20, 4_000).min(most);
     let columns = u16::try_from(columns).unwrap_or(u16::MAX);
     let metric = head.query("metric").filter(|metric| !metric.is_empty());
     let metric = metric.unwrap_or(&study.spec.objective().metric).to_owned();

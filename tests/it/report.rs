@@ -226,6 +226,26 @@ fn tracked_runs_have_names_instead_of_a_space() {
 }
 
 #[test]
+fn configurations_that_ran_several_times_are_compared_by_their_means() {
+    // Some run of every configuration is better than any mean.
+    let script =
+        "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$((HPSEARCH_TRIAL % 3 * 100)).5}\"\n";
+    let study = study("trials = 8", ONE_SLOT).replace("seed = 7", "seed = 7\nreplicates = 3");
+    let site = Site::new(&study, script);
+    assert_done(&site.run_study());
+    let page = html(&site, &["s"]);
+    let answer = page.split_once("class=\"answer\"").unwrap().1.split_once("</section>").unwrap().0;
+    assert_names(answer, &["of 3 runs", "(95 %)", "second best configuration:", "the mean of its"]);
+    assert!(!answer.contains("second best:"), "{answer}");
+    let told = |before: &str| -> f64 {
+        let rest = answer.split_once(before).unwrap().1;
+        rest.split(' ').next().unwrap().parse().unwrap()
+    };
+    let (best, second) = (told("mean "), told("second best configuration: "));
+    assert!(best <= second, "{second} is better than the best, {best}");
+}
+
+#[test]
 fn a_file_that_is_no_report_is_not_overwritten() {
     let scene = digits();
     scene.write("mine.html", "<p>mine</p>");

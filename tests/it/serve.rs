@@ -84,13 +84,34 @@ fn a_name_that_was_made_to_point_here_is_not_served() {
             .send(format!("GET /api/server HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n"));
         connected.answer()
     };
-    for host in ["evil.example", "evil.example:7373", "127.0.0.1.evil.example", "10.1.2.3"] {
+    for host in [
+        "evil.example",
+        "evil.example:7373",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "evil.example.",
+        "10.1.2.3",
+        "127.0.0.1@evil.example",
+        "[::ffff:10.1.2.3]",
+        "2130706433.evil.example",
+    ] {
         let refused = asked(host);
         assert_eq!(refused.code, 421, "{host}");
         assert!(!refused.text().contains("evil"), "{}", refused.text());
     }
     for host in ["localhost", "localhost:9999", "[::1]:80", "lab.example"] {
         assert_eq!(asked(host).code, 200, "{host}");
+    }
+    // A target that names a host itself does not take the place of the header.
+    for (target, host) in
+        [("http://evil.example/api/server", "localhost"), ("http://localhost/", "evil.example")]
+    {
+        let mut connected = browser.connect();
+        let cookie = &browser.cookie;
+        connected
+            .send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n"));
+        let refused = connected.answer();
+        assert!((400..500).contains(&refused.code), "{target}: {}", refused.code);
     }
 }
 
@@ -137,6 +158,10 @@ fn no_path_leads_to_a_file() {
         "//etc/passwd",
         "/assets/%00/secret.txt",
         "/runs/hpsearch.db",
+        "/uplot/LICENSE",
+        "/page/elements.js",
+        "/elements.js/../../../Cargo.toml",
+        "/main.js%00.html",
         "/api/../secret.txt",
         "/./",
         &below,
@@ -501,6 +526,17 @@ fn writes_need_control_and_everything_that_only_the_page_has() {
     }
     // A form or a link of another page has no way to write at all.
     assert_eq!(browser.get("/api/control").code, 404);
+    assert_eq!(browser.get("/api/control?study=digits&request=%7B%7D").code, 404);
+    // Nor is another page told that it might.
+    let mut connected = browser.connect();
+    connected.send(format!(
+        "OPTIONS /api/control HTTP/1.1\r\nHost: {}\r\nOrigin: {evil}\r\nAccess-Control-Request-Method: \
+         POST\r\nAccess-Control-Request-Headers: x-hpsearch\r\n\r\n",
+        browser.address
+    ));
+    let preflight = connected.answer();
+    assert!(preflight.code >= 400, "{}", preflight.code);
+    assert!(!preflight.head.to_lowercase().contains("access-control"), "{}", preflight.head);
     assert!(scene.store.summary(digits(&scene)).unwrap().notes.is_empty());
     let done = browser.post(&asked);
     assert_eq!(done.json(), json!({"answer": "done", "text": "noted on the study"}));

@@ -86,6 +86,10 @@ class Browser:
                 raise RuntimeError(f"still not: {expression}\n{self.evaluate('document.body.innerText')[:800]}")
             time.sleep(0.05)
 
+    def settle(self):
+        """Waits a moment for what is asked for after the first elements."""
+        self.evaluate("new Promise((done) => setTimeout(done, 250))")
+
     def show(self, width, theme):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])

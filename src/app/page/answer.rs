@@ -12,6 +12,7 @@ use crate::report::wording::{count, no_best, one_line, run_name, toml_key, toml_
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::metric::{Metrics, Number, Score, median};
 use crate::study::params::{Params, Value};
+use crate::study::state::StudyState;
 use crate::study::trial::{TrialNumber, TrialState};
 
 /// The question of a study, and its answer so far.
@@ -54,16 +55,19 @@ pub struct BestPart {
     pub beat: Beaten,
 }
 
-/// What the best trial is compared with.
+/// What the best trial is compared with: other trials, or other configurations by the means of
+/// their runs in the search.
 #[derive(Debug, Serialize)]
 pub struct Beaten {
-    /// Complete trials, itself included.
+    /// Whether configurations are compared that ran several times.
+    pub by_means: bool,
+    /// Complete trials, or configurations, itself included.
     pub complete: usize,
     /// The median of their values.
     pub median: Option<Number>,
     /// The second best.
     pub second: Option<BestOf>,
-    /// The first complete trial: what was known before the search.
+    /// The first complete one: what was known before the search.
     pub first: Option<BestOf>,
 }
 
@@ -82,7 +86,8 @@ pub fn answer(
         return Ok(AnswerPart { question, best: None, none });
     }
     let best = best::best(reader, study)?;
-    let race = best::view_of_runs(reader, study)?.as_ref().and_then(best_runs::race);
+    let view = best::view_of_runs(reader, study)?;
+    let race = view.as_ref().and_then(best_runs::race);
     let best = BestPart {
         trial: best.trial.number,
         metric: one_line(&study.spec.objective().metric),
@@ -94,7 +99,7 @@ pub fn answer(
         race,
         toml: params_as_toml(&best.trial.params),
         command: command(study, &best, privacy),
-        beat: beaten(reader, study, best.trial.number)?,
+        beat: beaten(reader, study, view.as_ref(), best.trial.number)?,
         metrics: best.metrics,
     };
     Ok(AnswerPart { question, best: Some(best), none: None })
@@ -160,14 +165,24 @@ fn command(study: &StudySummary, best: &Best, privacy: &Privacy) -> Option<Strin
 fn beaten(
     reader: &dyn StorageReader,
     study: &StudySummary,
+    view: Option<&StudyState>,
     best: TrialNumber,
 ) -> Result<Beaten, AppError> {
-    let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
-    let complete = outcomes.iter().filter(|outcome| {
-        outcome.state == TrialState::Complete && !outcome.hidden && outcome.value.is_some()
-    });
-    let mut values: Vec<(TrialNumber, f64)> =
-        complete.filter_map(|outcome| Some((outcome.number, outcome.value?))).collect();
+    let mut values: Vec<(TrialNumber, f64)> = match view {
+        // One run of a configuration, its own ones included, is not what its mean is compared with.
+        Some(view) => {
+            let ranked = view.ranked_configurations().into_iter();
+            ranked.map(|(number, sample)| (number, sample.mean)).collect()
+        }
+        None => {
+            let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
+            let complete = outcomes
+                .iter()
+                .filter(|outcome| outcome.state == TrialState::Complete && !outcome.hidden);
+            complete.filter_map(|outcome| Some((outcome.number, outcome.value?))).collect()
+        }
+    };
+    values.sort_by_key(|(number, _)| *number);
     let of = |(number, value): (TrialNumber, f64)| BestOf { number, value: Number(value) };
     let first = values.first().copied().filter(|(number, _)| *number != best).map(of);
     let direction = study.spec.direction();
@@ -175,5 +190,5 @@ fn beaten(
     let sorted: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
     let second = values.iter().copied().find(|(number, _)| *number != best).map(of);
     let median = median(&sorted).map(Number);
-    Ok(Beaten { complete: values.len(), median, second, first })
+    Ok(Beaten { by_means: view.is_some(), complete: values.len(), median, second, first })
 }
