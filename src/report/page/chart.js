@@ -32,22 +32,35 @@ export function chart(page) {
   let whole = null;
   let zoomed = null;
   let pointed = null;
+  let drawn = "";
 
   function show(next) {
     const isSame = figure !== null && next.title === figure.title && next.x.log === figure.x.log && next.y.log === figure.y.log;
     figure = next;
     if (!isSame) { zoomed = null; off.clear(); }
-    draw();
+    draw(isSame);
   }
 
-  function draw() {
+  /// Draws it anew, or, if only points were added, in its place, so that a value that is pointed at
+  /// stays.
+  function draw(isSame = false) {
+    const drawable = figure === null ? [] : figure.series.filter(({ points }) => points.length > 0);
+    const data = drawable.length > 0 ? aligned(figure, drawable) : [[]];
+    const isEmpty = data[0].length === 0;
+    const kinds = JSON.stringify(drawable.map(({ name, mark, role, trial, index }) => [name, mark, role, trial, index]));
+    if (isSame && plot !== null && !isEmpty && kinds === drawn) {
+      whole = wholeOf(figure, data);
+      note.textContent = unseen(figure, whole);
+      picture.setAttribute("aria-label", described(figure));
+      plot.setData(data, false);
+      zoom(zoomed);
+      return;
+    }
+    drawn = kinds;
     plot?.destroy();
     plot = pointed = null;
     // Outside of a page it has no size and no colours: it is drawn when it comes to one.
     if (!box.isConnected) return;
-    const drawable = figure === null ? [] : figure.series.filter(({ points }) => points.length > 0);
-    const data = drawable.length > 0 ? aligned(figure, drawable) : [[]];
-    const isEmpty = data[0].length === 0;
     empty.hidden = !isEmpty;
     picture.hidden = title.hidden = isEmpty;
     if (figure !== null) { title.textContent = figure.title; empty.textContent = figure.empty; }

@@ -8,7 +8,7 @@ import { count, duration, number, param } from "/format.js";
 
 const ROWS = 100;
 // Many more at once keep a browser busy for seconds, each time that they are sorted.
-const MORE = 1000;
+const FURTHER = 1000;
 
 // Microseconds since 1970: a report is read in other time zones.
 function utc(micros) {
@@ -83,7 +83,7 @@ function showTrials(box, study, index) {
     element("button", { class: "sort", type: "button", onclick: () => sort(at) }, column.title)));
   const list = table(`Trials of ${study.study}`, heads, []);
   const body = list.querySelector("tbody");
-  const more = element("button", { type: "button", class: "more", onclick: () => { view.most += MORE; show(); } });
+  const more = element("button", { type: "button", class: "more", onclick: () => { view.most += FURTHER; show(); } });
   const place = element("div", { "aria-live": "polite" });
   fill(box, [
     element("div", { class: "tools", role: "search" },
@@ -135,7 +135,7 @@ function showTrials(box, study, index) {
     status.textContent = found.length === study.rows.length ? count(found.length, "trial") : `${found.length} of ${count(study.rows.length, "trial")}`;
     more.hidden = shown.length === found.length;
     const rest = found.length - shown.length;
-    more.textContent = rest <= MORE ? `Show all ${found.length.toLocaleString("en")}` : `Show ${MORE.toLocaleString("en")} more of ${rest.toLocaleString("en")}`;
+    more.textContent = rest <= FURTHER ? `Show all ${found.length.toLocaleString("en")}` : `Show ${FURTHER.toLocaleString("en")} more of ${rest.toLocaleString("en")}`;
   }
 
   function open(wanted) {
