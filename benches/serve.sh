@@ -24,6 +24,8 @@ for runs; do
     }
 done
 
+# A directory that was kept has the address of the server before.
+rm -f "$directory/served.txt"
 "$program" serve --listen 127.0.0.1:0 --store "$store" > "$directory/served.txt" 2> /dev/null &
 server=$!
 trap 'kill $server' EXIT
@@ -35,7 +37,8 @@ for runs; do
     for part in '?' 'api/studies?' 'api/study?' 'api/trials?limit=100' \
         'api/trials?limit=100&sort=learning_rate' \
         'api/trials?limit=100&where=learning_rate%3C1e-3+optimizer%3Dadamw' \
-        'api/trials?limit=10000&sort=number' 'api/trial?trial=5' 'api/curves?trial=5'; do
+        'api/trials?limit=10000&sort=number' 'api/trial?trial=5' 'api/curves?trial=5' \
+        'api/figures?kind=history'; do
         printf '%-7s %-68s ' "$runs" "$part"
         curl -s -b "$directory/jar" -o /dev/null \
             -w '%{time_starttransfer} s  %{time_total} s  %{size_download} bytes\n' \

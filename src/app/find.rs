@@ -206,8 +206,8 @@ pub fn trials_named(
     words: &[String],
 ) -> Result<Vec<TrialNumber>, AppError> {
     let mut found: Vec<TrialNumber> = Vec::new();
+    let runs = if study.spec.is_tracked() { run_names(reader, study)? } else { Vec::new() };
     for word in words {
-        let runs = if study.spec.is_tracked() { run_names(reader, study)? } else { Vec::new() };
         let named = match (runs.iter().find(|(name, _)| name == word), numbers(word)) {
             (Some((_, number)), _) => vec![*number],
             (None, Some(numbers)) if word.contains('-') => without_removed(reader, study, numbers)?,

@@ -253,13 +253,19 @@ fn clock_and_axis(head: &Head) -> Result<(Option<SeriesClock>, By), Refusal> {
     }
 }
 
+/// The trials that the query names by their numbers, so many of them.
+fn trials_of(head: &Head, most: usize) -> Result<Vec<TrialNumber>, Refusal> {
+    let named = head.queries("trial").filter(|text| !text.is_empty()).take(most);
+    let numbers = named.map(|text| text.parse().map(TrialNumber)).collect::<Result<_, _>>();
+    numbers.map_err(|_| Refusal::Query("`trial` is not an integer".to_owned()))
+}
+
 /// Most columns of all curves of an answer.
 const MOST_COLUMNS: u64 = 40_000;
 
 fn curves(head: &Head, reader: &SqliteReader) -> Answer {
     let study = study(head, reader)?;
-    let words: Vec<String> = head.queries("trial").map(str::to_owned).collect();
-    let trials = find::trials_named(reader, &study, &words)?;
+    let trials = trials_of(head, find::MOST_TRIALS)?;
     let (clock, by) = clock_and_axis(head)?;
     // However many trials there are, an answer has a size that a page can hold.
     let most = (MOST_COLUMNS / trials.len().max(1) as u64).max(20);
@@ -291,12 +297,7 @@ fn figures_of(head: &Head, reader: &SqliteReader) -> Result<Vec<StudyFigure>, Re
     }
     let (clock, by) = clock_and_axis(head)?;
     let smooth = head.query("smooth").and_then(|text| text.parse().ok()).unwrap_or(0.0);
-    let trials = head.queries("trial").filter(|text| !text.is_empty());
-    let trials = trials
-        .take(MOST_COMPARED)
-        .map(|text| text.parse().map(TrialNumber))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|_| Refusal::Query("`trial` is not an integer".to_owned()))?;
+    let trials = trials_of(head, MOST_COMPARED)?;
     let options = FigureOptions {
         params: head.queries("param").map(str::to_owned).collect(),
         metric: head.query("metric").filter(|metric| !metric.is_empty()).map(str::to_owned),
