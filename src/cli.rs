@@ -362,7 +362,10 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
                 let (study, json) = (study.map(str::to_owned), arguments.json);
                 let metric = arguments.choice.metric.clone();
                 let evaluator = Measure::PedAnova;
-                importance::importance(&ImportanceArguments { study, metric, evaluator, json }, console)
+                importance::importance(
+                    &ImportanceArguments { study, metric, evaluator, json },
+                    console,
+                )
             }
             None => plot::plot(arguments, console),
         },

@@ -149,14 +149,45 @@ class OptunaTest(unittest.TestCase):
         study.optimize(lambda trial: float("nan"), n_trials=1)
         self.assertEqual([trial.state for trial in study.trials], [TrialState.FAIL] * 4)
 
+    def test_several_objectives_have_a_front(self):
+        def both(trial):
+            x = trial.suggest_float("x", 0, 1)
+            return x, (x - 1) ** 2 if x < 0.5 else 2.0
+
+        study = self.study(directions=["minimize", "minimize"], study_name="m", storage=self.store)
+        study.optimize(both, n_trials=12)
+        front = study.best_trials
+        values = [trial.values for trial in study.trials]
+
+        def is_dominated(own):
+            return any(
+                all(a <= b for a, b in zip(other, own)) and other != own for other in values
+            )
+
+        self.assertEqual(
+            [trial.number for trial in front],
+            [number for number, own in enumerate(values) if not is_dominated(own)],
+        )
+        self.assertEqual(study.directions, ["minimize", "minimize"])
+        for name in ("best_trial", "best_value", "direction"):
+            with self.assertRaises(RuntimeError):
+                getattr(study, name)
+        with self.assertRaises(ValueError):
+            study.tell(study.ask(), 1.0)
+        study._search.close()
+        again = optuna.load_study(study_name="m", storage=self.store)
+        self.addCleanup(again._search.close)
+        self.assertEqual([trial.values for trial in again.best_trials],
+                         [trial.values for trial in front])
+
     def test_what_there_is_not_is_named(self):
         study = self.study()
         for name, use in (
             ("visualization", lambda: optuna.visualization),
             ("metric_names", lambda: study.metric_names),
-            ("NSGAIISampler", lambda: optuna.samplers.NSGAIISampler),
+            ("CmaEsSampler", lambda: optuna.samplers.CmaEsSampler),
             ("n_jobs", lambda: study.optimize(parabola, n_trials=1, n_jobs=2)),
-            ("directions", lambda: optuna.create_study(directions=["minimize", "maximize"])),
+            ("direction", lambda: optuna.create_study(directions=["minimize", "up"])),
             ("bootstrap_count", lambda: optuna.pruners.SuccessiveHalvingPruner(1, 4, 0, 3)),
             ("mysql", lambda: optuna.create_study(storage="mysql://here")),
         ):

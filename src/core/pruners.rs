@@ -111,7 +111,13 @@ pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownName> {
 /// Whether a pruner serves a study of that many objectives; the error says what to take instead.
 pub fn check_objectives(pruner: &AlgorithmSpec, objectives: usize) -> Result<(), RegistryError> {
     TABLE.check_objectives(&pruner.name, objectives)?;
-    asha::check_objectives(pruner, objectives)
+    let ranks = find(&pruner.name)
+        .is_ok_and(|entry| entry.options.iter().any(|option| option.name == asha::RANK_BY.name));
+    if objectives > 1 && ranks && asha::RANK_BY.of::<String>(pruner) != "value" {
+        let why = "forecasts are of one objective, and the study has several: remove it";
+        return Err(asha::problem(pruner, asha::RANK_BY.name, why));
+    }
+    Ok(())
 }
 
 /// The stored form of a pruner's table, with its options checked; all problems at once.

@@ -221,8 +221,10 @@ impl Engine {
         {
             None => (state, TrialResult::default(), reason),
             Some((trial, before)) => {
-                let was_complete = before == TrialState::Complete;
-                let result = was_complete.then(|| self.view.result_of(trial)).unwrap_or_default();
+                let result = match before {
+                    TrialState::Complete => self.view.result_of(trial),
+                    _ => TrialResult::default(),
+                };
                 (before, result, format!("continued past its end, and then: {reason}"))
             }
         };

@@ -178,3 +178,34 @@ fn a_sampler_for_one_objective_is_refused_by_check() {
         &["`cmaes`", "several objectives", "`tpe`"],
     );
 }
+
+#[test]
+fn a_pruner_ranks_a_rung_by_domination_and_its_decisions_repeat() {
+    // Three steps; what is good in neither objective is stopped at the first rung.
+    let script = "for step in 1 2 3; do\n\
+        echo \"@hpsearch {\\\"step\\\":$step,\\\"error\\\":$1,\\\"speed\\\":$2}\"; read -r answer\n\
+        case \"$answer\" in *'\"stop\"'*) exit 0 ;; esac\n\
+        done\n";
+    let text = study(["", ""], "trials = 30", "[sampler]\ntype = \"random\"").replace(
+        "type = \"none\"",
+        "type = \"asha\"\nmin_resource = 1\nmax_resource = 3\nreduction_factor = 2",
+    );
+    let site = Site::new(&text, script);
+    assert_done(&site.run_study());
+    let trials = site.trials();
+    let state = |word: &str| -> Vec<&Json> {
+        trials.iter().filter(|trial| trial["state"] == word).collect()
+    };
+    let (complete, pruned) = (state("complete"), state("pruned"));
+    assert!(complete.len() >= 5 && pruned.len() >= 8, "{} {}", complete.len(), pruned.len());
+    let param = |trial: &Json, name: &str| trial["params"][name].as_f64().unwrap();
+    let dominates = |one: &Json, other: &Json| {
+        param(one, "x") < param(other, "x") && param(one, "y") > param(other, "y")
+    };
+    // Nothing that was stopped beats in both objectives all that went on.
+    let beats_all = |one: &&&Json| complete.iter().all(|other| dominates(one, other));
+    assert_eq!(pruned.iter().filter(beats_all).count(), 0);
+    let dominated = pruned.iter().filter(|one| trials.iter().any(|other| dominates(other, one)));
+    assert!(dominated.count() * 10 >= pruned.len() * 7, "most that were stopped are dominated");
+    assert_names(&site.run(&["verify", "s"]).out, &["repeat exactly"]);
+}

@@ -120,8 +120,13 @@ enum Mode {
 ///   needs `eta^K` trials before one is promoted to the end; a smaller study concludes with the
 ///   best paused trial at the highest rung.
 /// - NaN at a rung stops the trial in both modes.
+/// - With several objectives, the rank at a rung is that of
+///   [`pareto::order`](crate::study::pareto::order) over its trials: by non-domination, then by
+///   what a trial adds to the front. Equal values share a rank, an objective without a report or
+///   with NaN is infinitely bad, and a trial without any finite loss stops. A paused trial resumes
+///   when the front moves so that it is among the best.
 ///
-/// Ranks are updated incrementally: a decision costs O(log n).
+/// With one objective, ranks are updated incrementally: a decision costs O(log n).
 ///
 /// Trials are assigned to brackets by number, in proportion to the sizes of Hyperband's brackets,
 /// as Syne Tune draws them (`DefaultHyperbandBracketDistribution`): bracket s with the weight `K /
@@ -230,6 +235,13 @@ impl Asha {
         index: usize,
         ask: impl FnOnce(&Rung) -> T,
     ) -> Option<T> {
+        if history.has_several_objectives() {
+            let of_bracket = |trial: &&Trial| self.bracket(trial.number) == bracket;
+            let trials = history.trials().iter().filter(of_bracket);
+            let next = self.rungs.get(index + 1).copied();
+            let rung = Rung::of_several(history, trials, *self.rungs.get(index)?, next);
+            return (index >= bracket && rung.population() > 0).then(|| ask(&rung));
+        }
         let mut standing = self.standing.borrow_mut();
         standing.follow(history, |trial| (self.bracket(trial), self.rungs_of(trial)));
         standing.rung(bracket, index.checked_sub(bracket)?).map(ask)
@@ -237,7 +249,7 @@ impl Asha {
 
     /// The index of the highest rung that the report at `step` is the first to reach.
     fn reached(&self, trial: &Trial, step: u64) -> Option<usize> {
-        let before = trial.curve.iter().rev().map(|(at, _)| *at).find(|at| *at < step);
+        let before = trial.last_step_before(step);
         let index = self.rungs.partition_point(|rung| *rung <= step).checked_sub(1)?;
         let rung = self.rungs[index];
         // A rerun that reports at other steps must not reach a rung twice.
@@ -307,8 +319,14 @@ impl Pruner for Asha {
     fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let Some(index) = self.reached(trial, step) else { return Decision::CONTINUE };
-        let Some(own) = history.score_at(trial, step) else { return Decision::CONTINUE };
         let at = history.clock().at(step);
+        let own = if history.has_several_objectives() {
+            let score = |rung: &Rung| rung.score_of(trial.number);
+            self.at_rung(history, self.bracket(trial.number), index, score).flatten()
+        } else {
+            history.score_at(trial, step)
+        };
+        let Some(own) = own else { return Decision::CONTINUE };
         if own.loss().is_nan() {
             return Decision::Stop(Reason::Nan { at });
         }
@@ -367,19 +385,6 @@ impl Pruner for Asha {
     fn first_rung(&self, trial: TrialNumber) -> Option<u64> {
         (self.mode == Mode::Promote).then(|| self.rungs_of(trial).first().copied()).flatten()
     }
-}
-
-/// Refuses forecasts for several objectives: curves of one are forecast.
-pub(super) fn check_objectives(
-    pruner: &AlgorithmSpec,
-    objectives: usize,
-) -> Result<(), RegistryError> {
-    let is_forecast = |rank: &serde_json::Value| rank != "value";
-    if objectives > 1 && pruner.options.get(RANK_BY.name).is_some_and(is_forecast) {
-        let why = "forecasts are of one objective, and the study has several: remove it";
-        return Err(problem(pruner, "rank_by", why));
-    }
-    Ok(())
 }
 
 /// An option that contradicts others or the study.

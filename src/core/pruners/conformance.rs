@@ -18,6 +18,9 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 /// - A trial as good as the best at every step is never stopped; a worse value never gets a milder
 ///   decision, and NaN is the worst.
 /// - Only paused trials are promoted, to a step after their last, and never with NaN.
+/// - With several objectives, if the pruner serves them: the same of odd histories and promotions, a
+///   trial that dominates all others is never stopped, and one that a second dominates never gets a
+///   milder decision than it.
 /// - Milestones ascend and lie within the budget.
 pub fn check(entry: &PrunerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
     let pruner = (entry.build)(spec, Some(BUDGET)).map_err(|error| error.to_string())?;
@@ -27,6 +30,9 @@ pub fn check(entry: &PrunerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
         suite.the_best_is_never_stopped()?;
         suite.worse_is_never_treated_better()?;
         suite.promotions_go_ahead()?;
+        if entry.several {
+            suite.several_objectives_are_ranked_by_domination()?;
+        }
     }
     Suite { name: entry.name, pruner: pruner.as_ref(), direction: Direction::Minimize }
         .milestones_ascend_within_the_budget()
@@ -140,6 +146,88 @@ impl Suite<'_> {
             trials[number.index()].state = TrialState::Running;
         }
         self.fails("60 trials were promoted 1000 times although none came back".to_owned())
+    }
+
+    fn several_objectives_are_ranked_by_domination(&self) -> Result<(), String> {
+        let directions = [self.direction, Direction::Maximize];
+        let second = |loss: f64| Direction::Maximize.loss(loss);
+        let with_second = |mut trial: Trial, by: f64| {
+            let shifted = |value: &f64| second(self.direction.loss(*value) * by);
+            let vector =
+                |(step, value): &(u64, f64)| (*step, vec![Some(*value), Some(shifted(value))]);
+            trial.vectors = trial.curve.iter().map(vector).collect();
+            trial.values =
+                trial.value.take().map_or(Vec::new(), |value| vec![value, shifted(&value)]);
+            trial
+        };
+        let decide = |trials: &[Trial], step| -> Result<Decision, String> {
+            let (space, history) = (&Space::default(), History::of_several(trials, &directions));
+            let Some(trial) = trials.last() else { return Ok(Decision::CONTINUE) };
+            let judge = || self.pruner.judge(&Case { space, history, trial, step });
+            let (decision, again) = (judge(), judge());
+            if decision != again {
+                return self.fails(format!("the same case at step {step} had two verdicts"));
+            }
+            Ok(decision)
+        };
+        let others: Vec<Trial> = self
+            .finished(30)
+            .into_iter()
+            .map(|trial| {
+                let by = if trial.number.0.is_multiple_of(2) { 1.0 } else { -1.0 };
+                with_second(trial, by)
+            })
+            .collect();
+        for count in [1, 5, 30] {
+            for step in 1..=BUDGET {
+                let mut mildest = 0;
+                for loss in [-9.0, 0.2, 0.5, 9.0, f64::INFINITY, f64::NAN] {
+                    let curve: Vec<(u64, f64)> =
+                        (1..=step).map(|at| (at, self.direction.loss(loss))).collect();
+                    let mut own = trial(count, TrialState::Running, &curve);
+                    let vector =
+                        |(at, value): &(u64, f64)| (*at, vec![Some(*value), Some(second(loss))]);
+                    own.vectors = curve.iter().map(vector).collect();
+                    let trials = [&others[..pick(count, 31)], &[own]].concat();
+                    let severity = severity(&decide(&trials, step)?);
+                    if loss == -9.0 && severity == 2 {
+                        return self.fails(format!("the best of {count} was stopped at {step}"));
+                    }
+                    if severity < mildest {
+                        return self.fails(format!(
+                            "at step {step} after {count} others losses of {loss} fare better \
+                            than smaller ones"
+                        ));
+                    }
+                    mildest = severity;
+                }
+            }
+        }
+        for curve in odd_curves() {
+            for state in TrialState::ALL {
+                let mut trials: Vec<Trial> = (0..12)
+                    .map(|number| with_second(trial(number, state, &curve), -1.0))
+                    .chain([with_second(trial(12, TrialState::Running, &curve), 1.0)])
+                    .collect();
+                // One that has not reported its first objective.
+                trials[3].curve.clear();
+                trials[3].vectors.iter_mut().for_each(|(_, values)| values[0] = None);
+                for (step, _) in curve.iter().chain(&[(2, 0.0)]) {
+                    decide(&trials, *step)?;
+                }
+                let history = History::of_several(&trials, &directions);
+                for promotion in [self.pruner.promote(history), self.pruner.conclude(history)] {
+                    let Some(Promotion { trial, until, .. }) = promotion else { continue };
+                    let promoted = &trials[trial.index()];
+                    if promoted.state != TrialState::Paused
+                        || until.is_some_and(|until| Some(until) <= promoted.last_step())
+                    {
+                        return self.fails(format!("trial {trial} is promoted to {until:?}"));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     fn milestones_ascend_within_the_budget(&self) -> Result<(), String> {

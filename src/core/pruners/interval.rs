@@ -39,8 +39,7 @@ impl Interval {
     pub fn is_due(&self, trial: &Trial, step: u64) -> bool {
         let Some(past_warmup) = step.checked_sub(self.warmup_steps) else { return false };
         let interval_start = step - past_warmup % self.interval_steps;
-        let before = trial.curve.iter().rev().map(|(at, _)| *at).find(|at| *at < step);
-        before.is_none_or(|before| before < interval_start)
+        trial.last_step_before(step).is_none_or(|before| before < interval_start)
     }
 
     /// Where a trial must report.

@@ -7,8 +7,9 @@ use crate::study::decision::{Comparison, Decision, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, NATURAL, between, field};
 use crate::study::history::History;
 use crate::study::metric::{Number, Score};
+use crate::study::pareto;
 use crate::study::spec::{AlgorithmSpec, Milestones};
-use crate::study::trial::TrialState;
+use crate::study::trial::{Trial, TrialState};
 
 pub(super) const N_STARTUP_TRIALS: Field = field(
     "n_startup_trials",
@@ -72,6 +73,41 @@ impl PercentileRule {
     pub fn median(spec: &AlgorithmSpec) -> Self {
         PercentileRule { percentile: 50.0, ..PercentileRule::new(spec) }
     }
+
+    /// The rule for several objectives: the trial's values at this step are ranked among those of
+    /// completed trials at it, by [`pareto::order`]; equal values share the better rank. With
+    /// several objectives there is no best report so far.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a number of trials"
+    )]
+    fn judge_several<'a>(
+        &self,
+        case: &Case<'a>,
+        completed: impl Iterator<Item = &'a Trial>,
+    ) -> Decision {
+        let Case { history, trial, step, .. } = *case;
+        let at = history.clock().at(step);
+        let Some(own) = history.losses_at(trial, step) else { return Decision::CONTINUE };
+        if own.iter().all(|loss| *loss == f64::INFINITY) {
+            return Decision::Stop(Reason::Nan { at });
+        }
+        let mut losses: Vec<Vec<f64>> =
+            completed.filter_map(|other| history.losses_at(other, step)).collect();
+        if (losses.len() as u64) < self.min_trials.max(1) {
+            return Decision::CONTINUE;
+        }
+        losses.push(own);
+        let own = losses.last();
+        let order = pareto::order(&losses);
+        let rank = order.iter().position(|index| losses.get(*index) == own).unwrap_or(0) as u64 + 1;
+        let of = losses.len() as u64;
+        let first = ((self.percentile / 100.0 * of as f64).ceil() as u64).max(1);
+        let reason = Reason::Rank { rank, of, first, at, forecast_from: None };
+        if rank <= first { Decision::continues(reason) } else { Decision::Stop(reason) }
+    }
 }
 
 impl Pruner for PercentileRule {
@@ -91,6 +127,9 @@ impl Pruner for PercentileRule {
             return Decision::CONTINUE;
         }
         let at = history.clock().at(step);
+        if history.has_several_objectives() {
+            return self.judge_several(case, completed());
+        }
         let Some(best) = history.best_until(trial, step) else { return Decision::CONTINUE };
         let mut others: Vec<Score> =
             completed().filter_map(|other| history.score_at(other, step)).collect();

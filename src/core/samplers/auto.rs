@@ -2,7 +2,7 @@
 //! history.
 
 use super::cmaes::CmaEs;
-use super::gp::{Gp, MEDIAN_SINCE};
+use super::gp::{Gp, MEDIAN_SINCE, MOST_EXACT};
 use super::grid::Grid;
 use super::tpe::Tpe;
 use super::{Ask, Choice, Sampler, SamplerEntry, SamplerError, Situation};
@@ -81,9 +81,6 @@ impl Auto {
     /// The first rule that matches:
     ///
     /// 1. The budget covers every point of the space: `grid`, in random order.
-    ///
-    /// With several objectives `tpe`, else
-    ///
     /// 2. Many finished trials: `cmaes` if all parameters are numeric and always active, else
     ///    `tpe`; `tpe` also for many unfinished trials or many axes.
     /// 3. Conditional parameters: `gp` and `tpe` alternate. On the conditional problems of
@@ -94,6 +91,10 @@ impl Auto {
     ///    better (benches/search/README.md). Where trials are stopped early, `gp` continues its
     ///    initial design until ten trials are complete; every fourth trial learns from stopped
     ///    trials instead of waiting.
+    ///
+    /// With several objectives the rules are the same but for these: never `cmaes`; `tpe` beyond
+    /// three objectives, for which `gp` has no exact acquisition function; and in 4. `gp` alone,
+    /// which is far ahead of `tpe` and `nsga2` (benches/search/fronts.py).
     fn decide(&self, situation: &Situation<'_>) -> (&dyn Sampler, Choice) {
         let Situation { space, number, finished, stopped, unfinished, budget, objectives } =
             *situation;
@@ -112,11 +113,9 @@ impl Auto {
                 },
             );
         }
-        if objectives > 1 {
-            return tpe(format!("the study has {objectives} objectives"));
-        }
         let axes = space.dimensions().len();
-        if let (Some(cmaes), true) = (&self.cmaes, finished >= GP_MOST && axes <= MANY_AXES) {
+        let cmaes = self.cmaes.as_ref().filter(|_| objectives == 1);
+        if let (Some(cmaes), true) = (cmaes, finished >= GP_MOST && axes <= MANY_AXES) {
             let reason = format!(
                 "every parameter is a number, and {finished} trials are finished, {GP_MOST} or more"
             );
@@ -131,9 +130,18 @@ impl Auto {
         if axes > MANY_AXES {
             return tpe(format!("the space has {axes} parameters, more than {MANY_AXES}"));
         }
+        if objectives > MOST_EXACT {
+            return tpe(format!("the study has {objectives} objectives, more than {MOST_EXACT}"));
+        }
         if space.is_conditional() {
             let reason = "some parameters are conditional: `gp` and `tpe` alternate".to_owned();
             return if number.0.is_multiple_of(2) { gp(reason) } else { tpe(reason) };
+        }
+        if objectives > 1 {
+            return gp(format!(
+                "the study has {objectives} objectives, no parameter is conditional, and \
+                 {finished} trials are finished, fewer than {GP_MOST}"
+            ));
         }
         let few = stopped == 0 && self.points.is_some_and(|points| points <= FEW_POINTS);
         if number.0 % 4 == 3 && !few {
@@ -214,6 +222,22 @@ mod tests {
             (points(317), 19, 0, Some(100), "tpe"),
         ] {
             let situation = Situation { budget, ..situation(&space, finished, unfinished) };
+            assert_eq!(chosen(situation).sampler, sampler, "{situation:?}");
+        }
+    }
+
+    #[test]
+    fn with_several_objectives_the_process_is_alone_while_trials_are_few() {
+        let (choices, numbers) = (choices(), unit_cube(3));
+        for (space, finished, objectives, sampler) in [
+            (&numbers, 19, 2, "gp"),
+            (&numbers, 249, 3, "gp"),
+            (&numbers, 250, 2, "tpe"),
+            (&numbers, 20, 4, "tpe"),
+            (&choices, 4, 2, "gp"),
+            (&choices, 5, 2, "tpe"),
+        ] {
+            let situation = Situation { objectives, ..situation(space, finished, 0) };
             assert_eq!(chosen(situation).sampler, sampler, "{situation:?}");
         }
     }

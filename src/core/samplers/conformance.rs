@@ -101,7 +101,7 @@ impl Suite<'_> {
         for objectives in [2, 3] {
             for kind in HistoryKind::ALL {
                 let lengths: &[u64] =
-                    if matches!(kind, HistoryKind::Mixed) { &[1, 30, 120] } else { &[1, 30] };
+                    if matches!(kind, HistoryKind::Mixed) { &[1, 60] } else { &[1, 25] };
                 for length in lengths.iter().copied() {
                     let trials = self.history(kind, length).into_iter();
                     let trials: Vec<Trial> =

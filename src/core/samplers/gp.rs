@@ -17,6 +17,7 @@ use self::data::Data;
 use self::kernel::Hyperparameters;
 use self::process::{Acquisition, GaussianProcess};
 use self::search::{BEST, Model, Search};
+pub(super) use self::several::MOST_EXACT;
 use self::warp::Warp;
 use super::cube::{Cube, Point, evenly, key, slices};
 use super::prior::Prior;

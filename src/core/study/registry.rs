@@ -305,6 +305,9 @@ mod tests {
             "`cmaes` cannot serve this study: it has several objectives, and this serves one; take \
              `auto`, `tpe`, `gp`, `nsga2` or `nsga3`"
         );
+        let forecast = AlgorithmSpec::named("hyperband").with("rank_by", "forecast");
+        assert!(pruners::check_objectives(&forecast, 2).is_err());
+        assert_eq!(pruners::check_objectives(&forecast, 1), Ok(()));
     }
 
     #[test]

@@ -282,6 +282,13 @@ impl Trial {
         self.curve.last().copied()
     }
 
+    /// The step of the last report of any objective before `step`.
+    pub fn last_step_before(&self, step: u64) -> Option<u64> {
+        let curve = self.curve.partition_point(|(at, _)| *at < step).checked_sub(1);
+        let vectors = self.vectors.partition_point(|(at, _)| *at < step).checked_sub(1);
+        curve.map(|index| self.curve[index].0).max(vectors.map(|index| self.vectors[index].0))
+    }
+
     /// The step of the last report of an objective.
     pub fn last_step(&self) -> Option<u64> {
         let of_vectors = self.vectors.last().map(|(step, _)| *step);

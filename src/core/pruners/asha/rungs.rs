@@ -1,9 +1,10 @@
 //! The ranked trials at each rung, updated incrementally.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::study::history::History;
 use crate::study::metric::{Direction, Score};
+use crate::study::pareto;
 use crate::study::state::Mark;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -125,6 +126,40 @@ impl Rungs {
 }
 
 impl Rung {
+    /// The rung at a step of `trials` of several objectives: a trial's score is its rank by
+    /// [`pareto::order`], from 0, the better one where losses are equal; NaN without a finite loss.
+    pub fn of_several<'a>(
+        history: History<'_>,
+        trials: impl Iterator<Item = &'a Trial>,
+        step: u64,
+        next: Option<u64>,
+    ) -> Rung {
+        let at_step = |trial: &'a Trial| Some((trial, losses_from(history, trial, step)?));
+        let (trials, losses): (Vec<&Trial>, Vec<Vec<f64>>) = trials.filter_map(at_step).unzip();
+        let mut rung = Rung::default();
+        // By bits of the losses: the best rank.
+        let mut ranks: BTreeMap<Vec<u64>, u32> = BTreeMap::new();
+        for (rank, index) in (0..).zip(pareto::order(&losses)) {
+            let (trial, losses) = (trials[index], &losses[index]);
+            let bits = losses.iter().map(|loss| loss.to_bits()).collect();
+            let rank = f64::from(*ranks.entry(bits).or_insert(rank));
+            let is_known = losses.iter().any(|loss| *loss < f64::INFINITY);
+            let score = if is_known { rank } else { f64::NAN };
+            let place = (Score::new(Direction::Minimize, score), trial.number);
+            rung.places.push(place);
+            if is_known && waits_at(trial, next) {
+                rung.waiting.insert(place);
+            }
+        }
+        rung.places.sort_unstable();
+        rung
+    }
+
+    /// The score of a trial.
+    pub fn score_of(&self, trial: TrialNumber) -> Option<Score> {
+        self.places.iter().find(|(_, number)| *number == trial).map(|(score, _)| *score)
+    }
+
     /// Number of trials that reached it.
     pub fn population(&self) -> usize {
         self.places.len()
@@ -176,12 +211,19 @@ fn standings(history: History<'_>, trial: &Trial, steps: &[u64]) -> Vec<Standing
 /// Whether a trial that reached a rung is paused there and has not moved past it. One paused
 /// between rungs was paused by the user, who alone resumes it.
 pub(super) fn waits_at(trial: &Trial, next: Option<u64>) -> bool {
-    let passed_next = trial.last().is_some_and(|(last, _)| next.is_some_and(|next| last >= next));
-    let on_its_way = trial.until.zip(trial.last()).is_some_and(|(until, (last, _))| until > last);
+    let last = trial.last_step();
+    let passed_next = last.is_some_and(|last| next.is_some_and(|next| last >= next));
+    let on_its_way = trial.until.zip(last).is_some_and(|(until, last)| until > last);
     trial.waits_for_its_pruner() && !passed_next && !on_its_way
 }
 
 /// The trial's first report at or after `rung`.
 pub(super) fn value_at(trial: &Trial, rung: u64) -> Option<f64> {
     trial.curve.get(trial.curve.partition_point(|(step, _)| *step < rung)).map(|(_, value)| *value)
+}
+
+/// The losses of the trial's first report at or after `rung`.
+fn losses_from(history: History<'_>, trial: &Trial, rung: u64) -> Option<Vec<f64>> {
+    let index = trial.vectors.partition_point(|(step, _)| *step < rung);
+    history.losses_at(trial, trial.vectors.get(index)?.0)
 }

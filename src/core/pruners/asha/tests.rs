@@ -7,6 +7,7 @@ use crate::samplers::conformance::{float, space, trial_of};
 use crate::study::metric::Direction::Minimize;
 use crate::study::params::Params;
 use crate::study::seed::SeedTree;
+use crate::study::space::Space;
 use rand::RngExt as _;
 
 fn asha(spec: AlgorithmSpec, budget: u64) -> Asha {
@@ -324,4 +325,52 @@ fn ends_cannot_be_forecast_where_all_trials_wait() {
     let spec = ENTRY.defaults().with("rank_by", "end").with("mode", "promote");
     let problem = Asha::new(&spec, Some(9)).unwrap_err();
     assert!(problem.to_string().contains("remove one of the two"), "{problem}");
+}
+
+/// Trials of two losses with one report at step 1.
+fn of_two(losses: &[[f64; 2]], state: TrialState) -> Vec<Trial> {
+    let trial = |(number, losses): (u64, &[f64; 2])| Trial {
+        vectors: vec![(1, losses.map(Some).to_vec())],
+        ..trial(number, state, &[(1, losses[0])])
+    };
+    (0..).zip(losses).map(trial).collect()
+}
+
+#[test]
+fn with_two_objectives_a_rung_ranks_by_domination_and_a_paused_trial_resumes_when_the_front_moves()
+{
+    let two = [Minimize; 2];
+    let spec = ENTRY.defaults().with("mode", "promote");
+    let asha = Asha::new(&spec, Some(9)).unwrap();
+    let promoted = |trials: &[Trial]| {
+        let promotion = asha.promote(History::of_several(trials, &two));
+        promotion.map(|promotion| (promotion.trial.0, promotion.reason.to_string()))
+    };
+    // By the first objective alone, 1 would be the best; 3 is dominated.
+    let mut trials = of_two(&[[0.5, 0.5], [0.0, 1.0], [1.0, 0.1], [0.6, 0.6]], TrialState::Paused);
+    let best = (0, "rank 1 of 4 at rung 1; 1 continues to step 3".to_owned());
+    assert_eq!(promoted(&trials), Some(best));
+    trials[0].state = TrialState::Running;
+    trials[0].until = Some(3);
+    assert_eq!(promoted(&trials), None);
+    // Two more, worse than all others: another may continue.
+    trials.extend(of_two(&[[2.0, 2.0]; 6], TrialState::Paused).into_iter().skip(4));
+    let second = (1, "rank 2 of 6 at rung 1; 2 continue to step 3".to_owned());
+    assert_eq!(promoted(&trials), Some(second));
+}
+
+#[test]
+fn with_two_objectives_the_trials_that_no_other_dominates_go_on_first() {
+    let two = [Minimize; 2];
+    let asha = Asha::new(&ENTRY.defaults(), Some(9)).unwrap();
+    let others = [[0.1, 0.9], [0.9, 0.1], [0.8, 0.8], [0.7, 0.9], [0.9, 0.9]];
+    let decided = |own: [f64; 2]| {
+        let trials = of_two(&[&others[..], &[own]].concat(), TrialState::Running);
+        let (space, history) = (&Space::default(), History::of_several(&trials, &two));
+        let decision = asha.judge(&Case { space, history, trial: &trials[5], step: 1 });
+        decision.in_words()
+    };
+    assert_eq!(decided([0.3, 0.3]), "continue: rank 1 of 6 at step 1; 2 continue");
+    assert_eq!(decided([0.85, 0.85]), "stop: rank 5 of 6 at step 1; 2 continue");
+    assert_eq!(decided([f64::NAN, f64::NAN]), "stop: the value at step 1 is NaN");
 }

@@ -16,15 +16,19 @@ use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::pareto;
 use crate::study::seed::StreamRng;
-use crate::study::trial::{Trial, TrialState};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 use rand::RngExt as _;
 
 /// Objectives up to which the expected hypervolume improvement is computed: the number of boxes
 /// grows with the front's size to this power, less one.
-const MOST_EXACT: usize = 3;
+pub(in crate::samplers) const MOST_EXACT: usize = 3;
 /// Points of the front that are kept with three objectives.
 const MOST_OF_FRONT: usize = 40;
+/// Points, and share of the losses' range in each objective, from which a front has its own
+/// reference point.
+const SPREAD: usize = 5;
+const WIDE: f64 = 0.3;
 /// The weight of the sum in the augmented Chebyshev function (J. Knowles, "ParEGO", 2006).
 const AUGMENTATION: f64 = 0.05;
 
@@ -94,7 +98,7 @@ impl Gp {
             .collect();
         let mut front: Vec<Vec<f64>> =
             pareto::front(&means).into_iter().map(|index| means[index].clone()).collect();
-        let reference = pareto::reference_point(&front);
+        let reference = reference(&means, &front, ask.number);
         front.extend(unfinished.iter().map(means_at));
         let best: Vec<&[f64]> =
             pareto::order(&means).into_iter().map(|index| complete[index].as_slice()).collect();
@@ -131,6 +135,31 @@ impl Gp {
     }
 }
 
+/// The front's own reference point, or the worst losses of all trials (a tenth of their range
+/// beyond) while the front has few points or is narrow, and for every fourth trial: below the
+/// reference of a front that is one corner, nothing but that corner would improve it.
+fn reference(losses: &[Vec<f64>], front: &[Vec<f64>], number: TrialNumber) -> Option<Vec<f64>> {
+    let is_wide = |objective: usize| {
+        let width = |points: &[Vec<f64>]| {
+            let losses = || points.iter().map(|point| point[objective]);
+            losses().fold(f64::NEG_INFINITY, f64::max) - losses().fold(f64::INFINITY, f64::min)
+        };
+        width(front) > WIDE * width(losses)
+    };
+    let objectives = front.first()?.len();
+    let is_spread = front.len() >= SPREAD && (0..objectives).all(is_wide);
+    if is_spread && number.0 % 4 != 3 {
+        return pareto::reference_point(front);
+    }
+    let worst = |objective: usize| {
+        let losses = || losses.iter().map(|one| one[objective]);
+        let (low, high) =
+            (losses().fold(f64::INFINITY, f64::min), losses().fold(f64::NEG_INFINITY, f64::max));
+        high + 0.1 * (high - low).max(1e-9)
+    };
+    Some((0..objectives).map(worst).collect())
+}
+
 /// The points of feasible trials with finite losses.
 fn complete(cube: &Cube, history: &History<'_>) -> Vec<Point> {
     let is_finite = |trial: &&Trial| {
@@ -156,8 +185,9 @@ fn projected(history: &History<'_>, loss: impl Fn(&[f64]) -> f64) -> Vec<Trial> 
     let project = |trial: &Trial| {
         let is_complete =
             trial.state == TrialState::Complete && trial.values.len() == history.directions().len();
-        let at = |(step, values): &(u64, Vec<Option<f64>>)| {
-            let values: Vec<f64> = values.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
+        let at = |(step, _): &(u64, Vec<Option<f64>>)| {
+            let known = trial.values_at(*step).into_iter();
+            let values: Vec<f64> = known.map(|value| value.unwrap_or(f64::NAN)).collect();
             let loss = of(&values);
             loss.is_finite().then_some((*step, loss))
         };
