@@ -52,7 +52,7 @@ pub fn best(reader: &dyn StorageReader, study: &StudySummary) -> Result<Best, Ap
     Ok(Best {
         value: trial.value.or(goes_on),
         step,
-        metrics: metrics_at(reader, study.id, number, step)?,
+        metrics: result_metrics(reader, study, &trial, step)?,
         runs: view_of_runs(reader, study)?.as_ref().and_then(runs),
         trial,
     })
@@ -85,6 +85,28 @@ fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
 /// The step of the report that determines the trial's value.
 pub fn value_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
     state::value_step(spec.value, spec.direction(), trial)
+}
+
+/// The metrics of a trial's result: those that it reported at `step`, and the values of several
+/// objectives, which may be of earlier steps.
+///
+/// # Errors
+/// The store failed.
+pub fn result_metrics(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+    step: Option<u64>,
+) -> Result<Metrics, StorageError> {
+    let mut metrics = metrics_at(reader, study.id, trial.number, step)?;
+    if study.spec.has_several_objectives()
+        && let Some(step) = step
+    {
+        let known = trial.values_at(step).into_iter();
+        let named = study.spec.objective_names().into_iter().zip(known);
+        metrics.0.extend(named.filter_map(|(name, value)| Some((name, value?))));
+    }
+    Ok(metrics)
 }
 
 /// The metrics that a trial reported at `step`.

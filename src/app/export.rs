@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::best::{self, metrics_at, value_step, view_of_runs};
+use super::best::{self, value_step, view_of_runs};
 use super::worker_job::{self, OnProgress, Progress, halving};
 use super::{AppError, checkpoint_step, find};
 use crate::arguments::RowsAtOnce;
@@ -169,7 +169,7 @@ pub fn export_trial(
         return Err(AppError::NotQuantizable { study: spec.name.clone() });
     }
     let held = holds.step(step);
-    let mut metrics = metrics_at(reader, study.id, number, held)?;
+    let mut metrics = best::result_metrics(reader, study, &trial, held)?;
     let small = match (wanted.quantize, &checkpoint) {
         (Some(format), Some(checkpoint)) => {
             Some(Small::new(spec, &trial, checkpoint, format, wanted.target, store, on_progress)?)
@@ -326,7 +326,11 @@ fn leaders(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<Trial
     const SHOWN: u64 = 10;
     let visible = study.visible(Filter::all());
     let best = TrialQuery::all(SortKey::Value).filtered(visible).page(0, SHOWN);
-    Ok(reader.trials(study.id, &best)?.into_iter().filter(|trial| trial.value.is_some()).collect())
+    Ok(reader
+        .trials(study.id, &best)?
+        .into_iter()
+        .filter(|trial| trial.value.is_some() || !trial.values.is_empty())
+        .collect())
 }
 
 /// Whether the validation split replaces a missing test split.

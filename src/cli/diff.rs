@@ -13,12 +13,14 @@ use super::exit::{Exit, Failure};
 use super::overrides::sets;
 use super::provenance::{self, MadeJson};
 use super::trial_json::TrialJson;
-use crate::app::best::{metrics_at, value_step};
+use crate::app::best::{result_metrics, value_step};
 use crate::app::find;
 use crate::app::reconcile::changes;
 use crate::config::{self, Change, ChangeClass};
 use crate::report::table::{Column, Columns};
-use crate::report::wording::{count, duration, micros, number, one_line, param};
+use crate::report::wording::{
+    count, duration, metric_names, micros, number, one_line, param, values,
+};
 use crate::storage::StudySummary;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Value;
@@ -137,7 +139,7 @@ fn trials(
     let side = |(study, number): (StudySummary, TrialNumber)| -> Result<Side, Failure> {
         let trial = find::trial(&reader, &study, number)?;
         let step = value_step(&study.spec, &trial);
-        let metrics = metrics_at(&reader, study.id, number, step)?;
+        let metrics = result_metrics(&reader, &study, &trial, step)?;
         let made = provenance::of_trial(&reader, study.id, number)?;
         Ok(Side { facts: provenance::facts(&study, &trial, &made), study, made, trial, metrics })
     };
@@ -252,7 +254,7 @@ fn print(
     let [one, other] = sides;
     let of_one_study = one.study.id == other.study.id;
     let metric = if one.metric() == other.metric() {
-        one_line(one.metric())
+        metric_names(&one.study.spec)
     } else {
         one_line(&format!("{} | {}", one.metric(), other.metric()))
     };
@@ -272,7 +274,10 @@ fn print(
         outcome("state", &|trial| trial.state.as_str().to_owned()),
         Row {
             name: format!("value ({metric})"),
-            sides: [text(one.trial.value), text(other.trial.value)],
+            sides: sides.each_ref().map(|side| {
+                let several = (!side.trial.values.is_empty()).then(|| values(&side.trial.values));
+                several.unwrap_or_else(|| text(side.trial.value))
+            }),
             change: if is_one_metric {
                 change(one.trial.value, other.trial.value)
             } else {
@@ -292,7 +297,7 @@ fn print(
     ];
     for name in names(sides, Side::metrics) {
         let (mine, theirs) = (one.metrics.get(name), other.metrics.get(name));
-        if !is_one_metric || name != one.metric() {
+        if !is_one_metric || name != one.metric() || one.study.spec.has_several_objectives() {
             rows.push(Row {
                 name: one_line(name),
                 sides: [text(mine), text(theirs)],

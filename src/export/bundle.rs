@@ -13,6 +13,7 @@ use super::earlier::{Found, Stamps};
 use super::marker::{Marker, State};
 use super::target::Target;
 use super::{ExportError, Exported, Holds, Obstacle, Placed, custom_code};
+use crate::study::metric::Number;
 use crate::study::program::Program;
 
 /// Called with the number of bytes copied, and the total.
@@ -147,6 +148,17 @@ fn fill(exported: &Exported<'_>, draft: &mut Draft, told: Told<'_>) -> Result<Pl
         "version": 1, "study": exported.spec.name, "trial": exported.trial.number, "metric": exported.spec.objective().metric,
         "value": json(exported.held_value()), "step": exported.held_step(), "metrics": exported.metrics,
     });
+    if exported.spec.has_several_objectives() {
+        metrics["metric"] = serde_json::Value::Null;
+        metrics["value"] = serde_json::Value::Null;
+        metrics["values"] = exported
+            .spec
+            .objective_names()
+            .into_iter()
+            .zip(exported.trial.values.iter().map(|value| Number(*value).to_json()))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+    }
     if exported.holds != Holds::Value {
         metrics["trial_value"] =
             serde_json::json!({ "step": exported.step, "value": json(exported.trial.value) });
@@ -166,7 +178,7 @@ fn fill(exported: &Exported<'_>, draft: &mut Draft, told: Told<'_>) -> Result<Pl
 }
 
 fn json(value: Option<f64>) -> Option<serde_json::Value> {
-    value.map(|value| crate::study::metric::Number(value).to_json())
+    value.map(|value| Number(value).to_json())
 }
 
 fn sync(directory: &Path) -> Result<(), ExportError> {

@@ -7,6 +7,7 @@ use super::{Exported, Holds, Quantized};
 use crate::arguments::TaskKind;
 use crate::config::shown::lines;
 use crate::study::metric::Metrics;
+use crate::study::spec::Objective;
 
 /// The text of the card: what the model is, how it was found and how to use it.
 pub(super) fn card(exported: &Exported<'_>) -> String {
@@ -29,13 +30,26 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
         let _infallible =
             writeln!(text, "Its task is {}.", in_words(TaskKind::of(&recipe.trainer_arguments())));
     }
-    let _infallible = writeln!(
-        text,
-        "It was chosen by `{}` ({}), {}.\n",
-        objective.metric,
-        objective.direction.as_str(),
-        reached(exported)
-    );
+    if spec.has_several_objectives() {
+        let named = |objective: &Objective| {
+            format!("`{}` ({})", objective.metric, objective.direction.as_str())
+        };
+        let objectives: Vec<String> = spec.objectives.iter().map(named).collect();
+        let _infallible = writeln!(
+            text,
+            "It is on the front of {}, where it reached {}.\n",
+            objectives.join(", "),
+            trial.values.iter().map(f64::to_string).collect::<Vec<_>>().join(", ")
+        );
+    } else {
+        let _infallible = writeln!(
+            text,
+            "It was chosen by `{}` ({}), {}.\n",
+            objective.metric,
+            objective.direction.as_str(),
+            reached(exported)
+        );
+    }
     table(
         &mut text,
         ["metric", "value"],
@@ -178,10 +192,11 @@ fn leaders(text: &mut String, exported: &Exported<'_>) {
     let _infallible = writeln!(
         text,
         "\n## Study\n\n| trial | {} | {} |",
-        exported.spec.objective().metric,
+        exported.spec.objective_names().join(" | "),
         names.join(" | ")
     );
-    let _infallible = writeln!(text, "|---|---|{}", "---|".repeat(names.len()));
+    let columns = exported.spec.objectives.len() + names.len();
+    let _infallible = writeln!(text, "|---|{}", "---|".repeat(columns));
     for trial in &exported.leaders {
         let params: Vec<String> = names
             .iter()
@@ -189,7 +204,8 @@ fn leaders(text: &mut String, exported: &Exported<'_>) {
                 trial.params.get(name).map_or(String::new(), |value| cell(&value.to_string()))
             })
             .collect();
-        let value = trial.value.map_or(String::new(), |value| value.to_string());
+        let values = trial.value.iter().chain(&trial.values);
+        let value = values.map(f64::to_string).collect::<Vec<_>>().join(" | ");
         let _infallible = writeln!(text, "| {} | {value} | {} |", trial.number, params.join(" | "));
     }
 }

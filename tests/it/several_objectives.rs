@@ -82,6 +82,14 @@ fn trials_have_values_and_the_best_of_them_are_a_front() {
     assert_names(&site.run(&["best", "s"]).out, &["the compromise", "on the front", "x = "]);
     assert_names(&site.run(&["show", "s"]).out, &["minimize error, maximize speed", "front"]);
     assert_names(&site.run(&["verify", "s"]).out, &["12 values repeat exactly"]);
+    assert_done(&site.run(&["export", "s", "-o", "out"]));
+    let exported = site.read_json("out/metrics.json");
+    let compromise = &best["trial"]["values"];
+    assert_eq!(exported["values"], json!({"error": compromise[0], "speed": compromise[1]}));
+    assert_eq!(exported["metrics"]["speed"], compromise[1], "of an earlier step");
+    assert_names(&site.read("out/README.md"), &["on the front of `error` (minimize), `speed`"]);
+    let diff = site.run(&["diff", "s", "0", "1"]).out;
+    assert_names(&diff, &["value (error, speed)", "\nspeed "]);
     // Optuna's tables have a row for each value.
     assert_eq!(site.query::<i64>("SELECT count(*) FROM trial_values"), 24);
     assert_eq!(site.query::<i64>("SELECT count(*) FROM trials WHERE state = 'COMPLETE'"), 12);
