@@ -10,7 +10,8 @@ const TRIAL: &str = "echo >> begun; [ ! -e slow ] || sleep 0.1\n\
     echo \"@hpsearch {\\\"step\\\":2,\\\"error\\\":9}\"\n\
     echo \"@hpsearch {\\\"step\\\":3,\\\"error\\\":$1}\"\n";
 
-fn study(thresholds: [&str; 2], budget: &str, rest: &str) -> String {
+/// A study of two objectives.
+pub fn study(thresholds: [&str; 2], budget: &str, rest: &str) -> String {
     let [error, speed] = thresholds;
     format!(
         "[study]\nname = \"s\"\nstep = \"step\"\nseed = 7\n\
@@ -22,7 +23,8 @@ fn study(thresholds: [&str; 2], budget: &str, rest: &str) -> String {
     )
 }
 
-fn finished(rest: &str) -> Site {
+/// A finished one.
+pub fn finished(rest: &str) -> Site {
     let site = Site::new(&study(["", ""], "trials = 12", rest), TRIAL);
     assert_done(&site.run_study());
     site
@@ -34,7 +36,7 @@ fn values(trial: &Json) -> (f64, f64) {
 }
 
 /// The numbers of trials that no other one dominates.
-fn front(trials: &[Json]) -> Vec<u64> {
+pub fn front(trials: &[Json]) -> Vec<u64> {
     let is_dominated = |one: &Json| {
         let (error, speed) = values(one);
         trials.iter().map(values).any(|(other, faster)| {
@@ -79,6 +81,20 @@ fn trials_have_values_and_the_best_of_them_are_a_front() {
     let studies = site.json(&["ls", "--json"]);
     assert_eq!(studies["studies"][0]["front"]["trials"], json!(on));
     assert_eq!(studies["studies"][0]["objectives"][1]["metric"], "speed");
+    let sorted = |words: &[&str]| -> Vec<u64> {
+        let listed = site.json(&[&["trials", "s", "--json"], words].concat());
+        let trials = listed["trials"].as_array().unwrap();
+        trials.iter().map(|trial| trial["number"].as_u64().unwrap()).collect()
+    };
+    for (index, name) in ["error", "speed"].into_iter().enumerate() {
+        let of = |number: &u64| trials[*number as usize]["values"][index].as_f64().unwrap();
+        assert!(sorted(&["--sort", name]).iter().map(of).is_sorted(), "{name}");
+        let few = sorted(&["--where", &format!("{name}<0.5")]);
+        assert_eq!(
+            few.len(),
+            trials.iter().filter(|one| one["values"][index].as_f64().unwrap() < 0.5).count()
+        );
+    }
     assert_names(&site.run(&["best", "s"]).out, &["the compromise", "on the front", "x = "]);
     assert_names(&site.run(&["show", "s"]).out, &["minimize error, maximize speed", "front"]);
     assert_names(&site.run(&["verify", "s"]).out, &["12 values repeat exactly"]);

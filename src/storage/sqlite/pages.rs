@@ -307,10 +307,18 @@ impl Scan<'_> {
             true => summaries(self.connection, self.study)?,
             false => BTreeMap::new(),
         };
+        let mut objectives = match self.needs.metrics {
+            true => values_by_name(self.connection, self.study)?,
+            false => BTreeMap::new(),
+        };
         while let Some(row) = rows.next()? {
             let id: i64 = row.get(0)?;
             let cells = Cells::of(row, || format!("table `trial`, id {id}"));
             let mut trial = sparse(&cells, &self.needs)?;
+            if let Some(own) = objectives.remove(&trial.number) {
+                let last = trial.last_metrics.iter().map(|(name, value)| (name.to_owned(), value));
+                trial.last_metrics = last.chain(own).collect();
+            }
             for (column, (name, _)) in (FIXED_COLUMNS..).zip(&wanted) {
                 if let Some(value) = cells.optional(column, param_value)? {
                     trial.params.insert(*name, value);
@@ -408,6 +416,36 @@ impl Scan<'_> {
         );
         Ok(sql)
     }
+}
+
+/// With several objectives, their values of each trial: those of a complete one, else the last
+/// reports, which need not be the last report of the trial.
+fn values_by_name(
+    connection: &Connection,
+    study: StudyId,
+) -> Result<BTreeMap<TrialNumber, BTreeMap<String, f64>>, Fault> {
+    let mut found: BTreeMap<TrialNumber, BTreeMap<String, f64>> = BTreeMap::new();
+    let objectives = trials::objectives(connection, study)?;
+    if objectives.len() < 2 {
+        return Ok(found);
+    }
+    let (first, last) = trial_ids(study);
+    for (index, Objective { metric, .. }) in objectives.iter().enumerate() {
+        let index = i64::try_from(index).unwrap_or(i64::MAX);
+        let id = series::metric_id(connection, metric)?;
+        let reported = "SELECT trial_id, value, max(step) FROM report WHERE trial_id BETWEEN ?1 \
+            AND ?2 AND metric_id = ?3 GROUP BY trial_id";
+        let ended =
+            "SELECT trial_id, value FROM trial_value WHERE trial_id BETWEEN ?1 AND ?2 AND idx = ?3";
+        for (sql, key) in id.map(|id| (reported, id)).into_iter().chain([(ended, index)]) {
+            for (trial, value) in rows(connection, sql, [first, last, key], |row| {
+                Ok((row.get::<_, i64>(0)?, from_real(row.get(1)?)))
+            })? {
+                found.entry(number_of(trial)).or_default().insert(metric.clone(), value);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// SQL for a value of a series of the trial `t`; NULL if there is none, and for NaN. Metrics that

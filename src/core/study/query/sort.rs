@@ -79,6 +79,10 @@ impl SortKey {
                 Property::Param(param) => SortKey::Param(param),
                 Property::Metric(metric) => SortKey::Metric(metric),
                 Property::Step => SortKey::Step,
+                // The best by the front come first only where no objective is named.
+                Property::Objective if spec.has_several_objectives() => {
+                    SortKey::Metric(spec.objective().metric.clone())
+                }
                 _ => SortKey::Value,
             },
         };
