@@ -15,7 +15,7 @@ use super::figures::FigureOptions;
 use super::find::{self, Archived, is_archived};
 use super::log_tail::{self, LogTail};
 use super::study_state::{elapsed, state_in};
-pub use answer::{AnswerPart, BestPart, answer, params_as_toml};
+pub use answer::{AnswerPart, BestPart, FrontAnswer, answer, params_as_toml};
 pub use facts::{Fact, ParamPart, StoppedGroup, StoppedPart, rules, space, stopped, used};
 
 use crate::engine::seed_of;
@@ -23,11 +23,13 @@ use crate::report::document::privacy::Privacy;
 use crate::report::figure::{Mark, Series, SeriesRole};
 use crate::report::wording::{attempt_end, one_line, proposed, run_name};
 use crate::storage::{Attempt, StorageError, StorageReader, StudySummary};
+use crate::study::front::Front;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
 use crate::study::query::TrialQuery;
 use crate::study::seed::SeedTree;
 use crate::study::series::{SeriesClock, SeriesSummary, step_json};
+use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Note, Trial, TrialNumber, TrialState};
@@ -58,10 +60,53 @@ pub struct StudyRow {
     best: Option<BestOf>,
     metric: String,
     direction: Direction,
+    /// All objectives, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objectives: Option<Vec<ObjectivePart>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    front: Option<FrontPart>,
     tags: Vec<String>,
     is_archived: bool,
     is_tracked: bool,
     created: Timestamp,
+}
+
+/// One of several objectives.
+#[derive(Debug, Serialize)]
+pub struct ObjectivePart {
+    metric: String,
+    direction: Direction,
+}
+
+/// The objectives of a study that has several.
+pub fn objectives(spec: &StudySpec) -> Option<Vec<ObjectivePart>> {
+    let all = spec.objectives.iter();
+    let all = all.map(|one| ObjectivePart { metric: one.metric.clone(), direction: one.direction });
+    spec.has_several_objectives().then(|| all.collect())
+}
+
+/// The front of several objectives.
+#[derive(Debug, Serialize)]
+pub struct FrontPart {
+    /// Its trials, by number.
+    pub trials: Vec<TrialNumber>,
+    /// The compromise among them.
+    pub knee: Option<TrialNumber>,
+    /// The volume that it dominates.
+    pub hypervolume: Option<Number>,
+    /// The reference point of the hypervolume.
+    pub reference: Vec<Number>,
+}
+
+impl From<Front> for FrontPart {
+    fn from(front: Front) -> Self {
+        FrontPart {
+            trials: front.trials,
+            knee: front.knee,
+            hypervolume: front.hypervolume.map(Number),
+            reference: front.reference.into_iter().map(Number).collect(),
+        }
+    }
 }
 
 /// A trial and its value.
@@ -114,6 +159,13 @@ pub struct TrialRow {
     name: Option<String>,
     state: TrialState,
     value: Option<Number>,
+    /// Its values of several objectives, in their order; of a trial that is not complete those
+    /// reported last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<Vec<Option<Number>>>,
+    /// Whether these are only reported so far.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    values_are_last: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     violation: Option<Number>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -226,6 +278,8 @@ fn study_row(reader: &dyn StorageReader, study: StudySummary) -> Result<StudyRow
         best: study.best.map(|(number, value)| BestOf { number, value: Number(value) }),
         metric: objective.metric.clone(),
         direction: objective.direction,
+        objectives: objectives(&study.spec),
+        front: study.front.map(FrontPart::from),
         is_archived,
         is_tracked: study.spec.is_tracked(),
         created: study.created,
@@ -275,22 +329,26 @@ pub fn trials(
         true => study.counts.total(),
         false => reader.count(study.id, &query.filter)?,
     };
-    let trials = reader.trials(study.id, query)?.iter().map(trial_row).collect();
+    let row = |trial: &Trial| trial_row(&study.spec, trial);
+    let trials = reader.trials(study.id, query)?.iter().map(row).collect();
     Ok(TrialsPart { matching, offset: query.offset, trials })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
-fn trial_row(trial: &Trial) -> TrialRow {
+fn trial_row(spec: &StudySpec, trial: &Trial) -> TrialRow {
     let last = trial.last();
+    let values = spec.has_several_objectives().then(|| known_values(spec, trial));
     TrialRow {
         number: trial.number,
         name: run_name(trial).map(str::to_owned),
         state: trial.state,
         value: trial.value.map(Number),
+        values_are_last: values.is_some() && trial.values.is_empty(),
+        values: values.map(|all| all.into_iter().map(|value| value.map(Number)).collect()),
         violation: trial.violation.map(Number),
         hidden: trial.hidden,
         last_value: last.map(|(_, value)| Number(value)),
-        last_step: last.map(|(step, _)| step),
+        last_step: trial.last_step(),
         seconds: trial.busy_micros as f64 / 1e6,
         params: trial.params.clone(),
         device: trial.device.as_ref().map(ToString::to_string),
@@ -299,6 +357,16 @@ fn trial_row(trial: &Trial) -> TrialRow {
         tags: trial.tags.clone(),
         notes: trial.notes.len(),
     }
+}
+
+/// What is known of each objective of a trial: its values, or those reported last.
+pub fn known_values(spec: &StudySpec, trial: &Trial) -> Vec<Option<f64>> {
+    let known = match trial.last_step() {
+        _ if !trial.values.is_empty() => trial.values.iter().copied().map(Some).collect(),
+        Some(step) => trial.values_at(step),
+        None => Vec::new(),
+    };
+    (0..spec.objectives.len()).map(|index| known.get(index).copied().flatten()).collect()
 }
 
 /// One trial.
@@ -340,7 +408,7 @@ pub fn trial(
     let is_tracked = study.spec.is_tracked();
     let all_series = reader.series(study.id, &[trial.number])?;
     Ok(TrialPart {
-        row: trial_row(trial),
+        row: trial_row(&study.spec, trial),
         origin: proposed(&trial.origin),
         seed: (!is_tracked).then(|| seed_of(SeedTree::new(study.spec.seed), trial)),
         toml: params_as_toml(&trial.params),

@@ -43,6 +43,7 @@ pub const PAGE_FILES: &[PageFile] = &[
     file!("/server.js", SCRIPT, "server.js"),
     file!("/studies.js", SCRIPT, "studies.js"),
     file!("/study.js", SCRIPT, "study.js"),
+    file!("/objectives.js", SCRIPT, "objectives.js"),
     file!("/trials.js", SCRIPT, "trials.js"),
     file!("/trial.js", SCRIPT, "trial.js"),
     file!("/log.js", SCRIPT, "log.js"),

@@ -17,6 +17,7 @@ use crate::harness::{
     Browser, ONE_SLOT, RESUMABLE, Scene, Site, TWO_SLOTS, assert_code, assert_done, assert_names,
     held, study, wait_until,
 };
+use crate::several_objectives;
 
 /// Limits that a test does not wait long for.
 fn quick() -> Limits {
@@ -736,6 +737,59 @@ fn the_parts_of_the_page_are_what_the_verbs_print() {
     assert_eq!(browser.get("/api/curves?study=digits&trial=0&clock=x").code, 400);
     assert!(browser.json("/api/devices")["devices"][0]["name"] == "cpu");
     assert_eq!(browser.json("/api/server")["is_controlled"], false);
+}
+
+#[test]
+fn a_study_of_several_objectives_has_a_front_instead_of_a_best_trial() {
+    let site = several_objectives::finished("[sampler]\ntype = \"random\"");
+    let (trials, browser) = (site.trials(), Browser::start(&site, &[]));
+    let on = json!(several_objectives::front(&trials));
+    let best = site.json(&["best", "s", "--json"]);
+    let listed = browser.json("/api/studies")["studies"][0].clone();
+    for study in [listed, browser.json("/api/study?study=s")] {
+        assert_eq!(study["best"], Json::Null);
+        assert_eq!(study["objectives"][1], json!({"metric": "speed", "direction": "maximize"}));
+        let front = &study["front"];
+        assert_eq!((&front["trials"], &front["knee"]), (&on, &best["trial"]["number"]));
+        for key in ["hypervolume", "reference"] {
+            assert_eq!(front[key], best[key], "{key}");
+        }
+    }
+    let rows = |query: &str| -> Vec<Json> {
+        let part = browser.json(&format!("/api/trials?study=s{query}"));
+        part["trials"].as_array().unwrap().clone()
+    };
+    let first: Vec<u64> = rows("").iter().map(|row| row["number"].as_u64().unwrap()).collect();
+    let length = on.as_array().unwrap().len();
+    assert!(first[..length].iter().all(|number| on.as_array().unwrap().contains(&json!(number))));
+    for (index, metric) in ["error", "speed"].into_iter().enumerate() {
+        let sorted = rows(&format!("&sort={metric}"));
+        assert!(sorted.iter().map(|row| row["values"][index].as_f64().unwrap()).is_sorted());
+        assert!(sorted.iter().all(|row| row["values_are_last"] == Json::Null));
+    }
+    let trial = browser.json("/api/trial?study=s&trial=3");
+    assert_eq!(trial["values"], trials[3]["values"]);
+    let figures = |query: &str| {
+        let part = browser.json(&format!("/api/figures?study=s&{query}"));
+        part["figures"].as_array().unwrap().len()
+    };
+    assert_eq!((figures("kind=history"), figures("kind=history&metric=speed")), (2, 1));
+    for kind in ["pareto", "hypervolume"] {
+        let drawn = browser.get(&format!("/api/figure.svg?study=s&kind={kind}"));
+        assert_eq!(drawn.code, 200, "{kind}: {}", drawn.text());
+    }
+}
+
+#[test]
+fn what_a_trial_reported_before_it_failed_is_marked_as_the_last() {
+    let study = several_objectives::study(["", ""], "trials = 1\nfailures = 2", "");
+    let script = "echo '@hpsearch {\"step\":1,\"speed\":2}'; exit 3\n";
+    let site = Site::new(&study, script);
+    site.run_study();
+    let browser = Browser::start(&site, &[]);
+    let row = browser.json("/api/trials?study=s")["trials"][0].clone();
+    assert_eq!((&row["values"], &row["values_are_last"]), (&json!([null, 2.0]), &json!(true)));
+    assert_eq!(browser.json("/api/study?study=s")["front"]["trials"], json!([]));
 }
 
 #[test]

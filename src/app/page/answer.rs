@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::BestOf;
+use super::{BestOf, FrontPart};
 use crate::app::AppError;
 use crate::app::best::{self, Best};
 use crate::app::best_runs::{self, RunsJson};
@@ -31,7 +31,7 @@ pub struct AnswerPart {
 pub struct BestPart {
     /// Its trial.
     pub trial: TrialNumber,
-    /// The study's metric.
+    /// The study's metric, or what it is among several.
     pub metric: String,
     /// The name of a tracked run.
     pub name: Option<String>,
@@ -53,6 +53,29 @@ pub struct BestPart {
     pub command: Option<String>,
     /// What it is compared with.
     pub beat: Beaten,
+    /// The front of several objectives, of which this trial is the compromise.
+    pub front: Option<FrontAnswer>,
+}
+
+/// The answer of several objectives.
+#[derive(Debug, Serialize)]
+pub struct FrontAnswer {
+    /// The front.
+    #[serde(flatten)]
+    pub front: FrontPart,
+    /// Its trials: the compromise, then the others from the best by the first objective on.
+    pub rows: Vec<FrontRow>,
+}
+
+/// A trial on the front.
+#[derive(Debug, Serialize)]
+pub struct FrontRow {
+    /// Its number.
+    pub trial: TrialNumber,
+    /// Its values, in the order of the objectives.
+    pub values: Vec<Number>,
+    /// Its parameters.
+    pub params: Params,
 }
 
 /// What the best trial is compared with: other trials, or other configurations by the means of
@@ -81,7 +104,7 @@ pub fn answer(
     privacy: &Privacy,
 ) -> Result<AnswerPart, AppError> {
     let question = question(study);
-    if study.best.is_none() {
+    if study.best_trial().is_none() {
         let none = Some(no_best(study.counts));
         return Ok(AnswerPart { question, best: None, none });
     }
@@ -90,7 +113,10 @@ pub fn answer(
     let race = view.as_ref().and_then(best_runs::race);
     let best = BestPart {
         trial: best.trial.number,
-        metric: one_line(&study.spec.objective().metric),
+        metric: match study.spec.has_several_objectives() {
+            true => "compromise".to_owned(),
+            false => one_line(&study.spec.objective().metric),
+        },
         name: run_name(&best.trial).map(str::to_owned),
         value: study.best.map(|(_, value)| value).or(best.value).map(Number),
         step: best.step,
@@ -100,15 +126,46 @@ pub fn answer(
         toml: params_as_toml(&best.trial.params),
         command: command(study, &best, privacy),
         beat: beaten(reader, study, view.as_ref(), best.trial.number)?,
+        front: front(reader, study)?,
         metrics: best.metrics,
     };
     Ok(AnswerPart { question, best: Some(best), none: None })
 }
 
+fn front(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<Option<FrontAnswer>, AppError> {
+    let Some(front) = study.front.clone() else { return Ok(None) };
+    let mut rows = Vec::new();
+    for number in front.trials.iter().copied() {
+        let Some(trial) = reader.trial(study.id, number)? else { continue };
+        let values = trial.values.iter().copied().map(Number).collect();
+        rows.push(FrontRow { trial: number, values, params: trial.params });
+    }
+    let direction = study.spec.direction();
+    rows.sort_by_key(|row| {
+        let first = row.values.first().map_or(f64::NAN, |value| value.0);
+        (Some(row.trial) != front.knee, Score::new(direction, first))
+    });
+    Ok(Some(FrontAnswer { front: front.into(), rows }))
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [some @ .., last] => format!("{} and {last}", some.join(", ")),
+    }
+}
+
 /// What a study asks, in a sentence.
 fn question(study: &StudySummary) -> String {
     let spec = &study.spec;
-    let metric = one_line(&spec.objective().metric);
+    let metrics: Vec<String> =
+        spec.objectives.iter().map(|objective| one_line(&objective.metric)).collect();
+    let metric = listed(&metrics);
     if spec.is_tracked() {
         let runs = count(study.counts.total(), "tracked run");
         let which = match spec.direction().loss(1.0) < 0.0 {
@@ -119,16 +176,19 @@ fn question(study: &StudySummary) -> String {
     }
     let names: Vec<String> =
         spec.space.dimensions().iter().map(|dimension| one_line(&dimension.name)).collect();
-    let direction = spec.direction().as_str();
+    let goals: Vec<String> = spec
+        .objectives
+        .iter()
+        .map(|one| format!("{} {}", one.direction.as_str(), one_line(&one.metric)))
+        .collect();
+    let goal = listed(&goals);
     match names.as_slice() {
         [] => format!("Which {metric} do repeated runs reach?"),
-        [one] => format!("Which value of {one} should {direction} {metric}?"),
-        [some @ .., last] if some.len() < 6 => {
-            format!("Which values of {} and {last} {direction} {metric}?", some.join(", "))
-        }
+        [one] => format!("Which value of {one} should {goal}?"),
+        some if some.len() < 7 => format!("Which values of {} {goal}?", listed(some)),
         many => {
             let (shown, others) = (many[..5].join(", "), many.len() - 5);
-            format!("Which values of {shown} and {others} more parameters {direction} {metric}?")
+            format!("Which values of {shown} and {others} more parameters {goal}?")
         }
     }
 }

@@ -3,6 +3,7 @@
 import { element, fill, state, table } from "/elements.js";
 import { duration, number, param } from "/format.js";
 import { curvesOf } from "/figures.js";
+import { frontMark, isOnFront, metricsOf, objectivesOf, valueOf } from "/objectives.js";
 import { read } from "/server.js";
 
 export function showCompare(context) {
@@ -13,7 +14,7 @@ export function showCompare(context) {
     return;
   }
   const curves = curvesOf(page, study.name, numbers, at.metric ?? study.metric);
-  curves.offer([...new Set([study.metric, ...study.metrics, ...study.series])]);
+  curves.offer(metricsOf(study));
   const values = element("div", {});
   fill(body, element("h2", {}, "Parameters"), values, element("h2", {}, "Curves"), curves.element);
   const load = async () => {
@@ -30,7 +31,8 @@ export function showCompare(context) {
     };
     fill(values, table("Trials side by side", heads, [
       row("state", trials.map((trial) => state(trial.state))),
-      row(study.metric, trials.map((trial) => number(trial.value ?? trial.last_value))),
+      study.front && row("front", trials.map((trial) => (isOnFront(context.study, trial.number) ? frontMark() : ""))),
+      objectivesOf(study).map(({ metric }, index) => row(metric, trials.map((trial) => number(valueOf(trial, index).value)))),
       row(study.clock, trials.map((trial) => trial.last_step ?? "")),
       row("time", trials.map((trial) => duration(trial.seconds))),
       names.map((name) => row(name, trials.map((trial) => param(trial.params[name])))),

@@ -3,6 +3,7 @@
 
 import { chart } from "/chart.js";
 import { element, fill } from "/elements.js";
+import { metricsOf, objectivesOf } from "/objectives.js";
 import { query, read } from "/server.js";
 
 const KINDS = [
@@ -10,6 +11,12 @@ const KINDS = [
   ["importance", "Importance"], ["contour", "Contour"], ["rungs", "Rungs"], ["edf", "Distribution"],
   ["comparison", "Best over time"], ["timeline", "Timeline"], ["system", "System metrics"],
 ];
+
+/// Those of a study of several objectives.
+const FRONT_KINDS = [["pareto", "Front"], ["hypervolume", "Hypervolume"]];
+
+/// Those that show no objective by itself.
+const WITHOUT_OBJECTIVE = ["pareto", "hypervolume", "rungs", "timeline", "system"];
 
 /// Those that are charts.
 const CHARTS = ["history", "curves", "comparison"];
@@ -98,11 +105,12 @@ export function curvesOf(page, study, trials, metric) {
 
 export function showFigures(context) {
   const { page, at, body, study } = context;
-  const values = { kind: at.kind ?? "history", metric: at.metric ?? "", log_x: at.log_x === "1", log_y: at.log_y === "1" };
+  const isSeveral = Boolean(study.objectives);
+  const values = { kind: at.kind ?? (isSeveral ? "pareto" : "history"), metric: at.metric ?? "", log_x: at.log_x === "1", log_y: at.log_y === "1" };
   const change = (changed) => {
     Object.assign(values, changed);
     page.keep({ study: study.name, view: "figures", ...values });
-    metrics.hidden = values.kind !== "curves";
+    offer();
     open().catch(page.error);
   };
   const choice = (label, options, value, onchange) => {
@@ -110,10 +118,20 @@ export function showFigures(context) {
       options.map(([name, title]) => element("option", { value: name, selected: name === value }, title)));
     return select;
   };
-  const names = [...new Set([study.metric, ...study.metrics, ...study.series])];
-  const kinds = choice("Kind of figure", KINDS, values.kind, (kind) => change({ kind }));
-  const metrics = choice("Metric", names.map((name) => [name, name]), values.metric || study.metric, (metric) => change({ metric: metric === study.metric ? "" : metric }));
-  metrics.hidden = values.kind !== "curves";
+  const kinds = choice("Kind of figure", isSeveral ? [...FRONT_KINDS, ...KINDS] : KINDS, values.kind, (kind) => change({ kind }));
+  const metrics = choice("Metric", [], "", (metric) => change({ metric }));
+  // Curves are of any metric, other figures of an objective, of several each in turn.
+  const offer = () => {
+    const own = objectivesOf(study).map(({ metric }) => metric);
+    const isOfAnObjective = isSeveral && !WITHOUT_OBJECTIVE.includes(values.kind);
+    const names = values.kind === "curves" ? metricsOf(study) : own;
+    if (!names.includes(values.metric)) values.metric = "";
+    const all = isSeveral ? [["", "all objectives"]] : [];
+    const name = (one) => [!isSeveral && one === study.metric ? "" : one, one];
+    fill(metrics, [...all, ...names.map(name)].map(([value, title]) => element("option", { value, selected: value === values.metric }, title)));
+    metrics.hidden = values.kind !== "curves" && !isOfAnObjective;
+  };
+  offer();
   const box = (name, title) => {
     const input = element("input", { type: "checkbox", checked: values[name], onchange: () => change({ [name]: input.checked }) });
     return element("label", { class: "switch" }, input, ` ${title}`);
@@ -124,10 +142,13 @@ export function showFigures(context) {
   const open = () => {
     drawn.forEach(({ close }) => close());
     const params = values.kind === "slice" ? study.params.slice(0, MOST_SLICES).map(({ name }) => name) : [null];
-    const alt = (param) => (param ? `Values by ${param}` : `The figure ${values.kind} of ${study.name}`);
+    // So are those of several objectives.
+    const own = isSeveral && !WITHOUT_OBJECTIVE.includes(values.kind) && values.metric === "" ? objectivesOf(study).map(({ metric }) => metric) : [values.metric];
+    const panels = params.flatMap((param) => own.map((metric) => [param, metric]));
+    const alt = (param, metric) => (param ? `${metric || "Values"} by ${param}` : `The figure ${values.kind} of ${study.name}${metric && `, ${metric}`}`);
     drawn = CHARTS.includes(values.kind)
       ? [charts(page, study.name, () => values)]
-      : params.map((param) => figure(page, () => ({ study: study.name, ...values, param }), alt(param)));
+      : panels.map(([param, metric]) => figure(page, () => ({ study: study.name, ...values, param, metric }), alt(param, metric)));
     grid.className = params.length > 1 ? "grid" : "";
     fill(grid, drawn.map((one) => one.element));
     return draw();

@@ -2,6 +2,7 @@
 
 import { element, fill, state, table, tags } from "/elements.js";
 import { counts, moment, number } from "/format.js";
+import { frontInWords, goal } from "/objectives.js";
 import { calmly, listen, read } from "/server.js";
 
 export function showStudies(page) {
@@ -21,8 +22,8 @@ export function showStudies(page) {
       element("th", { scope: "row" }, element("a", { href: page.link({ study: study.name }) }, study.name), " ", tags(study.tags)),
       element("td", {}, state(study.state)),
       element("td", { title: counts(study.trials) }, counts(study.trials) || "none"),
-      element("td", { class: "number" }, study.best ? [number(study.best.value), element("small", {}, ` trial ${study.best.number}`)] : ""),
-      element("td", {}, `${study.direction} ${study.metric}`),
+      element("td", { class: "number" }, study.best ? [number(study.best.value), element("small", {}, ` trial ${study.best.number}`)] : study.front?.trials.length > 0 && frontInWords(study.front)),
+      element("td", {}, goal(study)),
       element("td", {}, moment(study.created))));
     fill(list, table("Studies of the store", heads, rows),
       part.skipped.map(({ name, error }) => element("p", { class: "warning" }, `${name} is left out: ${error}`)));

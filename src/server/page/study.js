@@ -1,12 +1,13 @@
 // A study: its head, and the tabs below it.
 
 import { element, facts, fill, state, tags } from "/elements.js";
-import { counts, duration, moment, number } from "/format.js";
+import { counts, duration, moment } from "/format.js";
 import { showCompare } from "/compare.js";
 import { controlsOf } from "/control.js";
 import { showDevices } from "/devices.js";
 import { showEvents } from "/events.js";
 import { showFigures } from "/figures.js";
+import { best, goal } from "/objectives.js";
 import { calmly, listen, read } from "/server.js";
 import { showTrial } from "/trial.js";
 import { marks, showTrials } from "/trials.js";
@@ -65,17 +66,14 @@ function showHead(page, head, context) {
   const { study } = context;
   const total = Object.values(study.trials).reduce((sum, many) => sum + many, 0);
   const of = study.budget ? ` of ${study.budget}` : "";
-  const best = study.best
-    ? element("a", { href: page.link({ study: study.name, trial: study.best.number }) }, `${number(study.best.value)} (trial ${study.best.number})`)
-    : "none yet";
   // What is being typed or opened in the head is not taken away.
   if (head.contains(document.activeElement) && document.activeElement !== document.body) return;
   fill(head,
     element("h1", {}, study.name, " ", state(study.state), " ", tags(study.tags)),
     study.description && element("p", {}, study.description),
     facts([
-      ["goal", `${study.direction} ${study.metric}`],
-      ["best", best],
+      ["goal", goal(study)],
+      ["best", best(page, study)],
       ["trials", `${total}${of}${total ? `: ${counts(study.trials)}` : ""}`],
       ["time", duration(study.seconds)],
       ["created", moment(study.created)],

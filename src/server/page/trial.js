@@ -5,6 +5,7 @@ import { duration, moment, number, param } from "/format.js";
 import { actOn, controlsOf } from "/control.js";
 import { curvesOf } from "/figures.js";
 import { logOf } from "/log.js";
+import { frontMark, isOnFront, objectivesOf, valueOf } from "/objectives.js";
 import { read } from "/server.js";
 
 export function showTrial(context) {
@@ -23,18 +24,19 @@ export function showTrial(context) {
       await curve.draw();
     } catch (error) { page.error(error); }
   };
+  const told = ({ value, isLast }) => (isLast ? `${number(value) || "no value"}${trial.last_step === null ? "" : ` at ${study.clock} ${trial.last_step}`}` : number(value));
   const show = () => {
     if (!(head.contains(document.activeElement) && document.activeElement !== document.body)) {
       fill(head,
-        element("h2", {}, trial.name ?? `Trial ${trial.number}`, " ", state(trial.state), " ", tags(trial.tags)),
+        element("h2", {}, trial.name ?? `Trial ${trial.number}`, " ", state(trial.state), " ", tags(trial.tags), isOnFront(context.study, trial.number) && [" ", frontMark(), " ", element("small", { "aria-hidden": "true" }, trial.number === context.study.front.knee ? "on the front, the compromise" : "on the front")]),
         facts([
-          [study.metric, trial.value === null ? `${number(trial.last_value) || "no value"}${trial.last_step === null ? "" : ` at ${study.clock} ${trial.last_step}`}` : number(trial.value)],
+          ...objectivesOf(study).map(({ metric }, index) => [metric, told(valueOf(trial, index))]),
           ["reason", trial.reason], ["origin", trial.origin], ["device", trial.device], ["time", duration(trial.seconds)],
           ["created", moment(trial.created)], ["ended", moment(trial.finished)],
         ]),
         page.server.is_controlled && controlsOf(page, study, trial));
     }
-    curve.offer([...new Set([study.metric, ...trial.series.map((series) => series.metric)])]);
+    curve.offer([...new Set([...objectivesOf(study).map(({ metric }) => metric), ...trial.series.map((series) => series.metric)])]);
     const cells = (words) => words.map((word) => element("th", { scope: "col" }, word));
     const row = (values) => element("tr", {}, values.map((value) => element("td", {}, value)));
     fill(rest,

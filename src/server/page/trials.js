@@ -3,6 +3,7 @@
 import { element, fill, state, table, tags } from "/elements.js";
 import { duration, number, param } from "/format.js";
 import { actOn } from "/control.js";
+import { frontMark, isOnFront, objectivesOf, valueOf } from "/objectives.js";
 import { read } from "/server.js";
 
 const PAGE = 100;
@@ -69,13 +70,15 @@ export function showTrials(context) {
     if (box) box.checked = place < 0;
     document.querySelector('.tabs a[title="key 3"]')?.setAttribute("href", page.link({ study: study.name, view: "compare", trials: own.join() }));
   };
+  const valueCell = ({ value, isLast }) => element("td", { class: isLast ? "number dim" : "number", title: isLast && value !== null ? "last report" : false }, number(value));
   const show = (part) => {
     const { study } = context;
     const params = study.params.map(({ name }) => name);
     const heads = [
       element("th", { scope: "col" }, element("span", { class: "unseen" }, "compare")),
       head("number", "trial", true), study.is_tracked && element("th", { scope: "col" }, "name"), head("state", "state"),
-      head("value", study.metric, true), head("step", study.clock, true), head("seconds", "time", true),
+      study.front && head("value", "front"),
+      study.front ? objectivesOf(study).map(({ metric }) => head(metric, metric, true)) : head("value", study.metric, true), head("step", study.clock, true), head("seconds", "time", true),
       params.map((name) => head(name, name, true)), element("th", { scope: "col" }, "tags"), element("th", { scope: "col" }, "reason"),
     ];
     const row = (trial, index) => element("tr", { class: index === selected ? "selected" : false, "data-index": index },
@@ -83,8 +86,8 @@ export function showTrials(context) {
       element("th", { scope: "row", class: "number" }, element("a", { href: page.link({ study: study.name, trial: trial.number }) }, trial.number)),
       study.is_tracked && element("td", {}, trial.name ?? ""),
       element("td", {}, state(trial.state)),
-      element("td", { class: trial.value === null ? "number dim" : "number", title: trial.value === null ? "last report" : false },
-        number(trial.value ?? trial.last_value)),
+      study.front && element("td", {}, isOnFront(study, trial.number) && frontMark()),
+      objectivesOf(study).map((_, index) => valueCell(valueOf(trial, index))),
       element("td", { class: "number" }, trial.last_step ?? ""),
       element("td", { class: "number" }, duration(trial.seconds)),
       params.map((name) => element("td", { class: "number" }, param(trial.params[name]))),
