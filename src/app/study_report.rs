@@ -8,16 +8,23 @@ use super::AppError;
 use super::curves::Detail;
 use super::figures::{FigureError, FigureKind, FigureOptions, figures, thin};
 use super::page::{
-    BestOf, BestPart, Fact, StoppedGroup, StoppedPart, answer, rules, space, stopped, used,
+    BestOf, BestPart, Fact, FrontAnswer, StoppedGroup, StoppedPart, answer, rules, space, stopped,
+    used,
 };
 use super::study_state::state_in;
 use super::verify::{VerifyError, verify, what_was_decided};
 use crate::report::document::privacy::{Privacy, PrivatePart, PublicText};
-use crate::report::document::{Answer, BestRow, Document, ReportFigure, StoppedRow, StudySection};
-use crate::report::wording::{count, number, one_line, param, state_word, value_cell};
+use crate::report::document::{
+    Answer, BestRow, Document, FrontTable, ReportFigure, StoppedRow, StudySection,
+};
+use crate::report::wording::{
+    count, number, objective_cell, one_line, param, state_word, value_cell,
+};
 use crate::runner;
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::study::metric::Number;
+use crate::study::params::Params;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -36,6 +43,8 @@ pub struct ReportOptions {
 const PAGES: usize = 100;
 /// The rows of a table in a text.
 const BEST: usize = 20;
+/// The rows of a front.
+const FRONT: usize = 50;
 /// Larger studies are not verified for a report.
 const MOST_VERIFIED: u64 = 2_000;
 /// Lines and points of curves, so that a report stays small.
@@ -65,9 +74,11 @@ pub fn report(
         let named = options.trials.get(index).map_or(&[][..], Vec::as_slice);
         sections.push(scope.section(study, named)?);
     }
-    let shared = match studies.len() {
+    let alike = studies.iter().filter(|study| !study.spec.has_several_objectives());
+    let alike: Vec<StudySummary> = alike.cloned().collect();
+    let shared = match alike.len() {
         0 | 1 => Vec::new(),
-        _ => scope.figures(studies, &[FigureKind::Comparison, FigureKind::History])?,
+        _ => scope.figures(&alike, &[FigureKind::Comparison, FigureKind::History])?,
     };
     let written = jiff::Timestamp::from_microsecond(runner::now().0)
         .map_or_else(|_| String::new(), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string());
@@ -106,11 +117,17 @@ impl Scope<'_> {
         let best_row = |trial: &&Trial| BestRow {
             number: trial.number.0,
             state: state_word(trial),
-            value: value_cell(trial),
-            params: names
-                .iter()
-                .map(|name| privacy.public(trial.params.get(name).map(param).unwrap_or_default()))
-                .collect(),
+            values: match spec.has_several_objectives() {
+                true => {
+                    (0..spec.objectives.len()).map(|index| objective_cell(trial, index)).collect()
+                }
+                false => vec![value_cell(trial)],
+            },
+            params: self.cells(&names, &trial.params),
+        };
+        let metrics = match spec.has_several_objectives() {
+            true => spec.objectives.iter().map(|one| public(&one_line(&one.metric))).collect(),
+            false => vec![PublicText::own_words("value")],
         };
         let space = space(study).into_iter().map(|param| {
             let [name, range] = [&param.name, &param.range].map(|text| public(text));
@@ -137,10 +154,35 @@ impl Scope<'_> {
             figures: self.figures(std::slice::from_ref(study), &kinds(study))?,
             stopped: self.stopped(stopped(reader, study)?),
             reproducibility: self.reproducibility(study)?,
+            metrics,
             best: visible.iter().take(BEST).map(best_row).collect(),
             trials: u64::try_from(trials.len()).unwrap_or(u64::MAX),
             table,
         })
+    }
+
+    /// The values of parameters, in this order.
+    fn cells(&self, names: &[&str], params: &Params) -> Vec<PublicText> {
+        let cell = |name: &&str| params.get(name).map(param).unwrap_or_default();
+        names.iter().map(|name| self.privacy.public(cell(name))).collect()
+    }
+
+    /// The front as a table.
+    fn front(&self, study: &StudySummary, answer: &FrontAnswer) -> FrontTable {
+        let spec = &study.spec;
+        let names: Vec<&str> =
+            spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
+        let metrics = spec.objectives.iter().map(|objective| objective.metric.as_str());
+        let heads = metrics.chain(names.iter().copied());
+        let rows = answer.rows.iter().take(FRONT).map(|row| {
+            let values = row.values.iter().map(|value| self.privacy.public(number(value.0)));
+            (row.trial.0, values.chain(self.cells(&names, &row.params)).collect())
+        });
+        FrontTable {
+            heads: heads.map(|head| self.privacy.public(one_line(head))).collect(),
+            rows: rows.collect(),
+            others: answer.rows.len().saturating_sub(FRONT) as u64,
+        }
     }
 
     fn answer(&self, study: &StudySummary, best: &BestPart) -> Answer {
@@ -158,9 +200,24 @@ impl Scope<'_> {
             compared.push(format!("median of {complete}: {}", number(median.0)));
         }
         compared.extend(beat.first.map(|first| of_value(format!("first complete {what}"), first)));
+        let mut value = best.value.map_or_else(String::new, |value| number(value.0));
+        if let Some(FrontAnswer { front, rows }) = &best.front {
+            let own = rows.first().map_or(&[][..], |row| &row.values);
+            let named = study.spec.objectives.iter().zip(own);
+            let named =
+                named.map(|(one, value)| format!("{} {}", one_line(&one.metric), number(value.0)));
+            value = named.collect::<Vec<_>>().join(", ");
+            let on = count(rows.len() as u64, "trial");
+            let volume = front.hypervolume.map(|volume| {
+                let reference = joined(&front.reference);
+                format!(", hypervolume {} up to ({reference})", number(volume.0))
+            });
+            compared.push(format!("{on} on the front{}", volume.unwrap_or_default()));
+        }
         Answer {
             metric: public(&best.metric),
-            value: best.value.map_or_else(String::new, |value| number(value.0)),
+            value: public(&value),
+            front: best.front.as_ref().map(|front| self.front(study, front)),
             runs: best.interval.iter().chain(&best.race).map(|text| public(text)).collect(),
             trial: best.trial.0,
             is_run: study.spec.is_tracked(),
@@ -274,11 +331,15 @@ impl Scope<'_> {
 /// The figures of a study, the most telling ones first.
 fn kinds(study: &StudySummary) -> Vec<FigureKind> {
     use FigureKind::{
-        Contour, Curves, Distribution, History, Importance, Parallel, Rungs, Slice, Timeline,
+        Contour, Curves, Distribution, History, Hypervolume, Importance, Parallel, Pareto, Rungs,
+        Slice, Timeline,
     };
     let has_space = !study.spec.space.dimensions().is_empty();
     let has_pruner = !study.spec.is_tracked() && study.spec.pruner.name != "none";
-    let mut kinds = vec![History, Curves];
+    let mut kinds = match study.spec.has_several_objectives() {
+        true => vec![Pareto, Hypervolume, History, Curves],
+        false => vec![History, Curves],
+    };
     if has_space {
         kinds.extend([Importance, Parallel, Contour, Slice]);
     }
@@ -287,6 +348,11 @@ fn kinds(study: &StudySummary) -> Vec<FigureKind> {
     }
     kinds.extend([Distribution, Timeline]);
     kinds
+}
+
+/// Values in their order.
+fn joined(values: &[Number]) -> String {
+    values.iter().map(|value| number(value.0)).collect::<Vec<_>>().join(", ")
 }
 
 /// A time in UTC.

@@ -57,6 +57,8 @@ pub struct StudySection {
     pub stopped: Vec<StoppedRow>,
     /// Seed, algorithms, versions, code and verification, by title.
     pub reproducibility: Vec<(PublicText, PublicText)>,
+    /// The names of the columns of values.
+    pub metrics: Vec<PublicText>,
     /// The best trials, for texts without a table to sort.
     pub best: Vec<BestRow>,
     /// The table of all trials, and the pages of some, for the script of the page.
@@ -70,8 +72,8 @@ pub struct StudySection {
 pub struct Answer {
     /// The metric.
     pub metric: PublicText,
-    /// Its value.
-    pub value: String,
+    /// Its value; of several metrics each with its name.
+    pub value: PublicText,
     /// The mean of several runs with its interval, and the race, if there were any.
     pub runs: Vec<PublicText>,
     /// The trial.
@@ -80,12 +82,25 @@ pub struct Answer {
     pub is_run: bool,
     /// The name of a tracked run.
     pub name: Option<PublicText>,
+    /// The front that it is the compromise of, in a study of several objectives.
+    pub front: Option<FrontTable>,
     /// Where it stands among the others.
     pub compared: Vec<PublicText>,
     /// Its parameters as TOML.
     pub toml: PublicText,
     /// A command line that runs it again.
     pub command: Option<PublicText>,
+}
+
+/// The front of several objectives as a table.
+#[derive(Clone, Debug)]
+pub struct FrontTable {
+    /// The metrics, then the parameters.
+    pub heads: Vec<PublicText>,
+    /// The trials, the compromise first: the number, and a cell for each head.
+    pub rows: Vec<(u64, Vec<PublicText>)>,
+    /// How many further ones there are.
+    pub others: u64,
 }
 
 /// Trials that ended early for the same kind of reason.
@@ -108,8 +123,8 @@ pub struct BestRow {
     pub number: u64,
     /// Its state.
     pub state: &'static str,
-    /// Its value.
-    pub value: String,
+    /// Its value, or one of each objective.
+    pub values: Vec<String>,
     /// Its parameters, in the order of the space.
     pub params: Vec<PublicText>,
 }

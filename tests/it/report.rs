@@ -17,6 +17,7 @@ use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 use serde_json::Value as Json;
 
 use crate::harness::{ONE_SLOT, Scene, Site, assert_done, assert_names, assert_refused, study};
+use crate::several_objectives;
 
 const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u{2028}&\"'";
 
@@ -243,6 +244,47 @@ fn configurations_that_ran_several_times_are_compared_by_their_means() {
     };
     let (best, second) = (told("mean "), told("second best configuration: "));
     assert!(best <= second, "{second} is better than the best, {best}");
+}
+
+#[test]
+fn several_objectives_are_answered_by_a_front() {
+    let site = several_objectives::finished("[sampler]\ntype = \"random\"");
+    let on = several_objectives::front(&site.trials());
+    let best = site.json(&["best", "s", "--json"]);
+    let compromise = best["trial"]["number"].as_u64().unwrap();
+    let page = html(&site, &["s"]);
+    assert_names(
+        &page,
+        &[
+            "Which values of x and y minimize error and maximize speed?",
+            &format!("{} trials on the front, hypervolume ", on.len()),
+            "<h3>Front</h3>",
+            &format!("trial {compromise}</a></p>"),
+            "s: error and speed",
+            "hypervolume of the front by trial",
+            "hpsearch enqueue s ",
+        ],
+    );
+    let front = page.split_once("<h3>Front</h3>").unwrap().1.split_once("</table>").unwrap().0;
+    assert_eq!(front.matches("<tr>").count(), on.len() + 1);
+    let first = front.split_once("<tbody>").unwrap().1.split_once("</tr>").unwrap().0;
+    assert_names(first, &[&format!("<a href=\"#study-0-trial-{compromise}\">")]);
+    let table = &data(&page)["studies"][0];
+    assert_eq!((&table["front"], &table["best"]), (&on.clone().into(), &compromise.into()));
+    assert_eq!(table["objectives"][1]["direction"], "maximize");
+    // The first objective is where filters look for it, and the others are among the metrics.
+    assert_eq!((&table["metric"], &table["metrics"][0]), (&"error".into(), &"speed".into()));
+    for row in table["trials"].as_array().unwrap() {
+        let trial = &site.trials()[row[0].as_u64().unwrap() as usize];
+        assert_eq!((&row[2], &row[17][0]), (&trial["values"][0], &trial["values"][1]));
+    }
+    let markdown = site.run(&["report", "s", "--markdown"]).out;
+    assert_names(
+        &markdown,
+        &["**compromise error ", "## Front", "| trial | error | speed | x | y |"],
+    );
+    let both = site.run(&["report", "s", "s", "-o", "-"]);
+    assert_done(&both);
 }
 
 #[test]

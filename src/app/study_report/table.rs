@@ -5,13 +5,14 @@ use serde_json::{Value as Json, json};
 use super::Scope;
 use crate::app::curves::{By, Detail, points, shown_clock};
 use crate::app::log_tail::{self, LogTail};
-use crate::app::page::space;
+use crate::app::page::{known_values, objectives, space};
 use crate::report::document::privacy::{PrivatePart, PublicJson};
 use crate::report::wording::{attempt_end, one_line, proposed};
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::params::Value;
 use crate::study::series::step_json;
+use crate::study::spec::StudySpec;
 use crate::study::trial::Trial;
 
 /// Columns of a curve on a trial's page.
@@ -37,7 +38,7 @@ impl Scope<'_> {
         let objective = &spec.objective().metric;
         let metrics: Vec<&str> =
             names.metrics.iter().map(String::as_str).filter(|metric| metric != objective).collect();
-        let rows = trials.iter().map(|trial| row(trial, &params, &metrics));
+        let rows = trials.iter().map(|trial| row(spec, trial, &params, &metrics));
         let mut shown = Vec::new();
         for trial in pages {
             let is_known = |page: &Json| page["number"] == trial.number.0;
@@ -50,19 +51,24 @@ impl Scope<'_> {
             let known = space.iter().find(|param| param.name == **name);
             json!({ "name": name, "ordered": known.is_none_or(|param| param.is_ordered) })
         };
-        Ok(self.privacy.json(json!({
+        let mut table = json!({
             "study": spec.name,
             "metric": objective,
             "direction": spec.direction().as_str(),
             "step": spec.step.as_str(),
             "tracked": spec.is_tracked(),
-            "best": study.best.map(|(number, _)| number.0),
+            "best": study.best_trial().map(|number| number.0),
             "params": params.iter().map(param).collect::<Vec<_>>(),
             "metrics": metrics,
             "series": names.series,
             "trials": rows.collect::<Vec<_>>(),
             "pages": shown,
-        })))
+        });
+        if let Some(front) = &study.front {
+            table["objectives"] = json!(objectives(spec));
+            table["front"] = json!(front.trials);
+        }
+        Ok(self.privacy.json(table))
     }
 
     fn page(&self, study: &StudySummary, trial: &Trial) -> Result<Json, StorageError> {
@@ -129,8 +135,15 @@ impl Scope<'_> {
 
 /// A trial as an array: the script of the page has the names of its elements.
 #[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
-fn row(trial: &Trial, params: &[&str], metrics: &[&str]) -> Json {
+fn row(spec: &StudySpec, trial: &Trial, params: &[&str], metrics: &[&str]) -> Json {
     let last = trial.last();
+    // Of several objectives the first has the place of the only one, as in filters of the program.
+    let known = if spec.has_several_objectives() { known_values(spec, trial) } else { Vec::new() };
+    let metric = |name: &&str| {
+        let place = spec.objectives.iter().position(|objective| objective.metric == **name);
+        let own = place.and_then(|place| known.get(place).copied().flatten());
+        own.or_else(|| trial.last_metrics.get(name)).map(Number)
+    };
     let run = trial.origin.tracked();
     // An empty object stands for an inactive parameter: null is a value.
     let value = |name: &&str| trial.params.get(name).map_or_else(|| json!({}), Value::to_json);
@@ -139,7 +152,7 @@ fn row(trial: &Trial, params: &[&str], metrics: &[&str]) -> Json {
     json!([
         trial.number,
         trial.state,
-        trial.value.map(Number),
+        trial.value.or(trial.values.first().copied()).map(Number),
         last.map(|(step, _)| step),
         last.map(|(_, value)| Number(value)),
         seconds,
@@ -154,6 +167,6 @@ fn row(trial: &Trial, params: &[&str], metrics: &[&str]) -> Json {
         trial.tags,
         notes,
         params.iter().map(value).collect::<Vec<_>>(),
-        metrics.iter().map(|name| trial.last_metrics.get(name).map(Number)).collect::<Vec<_>>(),
+        metrics.iter().map(metric).collect::<Vec<_>>(),
     ])
 }

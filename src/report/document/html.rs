@@ -10,7 +10,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::privacy::{PrivatePart, PublicJson, PublicText};
-use super::{Answer, Document, ReportFigure, StudySection};
+use super::{Answer, Document, FrontTable, ReportFigure, StudySection};
 use crate::report::figure::Figure;
 use crate::report::figure::svg::{self, Palette, Size, escaped};
 use crate::report::page::{self, one_script};
@@ -251,12 +251,13 @@ fn answer(index: usize, answer: &Answer, out: &mut String) {
     let _ = write!(
         out,
         "<section class=\"answer\" aria-label=\"Best configuration\">\n\
-         <p class=\"value\"><span>{metric}</span> <strong>{value}</strong> \
+         <p class=\"value{several}\"><span>{metric}</span> <strong>{value}</strong> \
          <a href=\"#study-{index}-trial-{trial}\">{what} {trial}{name}</a></p>\n",
         metric = escaped(&answer.metric),
         value = escaped(&answer.value),
         trial = answer.trial,
         what = if answer.is_run { "run" } else { "trial" },
+        several = if answer.front.is_some() { " several" } else { "" },
     );
     for runs in &answer.runs {
         let _ = writeln!(out, "<p>{}</p>", escaped(runs));
@@ -276,6 +277,25 @@ fn answer(index: usize, answer: &Answer, out: &mut String) {
         code("Command line", command, out);
     }
     out.push_str("</div>\n</section>\n");
+    if let Some(front) = &answer.front {
+        self::front(index, front, out);
+    }
+}
+
+fn front(index: usize, front: &FrontTable, out: &mut String) {
+    out.push_str("<h3>Front</h3>\n");
+    let mut heads = vec!["trial".to_owned()];
+    heads.extend(front.heads.iter().map(|head| escaped(head)));
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let rows = front.rows.iter().enumerate().map(|(place, (trial, cells))| {
+        let what = if place == 0 { ", the compromise" } else { "" };
+        let link = format!("<a href=\"#study-{index}-trial-{trial}\">{trial}</a>{what}");
+        std::iter::once(link).chain(cells.iter().map(|cell| escaped(cell))).collect()
+    });
+    table("Trials on the front", &heads, rows, out);
+    if front.others > 0 {
+        let _ = writeln!(out, "<p class=\"dim\">{} more are on the front.</p>", front.others);
+    }
 }
 
 fn code(caption: &'static str, text: &PublicText, out: &mut String) {

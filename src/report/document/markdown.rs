@@ -37,11 +37,13 @@ fn section(study: &StudySection, out: &mut String) {
     if !study.best.is_empty() {
         out.push_str("## Best trials\n\n");
         let names = study.space.iter().map(|row| escaped(&row[0]));
-        let heads: Vec<String> =
-            ["trial", "state", "value"].map(str::to_owned).into_iter().chain(names).collect();
+        let values = study.metrics.iter().map(|metric| escaped(metric));
+        let heads = ["trial", "state"].map(str::to_owned).into_iter();
+        let heads: Vec<String> = heads.chain(values).chain(names).collect();
         let rows = study.best.iter().map(|row| {
-            let cells = [row.number.to_string(), row.state.to_owned(), row.value.clone()];
-            cells.into_iter().chain(row.params.iter().map(|cell| escaped(cell))).collect()
+            let cells = [row.number.to_string(), row.state.to_owned()];
+            let cells = cells.into_iter().chain(row.values.iter().cloned());
+            cells.chain(row.params.iter().map(|cell| escaped(cell))).collect()
         });
         table(&heads, rows, out);
         let shown = u64::try_from(study.best.len()).unwrap_or(u64::MAX);
@@ -92,6 +94,19 @@ fn answer(answer: &Answer, out: &mut String) {
     }
     if let Some(command) = &answer.command {
         fenced("sh", command, out);
+    }
+    if let Some(front) = &answer.front {
+        out.push_str("## Front\n\n");
+        let heads = front.heads.iter().map(|head| escaped(head));
+        let heads: Vec<String> = std::iter::once("trial".to_owned()).chain(heads).collect();
+        let rows = front.rows.iter().map(|(trial, cells)| {
+            let cells = cells.iter().map(|cell| escaped(cell));
+            std::iter::once(trial.to_string()).chain(cells).collect()
+        });
+        table(&heads, rows, out);
+        if front.others > 0 {
+            let _ = write!(out, "{} more are on the front.\n\n", front.others);
+        }
     }
 }
 

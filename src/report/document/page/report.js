@@ -19,6 +19,18 @@ function stateWord(trial, study) {
   return study.tracked && trial.state === "paused" ? "interrupted" : trial.state;
 }
 
+// The value of an objective; the first one has the place of the only one.
+function known(trial, study, at) {
+  if (at > 0) return trial.metrics.get(study.objectives[at].metric) ?? null;
+  return trial.value ?? trial.last_value;
+}
+
+function shownValues(trial, study) {
+  if (study.objectives === undefined) return [[study.metric, shownValue(trial)]];
+  const shown = (value) => (value === null ? "" : trial.state === "complete" ? number(value) : `(${number(value)})`);
+  return study.objectives.map(({ metric }, at) => [metric, shown(known(trial, study, at))]);
+}
+
 function shownValue(trial) {
   if (trial.value !== null) return number(trial.value);
   return trial.last_value === null ? "" : `(${number(trial.last_value)})`;
@@ -51,13 +63,18 @@ function columnsOf(study) {
   const columns = [{ title: study.tracked ? "run" : "trial", isNumber: true, order: by((trial) => trial.number) }];
   if (study.tracked) columns.push({ title: "name", cell: (trial) => trial.name ?? "", order: by((trial) => trial.name) });
   columns.push({ title: "state", order: by((trial) => STATES.indexOf(trial.state)) });
-  columns.push({ title: study.metric, isNumber: true, cell: shownValue, order: byValue(study) });
+  if (study.objectives === undefined) columns.push({ title: study.metric, isNumber: true, isFirst: true, cell: shownValue, order: byValue(study) });
+  else {
+    columns.push({ title: "front", isFirst: true, cell: (trial) => (study.front.includes(trial.number) ? "on the front" : ""), order: by((trial) => trial.rank) });
+    study.objectives.forEach(({ metric }, at) => columns.push({ title: metric, isNumber: true, cell: (trial) => shownValues(trial, study)[at][1], order: by((trial) => known(trial, study, at)) }));
+  }
   columns.push({ title: study.step, isNumber: true, cell: (trial) => number(trial.step), order: by((trial) => trial.step) });
   columns.push({ title: "time", isNumber: true, cell: (trial) => duration(trial.seconds), order: by((trial) => trial.seconds) });
   for (const { name } of study.params) {
     columns.push({ title: name, isParam: true, cell: (trial) => param(trial.params.get(name)), order: by((trial) => { const given = trial.params.get(name); return typeof given === "number" ? given : given === undefined ? null : valueText(given); }) });
   }
-  for (const name of study.metrics) columns.push({ title: name, isNumber: true, cell: (trial) => number(trial.metrics.get(name)), order: by((trial) => trial.metrics.get(name)) });
+  const isObjective = (name) => study.objectives?.some(({ metric }) => metric === name);
+  for (const name of study.metrics.filter((name) => !isObjective(name))) columns.push({ title: name, isNumber: true, cell: (trial) => number(trial.metrics.get(name)), order: by((trial) => trial.metrics.get(name)) });
   columns.push({ title: "reason", cell: (trial) => trial.reason ?? "", order: by((trial) => trial.reason) });
   columns.push({ title: "tags", cell: (trial) => trial.tags.join(", "), order: by((trial) => trial.tags.join(", ")) });
   const isNeeded = (column) => !["tags", "reason"].includes(column.title) || study.rows.some((trial) => column.cell(trial) !== "");
@@ -67,7 +84,7 @@ function columnsOf(study) {
 function showTrials(box, study, index) {
   const columns = columnsOf(study);
   const pages = new Map(study.pages.map((page) => [page.number, page]));
-  const view = { order: columns.findIndex((column) => column.title === study.metric), turn: 1, most: ROWS, passes: () => true, hidden: false };
+  const view = { order: columns.findIndex((column) => column.isFirst), turn: 1, most: ROWS, passes: () => true, hidden: false };
   const address = (trial) => `study-${index}-trial-${trial.number}`;
 
   const warning = element("p", { class: "warning", id: `warning-${index}`, role: "alert" });
@@ -128,7 +145,7 @@ function showTrials(box, study, index) {
     const found = study.rows.filter((trial) => (view.hidden || !trial.hidden) && view.passes(trial));
     found.sort((one, other) => column.order(one, other, view.turn) || one.number - other.number);
     const shown = found.slice(0, view.most);
-    const row = (trial) => element("tr", { class: trial.number === study.best ? "best" : trial.hidden ? "hidden" : false }, columns.map((one) => cellOf(one, trial)));
+    const row = (trial) => element("tr", { class: trial.number === study.best || study.front?.includes(trial.number) ? "best" : trial.hidden ? "hidden" : false }, columns.map((one) => cellOf(one, trial)));
     body.replaceChildren(...shown.map(row));
     if (found.length === 0) body.append(element("tr", {}, element("td", { colspan: columns.length }, study.rows.length === 0 ? "There are no trials." : "No trial passes the filter.")));
     heads.forEach((head, at) => head.setAttribute("aria-sort", at !== view.order ? "none" : view.turn === 1 ? "ascending" : "descending"));
@@ -161,7 +178,7 @@ function listed(trial, caption, heads, rows) {
 }
 
 function pageOf(study, trial, page, close) {
-  const about = [[study.metric, shownValue(trial)], [study.step, number(trial.step)], ["reason", trial.reason], ["origin", page.origin], ["device", trial.device],
+  const about = [...shownValues(trial, study), [study.step, number(trial.step)], ["reason", trial.reason], ["origin", page.origin], ["device", trial.device],
     ["attempts", String(trial.attempts)], ["time", duration(trial.seconds)], ["created", utc(page.created)], ["finished", utc(page.finished)], ["group", trial.group],
     ["tags", trial.tags.join(", ")], ["hidden", trial.hidden && "yes"]];
   const params = Array.from(trial.params, ([name, value]) => [name, param(value)]);
@@ -216,7 +233,7 @@ function start() {
   const { studies, charts } = JSON.parse(document.getElementById("data").textContent);
   const tables = Array.from(document.querySelectorAll(".trials"), (box, index) => {
     const study = studies[index];
-    study.rows = study.trials.map((row) => trialOf(row, study));
+    study.rows = study.trials.map((row, rank) => ({ ...trialOf(row, study), rank }));
     return showTrials(box, study, index);
   });
   showCharts(charts, tables);
