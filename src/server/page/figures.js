@@ -32,11 +32,16 @@ function figure(page, values, alt) {
   const empty = element("p", { class: "empty", hidden: true });
   const box = element("figure", {}, picture, empty);
   let address = null;
+  let newest = 0;
   const draw = async () => {
+    newest += 1;
+    const own = newest;
     const width = Math.max(320, Math.min(Math.round(box.clientWidth || 760), 1100));
     const query_ = query({ ...values(), theme: dark.matches ? "dark" : "light" });
     const size = query({ width, height: Math.round(Math.max(240, width * 0.5)) });
     const answer = await fetch(`/api/figure.svg?${query_}&${size}`);
+    // One that was asked for later, of another width or theme, may have come before.
+    if (own !== newest) return;
     if (!answer.ok) {
       const { error } = await answer.json().catch(() => ({ error: "it cannot be drawn" }));
       empty.textContent = error;
