@@ -133,9 +133,10 @@ VIEWS = {
     "events": ("study={study}&view=events", "document.querySelector('.journal .entry')"),
     "gone": ("study=no-such-study", "document.querySelector('#trouble')?.textContent"),
 }
+# Drawn, or a chart, or why there is none.
+FIGURE = "document.querySelector('figure img')?.naturalWidth || document.querySelector('.chart canvas') || document.querySelector('figure .empty')?.textContent"
 for kind in ["history", "curves", "slice", "parallel", "importance", "contour", "rungs", "edf", "comparison", "timeline"]:
-    shown = "document.querySelector('figure img')?.naturalWidth || document.querySelector('.chart canvas') || document.querySelector('figure .empty')?.textContent"
-    VIEWS[f"figure-{kind}"] = (f"study={{study}}&view=figures&kind={kind}", shown)
+    VIEWS[f"figure-{kind}"] = (f"study={{study}}&view=figures&kind={kind}", FIGURE)
 
 # Controls without a name, headings that are skipped, pictures without a text, text of low contrast.
 CHECKS = """(() => {
@@ -183,7 +184,10 @@ def main(program, store, study, pictures):
             wrong.append("scripts can read the cookie")
         base = browser.evaluate("location.origin")
         param = browser.evaluate(f"fetch('/api/study?study={study}').then((answer) => answer.json()).then((study) => study.params[0].name)")
-        best = browser.evaluate(f"fetch('/api/study?study={study}').then((answer) => answer.json()).then((study) => study.best?.number ?? 0)")
+        best = browser.evaluate(f"fetch('/api/study?study={study}').then((answer) => answer.json()).then((study) => study.best?.number ?? study.front?.knee ?? 0)")
+        if browser.evaluate(f"fetch('/api/study?study={study}').then((answer) => answer.json()).then((study) => Boolean(study.objectives))"):
+            own = {f"figure-{kind}": (f"study={{study}}&view=figures&kind={kind}", FIGURE) for kind in ["pareto", "hypervolume"]}
+            VIEWS.update(own)
         for name, (place, shown) in VIEWS.items():
             browser.messages.clear()
             for width in [1440, 390]:
