@@ -364,10 +364,13 @@ impl Study {
                 _ => format!("{count} {noun}s"),
             };
             refuse!(
-                "{} for a study of {}: send `{}`",
+                "{} for a study of {}: send {}",
                 counted(values.len(), "value"),
                 counted(objectives.len(), "objective"),
-                if objectives.len() == 1 { "value" } else { "values" }
+                match objectives.len() {
+                    1 => "`value`".to_owned(),
+                    count => format!("`values`, a list of {count} numbers"),
+                }
             );
         }
         let names = objectives.iter().map(|objective| objective.metric.clone());

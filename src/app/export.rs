@@ -191,7 +191,9 @@ pub fn export_trial(
         leaders: leaders(reader, study)?,
         quantized: small.as_ref().map(|small| small.told.clone()),
     };
-    let value = exported.held_value();
+    let first = || exported.metrics.get(&spec.objective().metric);
+    let several = spec.has_several_objectives();
+    let value = exported.held_value().or_else(|| several.then(first).flatten());
     exported.recipe.value = value.filter(|value| value.is_finite());
     let placed = write(&exported, wanted.target, wanted.otherwise, on_progress)?;
     Ok(Written {

@@ -183,7 +183,8 @@ fn tell(mut own: Checked) -> Result<Request, Refusal> {
             _ => TellOutcome::Values(values),
         },
         (None, None) => refuse!(
-            "say how the trial ended: `value` is a number, or `state` is `failed` or `pruned`"
+            "say how the trial ended: `value` is a number (or `values` a list), or `state` is \
+             `failed` or `pruned`"
         ),
         (Some("complete"), None) => refuse!("a complete trial has a `value`"),
         (Some(state), Some(_)) => refuse!(

@@ -15,7 +15,7 @@ use crate::app::find;
 use crate::app::study_state::situation;
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
-    attempt_end, count, duration, number, one_line, param, shown_value, states,
+    attempt_end, count, duration, number, one_line, param, result, shown_value, states,
 };
 use crate::samplers::{self, SAMPLERS};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
@@ -180,16 +180,17 @@ fn json<'a>(
         Origin::Repeat(_) => (Some(study.spec.sampler.name.clone()), None),
         _ => (None, None),
     };
+    let is_several = study.spec.has_several_objectives();
     let field = |judgement: &Judgement, number: fn(&Field) -> Option<f64>| {
-        judgement.field.as_ref().and_then(number).map(Number)
+        judgement.field.as_ref().and_then(number).map(Number).filter(|_| !is_several)
     };
     let decisions = story.judgements.iter().map(|judgement| DecisionJson {
         step: judgement.step,
         decision: judgement.verdict.word(),
         reason: judgement.verdict.reason().map(ToString::to_string),
-        value: judgement.value.map(Number),
-        rank: judgement.field.as_ref().map(|field| field.rank),
-        of: judgement.field.as_ref().map(|field| field.of),
+        value: judgement.value.map(Number).filter(|_| !is_several),
+        rank: judgement.field.as_ref().map(|field| field.rank).filter(|_| !is_several),
+        of: judgement.field.as_ref().map(|field| field.of).filter(|_| !is_several),
         best: field(judgement, |field| Some(field.best)),
         median: field(judgement, |field| Some(field.median)),
         cut_off: field(judgement, |field| field.cut_off),
@@ -268,13 +269,11 @@ fn print(
 
 /// `trial 7 of digits: pruned at epoch 3 with eval_loss 0.71`.
 fn headline(spec: &StudySpec, trial: &Trial) -> String {
-    let metric = &spec.objective().metric;
-    let value = match (trial.value, trial.last()) {
-        (Some(value), _) => format!(" with {metric} {}", number(value)),
-        (None, Some((step, value))) => {
-            format!(" at {} {step} with {metric} {}", spec.step.as_str(), number(value))
-        }
-        (None, None) => ", nothing reported".to_owned(),
+    let has_ended = trial.value.is_some() || !trial.values.is_empty();
+    let value = match (result(spec, trial), trial.last_step()) {
+        (Some(result), _) if has_ended => format!(" with {result}"),
+        (Some(result), Some(step)) => format!(" at {} {step} with {result}", spec.step.as_str()),
+        _ => ", nothing reported".to_owned(),
     };
     one_line(&format!("trial {} of {}: {}{value}", trial.number, spec.name, trial.state.as_str()))
 }
@@ -401,8 +400,14 @@ fn decision_columns(spec: &StudySpec, judgements: &[Judgement]) -> Vec<Column> {
         let reason = judgement.verdict.reason();
         reason.map_or_else(String::new, |reason| one_line(&reason.to_string()))
     };
-    Columns::of(judgements)
-        .right(spec.step.as_str(), |judgement| judgement.step.to_string())
+    let columns =
+        Columns::of(judgements).right(spec.step.as_str(), |judgement| judgement.step.to_string());
+    // The place among values of one objective is not what decides among several.
+    if spec.has_several_objectives() {
+        let word = |judgement: &Judgement| judgement.verdict.word();
+        return columns.left("decision", word).left("why", why).end();
+    }
+    columns
         .point("value", |judgement| value(judgement.value))
         .right("rank", rank)
         .point("cut-off", |judgement| field(judgement, |field| field.cut_off))

@@ -106,6 +106,8 @@ struct TrialLine<'a> {
     number: u64,
     state: TrialState,
     value: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<Vec<Number>>,
     last_value: Option<Number>,
     last_step: Option<u64>,
     params: &'a Params,
@@ -130,8 +132,10 @@ impl<'a> From<&'a Trial> for TrialLine<'a> {
             number: trial.number.0,
             state: trial.state,
             value: trial.value.map(Number),
+            values: (!trial.values.is_empty())
+                .then(|| trial.values.iter().copied().map(Number).collect()),
             last_value: trial.last().map(|(_, value)| Number(value)),
-            last_step: trial.last().map(|(step, _)| step),
+            last_step: trial.last_step(),
             params: &trial.params,
             metrics: &trial.last_metrics,
             device: trial.device.as_ref(),

@@ -236,8 +236,8 @@ fn refuse_options_of_others(arguments: &PlotArguments, kind: FigureKind) -> Resu
     if let Some((_, what)) =
         of_curves.iter().find(|(given, _)| *given && kind != FigureKind::Curves)
     {
-        let message = format!("{what} for `plot curves`");
-        return Err(Failure::usage(message).help("the other kinds show the values of trials"));
+        let message = format!("{what} not for `plot {}`", kind.as_str());
+        return Err(Failure::usage(message).help("`plot curves` takes all three"));
     }
     let takes_params = matches!(kind, FigureKind::Slice | FigureKind::Contour);
     if !arguments.param.is_empty() && !takes_params {

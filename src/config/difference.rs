@@ -162,6 +162,10 @@ fn study(changes: &mut Changes<'_>) {
         changes.compare(&format!("{path}.direction"), NeedsFork, |spec| {
             spec.objectives.get(index).and_then(|objective| written(&objective.direction))
         });
+        // Like the target, it decides when the study ends, and how its front is measured.
+        changes.compare(&format!("{path}.threshold"), Free, |spec| {
+            spec.objectives.get(index)?.threshold.map(|threshold| threshold.to_string())
+        });
     }
     changes.compare("study.value", NeedsFork, |spec| written(&spec.value));
     changes.compare("study.step", NeedsFork, |spec| written(&spec.step));

@@ -107,6 +107,17 @@ fn listed(
     Some(objectives)
 }
 
+/// Refuses metrics that no report can have: beside them the key is the step.
+pub(super) fn check_names(spec: &StudySpec, study: &Section<'_>, problems: &mut Vec<Diagnostic>) {
+    let is_step = |metric: &str| metric == "step" || metric == spec.step.as_str();
+    for objective in spec.objectives.iter().filter(|objective| is_step(&objective.metric)) {
+        let place = study.node("metric").map(|node| node.place);
+        let place = place.or(study.node("objective").map(|node| node.place));
+        let message = format!("no report has a metric `{}`: it is the step", objective.metric);
+        problems.push(Diagnostic::error(place, message).help("give the metric another name"));
+    }
+}
+
 /// Checks the rest of the file against several objectives: refuses what has no meaning with them.
 pub(super) fn check_several(
     spec: &StudySpec,

@@ -122,6 +122,7 @@ pub(super) fn resolve(
     let length = arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step));
     check_pruner(&spec, &pruner, length, problems);
     command_metrics::check(&spec, file.tree, problems);
+    objective::check_names(&spec, &study, problems);
     objective::check_several(&spec, &study, &budget, problems);
     reproducibility::check(&spec, &budget, &devices_table, problems);
     Some(spec)

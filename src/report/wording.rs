@@ -311,11 +311,30 @@ pub fn objective_cell(trial: &Trial, index: usize) -> String {
     known.map_or_else(String::new, |value| format!("({})", number(value)))
 }
 
-/// A front in a few words.
+/// The result of a trial so far with its metric, or with those of several objectives; `None` if it
+/// reported nothing.
+pub fn result(spec: &StudySpec, trial: &Trial) -> Option<String> {
+    if !spec.has_several_objectives() {
+        let value = trial.value.or_else(|| trial.last().map(|(_, value)| value))?;
+        return Some(format!("{} {}", one_line(&spec.objective().metric), number(value)));
+    }
+    let known = match trial.values.is_empty() {
+        true => trial.values_at(trial.last_step()?),
+        false => trial.values.iter().copied().map(Some).collect(),
+    };
+    let named = spec.objectives.iter().zip(known).filter_map(|(objective, value)| {
+        Some(format!("{} {}", one_line(&objective.metric), number(value?)))
+    });
+    Some(named.collect::<Vec<_>>().join(", "))
+}
+
+/// A front in a few words: `8 trials on the front, hypervolume 6.57 up to (0.4, 21)`.
 pub fn front_in_words(front: &Front) -> String {
     let volume = front
         .hypervolume
-        .map(|volume| format!(", hypervolume {}", number(volume)))
+        .map(|volume| {
+            format!(", hypervolume {} up to ({})", number(volume), values(&front.reference))
+        })
         .unwrap_or_default();
     format!("{} on the front{volume}", count(front.trials.len() as u64, "trial"))
 }

@@ -176,6 +176,10 @@ fn the_front_ends_a_study_by_its_hypervolume_or_when_nothing_joins_it() {
     let best = site.json(&["best", "s", "--json"]);
     assert!(best["hypervolume"].as_f64().unwrap() >= 0.5);
     assert_eq!(best["reference"], json!([1.0, 0.0]));
+    // Another threshold is another measure of the same trials, and is told.
+    site.write("study.toml", target.replace("threshold = 1.0", "threshold = 2.0"));
+    assert_names(&site.run_study().err, &["threshold", "2"]);
+    assert_eq!(site.json(&["best", "s", "--json"])["reference"], json!([2.0, 0.0]));
     let patience = study(["", ""], "trials = 60\npatience = 6", "[sampler]\ntype = \"random\"");
     let site = Site::new(&patience, TRIAL);
     assert_names(&site.run_study().out, &["did not join the front (budget.patience)"]);
@@ -197,6 +201,9 @@ fn a_limit_keeps_trials_from_the_front() {
 #[test]
 fn a_sampler_for_one_objective_is_refused_by_check() {
     let site = Site::new(&study(["", ""], "trials = 2", "[sampler]\ntype = \"cmaes\""), TRIAL);
+    let named = study(["", ""], "trials = 2", "").replace("\"speed\"", "\"step\"");
+    site.write("named.toml", named);
+    assert_refused(&site.run(&["check", "named.toml"]), &["no report has a metric `step`"]);
     assert_refused(
         &site.run(&["check", "study.toml"]),
         &["`cmaes`", "several objectives", "`tpe`"],

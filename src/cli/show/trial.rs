@@ -16,7 +16,7 @@ use crate::cli::{Console, Exit, Failure};
 use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
 use crate::report::wording::{
-    count, duration, micros, number, one_line, param, remarked, state_word,
+    count, duration, micros, number, one_line, param, remarked, result, state_word,
 };
 use crate::runner::untracked_sources::as_new_file;
 use crate::storage::{Remarked, StorageReader, StudySummary};
@@ -190,9 +190,10 @@ fn print(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let spec = &study.spec;
-    let value = trial
-        .value
-        .map(|value| format!(" with {} {}", spec.objective().metric, number(value)))
+    let has_result = trial.value.is_some() || !trial.values.is_empty();
+    let value = result(spec, trial)
+        .filter(|_| has_result)
+        .map(|result| format!(" with {result}"))
         .unwrap_or_default();
     let tracked = trial.origin.tracked();
     let is_dead = tracked.is_some()
@@ -224,9 +225,12 @@ fn print(
     if let Some(reason) = &trial.reason {
         console.fact("reason", &one_line(reason))?;
     }
-    if let Some((step, last)) = trial.last() {
-        console
-            .fact("last report", &format!("{} at {} {step}", number(last), spec.step.as_str()))?;
+    let last = match spec.has_several_objectives() {
+        true => trial.last_step().zip(result(spec, trial)),
+        false => trial.last().map(|(step, last)| (step, number(last))),
+    };
+    if let Some((step, last)) = last {
+        console.fact("last report", &format!("{last} at {} {step}", spec.step.as_str()))?;
     }
     console.fact(
         "time",

@@ -15,10 +15,11 @@ pub type Point = (TrialNumber, Vec<f64>);
 pub struct Front {
     /// Its trials, by number.
     pub trials: Vec<TrialNumber>,
-    /// The compromise among them: see [`pareto::knee`]; without a knee, the one that alone dominates
-    /// most, by [`pareto::order`].
+    /// The compromise among them: of those within the reference point the knee ([`pareto::knee`]),
+    /// or the one that alone dominates most.
     pub knee: Option<TrialNumber>,
-    /// The volume that it dominates, up to the reference point; `None` without a finite one.
+    /// The volume that it dominates, up to the reference point; `None` without a finite one, or if it
+    /// is infinite.
     pub hypervolume: Option<f64>,
     /// The reference point of the hypervolume, as values: the thresholds of the objectives, and
     /// where one has none, [`pareto::reference_point`] of all points.
@@ -37,18 +38,19 @@ impl Front {
         let front = pareto::front(&losses);
         let number = |index: usize| points.get(index).map(|(number, _)| *number);
         let members: Vec<Vec<f64>> = front.iter().map(|index| losses[*index].clone()).collect();
-        let knee = pareto::knee(&members).or_else(|| pareto::order(&members).first().copied());
-        let knee = knee.and_then(|place| number(*front.get(place)?));
         let derived = pareto::reference_point(&losses);
         let of_objective = |(index, objective): (usize, &Objective)| {
             let derived = derived.as_ref().and_then(|derived| derived.get(index).copied());
             objective.threshold.map(|threshold| objective.direction.loss(threshold)).or(derived)
         };
         let reference: Option<Vec<f64>> = objectives.iter().enumerate().map(of_objective).collect();
+        let knee = compromise(&members, reference.as_deref());
+        let knee = knee.and_then(|place| number(*front.get(place)?));
+        let volume = reference.as_ref().map(|at| pareto::hypervolume(&members, at));
         Front {
             trials: front.into_iter().filter_map(number).collect(),
             knee,
-            hypervolume: reference.as_ref().map(|at| pareto::hypervolume(&members, at)),
+            hypervolume: volume.filter(|volume| volume.is_finite()),
             reference: reference.map(|at| pareto::losses(&directions, &at)).unwrap_or_default(),
         }
     }
@@ -57,6 +59,26 @@ impl Front {
     pub fn contains(&self, trial: TrialNumber) -> bool {
         self.trials.binary_search(&trial).is_ok()
     }
+}
+
+/// The compromise on a front: its knee among the points that are better than the reference in all
+/// objectives, or else the one of them that alone dominates most.
+fn compromise(members: &[Vec<f64>], reference: Option<&[f64]>) -> Option<usize> {
+    let is_inside = |losses: &Vec<f64>| {
+        reference.is_some_and(|at| losses.iter().zip(at).all(|(loss, at)| loss < at))
+    };
+    let inside: Vec<usize> =
+        (0..members.len()).filter(|index| is_inside(&members[*index])).collect();
+    let Some(reference) = reference.filter(|_| !inside.is_empty()) else {
+        return pareto::order(members).first().copied();
+    };
+    let points: Vec<Vec<f64>> = inside.iter().map(|index| members[*index].clone()).collect();
+    let volume = |index: &usize| pareto::hypervolume(&points[*index..=*index], reference);
+    let most = || {
+        let first = |a: &usize, b: &usize| volume(a).total_cmp(&volume(b)).then(b.cmp(a));
+        (0..points.len()).max_by(first)
+    };
+    inside.get(pareto::knee(&points).or_else(most)?).copied()
 }
 
 /// The front of a growing set of points.
@@ -124,4 +146,48 @@ pub fn points_of<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Vec<Poi
 fn point(number: TrialNumber, values: &[f64]) -> Option<Point> {
     let is_sound = !values.is_empty() && values.iter().all(|value| !value.is_nan());
     is_sound.then(|| (number, values.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn front(thresholds: [Option<f64>; 2], values: &[[f64; 2]]) -> Front {
+        let objective =
+            |threshold| Objective { threshold, ..Objective::new("loss", Direction::Minimize) };
+        let objectives = thresholds.map(objective);
+        let points: Vec<Point> =
+            (0..).map(TrialNumber).zip(values.iter().map(|own| own.to_vec())).collect();
+        Front::of(&objectives, &points)
+    }
+
+    #[test]
+    fn the_compromise_is_within_the_thresholds_and_dominates_most() {
+        let both = [Some(10.0), Some(10.0)];
+        let found = front(both, &[[f64::INFINITY, 1.0], [0.5, 2.0], [1000.0, 1.5]]);
+        assert_eq!(found.trials.len(), 3);
+        assert_eq!(found.knee, Some(TrialNumber(1)));
+        assert_eq!(found.hypervolume, Some(9.5 * 8.0));
+        assert_eq!(found.reference, [10.0, 10.0]);
+        let found = front(both, &[[1.0, 9.0], [4.0, 4.5], [9.5, 4.0]]);
+        assert_eq!(found.knee, Some(TrialNumber(1)));
+        // None is within: the front has a compromise all the same.
+        assert_eq!(front(both, &[[20.0, 1.0]]).knee, Some(TrialNumber(0)));
+        assert_eq!(front([None, None], &[]), Front::default());
+    }
+
+    #[test]
+    fn an_infinite_hypervolume_is_none() {
+        let both = [Some(1.0), Some(1.0)];
+        assert_eq!(front(both, &[[f64::NEG_INFINITY, 0.5]]).hypervolume, None);
+    }
+
+    #[test]
+    fn a_growing_front_is_that_of_all_points() {
+        let mut growing = Growing::default();
+        let added = [[3.0, 3.0], [1.0, 4.0], [2.0, 2.0], [2.0, 5.0]];
+        let joined: Vec<bool> = added.iter().map(|one| growing.add(one.to_vec())).collect();
+        assert_eq!((joined, growing.len()), (vec![true, true, true, false], 2));
+        assert_eq!(growing.hypervolume(&[5.0, 5.0]), 10.0);
+    }
 }
