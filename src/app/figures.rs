@@ -161,7 +161,9 @@ fn of_objectives(
     options: &FigureOptions,
 ) -> Result<Vec<Figure<'static>>, FigureError> {
     match kind {
-        FigureKind::Timeline | FigureKind::System => return of_one(reader, study, kind, options),
+        FigureKind::Timeline | FigureKind::System | FigureKind::Rungs => {
+            return of_one(reader, study, kind, options);
+        }
         FigureKind::Curves if options.names_series() => {
             return of_one(reader, study, kind, options);
         }
@@ -172,7 +174,6 @@ fn of_objectives(
         FigureKind::Hypervolume => {
             return Ok(vec![front::hypervolume(&study.spec, &outcomes(reader, study)?)]);
         }
-        FigureKind::Rungs => return Ok(vec![rungs(&study.spec, &outcomes(reader, study)?)]),
         _ => {}
     }
     let is_wanted = |metric: &str| options.metric.as_deref().is_none_or(|wanted| wanted == metric);

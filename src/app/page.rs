@@ -337,7 +337,10 @@ pub fn trials(
 #[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
 fn trial_row(spec: &StudySpec, trial: &Trial) -> TrialRow {
     let last = trial.last();
-    let values = spec.has_several_objectives().then(|| known_values(spec, trial));
+    let mut values = spec.has_several_objectives().then(|| trial.known_values());
+    if let Some(values) = &mut values {
+        values.resize(spec.objectives.len(), None);
+    }
     TrialRow {
         number: trial.number,
         name: run_name(trial).map(str::to_owned),
@@ -357,16 +360,6 @@ fn trial_row(spec: &StudySpec, trial: &Trial) -> TrialRow {
         tags: trial.tags.clone(),
         notes: trial.notes.len(),
     }
-}
-
-/// What is known of each objective of a trial: its values, or those reported last.
-pub fn known_values(spec: &StudySpec, trial: &Trial) -> Vec<Option<f64>> {
-    let known = match trial.last_step() {
-        _ if !trial.values.is_empty() => trial.values.iter().copied().map(Some).collect(),
-        Some(step) => trial.values_at(step),
-        None => Vec::new(),
-    };
-    (0..spec.objectives.len()).map(|index| known.get(index).copied().flatten()).collect()
 }
 
 /// One trial.

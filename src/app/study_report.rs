@@ -18,12 +18,11 @@ use crate::report::document::{
     Answer, BestRow, Document, FrontTable, ReportFigure, StoppedRow, StudySection,
 };
 use crate::report::wording::{
-    count, number, objective_cell, one_line, param, state_word, value_cell,
+    count, front_in_words, number, objective_cell, one_line, param, state_word, value_cell,
 };
 use crate::runner;
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
-use crate::study::metric::Number;
 use crate::study::params::Params;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::trial::{Trial, TrialNumber};
@@ -201,18 +200,13 @@ impl Scope<'_> {
         }
         compared.extend(beat.first.map(|first| of_value(format!("first complete {what}"), first)));
         let mut value = best.value.map_or_else(String::new, |value| number(value.0));
-        if let Some(FrontAnswer { front, rows }) = &best.front {
+        if let Some(FrontAnswer { rows, .. }) = &best.front {
             let own = rows.first().map_or(&[][..], |row| &row.values);
             let named = study.spec.objectives.iter().zip(own);
             let named =
                 named.map(|(one, value)| format!("{} {}", one_line(&one.metric), number(value.0)));
             value = named.collect::<Vec<_>>().join(", ");
-            let on = count(rows.len() as u64, "trial");
-            let volume = front.hypervolume.map(|volume| {
-                let reference = joined(&front.reference);
-                format!(", hypervolume {} up to ({reference})", number(volume.0))
-            });
-            compared.push(format!("{on} on the front{}", volume.unwrap_or_default()));
+            compared.extend(study.front.as_ref().map(front_in_words));
         }
         Answer {
             metric: public(&best.metric),
@@ -348,11 +342,6 @@ fn kinds(study: &StudySummary) -> Vec<FigureKind> {
     }
     kinds.extend([Distribution, Timeline]);
     kinds
-}
-
-/// Values in their order.
-fn joined(values: &[Number]) -> String {
-    values.iter().map(|value| number(value.0)).collect::<Vec<_>>().join(", ")
 }
 
 /// A time in UTC.

@@ -267,8 +267,7 @@ impl Engine {
 
 /// The objectives that a trial has not reported.
 fn missing_objectives<'a>(objectives: &'a [Objective], trial: &Trial) -> Vec<&'a str> {
-    let step = trial.vectors.last().map_or(0, |(step, _)| *step);
-    let known = trial.values_at(step);
+    let known = trial.known_values();
     let is_missing = |index: &usize| known.get(*index).is_none_or(Option::is_none);
     let missing = (0..objectives.len()).filter(is_missing);
     missing.filter_map(|index| Some(objectives.get(index)?.metric.as_str())).collect()

@@ -2,8 +2,8 @@
 
 use super::Happening;
 use super::wording::{
-    attempt_end, bytes, disk_exceeded, duration, extension, micros, number, one_line, params,
-    proposed, remarked, skipped, slots, values,
+    attempt_end, bytes, disk_exceeded, duration, extension, known_values, micros, number, one_line,
+    params, proposed, remarked, skipped, slots, values,
 };
 use crate::study::decision::Decision;
 use crate::study::event::{
@@ -257,7 +257,10 @@ fn said_of_trial(
                     let last = trial
                         .and_then(|trial| Some((trial.last_step()?, trial)))
                         .map(|(step, trial)| {
-                            format!(" at {} with {}", clock.at(step), last_values(trial, step))
+                            let last = trial.last().map(|(_, value)| number(value));
+                            let known = last.filter(|_| trial.vectors.is_empty());
+                            let known = known.unwrap_or_else(|| known_values(trial));
+                            format!(" at {} with {known}", clock.at(step))
                         })
                         .unwrap_or_default();
                     format!("pruned{last}{}{because}", spent("in"))
@@ -283,15 +286,6 @@ fn said_of_trial(
         TrialEvent::Noted { text, .. } => format!("note: {text}"),
         TrialEvent::Tagged { tag, present } => tagged(tag, *present),
     }
-}
-
-/// The values of a trial's last report.
-fn last_values(trial: &Trial, step: u64) -> String {
-    if trial.vectors.is_empty() {
-        return trial.last().map_or_else(String::new, |(_, value)| number(value));
-    }
-    let known = trial.values_at(step).into_iter();
-    known.map(|value| value.map_or("?".to_owned(), number)).collect::<Vec<_>>().join(", ")
 }
 
 fn tagged(tag: &str, present: bool) -> String {

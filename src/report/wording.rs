@@ -269,11 +269,8 @@ pub fn value_cell(trial: &Trial) -> String {
     if !trial.values.is_empty() {
         return values(&trial.values);
     }
-    if let Some((step, _)) = trial.vectors.last() {
-        let known = trial.values_at(*step).into_iter();
-        let known: Vec<String> =
-            known.map(|value| value.map_or_else(|| "?".to_owned(), number)).collect();
-        return format!("({})", known.join(", "));
+    if !trial.vectors.is_empty() {
+        return format!("({})", known_values(trial));
     }
     match (trial.value, trial.last()) {
         (Some(value), _) => number(value),
@@ -300,14 +297,19 @@ pub fn values(values: &[f64]) -> String {
     values.iter().map(|value| number(*value)).collect::<Vec<_>>().join(", ")
 }
 
+/// What is known of the values of several objectives; `?` for one that was not reported yet.
+pub fn known_values(trial: &Trial) -> String {
+    let known = trial.known_values().into_iter();
+    known.map(|value| value.map_or("?".to_owned(), number)).collect::<Vec<_>>().join(", ")
+}
+
 /// The value of one of several objectives for a table cell: in parentheses if the trial is not
 /// complete.
 pub fn objective_cell(trial: &Trial, index: usize) -> String {
     if let Some(value) = trial.values.get(index) {
         return number(*value);
     }
-    let known = trial.last_step().map(|step| trial.values_at(step)).unwrap_or_default();
-    let known = known.get(index).copied().flatten();
+    let known = trial.known_values().get(index).copied().flatten();
     known.map_or_else(String::new, |value| format!("({})", number(value)))
 }
 
@@ -318,10 +320,10 @@ pub fn result(spec: &StudySpec, trial: &Trial) -> Option<String> {
         let value = trial.value.or_else(|| trial.last().map(|(_, value)| value))?;
         return Some(format!("{} {}", one_line(&spec.objective().metric), number(value)));
     }
-    let known = match trial.values.is_empty() {
-        true => trial.values_at(trial.last_step()?),
-        false => trial.values.iter().copied().map(Some).collect(),
-    };
+    let known = trial.known_values();
+    if known.is_empty() {
+        return None;
+    }
     let named = spec.objectives.iter().zip(known).filter_map(|(objective, value)| {
         Some(format!("{} {}", one_line(&objective.metric), number(value?)))
     });

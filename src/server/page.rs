@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn the_page_needs_nothing_from_elsewhere_and_makes_no_markup_of_data() {
         for file in PAGE_FILES {
-            // The name of the kind of a drawing, which nobody loads.
+            // An XML namespace: nothing is loaded from it.
             let text = file.content.replace("http://www.w3.org/2000/svg", "");
             for forbidden in page::FORBIDDEN {
                 assert!(!text.contains(forbidden), "{}: `{forbidden}`", file.path);

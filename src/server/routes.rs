@@ -253,7 +253,7 @@ fn clock_and_axis(head: &Head) -> Result<(Option<SeriesClock>, By), Refusal> {
     }
 }
 
-/// The trials that the query names by their numbers, so many of them.
+/// The trials that the query names by their numbers, up to a limit.
 fn trials_of(head: &Head, most: usize) -> Result<Vec<TrialNumber>, Refusal> {
     let named = head.queries("trial").filter(|text| !text.is_empty()).take(most);
     let numbers = named.map(|text| text.parse().map(TrialNumber)).collect::<Result<_, _>>();

@@ -176,7 +176,7 @@ fn the_front_ends_a_study_by_its_hypervolume_or_when_nothing_joins_it() {
     let best = site.json(&["best", "s", "--json"]);
     assert!(best["hypervolume"].as_f64().unwrap() >= 0.5);
     assert_eq!(best["reference"], json!([1.0, 0.0]));
-    // Another threshold is another measure of the same trials, and is told.
+    // Another threshold measures the same trials otherwise; the change is printed.
     site.write("study.toml", target.replace("threshold = 1.0", "threshold = 2.0"));
     assert_names(&site.run_study().err, &["threshold", "2"]);
     assert_eq!(site.json(&["best", "s", "--json"])["reference"], json!([2.0, 0.0]));

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use super::Scope;
 use crate::app::curves::{By, Detail, points, shown_clock};
 use crate::app::log_tail::{self, LogTail};
-use crate::app::page::{known_values, objectives, space};
+use crate::app::page::{objectives, space};
 use crate::report::document::privacy::{PrivatePart, PublicJson};
 use crate::report::wording::{attempt_end, one_line, proposed};
 use crate::storage::{StorageError, StorageReader, StudySummary};
@@ -138,7 +138,7 @@ impl Scope<'_> {
 fn row(spec: &StudySpec, trial: &Trial, params: &[&str], metrics: &[&str]) -> Json {
     let last = trial.last();
     // Of several objectives the first has the place of the only one, as in filters of the program.
-    let known = if spec.has_several_objectives() { known_values(spec, trial) } else { Vec::new() };
+    let known = trial.known_values();
     let metric = |name: &&str| {
         let place = spec.objectives.iter().position(|objective| objective.metric == **name);
         let own = place.and_then(|place| known.get(place).copied().flatten());

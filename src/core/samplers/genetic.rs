@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use rand::RngExt as _;
 
-use super::Ask;
 use super::cube::{AxisKind, Cube, Point, key, random_position};
+use super::{Ask, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, UNIT, field};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
@@ -62,6 +62,17 @@ pub(super) fn individuals(cube: &Cube, ask: &Ask<'_>) -> Vec<Individual> {
         )
     };
     history.trials().iter().filter_map(individual).collect()
+}
+
+/// A trial of the initial design, while there are too few parents.
+pub(super) fn initial(
+    all: &[Individual],
+    ask: &Ask<'_>,
+    population_size: u64,
+    rng: &mut StreamRng,
+) -> Option<Params> {
+    let is_initial = (all.len() as u64) < start::trials(ask, population_size).max(2);
+    is_initial.then(|| start::point(ask, population_size, rng))
 }
 
 /// How children are made.

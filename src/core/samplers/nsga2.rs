@@ -4,9 +4,9 @@ use rand::RngExt as _;
 
 use super::cube::Cube;
 use super::genetic::{
-    CROSSOVER_PROB, Individual, MUTATION_PROB, POPULATION_SIZE, Variation, individuals,
+    CROSSOVER_PROB, Individual, MUTATION_PROB, POPULATION_SIZE, Variation, individuals, initial,
 };
-use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
+use super::{Ask, Sampler, SamplerEntry, SamplerError};
 use crate::study::params::Params;
 use crate::study::pareto;
 use crate::study::seed::StreamRng;
@@ -51,8 +51,8 @@ impl Sampler for Nsga2 {
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let cube = Cube::new(ask.space);
         let all = individuals(&cube, ask);
-        if (all.len() as u64) < start::trials(ask, self.population_size).max(2) {
-            return Ok(Some(start::point(ask, self.population_size, rng)));
+        if let Some(first) = initial(&all, ask, self.population_size, rng) {
+            return Ok(Some(first));
         }
         let size = usize::try_from(self.population_size).unwrap_or(usize::MAX);
         let parents = best(&all, size);

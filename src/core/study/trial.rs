@@ -301,6 +301,15 @@ impl Trial {
             || self.vectors.binary_search_by_key(&step, |(at, _)| *at).is_ok()
     }
 
+    /// In a study of several objectives, its values, or those known so far of one that is not
+    /// complete. Empty before the first report.
+    pub fn known_values(&self) -> Vec<Option<f64>> {
+        if !self.values.is_empty() {
+            return self.values.iter().copied().map(Some).collect();
+        }
+        self.vectors.last().map(|(step, _)| self.values_at(*step)).unwrap_or_default()
+    }
+
     /// In a study of several objectives, the values known at a step: the last reported ones up to
     /// it. Empty before the first report.
     pub fn values_at(&self, step: u64) -> Vec<Option<f64>> {

@@ -382,7 +382,7 @@ mod tests {
         for text in [TEMPLATE, STYLE].into_iter().chain(MODULES) {
             let text = match text {
                 TEMPLATE => text.replace("<style>", ""),
-                // The name of the kind of a drawing, which nobody loads.
+                // An XML namespace: nothing is loaded from it.
                 text => text.replace("http://www.w3.org/2000/svg", ""),
             };
             for forbidden in page::FORBIDDEN.iter().chain(&["fetch(", "import("]) {

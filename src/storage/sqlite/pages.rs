@@ -86,7 +86,7 @@ pub(super) fn places(
         return Ok(Vec::new());
     }
     let objectives = trials::objectives(connection, study)?;
-    let direction = trials::direction(connection, study)?;
+    let direction = objectives.first().map_or(Direction::Minimize, |first| first.direction);
     let ranks = match objectives.len() > 1 && query.sort == SortKey::Value {
         true => Some(ranks(connection, study, &objectives)?),
         false => None,
