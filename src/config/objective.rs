@@ -85,7 +85,11 @@ fn listed(
     let mut places: Vec<Place> = Vec::new();
     for (table, place) in &tables {
         let section = Section::read("study.objective", *place, table, OBJECTIVE, problems);
-        let objective = one(&section, "the objective", "[[study.objective]]", problems)?;
+        // The others are read all the same: all problems are told at once.
+        let Some(objective) = one(&section, "the objective", "[[study.objective]]", problems)
+        else {
+            continue;
+        };
         let same = |other: &Objective| other.metric == objective.metric;
         if let Some(index) = objectives.iter().position(same) {
             let problem = Diagnostic::error(
@@ -104,7 +108,7 @@ fn listed(
         objectives.push(Objective { threshold: section.get("threshold"), ..objective });
         places.push(*place);
     }
-    Some(objectives)
+    (objectives.len() == tables.len()).then_some(objectives)
 }
 
 /// Refuses metrics that no report can have: beside them the key is the step.

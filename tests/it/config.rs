@@ -369,6 +369,15 @@ fn what_several_objectives_rule_out_is_explained() {
             ("spare = 1\n", "\n[budget]\ntarget = 2\n"),
         ]
     ));
+    // Both objectives' problems at once.
+    let typos = several
+        .replacen("spare = 1\n", "", 1)
+        .replacen("minimize", "minimise", 1)
+        .replacen("metric = \"latency\"", "metrik = \"latency\"", 1);
+    let rendered = said(&typos, &[]);
+    for problem in ["`minimise`", "did you mean `metric`?", "2 problems"] {
+        assert!(rendered.contains(problem), "{problem}: {rendered}");
+    }
     let rendered = said(&several.replacen("spare = 1\n", "", 1), &[]);
     assert!(rendered.starts_with("(valid)"), "{rendered}");
 }
