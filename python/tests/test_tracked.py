@@ -180,7 +180,7 @@ class Tracked(Case):
         done = self.run_program(
             """
             import errno, hpsearch, os, time
-            from hpsearch import _spool
+            from hpsearch import _messages, _spool
             _spool.PAUSE = 0.1
             write, full = os.write, [True]
             def limited(descriptor, data):
@@ -196,7 +196,10 @@ class Tracked(Case):
             os.write = limited
             for step in range(50):
                 run.log({"loss": step}, step=step)
-            time.sleep(0.8)
+            until = time.monotonic() + 40
+            while f"write {errno.ENOSPC}" not in _messages._said and time.monotonic() < until:
+                time.sleep(0.01)
+            time.sleep(0.5)
             full[0] = False
             run.log({"loss": 50}, step=50)
             run.finish()
@@ -382,11 +385,14 @@ class Tracked(Case):
     def test_a_program_that_is_no_writer_is_said_once(self) -> None:
         process = self.start(
             """
-            import hpsearch, hpsearch._writer, time
+            import hpsearch, hpsearch._messages, hpsearch._writer, time
             hpsearch._writer.PAUSES = (0.01,)
             run = hpsearch.init()
             run.log({"loss": 1.0})
-            time.sleep(2)
+            until = time.monotonic() + 40
+            while "failing" not in hpsearch._messages._said and time.monotonic() < until:
+                time.sleep(0.01)
+            time.sleep(0.5)
             run.finish()
             """,
             HPSEARCH_BINARY=self.recorder(

@@ -162,13 +162,15 @@ class Trial(Case):
             run = hpsearch.init()
             run.should_stop
             run.log({"loss": 1.0}, step=1)
+            read, write = os.pipe()
             child = os.fork()
             if child == 0:
                 run.log({"loss": 2.0}, step=2)
                 run.log({"loss": 3.0}, step=3)
                 run.finish()
+                os.write(write, b"x")
                 time.sleep(60)
-            time.sleep(0.3)
+            os.read(read, 1)
             os.kill(child, signal.SIGTERM)
             print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             run.log({"loss": 4.0}, step=4)
