@@ -9,6 +9,7 @@ pub mod artifacts;
 pub mod best;
 pub mod best_runs;
 pub mod checkpoint_step;
+pub mod cluster;
 pub mod control;
 pub mod conversion_error;
 pub mod curves;

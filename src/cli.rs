@@ -5,6 +5,7 @@
     reason = "a front: it reads the clock and the environment for the layers below"
 )]
 
+mod agent;
 mod artifact_json;
 mod artifacts;
 mod ask_tell;
@@ -238,6 +239,9 @@ pub enum Verb {
     /// Write what a program logs into the store; the Python client starts it
     #[command(hide = true)]
     Writer(writer::WriterArguments),
+    /// Run trials for a runner on another machine; `[cluster]` starts it
+    #[command(hide = true)]
+    Agent(agent::AgentArguments),
     /// List the devices of this machine and which of them can be used
     Devices(devices::DevicesArguments),
     /// Check the store, its studies and this machine
@@ -401,6 +405,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),
         Verb::Report(arguments) => report::report(arguments, console),
         Verb::Writer(arguments) => writer::writer(arguments, console),
+        Verb::Agent(arguments) => agent::agent(arguments, console),
         Verb::Devices(arguments) => devices::devices(arguments, console),
         Verb::Doctor(arguments) => doctor::doctor(arguments, console),
         Verb::List(arguments) => list::list(arguments, console),

@@ -1,5 +1,6 @@
 //! The study file: resolves `study.toml` to a specification, or reports all problems at once.
 
+mod cluster;
 mod command;
 pub mod command_line;
 mod command_metrics;

@@ -5,6 +5,7 @@
 //! [`Effect::Append`] of a turn durable in one transaction *before* it carries out any other effect
 //! of that turn.
 
+mod agents;
 mod attempt;
 mod attempt_end;
 pub mod batch_halving;
@@ -43,6 +44,8 @@ pub mod verify;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use agents::AgentSlots;
+pub use agents::SlottedAttempt;
 use batch_halving::OutOfMemory;
 use budgets::Budgets;
 pub use crash_recovery::end_of_killed_runner;
@@ -135,6 +138,9 @@ pub struct Engine {
     retention: Retention,
     /// The kinds of remarks made about each trial, so that another attempt does not repeat them.
     remarked: BTreeSet<(TrialNumber, RemarkKind)>,
+    /// Open attempts of an earlier runner that may still run, with their slots.
+    surviving: Vec<SlottedAttempt>,
+    agent_slots: AgentSlots,
     /// Requests to kill a trial whose process has not exited yet.
     killing: Vec<(i64, TrialNumber)>,
     filling: Filling,
@@ -147,7 +153,8 @@ pub struct Engine {
 impl Engine {
     /// An engine for `spec`, the folded state `view`, and `slots`.
     pub fn new(spec: StudySpec, view: StudyState, slots: Vec<Slot>) -> Result<Self, EngineError> {
-        if slots.is_empty() {
+        // Those of agents come later.
+        if slots.is_empty() && spec.cluster.is_none() {
             return Err(EngineError::NoSlot);
         }
         let budget = crate::config::full_trial(&spec);
@@ -173,6 +180,8 @@ impl Engine {
             memory_estimates: MemoryEstimates::default(),
             retention: Retention::new(&spec, &view),
             remarked: BTreeSet::new(),
+            surviving: Vec::new(),
+            agent_slots: AgentSlots::default(),
             killing: Vec::new(),
             filling: Filling::Always,
             phase: Phase::Waiting,
@@ -194,6 +203,13 @@ impl Engine {
     #[must_use]
     pub fn with_first_wait(self, first_wait: Duration) -> Self {
         Engine { refusals: Refusals::new(first_wait), ..self }
+    }
+
+    /// Adds the open attempts of an earlier runner that may still run, as their agents do: they are
+    /// not closed as lost.
+    #[must_use]
+    pub fn with_surviving(self, attempts: Vec<SlottedAttempt>) -> Self {
+        Engine { surviving: attempts, ..self }
     }
 
     /// Adds the provenance, which is recorded when the run begins.
@@ -240,6 +256,7 @@ impl Engine {
         }
         self.track_idleness();
         self.vacate_slots();
+        self.record_slots_of_agents();
         std::mem::take(&mut self.effects)
     }
 
@@ -276,6 +293,9 @@ impl Engine {
             }
             Input::Peak { trial, attempt, bytes } => self.note_peak(trial, attempt, bytes),
             Input::Load(loads) => self.note_load(&loads),
+            Input::AgentJoined { agent, devices } => self.agent_joined(agent, &devices),
+            Input::AgentLeft { agent, reason } => self.agent_left(agent, reason),
+            Input::Mark { .. } => {}
             Input::Interrupt => self.drain(Outcome::Interrupted("interrupted".to_owned())),
             Input::KillAll => self.kill_all(),
             Input::Tick => {}
@@ -290,8 +310,9 @@ impl Engine {
             let time = self.budgets.time_deadline(budget, view.ran_micros);
             time.into_iter().chain(self.budgets.device_deadline(budget, view, self.now))
         });
+        let slots = self.agent_slots.deadline();
         let refusals = self.refusals.deadline().filter(|_| self.phase.starts_trials());
-        attempts.chain(of_study.into_iter().flatten()).chain(refusals).min()
+        attempts.chain(of_study.into_iter().flatten()).chain(refusals).chain(slots).min()
     }
 
     /// The current state.

@@ -38,6 +38,7 @@
 //! | | [`config`] | parses `study.toml` to a specification, or reports all problems at once |
 //! | 2 | [`engine`] | the search as a state machine, without clock, files or processes |
 //! | 3 | [`runner`] | the event loop: wait, step the engine, write, act; processes, devices, the protocol with children |
+//! | | [`cluster`] | agents on other machines: the link to them, what they do, and how they are started |
 //! | | [`report`] | lines, tables, figures and reports for users and programs; figures are plain data |
 //! | | [`tracking`] | runs without a search: each process writes its own, fenced by its attempt |
 //! | | [`export`] | the best trial as a directory, written atomically |
@@ -218,6 +219,7 @@
 pub mod app;
 pub mod ask_tell;
 pub mod cli;
+pub mod cluster;
 pub mod config;
 pub mod engine;
 pub mod export;

@@ -55,16 +55,17 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::engine::{
-    Effect, Engine, EngineError, FIRST_WAIT, GRACE, Input, Outcome, end_of_killed_runner,
+    Effect, Engine, EngineError, FIRST_WAIT, GRACE, Input, Outcome, SlottedAttempt,
+    end_of_killed_runner,
 };
 use crate::report::wording;
 use crate::report::{Happening, Reporter};
-use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
+use crate::storage::{Attempt, Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
 use crate::study::device::Slot;
 use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::program::Program;
 use crate::study::request::{Answer, Request};
-use crate::study::series::LoggedSeries;
+use crate::study::series::{LoggedSeries, SeriesSummary};
 use crate::study::spec::FailureCause;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -72,7 +73,7 @@ use crate::study::trial::{AttemptNumber, TrialNumber};
 use clock::Clock;
 pub use clock::system_time as now;
 use commit::{Committed, commit};
-use launcher::{Job, LaunchError, Launcher};
+use launcher::{BegunRun, Job, LaunchError, Launcher};
 use lease::OwnLease;
 pub use lease::{
     Liveness, identified_process, liveness, process_liveness, take_lease, take_lease_of_any,
@@ -277,6 +278,8 @@ impl<'a> Runner<'a> {
         let engine = Engine::new(study.spec.clone(), view, slots)?
             .with_grace(grace)
             .with_first_wait(first_wait);
+        let surviving = surviving(storage, study)?;
+        let engine = engine.with_surviving(surviving.clone());
         let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));
         let attempts = match study.spec.program {
             Program::Trainer { .. } => storage.attempts(study.id, None)?,
@@ -287,8 +290,17 @@ impl<'a> Runner<'a> {
         );
         let (tx, rx) = unbounded();
         let points = Arc::new(PointQueue::default());
+        note_stored_points(storage, study.id, &surviving, &points)?;
         let mut launcher = launcher;
         launcher.log_to(Arc::clone(&points));
+        let begun = BegunRun { inputs: &tx, clock, grace, surviving: &surviving };
+        launcher
+            .begin(&begun)
+            .map_err(|source| RunnerError::System { doing: "listen for agents", source })?;
+        let adopted = surviving.iter().filter_map(|SlottedAttempt { trial, attempt, .. }| {
+            Some(((*trial, *attempt), launcher.adopt(*trial, *attempt)?))
+        });
+        let jobs = adopted.collect();
         let system_metrics = match study.spec.track.system {
             Some(period) => Some(
                 SystemMetrics::start(period, Arc::clone(&points))
@@ -303,7 +315,7 @@ impl<'a> Runner<'a> {
             clock,
             grace,
             launcher,
-            jobs: HashMap::new(),
+            jobs,
             unanswered: BTreeSet::new(),
             reporters: Vec::new(),
             remover,
@@ -404,6 +416,8 @@ impl<'a> Runner<'a> {
         loop {
             if self.looked.elapsed() >= LOOK {
                 self.looked = Instant::now();
+                // Without inputs there are no turns.
+                self.launcher.look_after();
                 self.lease.keep(self.storage)?;
                 if self.storage.changed()? {
                     let requests = self.storage.pending_requests(self.lease.study)?.into_iter();
@@ -445,6 +459,7 @@ impl<'a> Runner<'a> {
             self.launcher.sweep();
         }
         let mut effects = Vec::new();
+        let mut marks: BTreeMap<u64, u64> = BTreeMap::new();
         for (trial, attempt) in self.points.heard() {
             effects.extend(self.engine.step(at, Input::Heard { trial, attempt }));
         }
@@ -454,15 +469,20 @@ impl<'a> Runner<'a> {
                 Input::Report { trial, attempt, .. } => {
                     self.unanswered.insert((*trial, *attempt));
                 }
+                Input::Mark { sender, number } => {
+                    marks.insert(*sender, *number);
+                    continue;
+                }
                 _ => {}
             }
             effects.extend(self.engine.step(at, input));
         }
         // Points logged before an event are written with it.
         let has_events = effects.iter().any(|effect| effect.event().is_some());
-        let logged =
-            if has_events || self.points.is_due() { self.take_logged()? } else { Vec::new() };
+        let is_due = has_events || !marks.is_empty() || self.points.is_due();
+        let logged = if is_due { self.take_logged()? } else { Vec::new() };
         let Committed { events, acts } = commit(self.storage, &self.lease, at, effects, &logged)?;
+        marks.into_iter().for_each(|(sender, number)| self.launcher.stored(sender, number));
         if let Some(system_metrics) = &self.system_metrics {
             events.iter().for_each(|(_, event)| system_metrics.hear(event));
         }
@@ -584,6 +604,42 @@ impl<'a> Runner<'a> {
     }
 }
 
+/// The open attempts of agents, which outlive their runner.
+fn surviving(
+    storage: &dyn Storage,
+    study: &StoredStudy,
+) -> Result<Vec<SlottedAttempt>, StorageError> {
+    if study.spec.cluster.is_none() {
+        return Ok(Vec::new());
+    }
+    let attempts = storage.attempts(study.id, None)?.into_iter();
+    let is_surviving =
+        |attempt: &Attempt| attempt.end.is_none() && attempt.slot.device.agent().is_some();
+    let surviving = attempts.filter(is_surviving);
+    Ok(surviving
+        .map(|Attempt { trial, attempt, slot, .. }| SlottedAttempt { trial, attempt, slot })
+        .collect())
+}
+
+/// Agents send again what the earlier runner could not acknowledge: points are recognised by when
+/// they were logged.
+fn note_stored_points(
+    storage: &dyn Storage,
+    study: StudyId,
+    surviving: &[SlottedAttempt],
+    points: &PointQueue,
+) -> Result<(), StorageError> {
+    let trials: Vec<TrialNumber> = surviving.iter().map(|attempt| attempt.trial).collect();
+    for SeriesSummary { trial, metric, clock, .. } in storage.series(study, &trials)? {
+        let all = f64::MIN..=f64::MAX;
+        let stored = storage.series_points(study, trial, &metric, clock, all)?;
+        if let Some(last) = stored.iter().map(|point| point.at).max() {
+            points.drop_until(trial, clock, &metric, last);
+        }
+    }
+    Ok(())
+}
+
 /// The checkpoints in the state.
 fn listed_in(view: &StudyState) -> impl Iterator<Item = &Path> {
     view.trials
@@ -624,8 +680,11 @@ fn clear_orphaned_files(
     study: &StoredStudy,
     store: &Path,
 ) -> Result<(), RunnerError> {
-    let open =
-        storage.attempts(study.id, None)?.into_iter().filter(|attempt| attempt.end.is_none());
+    // Process ids of other machines mean nothing here.
+    let open = storage
+        .attempts(study.id, None)?
+        .into_iter()
+        .filter(|attempt| attempt.end.is_none() && attempt.slot.device.agent().is_none());
     for (pid, started) in open.filter_map(|attempt| attempt.process) {
         if processes::is_alive(pid, started) && !belongs_elsewhere(pid, store) {
             processes::descendants(pid).into_iter().for_each(processes::kill);
@@ -640,8 +699,17 @@ fn clear_orphaned_files(
     processes::with_environment(&marks)
         .into_iter()
         .filter(|pid| !mine.contains(pid))
+        .filter(|pid| study.spec.cluster.is_none() || !is_of_an_agent(*pid))
         .for_each(processes::kill);
     Ok(())
+}
+
+/// Whether a process belongs to an agent on this machine: what started it is alive.
+fn is_of_an_agent(pid: u32) -> bool {
+    let run = processes::variable(pid, protocol::RUN);
+    let run = run.as_deref().and_then(std::ffi::OsStr::to_str).and_then(|run| run.split_once('.'));
+    run.and_then(|(pid, started)| Some((pid.parse().ok()?, started.parse().ok()?)))
+        .is_some_and(|(pid, started)| processes::is_alive(pid, started))
 }
 
 /// Whether a process belongs to another existing store, of which this one may be a copy with the

@@ -20,6 +20,7 @@ use super::provenance;
 use super::waiting::{Waiting, listener};
 use super::warm_start::told;
 use super::{DEFAULT_STORE, starter};
+use crate::app;
 use crate::app::best::view_of_runs;
 use crate::app::best_runs;
 use crate::app::export::{Wanted, check_target, export_trial, target, test_winner};
@@ -34,6 +35,7 @@ use crate::engine::{Input, Outcome};
 use crate::export::Otherwise;
 use crate::report::wording::{count, extension, front_in_words, number, one_line};
 use crate::report::{Reporter, notices, plain, reporter};
+use crate::runner::launcher::Launcher;
 use crate::runner::notifier::{Mailbox, Notifier, Recipients};
 use crate::runner::ownership::{self, Unreachable};
 use crate::runner::process::{ProcessLauncher, own_program};
@@ -129,7 +131,11 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         }
         spec.name.clone_from(name);
     }
-    let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
+    // Agents have those of other machines.
+    let places = match &spec.cluster {
+        Some(_) => Vec::new(),
+        None => slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?,
+    };
     remarks(&places).iter().for_each(|remark| console.say(remark));
     let path = std::path::absolute(&console.store)?;
     let is_new = !path.exists();
@@ -212,7 +218,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         console,
     )?;
     // If another process runs the study, that is reported, without disturbing its trials.
-    let places = if store.summary(study.id)?.held.is_none() {
+    let places = if spec.cluster.is_none() && store.summary(study.id)?.held.is_none() {
         working(places, &spec, console)?
     } else {
         places
@@ -239,13 +245,18 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         ));
     }
     let protected = vec![path.clone(), std::path::absolute(&file)?];
-    let launcher = ProcessLauncher::new(
-        own_program(),
-        Arc::new(spec.clone()),
-        path.clone(),
-        study.files(&path),
-        protected,
-    );
+    let launcher: Box<dyn Launcher + Send> = match &spec.cluster {
+        Some(cluster) => {
+            Box::new(app::cluster::launcher(&study, (&spec, cluster), &path, protected))
+        }
+        None => Box::new(ProcessLauncher::new(
+            own_program(),
+            Arc::new(spec.clone()),
+            path.clone(),
+            study.files(&path),
+            protected,
+        )),
+    };
     // Adopts orphans of killed supervisors, so that they can be killed.
     let _refused_by_old_kernels =
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -262,8 +273,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         None => (None, None),
     };
     let (outcome, signal) = if form == Form::Lines {
-        let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?
-            .describe(found)?;
+        let mut runner =
+            Runner::start(&mut store, &study, places, launcher, &path)?.describe(found)?;
         if let Some(mailbox) = mailbox {
             runner.report_to(notices(&spec), Box::new(mailbox))?;
         }
@@ -281,7 +292,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         let log = study.files(&path).directory().join(ownership::RUN_LOG);
         match on_screen(store, &study, &log, console, |store| {
             let mut runner =
-                Runner::start(store, &study, places, Box::new(launcher), &path)?.describe(found)?;
+                Runner::start(store, &study, places, launcher, &path)?.describe(found)?;
             if let Some(mailbox) = mailbox {
                 runner.report_to(notices(&spec), Box::new(mailbox))?;
             }

@@ -82,11 +82,14 @@ fn selected(node: &Node, problems: &mut Vec<Diagnostic>) -> Vec<String> {
 }
 
 /// A device, `cuda:*`, or a range of mock devices: `sim:0..3`.
-fn is_device(name: &str) -> bool {
+pub(super) fn is_device(name: &str) -> bool {
     let range = name.strip_prefix("sim:").and_then(|range| range.split_once(".."));
     let index = |text: &str| text.parse::<u32>().ok();
     match range.map(|(from, to)| index(from).zip(index(to))) {
         Some(range) => range.is_some_and(|(from, to)| from <= to && to <= 1_023),
-        None => name == "cuda:*" || !name.contains('+') && Device::from_str(name).is_ok(),
+        None => {
+            let is_local = !name.contains(['+', '/']);
+            name == "cuda:*" || is_local && Device::from_str(name).is_ok()
+        }
     }
 }

@@ -299,6 +299,7 @@ fn operation(changes: &mut Changes<'_>) {
     });
     changes.compare("devices.memory", Free, |spec| spec.devices.memory.map(size::format));
     changes.compare("devices.cpu_threads", Free, |spec| written(&spec.devices.cpu_threads));
+    changes.compare("cluster", Free, |spec| spec.cluster.as_ref().and_then(written));
     changes.compare("retry.max", Free, |spec| written(&spec.retry.max));
     changes.compare("retry.on", Free, |spec| written(&spec.retry.on));
     changes.compare("checkpoints.keep", Free, |spec| Some(keep_word(spec.checkpoints.keep_best)));

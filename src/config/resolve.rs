@@ -5,7 +5,6 @@ use std::path::Path;
 use super::command;
 use super::command_metrics;
 use super::constraint;
-use super::devices;
 use super::diagnostic::{Diagnostic, Place};
 use super::enqueue;
 use super::file;
@@ -18,6 +17,7 @@ use super::syntax::{Entry, Item, Node, Table};
 use super::tables::{self, Contents, TABLES, fields_of};
 use super::trainer::{self, Arguments};
 use super::{STUDY_NAME_RULE, is_study_name};
+use super::{cluster, devices};
 use crate::arguments::TaskKind;
 use crate::study::destination::Destination;
 use crate::study::field::{self, keep_best};
@@ -67,7 +67,11 @@ pub(super) fn resolve(
     let mut retry: RetrySpec = file.section("retry", problems).read_as();
     retry.on.sort_unstable();
     retry.on.dedup();
-    let checkpoints = checkpoints(&file.section("checkpoints", problems), base, problems);
+    let cluster_table = file.section("cluster", problems);
+    let cluster = cluster::read(&cluster_table, base, problems);
+    let mut checkpoints = checkpoints(&file.section("checkpoints", problems), base, problems);
+    let shared_dir = cluster.as_ref().and_then(|cluster| cluster.shared_dir.clone());
+    checkpoints.dir = checkpoints.dir.or(shared_dir);
     let export = export(&file.section("export", problems), base, problems);
     let track = track(&file.section("track", problems), base, problems);
     let notify = notify(&file.section("notify", problems), problems);
@@ -107,6 +111,7 @@ pub(super) fn resolve(
         sampler: sampler.spec.clone(),
         pruner: pruner.spec.clone(),
         devices,
+        cluster,
         retry,
         checkpoints,
         export,
@@ -124,6 +129,7 @@ pub(super) fn resolve(
     command_metrics::check(&spec, file.tree, problems);
     objective::check_names(&spec, &study, problems);
     objective::check_several(&spec, &study, &budget, problems);
+    cluster::check(&spec, &cluster_table, problems);
     reproducibility::check(&spec, &budget, &devices_table, problems);
     Some(spec)
 }

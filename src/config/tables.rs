@@ -132,6 +132,41 @@ const DEVICES: &[Field] = &[
     .doc("threads of each trial on the CPU"),
 ];
 
+const CLUSTER: &[Field] = &[
+    key(
+        "type",
+        FieldKind::Choice(&["slurm", "ssh", "command"]),
+        Derived("agents are started by hand"),
+    )
+    .doc("how agents are started on other machines"),
+    key("shared_dir", FieldKind::Path, Derived("`checkpoints.dir`"))
+        .doc("a directory that all machines see at this path, for the files of trials"),
+    key("listen", FieldKind::Text, Derived("0.0.0.0:0"))
+        .doc("the address at which agents reach the runner; port 0: any"),
+    key("lost_after", FieldKind::Duration, Derived("2m"))
+        .doc("time without an answer after which an agent stops its trials"),
+    key("partition", FieldKind::Text, Absent).doc("slurm: `--partition`"),
+    key("account", FieldKind::Text, Absent).doc("slurm: `--account`"),
+    key("time", FieldKind::Text, Absent).doc("slurm: `--time` of a job"),
+    key("gres", FieldKind::Text, Absent).doc("slurm: `--gres` of a job, such as `gpu:1`"),
+    key("cpus", COUNT, Absent).doc("slurm: `--cpus-per-task`"),
+    key("memory", FieldKind::Text, Absent).doc("slurm: `--mem` of a job"),
+    key("max_jobs", FieldKind::Integer { min: 1, max: 10_000 }, Derived("1"))
+        .doc("slurm, command: most agents at a time"),
+    key("extra", FieldKind::Texts, Of(|| json!([]))).doc("slurm: more options of `sbatch`"),
+    key("host", FieldKind::List, Absent).doc("ssh: tables of `name` and `devices`"),
+    key("run", FieldKind::Texts, Of(|| json!([]))).doc(
+        "command: program and arguments that start an agent; `{file}` is the file by which it \
+         finds the runner",
+    ),
+];
+
+/// The fields of `[[cluster.host]]`.
+pub(super) const CLUSTER_HOST: &[Field] = &[
+    key("name", FieldKind::Text, Absent).doc("the host as `ssh` takes it"),
+    key("devices", FieldKind::Texts, Of(|| json!([]))).doc("its devices, instead of `devices.use`"),
+];
+
 const RETRY: &[Field] = &[
     key("max", FieldKind::Integer { min: 0, max: 1_000 }, Of(|| json!(RetrySpec::default().max)))
         .doc("most retries of a trial"),
@@ -241,6 +276,7 @@ pub static TABLES: &[TableSchema] = &[
     table("command", COMMAND, Contents::Keys, "a program in any language, instead of [trainer]"),
     table("data", &[], Contents::Data, "the rows the built-in trainer learns from"),
     table("devices", DEVICES, Contents::Keys, "where trials run"),
+    table("cluster", CLUSTER, Contents::Keys, "other machines that run the trials"),
     table("retry", RETRY, Contents::Keys, "which failed attempts are retried"),
     table("checkpoints", CHECKPOINTS, Contents::Keys, "which checkpoints stay on disk"),
     table("export", EXPORT, Contents::Keys, "what is exported at the end"),

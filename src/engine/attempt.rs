@@ -72,6 +72,8 @@ pub(super) struct RunningAttempt {
     /// The upper memory estimate when it started.
     pub expected: Option<u64>,
     pub reports: Reports,
+    /// The last step that an earlier runner stored of this attempt.
+    pub known_to: Option<u64>,
     /// Remarks by kind: how many, and the last text.
     pub remarks: BTreeMap<RemarkKind, (u64, String)>,
 }
@@ -94,6 +96,7 @@ impl RunningAttempt {
             peak: 0,
             expected,
             reports: Reports::default(),
+            known_to: None,
             remarks: BTreeMap::new(),
         }
     }

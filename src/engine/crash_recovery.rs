@@ -99,6 +99,10 @@ impl Engine {
         for number in self.trials_that(|trial| trial.state == TrialState::Running) {
             let trial = self.view.trial(number);
             let Some(attempt) = trial.and_then(Trial::last_attempt) else { continue };
+            if let Some(slot) = self.surviving(number, attempt) {
+                self.adopt(number, attempt, &slot);
+                continue;
+            }
             // Its device time is accounted for with the end of that runner.
             self.emit(Event::Trial(
                 number,

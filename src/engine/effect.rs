@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::arguments::RowsAtOnce;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::Decision;
@@ -12,7 +14,7 @@ use crate::study::spec::Milestones;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// An attempt to start on a slot.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
     /// The trial.
     pub trial: TrialNumber,

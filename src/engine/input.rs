@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::load::Load;
+use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::metric::Metrics;
 use crate::study::remark::Remark;
@@ -11,7 +14,7 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// An input from the driver.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Input {
     /// The runner is ready; the first input.
     Begin {
@@ -110,6 +113,29 @@ pub enum Input {
         attempt: AttemptNumber,
         /// Bytes.
         bytes: u64,
+    },
+    /// An agent came, and has these slots, a device for each.
+    AgentJoined {
+        /// The agent's name.
+        agent: String,
+        /// The devices, as this machine names them.
+        devices: Vec<Device>,
+    },
+    /// An agent leaves, was lost, or cannot be used: its slots take no more trials, and its trials
+    /// save and run elsewhere.
+    AgentLeft {
+        /// The agent's name.
+        agent: String,
+        /// The reason, for users.
+        reason: String,
+    },
+    /// Everything that a sender sent before this was handled in this turn or before: no input of
+    /// the engine, but of its driver.
+    Mark {
+        /// The sender.
+        sender: u64,
+        /// The number of its last message.
+        number: u64,
     },
     /// Load of devices and their trials, about once a second with automatic concurrency.
     Load(Vec<Load>),

@@ -1,10 +1,12 @@
 //! The load of a device and its trials, measured about once a second.
 
+use serde::{Deserialize, Serialize};
+
 use crate::study::device::Device;
 use crate::study::trial::TrialNumber;
 
 /// The load of a device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// The device.
     pub device: Device,
@@ -21,7 +23,7 @@ pub struct Load {
 }
 
 /// The load of a trial.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialLoad {
     /// Number of the trial.
     pub trial: TrialNumber,

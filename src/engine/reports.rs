@@ -55,6 +55,12 @@ impl Engine {
         let Some(trial) = self.view.trial(number) else { return };
         let judged = Judged::of(trial, step);
         let counts = self.spec.counts(&metrics);
+        if self.is_stored(slot, step, &metrics) {
+            if counts && let Judged::Before(verdict) = judged {
+                self.effects.push(Effect::Answer { trial: number, attempt, verdict });
+            }
+            return;
+        }
         let Some(running) = &mut self.slots[slot].running else { return };
         let (metrics, remark) = running.reports.take(self.spec.step, step, metrics);
         if let Some(remark) = remark {
@@ -128,6 +134,13 @@ impl Engine {
         let Some(slot) = self.hear(trial, attempt) else { return };
         let Checkpoint { step, path, bytes } = checkpoint;
         self.refusals.forget();
+        let is_resent = self.slots[slot].running.as_ref().is_some_and(|on| on.known_to.is_some())
+            && self.view.trial(trial).is_some_and(|trial| {
+                trial.checkpoints.iter().any(|known| (known.step, &known.path) == (step, &path))
+            });
+        if is_resent {
+            return;
+        }
         self.emit(Event::Trial(
             trial,
             TrialEvent::CheckpointSaved { step, path: path.clone(), bytes, system },

@@ -58,6 +58,25 @@ impl Slots {
         index
     }
 
+    /// A closed slot for an attempt that has it already: at the same index, if that is free.
+    pub fn reserve(&mut self, slot: &Slot) -> usize {
+        let is_free =
+            |there: &EngineSlot| there.running.is_none() && *there.device() == slot.device;
+        let index = match self.get(slot.index) {
+            None => {
+                while self.len() <= slot.index {
+                    self.add(&slot.device);
+                }
+                slot.index
+            }
+            Some(there) if is_free(there) && there.closed => slot.index,
+            Some(_) => self.add(&slot.device),
+        };
+        // The ones before it were made for their indices only.
+        self.0.iter_mut().filter(|there| is_free(there)).for_each(|there| there.closed = true);
+        index
+    }
+
     pub fn running(&self) -> impl Iterator<Item = &RunningAttempt> {
         self.iter().filter_map(|slot| slot.running.as_ref())
     }
@@ -145,6 +164,26 @@ mod tests {
 
     fn indices(slots: &[Slot]) -> Vec<usize> {
         slots.iter().map(|slot| slot.index).collect()
+    }
+
+    #[test]
+    fn a_reserved_slot_keeps_its_index_and_stays_closed_until_it_is_wanted() {
+        let device = Device::Sim(0).on("node");
+        let mut slots = Slots::new(Vec::new());
+        let run = |slots: &mut Slots, index: usize, trial| {
+            let reserved = slots.reserve(&Slot { index, device: device.clone() });
+            let (trial, attempt) = (TrialNumber(trial), AttemptNumber(0));
+            let running = RunningAttempt::new(trial, attempt, Timestamp(0), None);
+            slots[reserved].running = Some(running);
+            reserved
+        };
+        assert_eq!(
+            (run(&mut slots, 2, 7), run(&mut slots, 0, 8), run(&mut slots, 2, 9)),
+            (2, 0, 3)
+        );
+        assert!(slots.of_device(&device).is_empty());
+        assert_eq!(slots.resize(&device, 4), Vec::<usize>::new());
+        assert_eq!(slots.of_device(&device), [0, 1, 2, 3]);
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use super::Happening;
 use super::wording::{
-    attempt_end, bytes, disk_exceeded, duration, extension, known_values, micros, number, one_line,
-    params, proposed, remarked, skipped, slots, values,
+    attempt_end, bytes, count, disk_exceeded, duration, extension, known_values, micros, number,
+    one_line, params, proposed, remarked, skipped, slots, values,
 };
 use crate::study::decision::Decision;
 use crate::study::event::{
-    AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
+    AgentChange, AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent,
+    TrialEvent,
 };
 use crate::study::front::Growing;
 use crate::study::metric::{Direction, Metrics, Score};
@@ -105,7 +106,11 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
             format!("its process left after {}: {reason}", duration(micros(*ran_micros)))
         }
         Event::Runner(RunnerEvent::Started { pid, host, slots: now, .. }) => {
-            format!("running on {}, process {pid} on {host}", slots(now))
+            if now.is_empty() {
+                format!("waiting for agents, process {pid} on {host}")
+            } else {
+                format!("running on {}, process {pid} on {host}", slots(now))
+            }
         }
         Event::Runner(RunnerEvent::Described { provenance }) => {
             format!(
@@ -141,8 +146,22 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
         }
         Event::Device(DeviceEvent::Resumed { device }) => format!("{device} is resumed by you"),
         Event::Device(DeviceEvent::SlotsChanged { slots: now }) => {
-            format!("running on {}", slots(now))
+            if now.is_empty() {
+                "waiting for agents".to_owned()
+            } else {
+                format!("running on {}", slots(now))
+            }
         }
+        Event::Device(DeviceEvent::AgentChanged {
+            agent,
+            change: AgentChange::Joined { slots },
+        }) => {
+            format!("agent {agent} is here, with {}", count(*slots, "slot"))
+        }
+        Event::Device(DeviceEvent::AgentChanged {
+            agent,
+            change: AgentChange::Left { reason },
+        }) => format!("agent {agent} is gone: {reason}"),
         Event::Device(DeviceEvent::ConcurrencyChanged { device, slots, reason, .. }) => {
             format!("{slots} at a time on {device}: {reason}")
         }

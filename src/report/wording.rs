@@ -1,6 +1,7 @@
 //! The wording of numbers, durations, states and parameter values, shared by reporters, screens and
 //! tables.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ratatui::style::Style;
@@ -146,9 +147,17 @@ pub fn disk_exceeded(taken: u64, limit: u64) -> String {
 
 /// The slots of a run: `3 slots (cpu, cpu, cuda:0)`.
 pub fn slots(slots: &[Slot]) -> String {
+    let number = count(slots.len() as u64, "slot");
+    let agents: BTreeSet<&str> = slots.iter().filter_map(|slot| slot.device.agent()).collect();
+    if slots.len() > MOST_NAMED && !agents.is_empty() {
+        return format!("{number} of {}", count(agents.len() as u64, "agent"));
+    }
     let devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
-    format!("{} ({})", count(slots.len() as u64, "slot"), devices.join(", "))
+    format!("{number} ({})", devices.join(", "))
 }
+
+/// Slots of agents that are listed by their devices.
+const MOST_NAMED: usize = 16;
 
 /// Columns a text takes on a terminal.
 pub fn width(text: &str) -> usize {

@@ -1,7 +1,7 @@
 //! Checkpoint recovery after a runner died: complete unlisted checkpoints are adopted, dropped ones
 //! removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,9 @@ use serde::Deserialize;
 
 use super::disk::{entries, numbered, size};
 use super::garbage_collection::clear_trial_drafts;
-use super::listed_in;
 use super::ownership::{trials_in, unfinished};
 use super::removal::Remover;
+use super::{listed_in, surviving};
 use crate::storage::paths::StudyFiles;
 use crate::storage::sqlite;
 use crate::storage::{Lease, Storage, StorageError, StoredStudy, StudyId};
@@ -75,7 +75,9 @@ pub fn settle(
         Program::Inline => return Ok(()),
     }
     let mut adopted = Vec::new();
-    for trial in unfinished(storage, study)? {
+    let elsewhere = running_elsewhere(storage, study)?;
+    let unfinished = unfinished(storage, study)?;
+    for trial in unfinished.into_iter().filter(|trial| !elsewhere.contains(&trial.number)) {
         clear_trial_drafts(&files.trial(trial.number));
         adopted.extend(settle_trial(&trial, study.spec.step, &files.trial(trial.number)));
     }
@@ -83,6 +85,14 @@ pub fn settle(
         storage.append(lease, now, &adopted)?;
     }
     Ok(())
+}
+
+/// The trials that agents may still run, and whose files are in use.
+fn running_elsewhere(
+    storage: &dyn Storage,
+    study: &StoredStudy,
+) -> Result<BTreeSet<TrialNumber>, StorageError> {
+    Ok(surviving(storage, study)?.iter().map(|attempt| attempt.trial).collect())
 }
 
 /// Removes copies, partial or complete, that were not recorded when their runner died; their trials
@@ -99,7 +109,9 @@ fn clear_copies(
     let known = storage.count(study.id, &Filter::all())?;
     let mut trials: Vec<TrialNumber> =
         trials_in(&files.directory()).filter(|number| *number >= known).map(TrialNumber).collect();
+    let elsewhere = running_elsewhere(storage, study)?;
     trials.extend(unfinished(storage, study)?.iter().map(|trial| trial.number));
+    trials.retain(|trial| !elsewhere.contains(trial));
     let is_listed = |copy: &PathBuf| listed.iter().any(|path| path.starts_with(copy));
     for trial in trials {
         for copy in entries(&files.copies(trial)).filter(|copy| !is_listed(copy)) {

@@ -3,12 +3,15 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
+use super::clock::Clock;
 use super::point_queue::PointQueue;
-use crate::engine::{Assignment, Input};
+use crate::engine::{Assignment, Input, SlottedAttempt};
 use crate::study::decision::Decision;
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// Why an attempt could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +49,19 @@ pub trait Job {
     fn give_up(&mut self) {}
 }
 
+/// A run that begins.
+pub struct BegunRun<'a> {
+    /// The runner's channel.
+    pub inputs: &'a Sender<Input>,
+    /// The study's clock.
+    pub clock: Clock,
+    /// Time that trials have to save and exit.
+    pub grace: Duration,
+    /// Attempts that were started for an earlier runner and may still run: each ends by an input,
+    /// as others do.
+    pub surviving: &'a [SlottedAttempt],
+}
+
 /// Starts attempts.
 pub trait Launcher {
     /// Starts an attempt; its messages arrive at `inputs`.
@@ -55,8 +71,24 @@ pub trait Launcher {
         inputs: &Sender<Input>,
     ) -> Result<Box<dyn Job>, LaunchError>;
 
-    /// Called before the first launch: the queue for logged points.
+    /// Called once, before the first launch: the queue for logged points.
     fn log_to(&mut self, _points: Arc<PointQueue>) {}
+
+    /// Called once, after that, when the run begins.
+    ///
+    /// # Errors
+    /// The system refuses what trials need.
+    fn begin(&mut self, _run: &BegunRun<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// An attempt that was started for an earlier runner and may still run.
+    fn adopt(&mut self, _trial: TrialNumber, _attempt: AttemptNumber) -> Option<Box<dyn Job>> {
+        None
+    }
+
+    /// Called when everything before an [`Input::Mark`] is durable.
+    fn stored(&mut self, _sender: u64, _number: u64) {}
 
     /// Called when a job ended: cleans up what it left.
     fn sweep(&mut self) {}

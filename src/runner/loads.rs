@@ -77,7 +77,7 @@ impl Loads {
                 Device::Cpu | Device::Ndarray => {
                     u32::try_from(machine.processor.cores).ok().filter(|cores| *cores > 0)
                 }
-                Device::Cuda(_) | Device::Wgpu(_) | Device::Sim(_) => None,
+                Device::Cuda(_) | Device::Wgpu(_) | Device::Sim(_) | Device::Remote(_) => None,
             };
             let exclusive = gpu_of(device, &machine).is_some_and(|gpu| gpu.exclusive);
             Some(Load { device: device.clone(), total, used, cores, exclusive, trials })
@@ -105,8 +105,8 @@ fn held_for(gpu: &Gpu, processes: &BTreeSet<u32>) -> u64 {
 fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Option<Memory> {
     match device {
         Device::Cuda(_) => gpu_of(device, machine)?.memory,
-        // Unknown.
-        Device::Wgpu(_) => None,
+        // Unknown here.
+        Device::Wgpu(_) | Device::Remote(_) => None,
         Device::Cpu | Device::Ndarray | Device::Sim(_) => {
             Some(group.unwrap_or(machine.processor.memory)).filter(|memory| memory.total > 0)
         }

@@ -32,6 +32,10 @@ struct Waiting {
     attempts: BTreeMap<(TrialNumber, AttemptNumber), AttemptPoints>,
     /// Attempts that logged since the last call of `heard`.
     heard: BTreeSet<(TrialNumber, AttemptNumber)>,
+    /// Series that another machine has collected.
+    received: Vec<LoggedSeries>,
+    /// When the last stored points were logged, of series that may be sent again.
+    stored: BTreeMap<(TrialNumber, SeriesClock, String), Timestamp>,
     count: usize,
     oldest: Option<Instant>,
     is_closed: bool,
@@ -76,6 +80,29 @@ impl PointQueue {
         self.lock().add((trial, attempt), SeriesClock::Seconds, None, metrics);
     }
 
+    /// Drops points of a series from [`PointQueue::add`] that were logged by then: they are stored.
+    pub fn drop_until(&self, trial: TrialNumber, clock: SeriesClock, metric: &str, at: Timestamp) {
+        self.lock().stored.insert((trial, clock, metric.to_owned()), at);
+    }
+
+    /// Adds series that another machine has collected; on the clock of seconds, steps are `None`.
+    pub fn add(&self, series: impl IntoIterator<Item = LoggedSeries>) {
+        let mut waiting = self.lock();
+        if waiting.is_closed {
+            return;
+        }
+        for mut series in series {
+            let key = (series.trial, series.clock, series.metric.clone());
+            if let Some(stored) = waiting.stored.get(&key) {
+                series.points.retain(|point| point.at > *stored);
+            }
+            waiting.heard.insert((series.trial, series.attempt));
+            waiting.count += series.points.len();
+            waiting.oldest.get_or_insert_with(Instant::now);
+            waiting.received.push(series);
+        }
+    }
+
     /// The attempts that logged since the last call.
     pub fn heard(&self) -> BTreeSet<(TrialNumber, AttemptNumber)> {
         std::mem::take(&mut self.lock().heard)
@@ -95,13 +122,18 @@ impl PointQueue {
         now: Clock,
         mut began: impl FnMut(TrialNumber) -> Result<Option<Timestamp>, E>,
     ) -> Result<Vec<LoggedSeries>, E> {
-        let attempts = {
+        let (attempts, mut logged) = {
             let mut waiting = self.lock();
             waiting.count = 0;
             waiting.oldest = None;
-            std::mem::take(&mut waiting.attempts)
+            (std::mem::take(&mut waiting.attempts), std::mem::take(&mut waiting.received))
         };
-        let mut logged = Vec::new();
+        for series in logged.iter_mut().filter(|series| series.clock == SeriesClock::Seconds) {
+            let Some(since) = began(series.trial)? else { continue };
+            for point in &mut series.points {
+                point.step = point.step.or(Some(point.at.since(since).as_secs_f64()));
+            }
+        }
         for ((trial, attempt), points) in attempts {
             for (clock, metrics) in points.series {
                 let since = match clock {

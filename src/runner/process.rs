@@ -178,6 +178,11 @@ impl ProcessLauncher {
         ProcessLauncher { registrar, place: Place::Foreground, ..self }
     }
 
+    /// The study whose trials it starts.
+    pub fn spec(&self) -> &StudySpec {
+        &self.spec
+    }
+
     /// The exit status of the foreground program, once it has ended.
     pub fn exit_status(&self) -> Option<i32> {
         self.workers.values().find_map(|worker| worker.listening.exit_status())
@@ -560,7 +565,7 @@ pub fn gpu_environment(device: &Device) -> BTreeMap<String, String> {
             ]
         }
         Device::Cpu | Device::Ndarray => &[("CUDA_VISIBLE_DEVICES", String::new())],
-        Device::Wgpu(_) | Device::Sim(_) => &[],
+        Device::Wgpu(_) | Device::Sim(_) | Device::Remote(_) => &[],
     };
     said.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }

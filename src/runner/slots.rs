@@ -230,7 +230,7 @@ pub fn slots(
         _ if spec.packed => 1,
         (Some(count), _) => count.max(1),
         (None, Device::Cpu | Device::Ndarray) => (machine.cores / spec.cpu_threads.max(1)).max(1),
-        (None, Device::Cuda(_) | Device::Wgpu(_) | Device::Sim(_)) => 1,
+        (None, Device::Cuda(_) | Device::Wgpu(_) | Device::Sim(_) | Device::Remote(_)) => 1,
     };
     let rounds = devices.iter().map(per_device).max().unwrap_or(0);
     let places = (0..rounds)
@@ -269,6 +269,8 @@ fn expand(name: &str, program: &Program, machine: &Machine) -> Result<Vec<Device
         Device::Ndarray => needs("ndarray", cfg!(feature = "ndarray"))?,
         Device::Wgpu(_) => needs("wgpu", cfg!(feature = "wgpu"))?,
         Device::Cpu | Device::Sim(_) => {}
+        // Files and options name devices of their own machine.
+        Device::Remote(_) => return Err(UnknownDevice { name: name.to_owned() }.into()),
     }
     match (&device, machine.wgpu) {
         (Device::Cuda(index), _) if *index >= machine.gpus => Err(no_cuda()),

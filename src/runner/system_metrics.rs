@@ -55,27 +55,43 @@ impl SystemMetrics {
     /// Follows the process of a tracked run, which has no assigned device: all GPUs that it sees
     /// are measured.
     pub fn follow_run(&self, trial: TrialNumber, attempt: AttemptNumber, pid: u32) {
-        for change in
-            [Change::Started { trial, attempt, device: None }, Change::Launched { trial, pid }]
-        {
-            // As below.
-            let _gone = self.changes.send(change);
+        self.change(Change::Started { trial, attempt, device: None });
+        self.launched(trial, pid);
+    }
+
+    /// Follows the attempts of a study on this machine.
+    pub fn hear(&self, event: &Event) {
+        match event {
+            // Measured by its agent.
+            Event::Trial(_, TrialEvent::AttemptStarted { slot, .. })
+                if slot.device.agent().is_some() => {}
+            Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
+                self.started(*trial, *attempt, &slot.device);
+            }
+            Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
+                self.launched(*trial, *pid);
+            }
+            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => self.ended(*trial),
+            _ => {}
         }
     }
 
-    /// Follows the attempts of a study.
-    pub fn hear(&self, event: &Event) {
-        let change = match event {
-            Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
-                let device = Some(slot.device.clone());
-                Change::Started { trial: *trial, attempt: *attempt, device }
-            }
-            Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
-                Change::Launched { trial: *trial, pid: *pid }
-            }
-            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => Change::Ended { trial: *trial },
-            _ => return,
-        };
+    /// An attempt starts on a device.
+    pub fn started(&self, trial: TrialNumber, attempt: AttemptNumber, device: &Device) {
+        self.change(Change::Started { trial, attempt, device: Some(device.clone()) });
+    }
+
+    /// The process of a trial is known.
+    pub fn launched(&self, trial: TrialNumber, pid: u32) {
+        self.change(Change::Launched { trial, pid });
+    }
+
+    /// The attempt of a trial has ended.
+    pub fn ended(&self, trial: TrialNumber) {
+        self.change(Change::Ended { trial });
+    }
+
+    fn change(&self, change: Change) {
         // If the thread is gone, nothing is measured: the study continues.
         let _gone = self.changes.send(change);
     }

@@ -197,7 +197,7 @@ fn utilisation(device: &Device, machine: &Machine) -> Option<f64> {
     match device {
         Device::Cpu | Device::Ndarray => machine.processor.utilisation,
         Device::Cuda(_) => gpu(device, machine)?.utilisation,
-        Device::Wgpu(_) | Device::Sim(_) => None,
+        Device::Wgpu(_) | Device::Sim(_) | Device::Remote(_) => None,
     }
 }
 

@@ -47,6 +47,7 @@ const MODULES: &[Module] = &[
     ("report", World, &[]),
     ("export", World, &[]),
     ("runner", World, &["report"]),
+    ("cluster", World, &["runner"]),
     ("tracking", World, &["report", "runner"]),
     ("trainer", Child, &["arguments"]),
     ("worker", Child, &["arguments", "runner", "storage", "trainer"]),
@@ -88,11 +89,15 @@ const CRATES: &[(&str, &[&str])] = &[
     // The journal tells the time of day.
     ("jiff", &["cli", "tui", "tracking/sync/wandb", "app/study_report"]),
     // The screen notices a signal that ends the program, so that the terminal is put back first.
-    ("signal_hook", &["runner/signals", "cli/output", "cli/run", "cli/foreground", "tui"]),
+    (
+        "signal_hook",
+        &["runner/signals", "cli/agent", "cli/output", "cli/run", "cli/foreground", "tui"],
+    ),
     (
         "crossbeam_channel",
-        &["runner", "worker", "tracking/process", "cli/run", "cli/foreground", "server"],
+        &["cluster", "runner", "worker", "tracking/process", "cli/run", "cli/foreground", "server"],
     ),
+    ("snow", &["cluster/frames"]),
     ("httparse", &["server/http"]),
     // Storage asks what file system a directory is on.
     (
@@ -110,6 +115,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "tui",
             // Its sockets are polled.
             "server",
+            "cli/agent",
             "cli/run",
             "cli/track",
             "cli/foreground",

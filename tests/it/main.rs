@@ -11,6 +11,7 @@ mod builtin;
 mod changes;
 mod chaos;
 mod checkpoint_copies;
+mod cluster;
 mod command_lines;
 mod commands;
 mod concurrency;

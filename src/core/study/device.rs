@@ -1,4 +1,4 @@
-//! Names of devices: `cpu`, `cuda:0`, and `sim:0` for tests.
+//! Names of devices: `cpu`, `cuda:0`, `node7/cuda:0` on another machine, and `sim:0` for tests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,6 +19,42 @@ pub enum Device {
     Wgpu(u32),
     /// A simulated device: commands run on the CPU and see only the name.
     Sim(u32),
+    /// A device of another machine.
+    Remote(Box<RemoteDevice>),
+}
+
+/// A device of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RemoteDevice {
+    /// The agent's name, unique in its study.
+    pub agent: String,
+    /// The device there.
+    pub device: Device,
+}
+
+impl Device {
+    /// The same device, of an agent.
+    #[must_use]
+    pub fn on(&self, agent: &str) -> Device {
+        let device = self.local().clone();
+        Device::Remote(Box::new(RemoteDevice { agent: agent.to_owned(), device }))
+    }
+
+    /// The agent's name, if it is on another machine.
+    pub fn agent(&self) -> Option<&str> {
+        match self {
+            Device::Remote(remote) => Some(&remote.agent),
+            _ => None,
+        }
+    }
+
+    /// The device as its own machine names it.
+    pub fn local(&self) -> &Device {
+        match self {
+            Device::Remote(remote) => &remote.device,
+            local => local,
+        }
+    }
 }
 
 /// A name that is not a device.
@@ -37,6 +73,7 @@ impl fmt::Display for Device {
             Device::Cuda(index) => write!(f, "cuda:{index}"),
             Device::Wgpu(index) => write!(f, "wgpu:{index}"),
             Device::Sim(index) => write!(f, "sim:{index}"),
+            Device::Remote(remote) => write!(f, "{}/{}", remote.agent, remote.device),
         }
     }
 }
@@ -45,6 +82,15 @@ impl FromStr for Device {
     type Err = UnknownDevice;
 
     fn from_str(name: &str) -> Result<Self, UnknownDevice> {
+        if let Some((agent, device)) = name.split_once('/').filter(|(agent, _)| !agent.is_empty()) {
+            let device: Device = device.parse()?;
+            let is_nested = device.agent().is_some();
+            return if is_nested {
+                Err(UnknownDevice { name: name.to_owned() })
+            } else {
+                Ok(device.on(agent))
+            };
+        }
         let indexed = |prefix: &str| name.strip_prefix(prefix).and_then(|index| index.parse().ok());
         match name {
             "cpu" => Ok(Device::Cpu),
@@ -81,4 +127,21 @@ pub struct Slot {
     pub index: usize,
     /// The device it is on.
     pub device: Device,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_of_agents_are_named_after_them() {
+        let device = Device::Cuda(1).on("node7.2");
+        assert_eq!(device.to_string(), "node7.2/cuda:1");
+        assert_eq!("node7.2/cuda:1".parse(), Ok(device.clone()));
+        assert_eq!((device.agent(), device.local()), (Some("node7.2"), &Device::Cuda(1)));
+        assert_eq!(device.on("other").to_string(), "other/cuda:1");
+        for wrong in ["/cpu", "a/b/cpu", "a/", "a/gpu"] {
+            assert!(wrong.parse::<Device>().is_err(), "{wrong}");
+        }
+    }
 }

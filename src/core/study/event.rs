@@ -114,6 +114,22 @@ pub enum RunnerEvent {
     },
 }
 
+/// What happened to an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum AgentChange {
+    /// It came, or came back to another runner.
+    Joined {
+        /// Number of its slots.
+        slots: u64,
+    },
+    /// It leaves, was lost, or cannot be used.
+    Left {
+        /// The reason, for users.
+        reason: String,
+    },
+}
+
 /// Events of a study as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -457,6 +473,13 @@ pub enum DeviceEvent {
         /// The new slots.
         slots: Vec<Slot>,
     },
+    /// An agent came, or is gone.
+    AgentChanged {
+        /// Its name.
+        agent: String,
+        /// What happened.
+        change: AgentChange,
+    },
     /// The number of trials that share a device changes (`trials_per_device = "auto"`).
     #[serde(rename = "packed")]
     ConcurrencyChanged {
@@ -586,9 +609,11 @@ impl<'de> Deserialize<'de> for Event {
                 (kind, _) if kind.starts_with("race_") || kind == "winner_tested" => {
                     Event::Finalists(serde_json::from_str(text)?)
                 }
-                ("device_paused" | "device_resumed" | "slots_changed" | "packed", _) => {
-                    Event::Device(serde_json::from_str(text)?)
-                }
+                (
+                    "device_paused" | "device_resumed" | "slots_changed" | "agent_changed"
+                    | "packed",
+                    _,
+                ) => Event::Device(serde_json::from_str(text)?),
                 (_, Some(trial)) => Event::Trial(trial, serde_json::from_str(text)?),
                 (_, None) => Event::Study(serde_json::from_str(text)?),
             })
@@ -625,6 +650,18 @@ pub enum ConcurrencyChange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn agents_come_and_go_in_the_journal() {
+        let changes =
+            [AgentChange::Joined { slots: 2 }, AgentChange::Left { reason: "why".to_owned() }];
+        for change in changes {
+            let agent = "node".to_owned();
+            let event = Event::Device(DeviceEvent::AgentChanged { agent, change });
+            let text = serde_json::to_string(&event).unwrap();
+            assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event, "{text}");
+        }
+    }
 
     #[test]
     fn a_value_of_nan_is_told_from_no_value() {

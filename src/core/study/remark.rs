@@ -102,7 +102,7 @@ impl RemarkKind {
 }
 
 /// A remark about a line of a trial.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
     /// Its kind.
     pub kind: RemarkKind,

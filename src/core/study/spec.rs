@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::study::budget::Budget;
+use crate::study::cluster::ClusterSpec;
 use crate::study::constraint::Constraint;
 use crate::study::destination::Destination;
 use crate::study::metric::{Direction, Metrics};
@@ -317,6 +318,9 @@ pub struct StudySpec {
     pub program: Program,
     /// The devices that trials run on.
     pub devices: DevicesSpec,
+    /// The machines that trials run on, if not this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterSpec>,
     /// Which failures are retried.
     pub retry: RetrySpec,
     /// Which checkpoints are kept.
@@ -372,6 +376,7 @@ impl StudySpec {
             pruner: AlgorithmSpec::named("none"),
             program,
             devices: DevicesSpec::default(),
+            cluster: None,
             retry: RetrySpec::default(),
             checkpoints: CheckpointsSpec::default(),
             export: ExportSpec::default(),

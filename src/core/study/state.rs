@@ -324,7 +324,9 @@ impl StudyState {
                 DeviceEvent::Resumed { device } => {
                     self.paused_devices.remove(device);
                 }
-                DeviceEvent::SlotsChanged { .. } | DeviceEvent::ConcurrencyChanged { .. } => {}
+                DeviceEvent::SlotsChanged { .. }
+                | DeviceEvent::AgentChanged { .. }
+                | DeviceEvent::ConcurrencyChanged { .. } => {}
             },
             Event::Trial(trial, TrialEvent::Created { params, origin }) => {
                 self.create(at, *trial, params.clone(), origin.clone())

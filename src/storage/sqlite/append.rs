@@ -210,8 +210,10 @@ impl<'a> Append<'a> {
                 let sql = "DELETE FROM paused_device WHERE study_id = ?1 AND device = ?2";
                 self.execute(sql, params![self.study.0, device.to_string()])?;
             }
-            // The engine reads it from the journal.
-            Event::Device(DeviceEvent::ConcurrencyChanged { .. })
+            // They are read from the journal.
+            Event::Device(
+                DeviceEvent::ConcurrencyChanged { .. } | DeviceEvent::AgentChanged { .. },
+            )
             | Event::Study(StudyEvent::DiskExceeded { .. }) => {}
             Event::Device(DeviceEvent::SlotsChanged { slots }) => {
                 let sql = "UPDATE runner SET slots = ?2 WHERE seq = (SELECT max(seq) FROM runner \

@@ -91,6 +91,7 @@ fn title(load: &DeviceLoad, data: &DevicesData, room: usize, theme: Theme) -> Li
         (Device::Wgpu(_), _) => "a GPU, through Vulkan or Metal".to_owned(),
         (Device::Ndarray, _) => "the processor, through a second backend".to_owned(),
         (Device::Sim(_), _) => "simulated".to_owned(),
+        (Device::Remote(_), _) => "on another machine".to_owned(),
     };
     let trials = count(load.occupied.len() as u64, "trial");
     let right = match (load.occupied.is_empty(), load.paused) {

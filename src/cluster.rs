@@ -1,0 +1,36 @@
+//! One study over several machines: agents run its trials there, and the runner here decides.
+//!
+//! An **agent** (`hpsearch agent`) is a process on another machine. It starts trials as the runner
+//! does on its own machine (the same [`ProcessLauncher`](crate::runner::process::ProcessLauncher)),
+//! and relays their messages. Files of trials are in a directory that both machines see at the same
+//! path.
+//!
+//! ```text
+//! runner ── Hub ══ link ══ agent ── ProcessLauncher ── trials
+//! ```
+//!
+//! - The link is a TCP connection that the agent opens, with the address and the token of
+//!   [`rendezvous`], encrypted by [`frames`]; or the standard streams of a process that the runner
+//!   started.
+//! - Messages in both directions are numbered, and kept until they are acknowledged ([`outbox`]):
+//!   whatever happens to connections, each arrives once and in order. The runner acknowledges what
+//!   it has stored.
+//! - While the link is down, trials continue for `lost_after`. An agent whose last answered ping is
+//!   older stops its trials, after a checkpoint, and leaves; the runner waits longer, so that no
+//!   trial runs twice.
+//! - A runner that replaces a dead one finds the open attempts of agents in the store, and keeps
+//!   them until their agents have come back, or would have given up.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the clock, threads and processes of agents are here"
+)]
+
+pub mod agent;
+pub mod frames;
+pub mod hub;
+pub mod launcher;
+pub mod message;
+pub mod outbox;
+pub mod rendezvous;
+pub mod starter;

@@ -1,0 +1,188 @@
+//! The agent's connection: opened, greeted and read on a thread; opened again when it breaks.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+
+use crate::cluster::frames::{FrameReader, FrameWriter, connect, over_pipe};
+use crate::cluster::message::{Envelope, Greeting, Hello, ToAgent, Welcome, bytes};
+use crate::cluster::rendezvous::Rendezvous;
+use crate::runner::threads;
+
+/// Longest wait for a connection, and for the answer to the first messages.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// First and longest pause between attempts to connect.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+/// Where the runner is.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// At the addresses in this file.
+    File(PathBuf),
+    /// At the other end of standard input and output.
+    StandardStreams,
+}
+
+/// What happens to the connection.
+pub(super) enum LinkEvent {
+    /// It is open, and greeted.
+    Open(Connected, Box<Welcome>),
+    /// A message.
+    Frame(Envelope<ToAgent>),
+    /// It is closed.
+    Closed,
+    /// The runner does not take the agent on.
+    Refused(String),
+    /// The file of the runner was removed, as a runner does at its end.
+    NoRunner,
+}
+
+/// The writing end.
+pub(super) struct Connected {
+    frames: Sender<Vec<u8>>,
+}
+
+impl Connected {
+    pub fn send(&self, frame: Vec<u8>) {
+        // A broken connection is noticed by its reader; the message is sent again.
+        let _broken = self.frames.send(frame);
+    }
+}
+
+/// Starts the thread. Its events end when there will be no other connection.
+pub(super) fn start(way: Way, hello: Arc<Mutex<Hello>>) -> io::Result<Receiver<LinkEvent>> {
+    // A reader that is ahead of the agent waits.
+    let (events, heard) = bounded(1024);
+    threads::spawn("link", move || match way {
+        Way::StandardStreams => {
+            let streams = over_pipe(io::stdin(), io::stdout());
+            let _closed = serve(streams, &hello, &events);
+        }
+        Way::File(path) => connect_again_and_again(&path, &hello, &events),
+    })?;
+    Ok(heard)
+}
+
+fn connect_again_and_again(path: &Path, hello: &Mutex<Hello>, events: &Sender<LinkEvent>) {
+    let (first, longest) = PAUSES;
+    let mut pause = first;
+    loop {
+        let begun = Instant::now();
+        let result = open(path).and_then(|streams| serve(streams, hello, events));
+        // A directory that cannot be reached says nothing.
+        let is_there = |parent: &Path| parent == Path::new("") || parent.exists();
+        let has_ended = || !path.exists() && path.parent().is_some_and(is_there);
+        if result.is_err() && has_ended() && events.send(LinkEvent::NoRunner).is_err() {
+            return;
+        }
+        if matches!(result, Ok(Served::ToTheEnd)) {
+            return;
+        }
+        if begun.elapsed() > longest {
+            pause = first;
+        }
+        // Between a half and one and a half, so that a thousand agents do not come at once.
+        threads::sleep(pause.mul_f64(0.5 + jitter()));
+        pause = (pause * 2).min(longest);
+    }
+}
+
+/// A number in [0, 1) that differs between processes and moments.
+fn jitter() -> f64 {
+    let nanos = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |passed| passed.subsec_nanos());
+    f64::from(nanos.wrapping_mul(std::process::id() | 1) % 1_000) / 1_000.0
+}
+
+fn open(path: &Path) -> io::Result<(FrameReader, FrameWriter)> {
+    let rendezvous = Rendezvous::read(path)?;
+    let token = rendezvous.token().ok_or(io::ErrorKind::InvalidData)?;
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for name in &rendezvous.addresses {
+        let addresses = match name.to_socket_addrs() {
+            Ok(addresses) => addresses,
+            Err(error) => {
+                last = error;
+                continue;
+            }
+        };
+        for address in addresses {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(stream) => return greet_securely(&stream, &token),
+                Err(error) => last = error,
+            }
+        }
+    }
+    Err(last)
+}
+
+fn greet_securely(
+    stream: &TcpStream,
+    token: &crate::cluster::frames::Token,
+) -> io::Result<(FrameReader, FrameWriter)> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    connect(stream.try_clone()?, stream.try_clone()?, token)
+}
+
+/// How a connection ended.
+enum Served {
+    /// Another one may be opened.
+    Broken,
+    /// It was the last one.
+    ToTheEnd,
+}
+
+fn serve(
+    (mut reader, mut writer): (FrameReader, FrameWriter),
+    hello: &Mutex<Hello>,
+    events: &Sender<LinkEvent>,
+) -> io::Result<Served> {
+    let said = bytes(&*hello.lock().unwrap_or_else(PoisonError::into_inner));
+    writer.write(&said)?;
+    let Some(greeting) = reader.read()? else { return Ok(Served::Broken) };
+    let welcome = match serde_json::from_slice(&greeting)? {
+        Greeting::Welcome(welcome) => welcome,
+        Greeting::Refused { why } => {
+            let _ended = events.send(LinkEvent::Refused(why));
+            return Ok(Served::ToTheEnd);
+        }
+    };
+    let (frames, to_write) = unbounded::<Vec<u8>>();
+    threads::spawn("to the runner", move || {
+        for frame in to_write {
+            if writer.write(&frame).is_err() {
+                return;
+            }
+        }
+    })?;
+    let is_over = |event| events.send(event).is_err();
+    if is_over(LinkEvent::Open(Connected { frames }, welcome)) {
+        return Ok(Served::ToTheEnd);
+    }
+    let result = loop {
+        match reader.read() {
+            Ok(None) => break Ok(Served::Broken),
+            Err(error) => break Err(error),
+            Ok(Some(frame)) => match serde_json::from_slice(&frame) {
+                Ok(envelope) => {
+                    if is_over(LinkEvent::Frame(envelope)) {
+                        return Ok(Served::ToTheEnd);
+                    }
+                }
+                Err(error) => break Err(error.into()),
+            },
+        }
+    };
+    if is_over(LinkEvent::Closed) {
+        return Ok(Served::ToTheEnd);
+    }
+    result
+}

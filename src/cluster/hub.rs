@@ -1,0 +1,474 @@
+//! The runner's side of all links: which agents there are, what was sent to each, and what they
+//! send.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, unbounded};
+
+use super::frames::{FrameReader, FrameWriter};
+use super::message::{
+    AttemptOf, Envelope, Greeting, Hello, PROTOCOL, SentSeries, ToAgent, ToRunner, Welcome, bytes,
+    envelope,
+};
+use super::outbox::Outbox;
+use crate::engine::{Assignment, Input};
+use crate::runner::clock::Clock;
+use crate::runner::point_queue::PointQueue;
+use crate::runner::threads;
+use crate::study::event::AttemptEnd;
+
+/// How much longer than an agent the runner waits before it gives an agent up: the agent's trials
+/// have ended then.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// Inputs that may wait for the runner.
+const WAITING: usize = 10_000;
+
+/// What the hub needs to know of the run.
+pub struct Run {
+    /// Identifies this runner's process.
+    pub runner: String,
+    /// For agents; without what belongs to one of them.
+    pub welcome: Welcome,
+    /// The runner's clock.
+    pub clock: Clock,
+    /// Time without an answer after which agents stop their trials.
+    pub lost_after: Duration,
+    /// Time that trials have to save and exit.
+    pub grace: Duration,
+    /// The runner's channel.
+    pub inputs: Sender<Input>,
+    /// The runner's queue of points.
+    pub points: Arc<PointQueue>,
+}
+
+/// All links of a runner.
+#[derive(Clone)]
+pub struct Hub {
+    run: Arc<Run>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    agents: BTreeMap<String, Agent>,
+    /// Open attempts of an earlier runner, by the name of their agent, and until when they are
+    /// waited for.
+    awaited: BTreeMap<AttemptOf, (String, Instant)>,
+    /// Messages for awaited attempts.
+    early: HashMap<AttemptOf, Vec<ToAgent>>,
+    /// Sessions that are given up: their trials may run elsewhere by now.
+    given_up: HashSet<String>,
+    /// Why agents could not be used, as said already.
+    unfit: BTreeSet<String>,
+    senders: u64,
+    is_over: bool,
+}
+
+struct Agent {
+    name: String,
+    /// Its key in [`Input::Mark`].
+    sender: u64,
+    outbox: Outbox,
+    received: u64,
+    stored: u64,
+    connection: Option<Connection>,
+    /// When it last said something.
+    heard: Instant,
+    /// Set if it cannot connect again, as its pipe is closed.
+    gone_at: Option<Instant>,
+    running: BTreeSet<AttemptOf>,
+    is_leaving: bool,
+}
+
+struct Connection {
+    frames: Sender<Vec<u8>>,
+    generation: u64,
+}
+
+/// Whether an agent whose connection ends can connect again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// It can.
+    Network,
+    /// It cannot: the pipe was made for it.
+    Pipe,
+}
+
+impl Hub {
+    /// A hub that waits for the agents of open attempts; `since`: for how long their runner is dead
+    /// for sure.
+    pub fn new(
+        run: Run,
+        open: impl IntoIterator<Item = (AttemptOf, String)>,
+        since: Duration,
+    ) -> Self {
+        let patience = run.lost_after + run.grace + MARGIN;
+        let until = Instant::now() + patience.saturating_sub(since);
+        let awaited = open.into_iter().map(|(attempt, name)| (attempt, (name, until))).collect();
+        let state = State { awaited, ..State::default() };
+        Hub { run: Arc::new(run), state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves one connection to its end.
+    ///
+    /// # Errors
+    /// The stream fails or holds something else.
+    pub fn serve(
+        &self,
+        mut reader: FrameReader,
+        mut writer: FrameWriter,
+        medium: Medium,
+    ) -> io::Result<()> {
+        let Some(frame) = reader.read()? else { return Ok(()) };
+        let hello: Hello = serde_json::from_slice(&frame)?;
+        let session = hello.session.clone();
+        let (frames, to_write) = unbounded::<Vec<u8>>();
+        let taken = self.take_on(hello, frames);
+        let greeting = match &taken {
+            Ok((welcome, _)) => Greeting::Welcome(Box::new(welcome.clone())),
+            Err(why) => Greeting::Refused { why: why.clone() },
+        };
+        writer.write(&bytes(&greeting))?;
+        let Ok((_, generation)) = taken else { return Ok(()) };
+        threads::spawn("to an agent", move || {
+            // The reader notices a broken connection, too.
+            for frame in to_write {
+                if writer.write(&frame).is_err() {
+                    return;
+                }
+            }
+        })?;
+        let result = loop {
+            match reader.read() {
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+                Ok(Some(frame)) => {
+                    self.wait_for_room();
+                    let envelope: Envelope<ToRunner> = match serde_json::from_slice(&frame) {
+                        Ok(envelope) => envelope,
+                        Err(error) => break Err(error.into()),
+                    };
+                    if !self.receive(&session, generation, envelope)? {
+                        break Ok(());
+                    }
+                }
+            }
+        };
+        let mut state = self.lock();
+        if let Some(agent) = state.agents.get_mut(&session)
+            && agent.connection.as_ref().is_some_and(|now| now.generation == generation)
+        {
+            agent.connection = None;
+            agent.gone_at = (medium == Medium::Pipe).then(Instant::now);
+        }
+        result
+    }
+
+    /// Waits until the runner has taken in most of what waits for it: agents keep the rest.
+    fn wait_for_room(&self) {
+        while self.run.inputs.len() > WAITING && !self.is_over() {
+            threads::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Registers a connection; returns what its agent needs to know, or why it has to end.
+    fn take_on(&self, hello: Hello, frames: Sender<Vec<u8>>) -> Result<(Welcome, u64), String> {
+        let own = env!("CARGO_PKG_VERSION");
+        if (hello.protocol, hello.version.as_str()) != (PROTOCOL, own) {
+            return Err(format!(
+                "the agent is hpsearch {} and the runner is {own}: install the same version",
+                hello.version
+            ));
+        }
+        let mut state = self.lock();
+        if state.is_over {
+            return Err("the run is over".to_owned());
+        }
+        if state.given_up.contains(&hello.session) {
+            return Err("the runner has given this agent up: its trials run elsewhere".to_owned());
+        }
+        let now = Instant::now();
+        if !state.agents.contains_key(&hello.session) {
+            let name = state.name_for(&hello);
+            let found = hello.attempts.iter().filter(|attempt| {
+                state.awaited.get(attempt).is_some_and(|(host, _)| *host == name)
+            });
+            let running: BTreeSet<AttemptOf> = found.copied().collect();
+            running.iter().for_each(|attempt| drop(state.awaited.remove(attempt)));
+            state.senders += 1;
+            let mut agent = Agent {
+                name,
+                sender: state.senders,
+                outbox: Outbox::default(),
+                received: hello.first.saturating_sub(1),
+                stored: hello.first.saturating_sub(1),
+                connection: None,
+                heard: now,
+                gone_at: None,
+                running,
+                is_leaving: false,
+            };
+            for attempt in agent.running.clone() {
+                for message in state.early.remove(&attempt).unwrap_or_default() {
+                    agent.outbox.put(&bytes(&message));
+                }
+            }
+            state.agents.insert(hello.session.clone(), agent);
+        }
+        let agent = state.agents.get_mut(&hello.session).expect("it was put there if missing");
+        let had =
+            if hello.runner.as_deref() == Some(&self.run.runner) { hello.received } else { 0 };
+        agent.outbox.acknowledge(had);
+        let generation = agent.connection.take().map_or(0, |before| before.generation + 1);
+        agent.connection = Some(Connection { frames, generation });
+        agent.heard = now;
+        agent.gone_at = None;
+        for number in agent.outbox.first()..=agent.outbox.last() {
+            // What cannot be read back cannot be sent: the agent ends with a gap.
+            let Ok(Some(message)) = agent.outbox.get(number) else { break };
+            agent.send_raw(Some(number), &message);
+        }
+        let welcome = Welcome {
+            name: agent.name.clone(),
+            received: agent.received,
+            attempts: agent.running.iter().copied().collect(),
+            now: self.run.clock.now(),
+            ..self.run.welcome.clone()
+        };
+        Ok((welcome, generation))
+    }
+
+    /// Takes a message in; `false`: the connection is over.
+    fn receive(
+        &self,
+        session: &str,
+        generation: u64,
+        envelope: Envelope<ToRunner>,
+    ) -> io::Result<bool> {
+        let mut state = self.lock();
+        let Some(agent) = state.agents.get_mut(session) else { return Ok(false) };
+        if agent.connection.as_ref().is_none_or(|now| now.generation != generation) {
+            // Replaced by a newer connection of the same agent.
+            return Ok(false);
+        }
+        agent.heard = Instant::now();
+        agent.outbox.acknowledge(envelope.received);
+        if let ToRunner::Ping { ping } = envelope.message {
+            agent.send(None, &ToAgent::Pong { ping });
+            return Ok(true);
+        }
+        match envelope.number {
+            Some(number) if number <= agent.received => return Ok(true),
+            Some(number) if number == agent.received + 1 => agent.received = number,
+            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "a message is missing")),
+        }
+        let mark = Input::Mark { sender: agent.sender, number: agent.received };
+        let name = agent.name.clone();
+        let inputs = &self.run.inputs;
+        // The runner is gone only when this process ends.
+        let left = |reason: &str| {
+            let agent = name.clone();
+            let _runner_gone = inputs.send(Input::AgentLeft { agent, reason: reason.to_owned() });
+        };
+        match envelope.message {
+            ToRunner::Slots(devices) if !agent.is_leaving => {
+                let devices = devices.iter().map(|device| device.on(&name)).collect();
+                let _runner_gone = inputs.send(Input::AgentJoined { agent: name.clone(), devices });
+            }
+            ToRunner::Input(input) => {
+                if let Input::Ended { trial, attempt, .. } = &input {
+                    agent.running.remove(&(*trial, *attempt));
+                }
+                let _runner_gone = inputs.send(input);
+            }
+            ToRunner::Points(series) => {
+                self.run.points.add(series.into_iter().map(SentSeries::received));
+            }
+            ToRunner::Leaving { why } => {
+                agent.is_leaving = true;
+                left(&why);
+            }
+            ToRunner::Unfit { why } => {
+                let agent = state.agents.remove(session);
+                // It is started again and again.
+                if state.unfit.insert(why.clone()) {
+                    left(&why);
+                }
+                agent.into_iter().for_each(|agent| self.lose(agent, &why));
+                return Ok(false);
+            }
+            ToRunner::Left => {
+                let is_known = agent.is_leaving || state.is_over;
+                let agent = state.agents.remove(session);
+                if !is_known {
+                    left("it has ended");
+                }
+                agent.into_iter().for_each(|agent| self.lose(agent, "it has ended"));
+                return Ok(false);
+            }
+            ToRunner::Slots(_) | ToRunner::Ping { .. } => {}
+        }
+        let _runner_gone = inputs.send(mark);
+        Ok(true)
+    }
+
+    /// Ends the attempts of an agent that will not come back.
+    fn lose(&self, agent: Agent, why: &str) {
+        for (trial, attempt) in agent.running {
+            let message = Some(format!("agent `{}` was lost: {why}", agent.name));
+            let end = AttemptEnd::Lost;
+            let _runner_gone = self.run.inputs.send(Input::Ended { trial, attempt, end, message });
+        }
+    }
+
+    /// Gives up agents that have not been heard of for too long, and awaited attempts. To be called
+    /// now and then.
+    pub fn look_after(&self) {
+        let mut state = self.lock();
+        let (now, patience) = (Instant::now(), self.run.lost_after + self.run.grace + MARGIN);
+        let is_lost = |agent: &Agent| {
+            let closed = agent.gone_at.map(|at| at + self.run.grace + MARGIN);
+            closed.unwrap_or(agent.heard + patience) <= now
+        };
+        let lost: Vec<String> = state
+            .agents
+            .iter()
+            .filter(|(_, agent)| is_lost(agent))
+            .map(|(session, _)| session.clone())
+            .collect();
+        for session in lost {
+            let Some(agent) = state.agents.remove(&session) else { continue };
+            state.given_up.insert(session);
+            let reason = match agent.gone_at {
+                Some(_) => "its process has ended".to_owned(),
+                None => format!("it has not answered for {} s", agent.heard.elapsed().as_secs()),
+            };
+            let left = Input::AgentLeft { agent: agent.name.clone(), reason: reason.clone() };
+            let _runner_gone = self.run.inputs.send(left);
+            self.lose(agent, &reason);
+        }
+        let overdue = state.awaited.extract_if(.., |_, (_, until)| *until <= now);
+        for ((trial, attempt), (name, _)) in overdue {
+            let message = Some(format!("agent `{name}` did not come back"));
+            let end = AttemptEnd::Lost;
+            let _runner_gone = self.run.inputs.send(Input::Ended { trial, attempt, end, message });
+        }
+    }
+
+    /// Starts an attempt on the agent of its device; `false`: there is no such agent.
+    pub fn launch(&self, host: &str, assignment: &Assignment) -> bool {
+        let mut state = self.lock();
+        let mut agents = state.agents.values_mut();
+        let Some(agent) = agents.find(|agent| agent.name == host && !agent.is_leaving) else {
+            return false;
+        };
+        agent.running.insert((assignment.trial, assignment.attempt));
+        agent.put(&ToAgent::Launch { assignment: Box::new(assignment.clone()) });
+        true
+    }
+
+    /// Sends a message about a running attempt.
+    pub fn send_to(&self, attempt: AttemptOf, message: ToAgent) {
+        let mut state = self.lock();
+        let State { agents, awaited, early, .. } = &mut *state;
+        match agents.values_mut().find(|agent| agent.running.contains(&attempt)) {
+            Some(agent) => agent.put(&message),
+            None if awaited.contains_key(&attempt) => {
+                early.entry(attempt).or_default().push(message)
+            }
+            // It has ended.
+            None => {}
+        }
+    }
+
+    /// Sends a message to an agent by its name.
+    pub fn send_to_agent(&self, name: &str, message: &ToAgent) {
+        let mut state = self.lock();
+        let mut agents = state.agents.values_mut();
+        agents.find(|agent| agent.name == name).into_iter().for_each(|agent| agent.put(message));
+    }
+
+    /// Sends a message to all agents.
+    pub fn send_to_all(&self, message: &ToAgent) {
+        self.lock().agents.values_mut().for_each(|agent| agent.put(message));
+    }
+
+    /// Acknowledges what was stored.
+    pub fn stored(&self, sender: u64, number: u64) {
+        let mut state = self.lock();
+        let mut agents = state.agents.values_mut();
+        if let Some(agent) = agents.find(|agent| agent.sender == sender) {
+            agent.stored = agent.stored.max(number);
+            agent.send(None, &ToAgent::Stored);
+        }
+    }
+
+    /// Asks all agents to end, and takes no new ones.
+    pub fn end(&self) {
+        self.lock().is_over = true;
+        self.send_to_all(&ToAgent::End);
+    }
+
+    /// Whether the run is over.
+    pub fn is_over(&self) -> bool {
+        self.lock().is_over
+    }
+
+    /// How long a connection may be silent: agents send pings.
+    pub fn silence(&self) -> Duration {
+        self.run.lost_after.max(Duration::from_secs(1))
+    }
+
+    /// Whether agents are left that can hear.
+    pub fn has_agents(&self) -> bool {
+        self.lock().agents.values().any(|agent| agent.connection.is_some())
+    }
+}
+
+impl State {
+    /// The name of a new agent: the one that it had, else its host, numbered if it is taken.
+    fn name_for(&self, hello: &Hello) -> String {
+        let is_taken = |name: &str| {
+            self.agents.values().any(|agent| agent.name == name)
+                || self.awaited.values().any(|(host, _)| host == name)
+        };
+        if let Some(name) = &hello.name
+            && !self.agents.values().any(|agent| agent.name == *name)
+        {
+            return name.clone();
+        }
+        let fits = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
+        let host: String = hello.host.chars().filter(|char| fits(*char)).take(100).collect();
+        let host = if host.is_empty() { "host".to_owned() } else { host };
+        let numbered = (2..).map(|number| format!("{host}.{number}"));
+        let mut names = std::iter::once(host.clone()).chain(numbered);
+        names.find(|name| !is_taken(name)).unwrap_or(host)
+    }
+}
+
+impl Agent {
+    /// Sends a message that must arrive.
+    fn put(&mut self, message: &ToAgent) {
+        let message = bytes(message);
+        let number = self.outbox.put(&message);
+        self.send_raw(Some(number), &message);
+    }
+
+    fn send(&self, number: Option<u64>, message: &ToAgent) {
+        self.send_raw(number, &bytes(message));
+    }
+
+    fn send_raw(&self, number: Option<u64>, message: &[u8]) {
+        let Some(connection) = &self.connection else { return };
+        // A broken connection is noticed by its reader; the message is sent again.
+        let _broken = connection.frames.send(envelope(number, self.stored, message));
+    }
+}

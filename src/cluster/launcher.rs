@@ -1,0 +1,271 @@
+//! Starts attempts on agents; each goes to the agent of its device.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Sender;
+
+use super::frames::{FrameReader, FrameWriter, Token, accept};
+use super::hub::{Hub, Medium, Run};
+use super::message::{Act, AttemptOf, ToAgent, Welcome};
+use super::rendezvous::Rendezvous;
+use super::starter::Starter;
+use crate::engine::{Assignment, Input, SlottedAttempt};
+use crate::runner::launcher::{BegunRun, Job, LaunchError, Launcher};
+use crate::runner::point_queue::PointQueue;
+use crate::runner::{processes, threads};
+use crate::study::decision::Decision;
+use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// Longest wait for the first messages of a connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connections that have not proved that they know the token, at a time.
+const MOST_STRANGERS: usize = 256;
+
+/// Interval at which the file for agents is touched, so that the next runner knows how long this
+/// one is dead.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// Interval between looks at agents that may be lost, and at what starts them.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Time for agents to end at the end of a run.
+const SHUT_DOWN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is known before the run begins.
+pub struct Plan {
+    /// For agents; without what belongs to one of them.
+    pub welcome: Welcome,
+    /// `address:port` to listen at.
+    pub listen: String,
+    /// The file by which agents find this runner.
+    pub file: PathBuf,
+    /// What starts agents.
+    pub starter: Starter,
+}
+
+/// Starts attempts on agents.
+pub struct ClusterLauncher {
+    plan: Plan,
+    points: Arc<PointQueue>,
+    listening: Option<Listening>,
+    looked: Instant,
+    touched: Instant,
+    /// The agents of slots that were used.
+    agents: HashMap<usize, String>,
+    is_resting: bool,
+}
+
+/// A launcher whose run has begun.
+struct Listening {
+    hub: Hub,
+    address: SocketAddr,
+    rendezvous: Rendezvous,
+}
+
+impl ClusterLauncher {
+    /// A launcher whose run has not begun.
+    pub fn new(plan: Plan) -> Self {
+        ClusterLauncher {
+            plan,
+            points: Arc::default(),
+            listening: None,
+            looked: Instant::now(),
+            touched: Instant::now(),
+            agents: HashMap::new(),
+            is_resting: false,
+        }
+    }
+
+    fn hub(&self) -> Option<&Hub> {
+        self.listening.as_ref().map(|listening| &listening.hub)
+    }
+}
+
+fn serve(listener: &TcpListener, hub: &Hub, token: Token) {
+    let strangers = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // Out of files: others end.
+            threads::sleep(Duration::from_millis(100));
+            continue;
+        };
+        if hub.is_over() {
+            return;
+        }
+        if strangers.load(Ordering::Relaxed) >= MOST_STRANGERS {
+            continue;
+        }
+        let (hub, strangers) = (hub.clone(), Arc::clone(&strangers));
+        strangers.fetch_add(1, Ordering::Relaxed);
+        // Out of threads: the agent tries again.
+        let counter = Arc::clone(&strangers);
+        let served = threads::spawn_small("agent", move || {
+            let connected = admit(&stream, &token);
+            strangers.fetch_sub(1, Ordering::Relaxed);
+            // A stranger, or a link that breaks: the agent tries again.
+            let _ended = connected.and_then(|(reader, writer)| {
+                stream.set_read_timeout(Some(hub.silence()))?;
+                hub.serve(reader, writer, Medium::Network)
+            });
+        });
+        if served.is_err() {
+            counter.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn admit(stream: &TcpStream, token: &Token) -> io::Result<(FrameReader, FrameWriter)> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    accept(stream.try_clone()?, stream.try_clone()?, token)
+}
+
+impl Launcher for ClusterLauncher {
+    fn log_to(&mut self, points: Arc<PointQueue>) {
+        self.points = points;
+    }
+
+    fn begin(&mut self, run: &BegunRun<'_>) -> io::Result<()> {
+        let BegunRun { inputs, clock, grace, surviving } = *run;
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let welcome = Welcome { grace_micros: micros(grace), ..self.plan.welcome.clone() };
+        let run = Run {
+            runner: welcome.runner.clone(),
+            clock,
+            lost_after: Duration::from_micros(welcome.lost_after_micros),
+            grace,
+            inputs: inputs.clone(),
+            points: Arc::clone(&self.points),
+            welcome,
+        };
+        let awaited = surviving.iter().filter_map(|SlottedAttempt { trial, attempt, slot }| {
+            Some(((*trial, *attempt), slot.device.agent()?.to_owned()))
+        });
+        // The file is touched while its runner lives.
+        let touched = std::fs::metadata(&self.plan.file).and_then(|file| file.modified());
+        let dead = touched.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        let hub = Hub::new(run, awaited, dead.saturating_sub(HEARTBEAT * 2));
+        let listener = TcpListener::bind(&self.plan.listen)?;
+        let address = listener.local_addr()?;
+        let study = &self.plan.welcome.spec.name;
+        let rendezvous = Rendezvous::new(study, address, &processes::host())?;
+        let token = rendezvous.token().ok_or_else(|| io::Error::other("no token"))?;
+        let doors = hub.clone();
+        threads::spawn("agents", move || serve(&listener, &doors, token))?;
+        rendezvous.write(&self.plan.file)?;
+        self.listening = Some(Listening { hub, address, rendezvous });
+        Ok(())
+    }
+
+    fn adopt(&mut self, trial: TrialNumber, attempt: AttemptNumber) -> Option<Box<dyn Job>> {
+        Some(Box::new(AgentJob { hub: self.hub()?.clone(), attempt: (trial, attempt) }))
+    }
+
+    fn launch(
+        &mut self,
+        assignment: &Assignment,
+        _: &Sender<Input>,
+    ) -> Result<Box<dyn Job>, LaunchError> {
+        let attempt = (assignment.trial, assignment.attempt);
+        let agent = assignment.slot.device.agent().unwrap_or_default();
+        let hub = self.hub().filter(|hub| hub.launch(agent, assignment));
+        let Some(hub) = hub.cloned() else {
+            return Err(LaunchError::Refused(format!("the agent `{agent}` is gone")));
+        };
+        self.is_resting = false;
+        self.agents.insert(assignment.slot.index, agent.to_owned());
+        Ok(Box::new(AgentJob { hub, attempt }))
+    }
+
+    fn stored(&mut self, sender: u64, number: u64) {
+        self.hub().into_iter().for_each(|hub| hub.stored(sender, number));
+    }
+
+    fn look_after(&mut self) {
+        if self.looked.elapsed() < LOOK {
+            return;
+        }
+        self.looked = Instant::now();
+        let Some(Listening { hub, rendezvous, .. }) = &self.listening else { return };
+        hub.look_after();
+        self.plan.starter.look_after(hub, &self.plan.file);
+        if self.touched.elapsed() >= HEARTBEAT {
+            self.touched = Instant::now();
+            // A file that somebody removed is written again.
+            let file = std::fs::File::options().append(true).open(&self.plan.file);
+            let touched = file.and_then(|file| file.set_modified(std::time::SystemTime::now()));
+            let _tried_again = touched.or_else(|_| rendezvous.write(&self.plan.file));
+        }
+    }
+
+    fn vacate(&mut self, slot: usize) {
+        if let (Some(agent), Some(hub)) = (self.agents.remove(&slot), self.hub()) {
+            hub.send_to_agent(&agent, &ToAgent::Vacate { slot });
+        }
+    }
+
+    fn rest(&mut self) {
+        if !std::mem::replace(&mut self.is_resting, true) {
+            self.hub().into_iter().for_each(|hub| hub.send_to_all(&ToAgent::Rest));
+        }
+    }
+
+    fn shut_down(&mut self) {
+        let Some(Listening { hub, address, rendezvous }) = &self.listening else { return };
+        hub.end();
+        let until = Instant::now() + SHUT_DOWN_PATIENCE;
+        while hub.has_agents() && Instant::now() < until {
+            threads::sleep(Duration::from_millis(10));
+        }
+        self.plan.starter.shut_down();
+        // Another runner may have replaced it.
+        if Rendezvous::read(&self.plan.file).is_ok_and(|found| found == *rendezvous) {
+            let _gone_already = std::fs::remove_file(&self.plan.file);
+        }
+        // Wakes the thread that waits for connections.
+        let _none_waits = TcpStream::connect_timeout(address, Duration::from_secs(1));
+    }
+}
+
+/// An attempt on an agent.
+struct AgentJob {
+    hub: Hub,
+    attempt: AttemptOf,
+}
+
+impl AgentJob {
+    fn act(&self, act: Act) {
+        let (trial, attempt) = self.attempt;
+        self.hub.send_to(self.attempt, ToAgent::Attempt { trial, attempt, act });
+    }
+}
+
+impl Job for AgentJob {
+    fn answer(&mut self, verdict: &Decision) {
+        self.act(Act::Answer(verdict.clone()));
+    }
+
+    fn leave(&mut self) {
+        self.act(Act::Leave);
+    }
+
+    fn examine(&mut self) {
+        self.act(Act::Examine);
+    }
+
+    fn kill(&mut self) {
+        self.act(Act::Kill);
+    }
+
+    fn give_up(&mut self) {
+        self.act(Act::GiveUp);
+    }
+}

@@ -1,0 +1,158 @@
+//! `[cluster]`: other machines that run the trials.
+
+use std::path::Path;
+
+use super::devices::is_device;
+use super::diagnostic::Diagnostic;
+use super::section::Section;
+use super::syntax::{Node, Table};
+use super::tables::CLUSTER_HOST;
+use crate::study::cluster::{AgentStart, ClusterSpec, LISTEN, LOST_AFTER, SlurmSpec, SshHost};
+use crate::study::spec::StudySpec;
+
+/// The keys that belong to one type.
+const OF_TYPES: &[(&str, &[&str])] = &[
+    ("slurm", &["partition", "account", "time", "gres", "cpus", "memory", "max_jobs", "extra"]),
+    ("ssh", &["host"]),
+    ("command", &["run", "max_jobs"]),
+];
+
+/// Reads the table; `None` if it is absent. `base`: the study file's directory.
+pub(super) fn read(
+    section: &Section<'_>,
+    base: &Path,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<ClusterSpec> {
+    section.place?;
+    let kind = section.text("type");
+    check_keys(section, kind, problems);
+    let start = match kind {
+        Some("command") => command(section, problems),
+        Some("ssh") => AgentStart::Ssh { hosts: hosts(section, problems) },
+        Some("slurm") => AgentStart::Slurm(SlurmSpec {
+            partition: section.get("partition"),
+            account: section.get("account"),
+            time: section.get("time"),
+            gres: section.get("gres"),
+            cpus: section.get("cpus"),
+            memory: section.get("memory"),
+            max_jobs: section.get::<Option<u32>>("max_jobs").unwrap_or(1),
+            extra: section.get("extra"),
+        }),
+        _ => AgentStart::Manual,
+    };
+    let listen = section.get::<Option<String>>("listen").unwrap_or_else(|| LISTEN.to_owned());
+    if let Some(node) = section.node("listen").filter(|_| !is_address(&listen)) {
+        let problem = Diagnostic::error(node.place, format!("`{listen}` is not an address"));
+        problems.push(problem.help("write `\"0.0.0.0:0\"` for any port of all networks"));
+    }
+    let shared_dir = section.get::<Option<std::path::PathBuf>>("shared_dir");
+    Some(ClusterSpec {
+        start,
+        shared_dir: shared_dir.map(|directory| base.join(directory)),
+        listen,
+        lost_after: section.get::<Option<_>>("lost_after").unwrap_or(LOST_AFTER),
+    })
+}
+
+/// Reports keys of another type.
+fn check_keys(section: &Section<'_>, kind: Option<&str>, problems: &mut Vec<Diagnostic>) {
+    let own =
+        OF_TYPES.iter().find(|(name, _)| Some(*name) == kind).map_or(&[][..], |(_, keys)| keys);
+    let all =
+        OF_TYPES.iter().flat_map(|(_, keys)| *keys).collect::<std::collections::BTreeSet<_>>();
+    for key in all.into_iter().filter(|key| !own.contains(key)) {
+        let Some(entry) = section.entry(key) else { continue };
+        let types = OF_TYPES.iter().filter(|(_, keys)| keys.contains(key));
+        let types: Vec<String> = types.map(|(name, _)| format!("type = \"{name}\"")).collect();
+        problems.push(
+            Diagnostic::error(entry.place, format!("`cluster.{key}` has no meaning here"))
+                .help(format!("it belongs to {}", types.join(" and "))),
+        );
+    }
+}
+
+fn command(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> AgentStart {
+    let run: Vec<String> = section.get("run");
+    if run.is_empty() {
+        let problem = Diagnostic::error(
+            section.place_of("run").or(section.place),
+            "[cluster] has no command that starts an agent",
+        );
+        problems.push(problem.help(
+            "write for example `run = [\"docker\", \"run\", \"-i\", \"image\", \"hpsearch\", \
+             \"agent\", \"--stdio\"]`",
+        ));
+    }
+    AgentStart::Command { run, max_jobs: section.get::<Option<u32>>("max_jobs").unwrap_or(1) }
+}
+
+fn hosts(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Vec<SshHost> {
+    const HELP: &str = "write [[cluster.host]] and below it `name = \"node1\"`";
+    let tables: Option<Vec<(&Table, _)>> =
+        section.node("host").and_then(Node::list).and_then(|list| {
+            list.iter().map(|node| node.table().map(|table| (table, node.place))).collect()
+        });
+    let Some(tables) = tables.filter(|tables| !tables.is_empty()) else {
+        let place = section.place_of("host").or(section.place);
+        problems.push(Diagnostic::error(place, "[cluster] names no host").help(HELP));
+        return Vec::new();
+    };
+    let mut hosts: Vec<SshHost> = Vec::new();
+    for (table, place) in tables {
+        let one = Section::read("cluster.host", place, table, CLUSTER_HOST, problems);
+        let Some(name) = one.text("name") else {
+            if one.lacks("name") {
+                problems.push(Diagnostic::error(place, "this host has no name").help(HELP));
+            }
+            continue;
+        };
+        // `ssh` would take it for an option.
+        if name.starts_with('-')
+            || name.chars().any(|char| char.is_whitespace() || char.is_control())
+        {
+            let problem = Diagnostic::error(
+                one.place_of("name"),
+                format!("`{}` is not a host", name.escape_debug()),
+            );
+            problems.push(problem.help("write a name as `ssh NAME` takes it"));
+        }
+        if hosts.iter().any(|host| host.name == name) {
+            let problem =
+                Diagnostic::error(one.place_of("name"), format!("`{name}` appears twice"));
+            problems.push(problem.help("for several trials at a time write trials_per_device"));
+        }
+        let devices: Vec<String> = one.get("devices");
+        for device in devices.iter().filter(|device| !is_device(device)) {
+            let place = one.place_of("devices");
+            let problem = Diagnostic::error(place, format!("`{device}` is not a device"));
+            problems.push(problem.help("write for example devices = [\"cuda:0\", \"cuda:1\"]"));
+        }
+        hosts.push(SshHost { name: name.to_owned(), devices });
+    }
+    hosts
+}
+
+fn is_address(text: &str) -> bool {
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    port.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+}
+
+/// Reports what cannot be combined with agents.
+pub(super) fn check(spec: &StudySpec, section: &Section<'_>, problems: &mut Vec<Diagnostic>) {
+    if spec.cluster.is_none() {
+        return;
+    }
+    if spec.deterministic {
+        let message = "with [cluster] the number of slots is not known, and `deterministic = true` \
+             cannot hold";
+        problems.push(Diagnostic::error(section.place, message).help("leave one of the two out"));
+    }
+    if spec.devices.packed {
+        let message = "how many trials share a device is measured on this machine only";
+        problems.push(
+            Diagnostic::error(section.place, message)
+                .help("with [cluster], give a number of trials, as trials_per_device = 2"),
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! Slots of other machines, which come and go while the study runs, and attempts there that outlive
+//! a runner.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::attempt::RunningAttempt;
+use super::{Engine, Phase};
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AgentChange, DeviceEvent, Event};
+use crate::study::metric::Metrics;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Trial, TrialNumber};
+
+/// Shortest interval between records of slots.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The slots of agents against the record of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AgentSlots {
+    /// Whether they have changed since.
+    changed: bool,
+    recorded: Option<Timestamp>,
+}
+
+impl AgentSlots {
+    /// When they are to be recorded, if they have changed.
+    pub fn deadline(self) -> Option<Timestamp> {
+        let recorded = self.recorded.filter(|_| self.changed);
+        recorded.map(|recorded| recorded.after(INTERVAL))
+    }
+}
+
+/// An attempt and its slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlottedAttempt {
+    /// Number of the trial.
+    pub trial: TrialNumber,
+    /// Number of the trial's attempt, from 0.
+    pub attempt: AttemptNumber,
+    /// The slot.
+    pub slot: Slot,
+}
+
+impl Engine {
+    /// Opens the slots of an agent.
+    pub(super) fn agent_joined(&mut self, agent: String, devices: &[Device]) {
+        let change = AgentChange::Joined { slots: devices.len() as u64 };
+        self.set_slots_of(&agent, devices);
+        self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
+    }
+
+    /// Closes the slots of an agent. Its trials save, and run elsewhere.
+    pub(super) fn agent_left(&mut self, agent: String, reason: String) {
+        self.set_slots_of(&agent, &[]);
+        let change = AgentChange::Left { reason };
+        self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
+    }
+
+    fn set_slots_of(&mut self, agent: &str, devices: &[Device]) {
+        let mut wanted: BTreeMap<Device, usize> = BTreeMap::new();
+        let open = self.slots.iter().filter(|slot| !slot.closed).map(|slot| slot.device());
+        for device in open.filter(|device| device.agent() == Some(agent)) {
+            wanted.insert(device.clone(), 0);
+        }
+        devices.iter().for_each(|device| *wanted.entry(device.clone()).or_default() += 1);
+        for (device, count) in wanted {
+            for index in self.slots.resize(&device, count) {
+                self.ask_to_pause(index);
+            }
+        }
+        self.agent_slots.changed = true;
+    }
+
+    /// Records the slots, if they have changed: at most once a second, since a thousand agents come
+    /// at once.
+    pub(super) fn record_slots_of_agents(&mut self) {
+        let is_due = self.agent_slots.recorded.is_none_or(|at| at.after(INTERVAL) <= self.now);
+        if self.agent_slots.changed && is_due && self.phase != Phase::Over {
+            self.agent_slots = AgentSlots { changed: false, recorded: Some(self.now) };
+            self.emit_slots();
+        }
+    }
+
+    /// Puts an attempt that may have survived its runner on the slot that it had. The slot takes no
+    /// others until its agent has come back.
+    pub(super) fn adopt(&mut self, trial: TrialNumber, attempt: AttemptNumber, slot: &Slot) {
+        let index = self.slots.reserve(slot);
+        // The device time up to the end of the earlier runner is accounted for with that.
+        let _accounted = self.budgets.meter.start(&slot.device, self.now);
+        let last = self.view.trial(trial).and_then(Trial::last_step);
+        let mut running = RunningAttempt::new(trial, attempt, self.now, None);
+        running.known_to = last;
+        let slot = &mut self.slots[index];
+        slot.warm = true;
+        slot.running = Some(running);
+    }
+
+    /// The slot of an open attempt that may have survived its runner.
+    pub(super) fn surviving(&self, trial: TrialNumber, attempt: AttemptNumber) -> Option<Slot> {
+        let is_it = |found: &&SlottedAttempt| (found.trial, found.attempt) == (trial, attempt);
+        self.surviving.iter().find(is_it).map(|found| found.slot.clone())
+    }
+
+    /// Whether a report was stored by an earlier runner, which could not acknowledge it any more:
+    /// its agent sends it again.
+    pub(super) fn is_stored(&self, slot: usize, step: u64, metrics: &Metrics) -> bool {
+        let Some(running) = &self.slots[slot].running else { return false };
+        let Some(last) = running.known_to else { return false };
+        let Some(trial) = self.view.trial(running.trial) else { return false };
+        let is_there = |(name, value): (&str, f64)| {
+            trial.last_metrics.get(name).is_some_and(|known| known.total_cmp(&value).is_eq())
+        };
+        step < last || step == last && metrics.iter().all(is_there)
+    }
+}

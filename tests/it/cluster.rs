@@ -1,0 +1,305 @@
+//! Trials on agents: links that break, agents and runners that are killed, strangers.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hpsearch::storage::StorageReader as _;
+use hpsearch::study::series::SeriesClock;
+use hpsearch::study::trial::TrialNumber;
+use serde_json::{Value as Json, json};
+
+use crate::harness::{Running, Site, assert_code, assert_done, assert_names, wait_until};
+
+/// A report and a point a step, with a pause.
+const TRIAL: &str = "step=0\nwhile [ $step -lt $2 ]; do step=$((step + 1))\n\
+    echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"\n\
+    echo \"@hpsearch {\\\"other\\\":$step}\"\n\
+    echo step $step done\nsleep 0.05\ndone\n";
+
+const FILE: &str = "runs/files/s/agents.json";
+
+fn study(trials: u64, steps: u64, cluster: &str) -> String {
+    format!(
+        "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\n\
+         [space]\nx = {{ float = [0.0, 1.0] }}\n\
+         [command]\nrun = [\"sh\", \"trial.sh\", \"{{x}}\", \"{steps}\"]\n\
+         [devices]\nuse = [\"sim:0..1\"]\n[track]\nsystem = \"off\"\n\
+         [budget]\ntrials = {trials}\n[cluster]\nlisten = \"127.0.0.1:0\"\n{cluster}"
+    )
+}
+
+fn start(site: &Site) -> Running {
+    let mut command = site.command(&["run", "study.toml", "--plain"]);
+    command.env("HPSEARCH_GRACE", "0.5");
+    let running = Running::start(command);
+    site.wait_for(FILE);
+    running
+}
+
+fn agent(site: &Site, file: &str) -> Running {
+    Running::start(site.command(&["agent", file]))
+}
+
+fn journal(site: &Site) -> Vec<Json> {
+    site.events().iter().map(|event| serde_json::to_value(event).unwrap()).collect()
+}
+
+/// How often each step of each trial is in the journal.
+fn reports(site: &Site) -> BTreeMap<(u64, u64), usize> {
+    let mut counts = BTreeMap::new();
+    for event in journal(site).iter().filter(|event| event["type"] == "reported") {
+        let key = (event["trial"].as_u64().unwrap(), event["step"].as_u64().unwrap());
+        *counts.entry(key).or_default() += 1;
+    }
+    counts
+}
+
+/// Checks that each trial has each report and each point once, of one attempt.
+fn assert_complete(site: &Site, trials: u64, steps: u64) {
+    for trial in site.trials() {
+        assert_eq!(
+            (&trial["state"], &trial["attempts"]),
+            (&json!("complete"), &json!(1)),
+            "{trial}"
+        );
+        let number = TrialNumber(trial["number"].as_u64().unwrap());
+        let store = site.store();
+        let study = store.study("s").unwrap().unwrap().id;
+        let all = f64::MIN..=f64::MAX;
+        let points = store.series_points(study, number, "other", SeriesClock::Step, all).unwrap();
+        let found: Vec<f64> = points.iter().map(|point| point.step).collect();
+        assert_eq!(found, (1..=u32::try_from(steps).unwrap()).map(f64::from).collect::<Vec<_>>());
+    }
+    let reports = reports(site);
+    let expected = (0..trials).flat_map(|trial| (1..=steps).map(move |step| ((trial, step), 1)));
+    assert_eq!(reports, expected.collect(), "each once");
+}
+
+/// A link between agents and their runner that can be cut.
+struct Proxy {
+    open: Arc<Mutex<Vec<TcpStream>>>,
+    connections: Arc<AtomicUsize>,
+    is_down: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    /// Listens, and writes a file for agents that names it.
+    fn start(site: &Site, file: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut rendezvous = site.read_json(FILE);
+        let runner = rendezvous["addresses"][0].as_str().unwrap().to_owned();
+        rendezvous["addresses"] = json!([listener.local_addr().unwrap().to_string()]);
+        site.write(file, rendezvous.to_string());
+        let proxy =
+            Proxy { open: Arc::default(), connections: Arc::default(), is_down: Arc::default() };
+        let (open, connections) = (Arc::clone(&proxy.open), Arc::clone(&proxy.connections));
+        let is_down = Arc::clone(&proxy.is_down);
+        std::thread::spawn(move || {
+            for from in listener.incoming().map_while(Result::ok) {
+                if is_down.load(Ordering::Relaxed) {
+                    continue;
+                }
+                connections.fetch_add(1, Ordering::Relaxed);
+                let Ok(to) = TcpStream::connect(&runner) else { continue };
+                for (mut one, mut other) in [
+                    (from.try_clone().unwrap(), to.try_clone().unwrap()),
+                    (to.try_clone().unwrap(), from.try_clone().unwrap()),
+                ] {
+                    std::thread::spawn(move || {
+                        let _cut = std::io::copy(&mut one, &mut other);
+                        let _cut = other.shutdown(Shutdown::Both);
+                    });
+                }
+                open.lock().unwrap().extend([from, to]);
+            }
+        });
+        proxy
+    }
+
+    fn cut(&self) {
+        for stream in self.open.lock().unwrap().drain(..) {
+            let _closed_already = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[test]
+fn trials_run_on_agents_that_come_while_the_study_runs() {
+    let site = Site::new(&study(9, 4, ""), TRIAL);
+    let runner = start(&site);
+    let first = agent(&site, FILE);
+    wait_until("the first agent has trials", || !reports(&site).is_empty());
+    let second = agent(&site, FILE);
+    let ended = runner.end();
+    assert_done(&ended);
+    assert_names(&ended.out, &["waiting for agents", "is here, with 2 slots"]);
+    assert_complete(&site, 9, 4);
+    for agent in [first, second] {
+        assert_done(&agent.end());
+    }
+    let log = site.json(&["trials", "s", "--json"]);
+    let devices: std::collections::BTreeSet<&str> = log["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|trial| trial["device"].as_str())
+        .collect();
+    assert_eq!(devices.len(), 4, "two devices of two agents: {devices:?}");
+    assert!(site.read("runs/files/s/trial-0/attempt-0.log").contains("step 4 done"));
+    assert!(!site.exists(FILE), "no runner is there to be found");
+}
+
+#[test]
+fn a_link_that_is_cut_again_and_again_loses_and_doubles_nothing() {
+    let site = Site::new(&study(8, 12, "lost_after = \"60s\""), TRIAL);
+    let runner = start(&site);
+    let proxy = Proxy::start(&site, "through.json");
+    let agents = [agent(&site, "through.json"), agent(&site, "through.json")];
+    let mut pause = 0;
+    let ended = runner.end_watched(|| {
+        pause = (pause * 7 + 3) % 11;
+        std::thread::sleep(Duration::from_millis(40 * pause));
+        proxy.cut();
+    });
+    assert_done(&ended);
+    assert_complete(&site, 8, 12);
+    assert!(proxy.connections.load(Ordering::Relaxed) > 6, "it was cut");
+    // As the runner does with its own: the last words may be lost with the link.
+    std::fs::remove_file(site.path("through.json")).unwrap();
+    for agent in agents {
+        assert_done(&agent.end());
+    }
+}
+
+#[test]
+fn a_runner_that_is_killed_and_run_again_finds_its_trials_still_running() {
+    // Each trial waits for the answer to its report.
+    let trial = TRIAL.replace("echo step", "read answer || exit 3\necho step");
+    let site = Site::new(&study(4, 40, "lost_after = \"60s\""), &trial);
+    let agents = {
+        let mut runner = start(&site);
+        let agents = [agent(&site, FILE), agent(&site, FILE)];
+        wait_until("all run", || reports(&site).keys().filter(|(_, step)| *step > 2).count() >= 4);
+        runner.kill();
+        agents
+    };
+    for round in 0..6 {
+        let before = reports(&site).len();
+        let mut runner = start(&site);
+        wait_until("they are heard again", || reports(&site).len() > before + round % 3);
+        if round < 5 {
+            runner.kill();
+        } else {
+            assert_done(&runner.end());
+        }
+    }
+    assert_complete(&site, 4, 40);
+    for agent in agents {
+        assert_done(&agent.end());
+    }
+    let starts = journal(&site);
+    let starts = starts.iter().filter(|event| event["type"] == "attempt_started");
+    assert_eq!(starts.count(), 4, "nothing ran twice");
+}
+
+#[test]
+fn the_trials_of_an_agent_that_is_killed_run_elsewhere() {
+    let site = Site::new(&study(3, 30, "lost_after = \"1s\""), TRIAL);
+    let runner = start(&site);
+    let mut first = agent(&site, FILE);
+    wait_until("it has trials", || reports(&site).len() > 4);
+    first.kill();
+    let second = agent(&site, FILE);
+    let ended = runner.end();
+    assert_done(&ended);
+    assert_names(&ended.out, &["is gone: it has not answered for"]);
+    assert_done(&second.end());
+    assert!(site.trials().iter().all(|trial| trial["state"] == "complete"));
+}
+
+#[test]
+fn an_agent_whose_runner_is_gone_stops_its_trials_and_ends() {
+    let site = Site::new(&study(2, 400, "lost_after = \"1s\""), TRIAL);
+    let mut runner = start(&site);
+    let agent = agent(&site, FILE);
+    wait_until("it has trials", || reports(&site).len() > 4);
+    runner.kill();
+    let ended = agent.end();
+    assert_code(&ended, 5);
+    assert_names(&ended.err, &["its runner has not answered for 1 s"]);
+    assert_eq!(site.processes(), Vec::<u32>::new());
+}
+
+#[test]
+fn strangers_are_not_let_in() {
+    let site = Site::new(&study(2, 10, ""), TRIAL);
+    let runner = start(&site);
+    let mut rendezvous = site.read_json(FILE);
+    let address = rendezvous["addresses"][0].as_str().unwrap().to_owned();
+    rendezvous["token"] = json!("00".repeat(32));
+    site.write("wrong.json", rendezvous.to_string());
+    let mut wrong = agent(&site, "wrong.json");
+    for words in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 70_000], b"", b"\0\x30"] {
+        let mut stranger = TcpStream::connect(&address).unwrap();
+        stranger.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let _refused = stranger.write_all(words);
+        let _refused = stranger.shutdown(Shutdown::Write);
+        let mut answer = Vec::new();
+        let _closed = stranger.read_to_end(&mut answer);
+        assert!(answer.is_empty(), "{answer:?}");
+    }
+    let right = agent(&site, FILE);
+    assert_done(&runner.end());
+    assert_complete(&site, 2, 10);
+    assert_done(&right.end());
+    assert!(!wrong.has_ended());
+    wrong.kill();
+}
+
+#[test]
+fn a_command_starts_agents_by_a_pipe_or_by_the_file() {
+    let program = env!("CARGO_BIN_EXE_hpsearch");
+    for how in ["\"--stdio\"", "\"{file}\""] {
+        let cluster =
+            format!("type = \"command\"\nrun = [\"{program}\", \"agent\", {how}]\nmax_jobs = 2\n");
+        let site = Site::new(&study(5, 3, &cluster), TRIAL);
+        let ended = start(&site).end();
+        assert_done(&ended);
+        assert_complete(&site, 5, 3);
+    }
+}
+
+#[test]
+fn an_agent_that_cannot_be_used_says_why_on_both_sides() {
+    let site = Site::new(&study(1, 1, ""), TRIAL);
+    let mut runner = start(&site);
+    let ended = Running::start(site.command(&["agent", FILE, "--devices", "cuda:77"])).end();
+    assert_code(&ended, 5);
+    assert_names(&ended.err, &["`cuda:77` is not on this machine"]);
+    wait_until("the runner says it", || {
+        runner.said_so_far().contains("is gone: `cuda:77` is not on this machine")
+    });
+    runner.kill();
+}
+
+#[test]
+fn what_agents_cannot_do_is_an_error_of_the_study_file() {
+    let base = study(1, 1, "");
+    for (from, to, words) in [
+        ("step = \"step\"", "step = \"step\"\ndeterministic = true", "cannot hold"),
+        ("use = [\"sim:0..1\"]", "trials_per_device = \"auto\"", "measured on this machine only"),
+        ("[cluster]\n", "[cluster]\ntype = \"ssh\"\n", "[cluster] names no host"),
+        ("[cluster]\n", "[cluster]\ntype = \"command\"\n", "no command that starts an agent"),
+        ("[cluster]\n", "[cluster]\npartition = \"gpu\"\n", "it belongs to type = \"slurm\""),
+        ("127.0.0.1:0", "127.0.0.1", "is not an address"),
+    ] {
+        let site = Site::new(&base.replace(from, to), TRIAL);
+        let ended = site.run(&["check", "study.toml"]);
+        assert_code(&ended, 2);
+        assert_names(&ended.err, &[words]);
+    }
+}
