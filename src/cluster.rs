@@ -11,7 +11,7 @@
 //!
 //! - The link is a TCP connection that the agent opens, with the address and the token of
 //!   [`rendezvous`], encrypted by [`frames`]; or the standard streams of a process that the runner
-//!   started.
+//!   started ([`starter`]), over ssh through a [`relay`].
 //! - Messages in both directions are numbered, and kept until they are acknowledged ([`outbox`]):
 //!   whatever happens to connections, each arrives once and in order. The runner acknowledges what
 //!   it has stored.
@@ -32,5 +32,6 @@ pub mod hub;
 pub mod launcher;
 pub mod message;
 pub mod outbox;
+pub mod relay;
 pub mod rendezvous;
 pub mod starter;

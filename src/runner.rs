@@ -499,6 +499,9 @@ impl<'a> Runner<'a> {
             })
         });
         self.unanswered.clear();
+        if self.engine.spec().cluster.is_some() {
+            self.launcher.set_demand(self.engine.demand());
+        }
         for effect in acts {
             if let Some(outcome) = self.carry_out(effect)? {
                 return Ok(Some(outcome));

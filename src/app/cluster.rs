@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use crate::cluster::launcher::{ClusterLauncher, Plan};
 use crate::cluster::message::Welcome;
 use crate::cluster::rendezvous;
-use crate::cluster::starter::Starter;
+use crate::cluster::starter::{self, Starter};
 use crate::runner::processes;
 use crate::storage::StoredStudy;
+use crate::storage::paths::StudyFiles;
 use crate::study::cluster::ClusterSpec;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
@@ -45,10 +46,18 @@ pub fn launcher(
         lost_after_micros: u64::try_from(cluster.lost_after.as_micros()).unwrap_or(u64::MAX),
         grace_micros: 0,
     };
+    let file = files.directory().join(rendezvous::FILE);
     ClusterLauncher::new(Plan {
         welcome,
         listen: cluster.listen.clone(),
-        file: files.directory().join(rendezvous::FILE),
-        starter: Starter::new(cluster.start.clone()),
+        file: file.clone(),
+        starter: Starter::new(&cluster.start, &spec.name, &file),
     })
+}
+
+/// The command lines that start agents of a study.
+pub fn command_lines(spec: &StudySpec, store: &Path) -> Vec<Vec<String>> {
+    let file = StudyFiles::of(spec, None, store).directory().join(rendezvous::FILE);
+    let lines = |cluster| starter::command_lines(cluster, &spec.name, &file);
+    spec.cluster.as_ref().map_or_else(Vec::new, lines)
 }

@@ -7,6 +7,9 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::{Console, Exit, Failure};
 use crate::cluster::agent::{Agent, AgentEnd, Way};
+use crate::cluster::relay::relay;
+use crate::config;
+use crate::report::wording::one_line;
 use crate::runner::process::own_program;
 use crate::runner::signals::{HangUp, SignalWatch};
 
@@ -22,11 +25,17 @@ The runner of a study with [cluster] writes the file, and starts agents by
 #[command(after_help = EXAMPLES)]
 pub struct AgentArguments {
     /// The file with the address and the token of the runner
-    #[arg(value_name = "FILE", required_unless_present = "stdio")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["stdio", "socket"])]
     pub file: Option<PathBuf>,
     /// Speak to the runner over standard input and output
     #[arg(long, conflicts_with = "file")]
     pub stdio: bool,
+    /// With --stdio, the name of an agent that goes on when the streams end
+    #[arg(long, value_name = "KEY", requires = "stdio")]
+    pub keep: Option<String>,
+    /// Wait at this socket for what connects the runner
+    #[arg(long, value_name = "PATH", hide = true, conflicts_with_all = ["file", "stdio"])]
+    pub socket: Option<PathBuf>,
     /// Devices instead of those of the study file
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub devices: Vec<String>,
@@ -34,9 +43,26 @@ pub struct AgentArguments {
 
 /// Runs trials until the runner needs no more, or is lost.
 pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let way = match &arguments.file {
-        Some(file) => Way::File(file.clone()),
-        None => Way::StandardStreams,
+    if let Some(key) = &arguments.keep {
+        if !config::is_study_name(key) {
+            return Err(Failure::usage(format!("`{}` is no key", one_line(key)))
+                .help(config::STUDY_NAME_RULE));
+        }
+        return match relay(key, &arguments.devices) {
+            Ok(()) => Ok(Exit::Done),
+            Err(error) => {
+                Err(Failure::new(Exit::Store, format!("no agent can be started: {error}")))
+            }
+        };
+    }
+    let way = match (&arguments.file, &arguments.socket) {
+        (Some(file), _) => Way::File(file.clone()),
+        (None, Some(socket)) => {
+            // It outlives the session that started it.
+            let _is_the_first = rustix::process::setsid();
+            Way::Socket(socket.clone())
+        }
+        (None, None) => Way::StandardStreams,
     };
     // Adopts orphans of killed supervisors, so that they can be killed.
     let _refused_by_old_kernels =
@@ -44,6 +70,9 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
     let (agent, inputs) = Agent::new(own_program(), arguments.devices.clone());
     let signals = SignalWatch::start(inputs, HangUp::Leaves, None)?;
     let end = agent.run(way);
+    if let Some(socket) = &arguments.socket {
+        let _removed_already = std::fs::remove_file(socket);
+    }
     match end {
         AgentEnd::Dismissed => Ok(Exit::Done),
         AgentEnd::Interrupted => {

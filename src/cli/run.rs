@@ -94,6 +94,9 @@ pub struct RunArguments {
     /// Continue without missing checkpoints, which are gone for good
     #[arg(long)]
     pub forget_checkpoints: bool,
+    /// Print the command lines that start agents ([cluster]), and run nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Print plain lines instead of the live leaderboard
     #[arg(long, group = "form")]
     pub plain: bool,
@@ -130,6 +133,9 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
                 .help(config::STUDY_NAME_RULE));
         }
         spec.name.clone_from(name);
+    }
+    if arguments.dry_run {
+        return dry_run(&spec, console);
     }
     // Agents have those of other machines.
     let places = match &spec.cluster {
@@ -313,6 +319,19 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         console.say(&format!("{destination} lacks some of the runs, {sync} adds them: {why}"));
     }
     conclude(&outcome, signal, form, (&study, &file), arguments, console)
+}
+
+/// Prints how agents would be started.
+fn dry_run(spec: &StudySpec, console: &mut Console) -> Result<Exit, Failure> {
+    let store = std::path::absolute(&console.store)?;
+    let lines = app::cluster::command_lines(spec, &store);
+    for line in &lines {
+        writeln!(console.out, "{}", one_line(&command_line::quoted(line)))?;
+    }
+    if lines.is_empty() {
+        console.say("nothing is started on other machines: [cluster] names no `type`");
+    }
+    Ok(Exit::Done)
 }
 
 /// Reports a destination that is behind, and its recovery, while the study runs; the screens read

@@ -65,6 +65,7 @@ pub struct Agent {
     unanswered: BTreeMap<AttemptOf, (u64, Input)>,
     pings: VecDeque<(u64, Instant)>,
     ping: u64,
+    pinged: Option<Instant>,
     lost_after: Duration,
     grace: Duration,
     /// Until when trials may run without an answer.
@@ -122,6 +123,7 @@ impl Agent {
             unanswered: BTreeMap::new(),
             pings: VecDeque::new(),
             ping: 0,
+            pinged: None,
             lost_after: Duration::from_secs(120),
             grace: Duration::ZERO,
             lease: Instant::now() + Duration::from_secs(120),
@@ -444,7 +446,8 @@ impl Agent {
         }
         let every =
             (self.lost_after / 20).clamp(Duration::from_millis(100), Duration::from_secs(5));
-        if self.link.is_some() && self.pings.back().is_none_or(|(_, at)| *at + every <= now) {
+        if self.link.is_some() && self.pinged.is_none_or(|at| at + every <= now) {
+            self.pinged = Some(now);
             self.ping += 1;
             self.pings.push_back((self.ping, now));
             self.send_raw(None, &bytes(&ToRunner::Ping { ping: self.ping }));

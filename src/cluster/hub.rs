@@ -82,6 +82,10 @@ struct Agent {
     gone_at: Option<Instant>,
     running: BTreeSet<AttemptOf>,
     is_leaving: bool,
+    /// Whether it leaves since nothing waits for it.
+    is_dismissed: bool,
+    /// Since when it has nothing to do, as far as anybody looked.
+    idle_since: Option<Instant>,
 }
 
 struct Connection {
@@ -215,6 +219,8 @@ impl Hub {
                 gone_at: None,
                 running,
                 is_leaving: false,
+                is_dismissed: false,
+                idle_since: None,
             };
             for attempt in agent.running.clone() {
                 for message in state.early.remove(&attempt).unwrap_or_default() {
@@ -371,6 +377,7 @@ impl Hub {
             return false;
         };
         agent.running.insert((assignment.trial, assignment.attempt));
+        agent.idle_since = None;
         agent.put(&ToAgent::Launch { assignment: Box::new(assignment.clone()) });
         true
     }
@@ -399,6 +406,32 @@ impl Hub {
     /// Sends a message to all agents.
     pub fn send_to_all(&self, message: &ToAgent) {
         self.lock().agents.values_mut().for_each(|agent| agent.put(message));
+    }
+
+    /// Says once why no agent comes from somewhere.
+    pub fn tell_trouble(&self, from: &str, why: &str) {
+        if self.lock().unfit.insert(format!("{from}: {why}")) {
+            let left = Input::AgentLeft { agent: from.to_owned(), reason: why.to_owned() };
+            let _runner_gone = self.run.inputs.send(left);
+        }
+    }
+
+    /// Ends agents that have had nothing to do for some time. They take no more trials first, and
+    /// are told at a later call, when the runner knows that.
+    pub fn dismiss_idle(&self, after: Duration) {
+        let mut state = self.lock();
+        for agent in state.agents.values_mut().filter(|agent| agent.running.is_empty()) {
+            let idle = agent.idle_since.get_or_insert_with(Instant::now).elapsed();
+            if agent.is_dismissed && idle > after + MARGIN {
+                agent.put(&ToAgent::End);
+            } else if idle > after && !agent.is_leaving {
+                agent.is_leaving = true;
+                agent.is_dismissed = true;
+                let reason = "nothing waits for it".to_owned();
+                let left = Input::AgentLeft { agent: agent.name.clone(), reason };
+                let _runner_gone = self.run.inputs.send(left);
+            }
+        }
     }
 
     /// Acknowledges what was stored.

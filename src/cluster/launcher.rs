@@ -60,6 +60,8 @@ pub struct ClusterLauncher {
     /// The agents of slots that were used.
     agents: HashMap<usize, String>,
     is_resting: bool,
+    /// How many more trials could run now.
+    demand: u64,
 }
 
 /// A launcher whose run has begun.
@@ -80,6 +82,7 @@ impl ClusterLauncher {
             touched: Instant::now(),
             agents: HashMap::new(),
             is_resting: false,
+            demand: 0,
         }
     }
 
@@ -196,7 +199,7 @@ impl Launcher for ClusterLauncher {
         self.looked = Instant::now();
         let Some(Listening { hub, rendezvous, .. }) = &self.listening else { return };
         hub.look_after();
-        self.plan.starter.look_after(hub, &self.plan.file);
+        self.plan.starter.look_after(hub, self.demand);
         if self.touched.elapsed() >= HEARTBEAT {
             self.touched = Instant::now();
             // A file that somebody removed is written again.
@@ -204,6 +207,10 @@ impl Launcher for ClusterLauncher {
             let touched = file.and_then(|file| file.set_modified(std::time::SystemTime::now()));
             let _tried_again = touched.or_else(|_| rendezvous.write(&self.plan.file));
         }
+    }
+
+    fn set_demand(&mut self, trials: u64) {
+        self.demand = trials;
     }
 
     fn vacate(&mut self, slot: usize) {

@@ -1,16 +1,21 @@
 //! Starts agents, and starts them again.
 
+mod slurm;
+mod ssh;
+
 use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use std::os::unix::process::CommandExt as _;
-
+use self::slurm::Slurm;
 use super::frames::over_pipe;
 use super::hub::{Hub, Medium};
 use crate::runner::threads;
-use crate::study::cluster::AgentStart;
+use crate::study::cluster::{AgentStart, ClusterSpec};
 
 /// First and longest pause before a process that ended is started again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -18,38 +23,86 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// A process that lived this long has worked.
 const WORKED: Duration = Duration::from_secs(60);
 
+/// Longest line kept of what a process complains of.
+const LONGEST_COMPLAINT: usize = 500;
+
 /// Starts agents.
 pub struct Starter {
-    start: AgentStart,
+    lines: Vec<Line>,
     processes: BTreeMap<usize, Process>,
+    slurm: Option<Slurm>,
+}
+
+/// A process to be kept running.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    /// For users: a host, or the program.
+    name: String,
+    words: Vec<String>,
+    /// What has to be run before, if the process ends with [`ssh::MISSING`].
+    install: Option<Vec<String>>,
+    /// Whether its agent goes on when the process ends.
+    medium: Medium,
 }
 
 #[derive(Default)]
 struct Process {
     child: Option<Child>,
+    complaint: Arc<Mutex<String>>,
     began: Option<Instant>,
     not_before: Option<Instant>,
     pause: Duration,
 }
 
+/// The command lines by which agents of a study are started, for users. `file`: where agents find
+/// the runner.
+pub fn command_lines(cluster: &ClusterSpec, study: &str, file: &Path) -> Vec<Vec<String>> {
+    let own = || std::env::current_exe().unwrap_or_else(|_| "hpsearch".into());
+    match &cluster.start {
+        AgentStart::Slurm(slurm) => {
+            vec![slurm::submission(slurm, study, &own(), file, slurm.max_jobs)]
+        }
+        start => lines(start, file).into_iter().map(|line| line.words).collect(),
+    }
+}
+
+fn lines(start: &AgentStart, file: &Path) -> Vec<Line> {
+    match start {
+        AgentStart::Command { run, max_jobs } => {
+            let words = run.iter().map(|word| word.replace("{file}", &file.to_string_lossy()));
+            let words: Vec<String> = words.collect();
+            let name = words.first().cloned().unwrap_or_default();
+            (0..*max_jobs)
+                .map(|_| Line {
+                    name: name.clone(),
+                    words: words.clone(),
+                    install: None,
+                    medium: Medium::Pipe,
+                })
+                .collect()
+        }
+        AgentStart::Ssh { hosts } => hosts.iter().map(|host| ssh::line(host, file)).collect(),
+        AgentStart::Manual | AgentStart::Slurm(_) => Vec::new(),
+    }
+}
+
 impl Starter {
-    /// A starter that has not begun.
-    pub fn new(start: AgentStart) -> Self {
-        Starter { start, processes: BTreeMap::new() }
+    /// A starter that has not begun. `file`: where agents find the runner.
+    pub fn new(start: &AgentStart, study: &str, file: &Path) -> Self {
+        let slurm = match start {
+            AgentStart::Slurm(spec) => Some(Slurm::new(spec.clone(), study, file)),
+            _ => None,
+        };
+        Starter { lines: lines(start, file), processes: BTreeMap::new(), slurm }
     }
 
-    /// Starts what is to run and does not. `file`: where agents find the runner.
-    pub fn look_after(&mut self, hub: &Hub, file: &Path) {
-        let wanted: Vec<Vec<String>> = match &self.start {
-            AgentStart::Command { run, max_jobs } => {
-                let words = run.iter().map(|word| word.replace("{file}", &file.to_string_lossy()));
-                let words: Vec<String> = words.collect();
-                (0..*max_jobs).map(|_| words.clone()).collect()
-            }
-            AgentStart::Manual | AgentStart::Ssh { .. } | AgentStart::Slurm(_) => Vec::new(),
-        };
-        for (index, words) in wanted.into_iter().enumerate() {
-            self.processes.entry(index).or_default().keep_up(&words, hub);
+    /// Starts what is to run and does not. `demand`: how many more trials could run now.
+    pub fn look_after(&mut self, hub: &Hub, demand: u64) {
+        for (index, line) in self.lines.iter().enumerate() {
+            self.processes.entry(index).or_default().keep_up(line, hub);
+        }
+        if let Some(slurm) = &mut self.slurm {
+            slurm.look_after(hub, demand);
         }
     }
 
@@ -66,22 +119,39 @@ impl Starter {
                 let _reaped = child.wait();
             }
         }
+        if let Some(slurm) = &mut self.slurm {
+            slurm.shut_down();
+        }
     }
 }
 
 impl Process {
-    fn keep_up(&mut self, words: &[String], hub: &Hub) {
+    fn keep_up(&mut self, line: &Line, hub: &Hub) {
         let now = Instant::now();
+        let mut next = &line.words;
         if let Some(child) = &mut self.child {
-            match child.try_wait() {
+            let status = match child.try_wait() {
                 Ok(None) => return,
-                Ok(Some(_)) | Err(_) => {
-                    self.child = None;
-                    let (first, longest) = PAUSES;
+                Ok(Some(status)) => Some(status),
+                Err(_) => None,
+            };
+            self.child = None;
+            match &line.install {
+                Some(install) if status.and_then(|status| status.code()) == Some(ssh::MISSING) => {
+                    next = install;
+                    self.not_before = None;
+                }
+                _ => {
+                    let is_fine = status.is_some_and(|status| status.success());
+                    if !is_fine {
+                        let said = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
+                        let how = status.map_or_else(|| "lost".to_owned(), |how| how.to_string());
+                        let said =
+                            if said.is_empty() { how } else { format!("{how}: {}", said.trim()) };
+                        hub.tell_trouble(&line.name, &said);
+                    }
                     let worked = self.began.is_some_and(|began| began.elapsed() > WORKED);
-                    self.pause =
-                        if worked { first } else { (self.pause * 2).clamp(first, longest) };
-                    self.not_before = Some(now + self.pause);
+                    self.wait(worked || is_fine, now);
                 }
             }
         }
@@ -89,30 +159,70 @@ impl Process {
             return;
         }
         self.began = Some(now);
-        match start(words, hub) {
+        let medium = (next == &line.words).then_some(line.medium);
+        match start(next, medium, &self.complaint, hub) {
             Ok(child) => self.child = Some(child),
-            Err(_) => {
-                let (first, longest) = PAUSES;
-                self.pause = (self.pause * 2).clamp(first, longest);
-                self.not_before = Some(now + self.pause);
+            Err(error) => {
+                hub.tell_trouble(&line.name, &format!("`{}`: {error}", next[0]));
+                self.wait(false, now);
             }
         }
     }
+
+    fn wait(&mut self, worked: bool, now: Instant) {
+        let (first, longest) = PAUSES;
+        self.pause = if worked { first } else { (self.pause * 2).clamp(first, longest) };
+        self.not_before = Some(now + self.pause);
+    }
 }
 
-/// Starts a process whose streams may be an agent's.
-fn start(words: &[String], hub: &Hub) -> std::io::Result<Child> {
-    let (program, arguments) = words.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
+/// Starts a process whose streams may be an agent's; without a medium it installs this program,
+/// which it gets on its standard input.
+fn start(
+    words: &[String],
+    medium: Option<Medium>,
+    complaint: &Arc<Mutex<String>>,
+    hub: &Hub,
+) -> io::Result<Child> {
+    let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.process_group(0).spawn()?;
-    if let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) {
-        let hub = hub.clone();
-        threads::spawn("agent pipe", move || {
-            let (reader, writer) = over_pipe(stdout, stdin);
-            // Something else that was printed, or a pipe that breaks: its process is started again.
-            let _ended = hub.serve(reader, writer, Medium::Pipe);
-        })?;
+    complaint.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    if let Some(stderr) = child.stderr.take() {
+        let complaint = Arc::clone(complaint);
+        threads::spawn("agent errors", move || keep_last(stderr, &complaint))?;
     }
+    let (Some(stdout), Some(mut stdin)) = (child.stdout.take(), child.stdin.take()) else {
+        return Ok(child);
+    };
+    let Some(medium) = medium else {
+        threads::spawn("agent copy", move || {
+            let own = std::fs::File::open(crate::runner::process::own_program());
+            // Its exit status tells whether all of it arrived.
+            let _copied = own.and_then(|mut own| io::copy(&mut own, &mut stdin));
+        })?;
+        return Ok(child);
+    };
+    let hub = hub.clone();
+    threads::spawn("agent pipe", move || {
+        let (reader, writer) = over_pipe(stdout, stdin);
+        // Something else that was printed, or a pipe that breaks: its process is started again.
+        let _ended = hub.serve(reader, writer, medium);
+    })?;
     Ok(child)
+}
+
+/// Keeps the last line of a stream that is not empty.
+fn keep_last(stream: impl Read, last: &Mutex<String>) {
+    let mut lines = BufReader::new(stream);
+    let mut line = Vec::new();
+    while let Ok(1..) = lines.by_ref().take(1 << 16).read_until(b'\n', &mut line) {
+        let text = String::from_utf8_lossy(&line);
+        let text: String = text.trim().chars().take(LONGEST_COMPLAINT).collect();
+        if !text.is_empty() {
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        }
+        line.clear();
+    }
 }

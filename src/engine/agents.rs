@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::attempt::RunningAttempt;
+use super::attempt::{Leaving, RunningAttempt};
 use super::{Engine, Phase};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AgentChange, DeviceEvent, Event};
@@ -52,9 +52,32 @@ impl Engine {
 
     /// Closes the slots of an agent. Its trials save, and run elsewhere.
     pub(super) fn agent_left(&mut self, agent: String, reason: String) {
+        // It asks them itself, and waits for them.
+        let deadline = self.now.after(self.grace.saturating_mul(2));
+        let there = self.slots.iter_mut().filter(|slot| slot.device().agent() == Some(&agent));
+        for running in there.filter_map(|slot| slot.running.as_mut()) {
+            running.leaving.get_or_insert((Leaving::Holding { told: false }, deadline));
+        }
         self.set_slots_of(&agent, &[]);
         let change = AgentChange::Left { reason };
         self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
+    }
+
+    /// How many more trials could start now, if there were slots for them.
+    pub fn demand(&self) -> u64 {
+        if !self.phase.starts_trials() || self.view.paused.is_some() || !self.waits_for_a_slot() {
+            return 0;
+        }
+        let free = (0..self.slots.len())
+            .filter(|index| self.is_open(*index) && self.slots[*index].running.is_none());
+        let running = self.slots.running().count() as u64;
+        let wanted = match self.spec.budget.trials {
+            Some(trials) => {
+                trials.saturating_sub(self.view.counts.complete + self.view.counts.pruned).max(1)
+            }
+            None => u64::MAX,
+        };
+        wanted.saturating_sub(running).saturating_sub(free.count() as u64)
     }
 
     fn set_slots_of(&mut self, agent: &str, devices: &[Device]) {

@@ -96,6 +96,9 @@ pub trait Launcher {
     /// Called at every turn: a killed child may have left processes that hide its end.
     fn look_after(&mut self) {}
 
+    /// Called at every turn: how many more trials could run now, if there were slots for them.
+    fn set_demand(&mut self, _trials: u64) {}
+
     /// Called when a slot is no longer used and idle: frees what is kept for it.
     fn vacate(&mut self, _slot: usize) {}
 

@@ -222,6 +222,39 @@ fn the_trials_of_an_agent_that_is_killed_run_elsewhere() {
 }
 
 #[test]
+fn an_agent_that_is_told_to_leave_hands_its_trials_over() {
+    // A command that ends by the signal has not failed.
+    let site = Site::new(&study(2, 60, "[retry]\nmax = 0"), TRIAL);
+    let runner = start(&site);
+    let first = agent(&site, FILE);
+    wait_until("it has trials", || reports(&site).len() > 4);
+    first.signal(rustix::process::Signal::TERM);
+    let second = agent(&site, FILE);
+    assert_code(&first.end(), 143);
+    let ended = runner.end();
+    assert_done(&ended);
+    assert_names(&ended.out, &["is gone: its machine asks it to leave", "queued again: left "]);
+    assert_done(&second.end());
+    assert!(site.trials().iter().all(|trial| trial["state"] == "complete"));
+}
+
+#[test]
+fn the_lines_that_start_agents_are_printed_and_nothing_runs() {
+    let cases = [
+        ("type = \"slurm\"\npartition = \"gpu\"\nmax_jobs = 3", "sbatch --parsable", "--array=1-3"),
+        ("type = \"ssh\"\n[[cluster.host]]\nname = \"node1\"", "ssh -oBatchMode=yes", "-- node1"),
+        ("type = \"command\"\nrun = [\"start\", \"{file}\"]", "start ", "agents.json"),
+    ];
+    for (cluster, program, words) in cases {
+        let site = Site::new(&study(1, 1, cluster), TRIAL);
+        let ended = site.run(&["run", "study.toml", "--dry-run"]);
+        assert_done(&ended);
+        assert_names(&ended.out, &[program, words]);
+        assert!(!site.exists("runs"), "nothing is made");
+    }
+}
+
+#[test]
 fn an_agent_whose_runner_is_gone_stops_its_trials_and_ends() {
     let site = Site::new(&study(2, 400, "lost_after = \"1s\""), TRIAL);
     let mut runner = start(&site);
@@ -271,6 +304,41 @@ fn a_command_starts_agents_by_a_pipe_or_by_the_file() {
         assert_done(&ended);
         assert_complete(&site, 5, 3);
     }
+}
+
+#[test]
+fn an_agent_outlives_the_relays_that_connect_it() {
+    let program = env!("CARGO_BIN_EXE_hpsearch");
+    let site = Site::new("", TRIAL);
+    let cache = site.path("cache");
+    let cluster = format!(
+        "type = \"command\"\nlost_after = \"60s\"\nrun = [\"env\", \"XDG_CACHE_HOME={}\", \"{program}\", \
+         \"agent\", \"--stdio\", \"--keep\", \"here\"]\n",
+        cache.display()
+    );
+    site.write("study.toml", study(4, 40, &cluster));
+    let mut runner = start(&site);
+    let relays = || {
+        let marks = [format!("XDG_CACHE_HOME={}", cache.display())];
+        let found = hpsearch::runner::processes::with_environment(&marks).into_iter();
+        found.filter(|pid| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&words).contains("--stdio")
+        })
+    };
+    for round in 0..4 {
+        let before = reports(&site).len();
+        wait_until("trials go on", || reports(&site).len() > before);
+        if round == 2 {
+            runner.kill();
+            runner = start(&site);
+        } else {
+            relays().for_each(hpsearch::runner::processes::kill);
+        }
+    }
+    assert_done(&runner.end());
+    assert_complete(&site, 4, 40);
+    wait_until("the agent has ended", || !site.exists("cache/hpsearch/agents/here.socket"));
 }
 
 #[test]

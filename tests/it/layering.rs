@@ -131,7 +131,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("resvg", &["report/figure/png"]),
     ("buildid", &["runner/provenance"]),
     // Policies of pages name scripts by this digest.
-    ("sha2", &["trainer/hub", "runner/artifacts", "report/document/html"]),
+    ("sha2", &["cluster/starter", "trainer/hub", "runner/artifacts", "report/document/html"]),
     (
         "toml",
         &["config", "report/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"],
@@ -143,6 +143,7 @@ const CRATES: &[(&str, &[&str])] = &[
     (
         "blake3",
         &[
+            "cluster/starter",
             "study/seed",
             "samplers/start",
             "trainer",

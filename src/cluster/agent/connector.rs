@@ -1,9 +1,11 @@
 //! The agent's connection: opened, greeted and read on a thread; opened again when it breaks.
 
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -26,6 +28,8 @@ pub enum Way {
     File(PathBuf),
     /// At the other end of standard input and output.
     StandardStreams,
+    /// It connects to this socket, through relays that come and go.
+    Socket(PathBuf),
 }
 
 /// What happens to the connection.
@@ -64,8 +68,31 @@ pub(super) fn start(way: Way, hello: Arc<Mutex<Hello>>) -> io::Result<Receiver<L
             let _closed = serve(streams, &hello, &events);
         }
         Way::File(path) => connect_again_and_again(&path, &hello, &events),
+        Way::Socket(path) => serve_relays(&path, &hello, &events),
     })?;
     Ok(heard)
+}
+
+/// Serves the relay that came last.
+fn serve_relays(path: &Path, hello: &Arc<Mutex<Hello>>, events: &Sender<LinkEvent>) {
+    // One that a killed agent left.
+    let _none_there = std::fs::remove_file(path);
+    let Ok(listener) = UnixListener::bind(path) else { return };
+    let mut before: Option<(UnixStream, JoinHandle<()>)> = None;
+    for stream in listener.incoming().map_while(Result::ok) {
+        if let Some((stream, served)) = before.take() {
+            let _closed_already = stream.shutdown(Shutdown::Both);
+            // Its end is told before the next one begins.
+            let _ended = served.join();
+        }
+        let streams = stream.try_clone().and_then(|from| Ok((from, stream.try_clone()?)));
+        let Ok((from, to)) = streams else { continue };
+        let (hello, events) = (Arc::clone(hello), events.clone());
+        let served = threads::spawn("relay", move || {
+            let _broken = serve(over_pipe(from, to), &hello, &events);
+        });
+        before = served.ok().map(|served| (stream, served));
+    }
 }
 
 fn connect_again_and_again(path: &Path, hello: &Mutex<Hello>, events: &Sender<LinkEvent>) {

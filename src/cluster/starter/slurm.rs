@@ -1,0 +1,250 @@
+//! Agents as jobs of Slurm: submitted as arrays when trials wait, left when none do.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded};
+
+use crate::cluster::hub::Hub;
+use crate::runner::threads;
+use crate::study::cluster::SlurmSpec;
+
+/// Interval between queries: schedulers serve many users.
+const QUERY: Duration = Duration::from_secs(30);
+
+/// How long an agent may have nothing to do.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How long before its end a job is told, so that its trials can save.
+const NOTICE: u32 = 90;
+
+/// The jobs of a study.
+pub(super) struct Slurm {
+    spec: SlurmSpec,
+    /// Name of the jobs, by which the next runner finds them, too.
+    name: String,
+    study: String,
+    file: PathBuf,
+    /// What Slurm said last: jobs that wait or run.
+    jobs: BTreeMap<String, Job>,
+    asked: Option<Instant>,
+    answer: Option<Receiver<Result<String, String>>>,
+    is_known: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Job {
+    state: String,
+    reason: String,
+    count: u64,
+}
+
+/// The words of `sbatch` for an array of agents.
+pub(super) fn submission(
+    spec: &SlurmSpec,
+    study: &str,
+    program: &Path,
+    file: &Path,
+    count: u32,
+) -> Vec<String> {
+    let mut words = vec![
+        "sbatch".to_owned(),
+        "--parsable".to_owned(),
+        format!("--job-name={}", job_name(study, file)),
+        format!("--array=1-{count}"),
+        "--ntasks=1".to_owned(),
+        "--requeue".to_owned(),
+        // To the step, which is the agent.
+        format!("--signal=TERM@{NOTICE}"),
+        format!("--output={}", file.with_file_name("agent-%A_%a.log").display()),
+    ];
+    let options = [
+        ("partition", spec.partition.clone()),
+        ("account", spec.account.clone()),
+        ("time", spec.time.clone()),
+        ("gres", spec.gres.clone()),
+        ("cpus-per-task", spec.cpus.map(|cpus| cpus.to_string())),
+        ("mem", spec.memory.clone()),
+    ];
+    for (name, value) in options {
+        words.extend(value.map(|value| format!("--{name}={value}")));
+    }
+    words.extend(spec.extra.iter().cloned());
+    // Without quotes there is nothing that a path could end.
+    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
+    // As a step it has the signals of preemption at once, which a batch script has not.
+    let agent = format!("exec srun --ntasks=1 {} agent {}", quoted(program), quoted(file));
+    words.push(format!("--wrap={agent}"));
+    words
+}
+
+/// The name of a study's jobs: two stores may have studies of the same name.
+fn job_name(study: &str, file: &Path) -> String {
+    let digest = blake3::hash(file.as_os_str().as_encoded_bytes()).to_hex();
+    format!("hpsearch-{study}-{}", &digest[..8])
+}
+
+impl Slurm {
+    pub fn new(spec: SlurmSpec, study: &str, file: &Path) -> Self {
+        Slurm {
+            spec,
+            name: job_name(study, file),
+            study: study.to_owned(),
+            file: file.to_owned(),
+            jobs: BTreeMap::new(),
+            asked: None,
+            answer: None,
+            is_known: false,
+        }
+    }
+
+    /// Asks Slurm now and then, on a thread, and submits what is missing.
+    pub fn look_after(&mut self, hub: &Hub, demand: u64) {
+        if demand == 0 {
+            hub.dismiss_idle(IDLE);
+        }
+        if let Some(answer) = &self.answer {
+            let Ok(answer) = answer.try_recv() else { return };
+            self.answer = None;
+            match answer {
+                Ok(text) => self.take(&text, hub),
+                Err(why) => hub.tell_trouble("slurm", &why),
+            }
+            self.submit(hub, demand);
+        }
+        if self.asked.is_none_or(|asked| asked.elapsed() >= QUERY) {
+            self.asked = Some(Instant::now());
+            self.answer = query(&self.name).ok();
+        }
+    }
+
+    /// Takes in the list of jobs, and says why some wait.
+    fn take(&mut self, text: &str, hub: &Hub) {
+        self.is_known = true;
+        self.jobs = jobs_of(text);
+        let mut waiting: BTreeMap<&str, u64> = BTreeMap::new();
+        for job in self.jobs.values().filter(|job| job.state == "PENDING") {
+            *waiting.entry(&job.reason).or_default() += job.count;
+        }
+        for (reason, count) in waiting {
+            let what = if count == 1 { "1 job waits" } else { &format!("{count} jobs wait") };
+            hub.tell_trouble("slurm", &format!("{what}: {reason}"));
+        }
+    }
+
+    fn submit(&mut self, hub: &Hub, demand: u64) {
+        let there: u64 = self.jobs.values().map(|job| job.count).sum();
+        let waiting: u64 =
+            self.jobs.values().filter(|job| job.state == "PENDING").map(|job| job.count).sum();
+        let room = u64::from(self.spec.max_jobs).saturating_sub(there);
+        // Jobs that wait will take trials, too.
+        let missing = demand.saturating_sub(waiting).min(room);
+        let Some(count) = u32::try_from(missing).ok().filter(|count| *count > 0 && self.is_known)
+        else {
+            return;
+        };
+        let own = std::env::current_exe().unwrap_or_else(|_| "hpsearch".into());
+        let words = submission(&self.spec, &self.study, &own, &self.file, count);
+        match run(&words) {
+            Ok(_) => {}
+            Err(why) => hub.tell_trouble("slurm", &why),
+        }
+    }
+
+    /// Cancels the jobs that wait; those that run end by themselves.
+    pub fn shut_down(&mut self) {
+        let words = ["scancel", "--me", "--state=PENDING", &format!("--name={}", self.name)];
+        // Without Slurm there is nothing to cancel; a job that starts finds no runner, and ends.
+        let _none_left = run(&words.map(str::to_owned));
+    }
+}
+
+/// The list of a study's jobs, asked for on a thread: a busy scheduler takes seconds.
+fn query(name: &str) -> std::io::Result<Receiver<Result<String, String>>> {
+    let words = ["squeue", "--me", "--noheader", "--format=%i|%T|%r", &format!("--name={name}")];
+    let words = words.map(str::to_owned);
+    let (tell, answer) = bounded(1);
+    threads::spawn("squeue", move || {
+        let _nobody_waits = tell.send(run(&words));
+    })?;
+    Ok(answer)
+}
+
+/// Runs a command of Slurm; returns what it printed, or why it failed.
+fn run(words: &[String]) -> Result<String, String> {
+    let output = Command::new(&words[0])
+        .args(&words[1..])
+        .output()
+        .map_err(|error| format!("`{}`: {error}", words[0]))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("`{}` failed: {}", words[0], said.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The jobs in a list of `id|state|reason`; an array that waits is one line: `7_[2-5]`.
+fn jobs_of(text: &str) -> BTreeMap<String, Job> {
+    let job = |line: &str| {
+        let mut parts = line.trim().split('|');
+        let (id, state) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+        let reason = parts.next().unwrap_or_default().to_owned();
+        let count = count_of(&id);
+        let is_there =
+            !matches!(state.as_str(), "COMPLETING" | "COMPLETED" | "CANCELLED" | "FAILED");
+        is_there.then_some((id, Job { state, reason, count }))
+    };
+    text.lines().filter(|line| !line.trim().is_empty()).filter_map(job).collect()
+}
+
+/// How many tasks an id stands for: `7`, `7_3`, `7_[2-5,9]`, `7_[2-5%2]`.
+fn count_of(id: &str) -> u64 {
+    let Some((_, list)) = id.split_once('[') else { return 1 };
+    let list = list.trim_end_matches(']').split('%').next().unwrap_or_default();
+    let length = |range: &str| -> u64 {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let bounds = first.parse::<u64>().ok().zip(last.parse::<u64>().ok());
+        bounds.map_or(1, |(first, last)| last.saturating_sub(first) + 1)
+    };
+    list.split(',').map(length).sum::<u64>().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_submission_has_the_options_and_an_agent_that_finds_its_runner() {
+        let spec = SlurmSpec {
+            partition: Some("gpu".to_owned()),
+            time: Some("2:00:00".to_owned()),
+            gres: Some("gpu:1".to_owned()),
+            extra: vec!["--qos=low".to_owned()],
+            max_jobs: 8,
+            ..SlurmSpec::default()
+        };
+        let file = Path::new("/shared/it's/agents.json");
+        let words = submission(&spec, "digits", Path::new("/bin/hpsearch"), file, 3);
+        for wanted in
+            ["--array=1-3", "--partition=gpu", "--time=2:00:00", "--gres=gpu:1", "--qos=low"]
+        {
+            assert!(words.contains(&wanted.to_owned()), "{wanted}: {words:?}");
+        }
+        assert_eq!(
+            words.last().unwrap(),
+            "--wrap=exec srun --ntasks=1 '/bin/hpsearch' agent '/shared/it'\\''s/agents.json'"
+        );
+        assert_ne!(job_name("digits", file), job_name("digits", Path::new("/other")));
+    }
+
+    #[test]
+    fn arrays_that_wait_count_as_many_jobs() {
+        let jobs =
+            jobs_of("7_[2-5,9%2]|PENDING|Resources\n7_1|RUNNING|None\n8|COMPLETING|None\n\n");
+        let counts: Vec<u64> = jobs.values().map(|job| job.count).collect();
+        assert_eq!(counts.iter().sum::<u64>(), 6, "{jobs:?}");
+        assert_eq!(jobs["7_[2-5,9%2]"].reason, "Resources");
+    }
+}

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# A study over a real Slurm of 4 nodes on this machine: jobs are submitted, preempted and requeued, told of their walltime; the
+# controller and the runner are killed and started again.
+#
+#     apt-get install -y slurm-wlm munge
+#     tests/peers/slurm.sh target/debug/hpsearch
+set -euo pipefail
+program=$(realpath "$1")
+T=$(mktemp -d /tmp/hpsearch-slurm.XXXXXX)
+export SLURM_CONF=$T/slurm.conf
+HOST=$(hostname)
+clean() {
+    scancel --me > /dev/null 2>&1 || true
+    sleep 1
+    pkill -f "$T" > /dev/null 2>&1 || true
+    [ -n "${KEEP:-}" ] || rm -rf "$T"
+}
+trap clean EXIT
+
+mkdir -p "$T"/{munge,state,run,log,spool/n1,spool/n2,spool/n3,spool/n4,study}
+chmod 700 "$T/munge"
+chown -R munge "$T/munge" 2> /dev/null || true
+dd if=/dev/urandom bs=1 count=1024 of="$T/munge/munge.key" 2> /dev/null
+chmod 600 "$T/munge/munge.key"
+chown -R "$(id -u)" "$T/munge"
+chmod 755 "$T"
+munged --key-file="$T/munge/munge.key" --socket="$T/munge/munge.socket" --pid-file="$T/munge/munged.pid" \
+    --log-file="$T/munge/munged.log" --seed-file="$T/munge/munged.seed" --force
+cat > "$SLURM_CONF" << END
+ClusterName=test
+SlurmctldHost=$HOST(127.0.0.1)
+SlurmctldPort=16817
+SlurmdPort=16818
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$T/munge/munge.socket
+CredType=cred/munge
+StateSaveLocation=$T/state
+SlurmdSpoolDir=$T/spool/%n
+SlurmctldPidFile=$T/run/slurmctld.pid
+SlurmdPidFile=$T/run/slurmd-%n.pid
+SlurmctldLogFile=$T/log/slurmctld.log
+SlurmdLogFile=$T/log/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SwitchType=switch/none
+MpiDefault=none
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=2,sched_interval=2
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+ReturnToService=2
+InactiveLimit=0
+KillWait=5
+JobRequeue=1
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+NodeName=n[1-4] NodeHostname=$HOST NodeAddr=127.0.0.1 Port=[17001-17004] CPUs=4 RealMemory=1000 State=UNKNOWN
+PartitionName=low Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=8 PreemptMode=REQUEUE
+PartitionName=high Nodes=n[1-4] MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+END
+slurmctld -f "$SLURM_CONF"
+for node in n1 n2 n3 n4; do slurmd -N $node -f "$SLURM_CONF"; done
+for _ in $(seq 60); do [ "$(sinfo -h -o %D -t idle | paste -sd+ | bc 2> /dev/null || echo 0)" = 8 ] && break; sleep 1; done
+sinfo
+
+cd "$T/study"
+# Checkpoints are exact: a trial that is moved goes on with the value that it had.
+cat > trial.sh << 'END'
+step=0; sum=0
+if [ -n "$HPSEARCH_RESUME" ]; then . "$HPSEARCH_RESUME"; fi
+save() { printf 'step=%s\nsum=%s\n' $step $sum > "$HPSEARCH_CHECKPOINT_DIR/state.new"; mv "$HPSEARCH_CHECKPOINT_DIR/state.new" "$HPSEARCH_CHECKPOINT_DIR/state-$step"; echo "@hpsearch {\"checkpoint\": \"$HPSEARCH_CHECKPOINT_DIR/state-$step\", \"step\": $step}"; }
+trap 'save; exit 0' TERM
+while [ $step -lt 60 ]; do
+    step=$((step + 1)); sum=$((sum * 31 % 10007 + step))
+    echo "@hpsearch {\"step\": $step, \"loss\": $sum}"
+    [ $((step % 10)) != 0 ] || save
+    sleep 0.2
+done
+END
+cat > study.toml << END
+[study]
+name = "s"
+metric = "loss"
+direction = "minimize"
+step = "step"
+value = "last"
+[space]
+x = [1, 2, 3, 4, 5, 6, 7, 8]
+[sampler]
+type = "grid"
+[command]
+run = ["sh", "trial.sh"]
+[devices]
+use = ["cpu"]
+trials_per_device = 1
+[track]
+system = "off"
+[cluster]
+type = "slurm"
+partition = "low"
+time = "10:00"
+cpus = 4
+max_jobs = 4
+lost_after = "1m"
+END
+"$program" run study.toml --dry-run
+"$program" run study.toml --plain > run.log 2>&1 &
+runner=$!
+sleep 12
+echo "--- preemption: a job of another partition takes two nodes"
+sbatch --partition=high --nodes=2 --ntasks-per-node=4 --time=5 --output=/dev/null --wrap="srun sleep 12" > /dev/null
+sleep 6
+echo "--- the controller is killed and started again"
+kill -9 "$(cat "$T/run/slurmctld.pid")"
+sleep 3
+slurmctld -f "$SLURM_CONF"
+sleep 3
+echo "--- the runner is killed and run again"
+kill -9 $runner
+sleep 2
+"$program" run study.toml --plain >> run.log 2>&1 &
+runner=$!
+wait $runner
+cat run.log
+squeue
+# What every trial must end with.
+expected=$(step=0 sum=0; while [ $step -lt 60 ]; do step=$((step + 1)); sum=$((sum * 31 % 10007 + step)); done; echo $sum)
+"$program" trials s --json > trials.json
+"$program" events s --json > events.json
+python3 - "$expected" << 'END'
+import collections, json, sys
+trials = json.load(open("trials.json"))["trials"]
+values = {trial["value"] for trial in trials}
+assert len(trials) == 8 and values == {float(sys.argv[1])}, (len(trials), values)
+events = [json.loads(line)["event"] for line in open("events.json")]
+open_attempts, moved = {}, 0
+for event in events:
+    if event["type"] == "attempt_started":
+        assert event["trial"] not in open_attempts, "a trial runs twice"
+        open_attempts[event["trial"]] = event["attempt"]
+        moved += event["attempt"] > 0
+    elif event["type"] == "attempt_ended":
+        open_attempts.pop(event["trial"], None)
+seen = collections.Counter((e["trial"], e["step"], e["attempt"]) for e in events if e["type"] == "reported")
+assert all(count == 1 for count in seen.values()), "a report is doubled"
+steps = collections.defaultdict(set)
+for trial, step, _ in seen:
+    steps[trial].add(step)
+assert all(found == set(range(1, 61)) for found in steps.values()), "a report is lost"
+print(f"8 trials, each with the value {sys.argv[1]} and 60 steps, none lost or doubled; {moved} attempts went on elsewhere")
+END
