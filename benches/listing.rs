@@ -110,7 +110,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
         trial,
         TrialEvent::Created { params, origin: Origin::Sampled("tpe-independent".to_owned()) },
     ));
-    let slot = Slot { index: 0, device: Device::Cpu };
+    let slot = Slot::on(0, Device::Cpu);
     events.push(Event::Trial(
         trial,
         TrialEvent::AttemptStarted {

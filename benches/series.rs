@@ -70,7 +70,7 @@ fn main() {
 
 fn begin(store: &mut SqliteStore, lease: &Lease, trial: TrialNumber) {
     let origin = Origin::Sampled("random".to_owned());
-    let slot = Slot { index: 0, device: Device::Cpu };
+    let slot = Slot::on(0, Device::Cpu);
     let started = TrialEvent::AttemptStarted {
         attempt: AttemptNumber(0),
         slot,

@@ -171,7 +171,7 @@ fn run(case: &Case, trials: u64) {
             created: runner::now(),
             directory: None,
         };
-        let slots = (0..SLOTS).map(|index| Slot { index, device: Device::Cpu }).collect();
+        let slots = (0..SLOTS).map(|index| Slot::on(index, Device::Cpu)).collect();
         let runner =
             Runner::start(&mut store, &study, slots, launcher, &path).expect("nobody else runs it");
         let outcome = runner.run().expect("the run ends");

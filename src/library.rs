@@ -370,7 +370,7 @@ impl Study {
         let (path, threads) = (self.store.clone(), self.threads);
         let (mut store, study) = self.stored()?;
         let launcher = InlineLauncher::new(Arc::new(objective), study.spec.objective_names());
-        let slots = (0..threads).map(|index| Slot { index, device: Device::Cpu }).collect();
+        let slots = (0..threads).map(|index| Slot::on(index, Device::Cpu)).collect();
         let path = path.as_deref().unwrap_or(Path::new("hpsearch.db"));
         let outcome =
             Runner::start(store.as_mut(), &study, slots, Box::new(launcher), path)?.run()?;

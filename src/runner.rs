@@ -19,7 +19,7 @@ pub mod garbage_collection;
 pub mod inline;
 pub mod launcher;
 pub mod lease;
-mod lines;
+pub mod lines;
 mod listener;
 mod loads;
 pub mod metric_files;
@@ -39,6 +39,7 @@ mod python_packages;
 mod registration;
 pub mod removal;
 pub mod signals;
+pub mod slot_environment;
 pub mod slots;
 pub mod system_metrics;
 pub mod threads;
@@ -617,7 +618,7 @@ fn surviving(
     }
     let attempts = storage.attempts(study.id, None)?.into_iter();
     let is_surviving =
-        |attempt: &Attempt| attempt.end.is_none() && attempt.slot.device.agent().is_some();
+        |attempt: &Attempt| attempt.end.is_none() && attempt.slot.devices.agent().is_some();
     let surviving = attempts.filter(is_surviving);
     Ok(surviving
         .map(|Attempt { trial, attempt, slot, .. }| SlottedAttempt { trial, attempt, slot })
@@ -687,7 +688,7 @@ fn clear_orphaned_files(
     let open = storage
         .attempts(study.id, None)?
         .into_iter()
-        .filter(|attempt| attempt.end.is_none() && attempt.slot.device.agent().is_none());
+        .filter(|attempt| attempt.end.is_none() && attempt.slot.devices.agent().is_none());
     for (pid, started) in open.filter_map(|attempt| attempt.process) {
         if processes::is_alive(pid, started) && !belongs_elsewhere(pid, store) {
             processes::descendants(pid).into_iter().for_each(processes::kill);

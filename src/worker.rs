@@ -5,6 +5,7 @@
 #[cfg(feature = "train")]
 mod builtin;
 mod command;
+mod ranks;
 mod verdict_queue;
 pub mod watchdog;
 

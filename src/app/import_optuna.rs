@@ -390,7 +390,7 @@ fn sources(reader: &dyn StorageReader, study: &StoredStudy) -> Result<BTreeSet<S
 }
 
 fn slot(index: usize) -> Slot {
-    Slot { index, device: Device::Cpu }
+    Slot::on(index, Device::Cpu)
 }
 
 impl Finished {

@@ -354,7 +354,7 @@ fn trial_row(spec: &StudySpec, trial: &Trial) -> TrialRow {
         last_step: trial.last_step(),
         seconds: trial.busy_micros as f64 / 1e6,
         params: trial.params.clone(),
-        device: trial.device.as_ref().map(ToString::to_string),
+        device: trial.devices.as_ref().map(ToString::to_string),
         attempts: trial.attempts,
         reason: trial.reason.as_deref().map(one_line),
         tags: trial.tags.clone(),
@@ -374,7 +374,7 @@ pub fn trial(
 ) -> Result<TrialPart, AppError> {
     let attempt = |attempt: Attempt| AttemptLine {
         attempt: attempt.attempt.0,
-        device: attempt.slot.device.to_string(),
+        device: attempt.slot.devices.to_string(),
         started: attempt.started,
         ended: attempt.ended,
         end: attempt_end(attempt.end.as_ref()),

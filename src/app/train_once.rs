@@ -13,8 +13,8 @@ use super::export::{milestones, write};
 use super::worker_job::{OnProgress, Progress, at, halving};
 use crate::arguments::RowsAtOnce;
 use crate::export::{Exported, Holds, Otherwise, Placed, Recipe, Target};
-use crate::runner::process::{gpu_environment, inside};
 use crate::runner::protocol::{Job, MessageToRunner, TrainJob, TrialJob};
+use crate::runner::slot_environment::{gpu_environment, inside};
 use crate::runner::slots::{Machine, slots, tried};
 use crate::runner::worker_job::{self, JobError};
 use crate::study::metric::{Metrics, Score};
@@ -60,7 +60,7 @@ pub fn recipe_of_study(spec: &StudySpec) -> Result<(Recipe, Vec<String>), AppErr
     let trial = Trial::new(TrialNumber(0), params, Origin::Enqueued(0), Timestamp(0));
     let mut recipe = Recipe::of(spec, &trial, None, milestones(spec))?;
     if let Some(first) = places.into_iter().next() {
-        recipe.device = first.device;
+        recipe.device = first.devices.first().clone();
     }
     Ok((recipe, troubles))
 }
@@ -87,7 +87,7 @@ pub fn train(
     let trial = Trial {
         state: TrialState::Complete,
         value: Some(value),
-        device: Some(recipe.device.clone()),
+        devices: Some(recipe.device.clone().into()),
         ..Trial::new(TrialNumber(recipe.trial), params, Origin::Enqueued(0), Timestamp(0))
     };
     let exported = Exported {
@@ -193,7 +193,7 @@ fn job(recipe: &Recipe, scratch: &Path) -> (TrainJob, BTreeMap<String, String>) 
         reported: None,
         is_watched: true,
     };
-    (train, gpu_environment(&recipe.device))
+    (train, gpu_environment(&recipe.device.clone().into()))
 }
 
 fn study_of(recipe: &Recipe) -> StudySpec {

@@ -24,7 +24,7 @@ use crate::config::{self, Diagnostics, command_line};
 use crate::report::ahead::{Running, before_the_first, look_ahead, parts};
 use crate::report::wording::{StudyStatus, count, goal};
 use crate::runner;
-use crate::runner::slots::{Machine, slots};
+use crate::runner::slots::{Machine, left_over, slots};
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader};
 use crate::study::constraint::broken;
@@ -63,6 +63,8 @@ struct Found {
     spec: StudySpec,
     warnings: Diagnostics,
     slots: Vec<Slot>,
+    /// A sentence on devices that no slot uses.
+    idle: Option<String>,
     missing: Vec<MissingFile>,
     /// Lines about the data.
     data: Vec<String>,
@@ -101,7 +103,9 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
         console.warn(&checked.warnings);
     }
     let mut spec = checked.spec.clone();
-    let slots = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
+    let machine = Machine::detect(&spec.devices.select);
+    let slots = slots(&spec.devices, &spec.program, &machine)?;
+    let idle = left_over(&spec.devices, &spec.program, &machine);
     let reader = SqliteReader::open(&console.store).ok();
     let known = reader.as_ref().map(|reader| reader.study(&spec.name)).transpose()?.flatten();
     if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
@@ -119,7 +123,7 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
     let missing = missing_files(&spec);
     let data = prepare_data(&spec, &store, &mut listener(console))?.findings;
     let ahead = ahead(&spec, &slots, console)?;
-    Ok(Found { spec, warnings: checked.warnings, slots, missing, data, ahead })
+    Ok(Found { spec, warnings: checked.warnings, slots, idle, missing, data, ahead })
 }
 
 fn print(
@@ -136,13 +140,16 @@ fn print(
         goal(spec)
     )?;
     writeln!(console.out, "with      sampler {}, pruner {}", spec.sampler.name, spec.pruner.name)?;
-    let devices: Vec<String> = found.slots.iter().map(|slot| slot.device.to_string()).collect();
+    let devices: Vec<String> = found.slots.iter().map(|slot| slot.devices.to_string()).collect();
     writeln!(
         console.out,
         "on        {} ({})",
         count(found.slots.len() as u64, "slot"),
         devices.join(", ")
     )?;
+    if let Some(idle) = &found.idle {
+        writeln!(console.out, "note      {idle}")?;
+    }
     for (index, line) in examples(spec).iter().enumerate() {
         writeln!(console.out, "{:<10}{line}", if index == 0 { "runs" } else { "" })?;
     }

@@ -292,7 +292,7 @@ fn print(
         outcome("time", &|trial| duration(micros(trial.busy_micros))),
         outcome("attempts", &|trial| trial.attempts.to_string()),
         outcome("device", &|trial| {
-            trial.device.as_ref().map_or_else(String::new, ToString::to_string)
+            trial.devices.as_ref().map_or_else(String::new, ToString::to_string)
         }),
     ];
     for name in names(sides, Side::metrics) {

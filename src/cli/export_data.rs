@@ -24,7 +24,7 @@ use crate::report::wording::count;
 use crate::storage::paths::store_files;
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
-use crate::study::device::Device;
+use crate::study::device::DeviceGroup;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Params;
 use crate::study::query::{Filter, SortKey, TrialQuery};
@@ -112,7 +112,7 @@ struct TrialLine<'a> {
     last_step: Option<u64>,
     params: &'a Params,
     metrics: &'a Metrics,
-    device: Option<&'a Device>,
+    device: Option<&'a DeviceGroup>,
     seconds: f64,
     attempts: u32,
     failures: u32,
@@ -138,7 +138,7 @@ impl<'a> From<&'a Trial> for TrialLine<'a> {
             last_step: trial.last_step(),
             params: &trial.params,
             metrics: &trial.last_metrics,
-            device: trial.device.as_ref(),
+            device: trial.devices.as_ref(),
             seconds: seconds(trial.busy_micros),
             attempts: trial.attempts,
             failures: trial.failures,
@@ -499,7 +499,7 @@ impl Table<'_> {
                 told.seconds.to_string(),
                 told.attempts.to_string(),
                 told.failures.to_string(),
-                told.device.map_or_else(String::new, Device::to_string),
+                told.device.map_or_else(String::new, DeviceGroup::to_string),
                 origin(told.origin),
                 told.created,
                 told.started.unwrap_or_default(),
@@ -647,7 +647,7 @@ impl Table<'_> {
                 Cell::Number(line.seconds),
                 Cell::whole(line.attempts.into()),
                 Cell::whole(line.failures.into()),
-                Cell::of(line.device.map(Device::to_string), Cell::Text),
+                Cell::of(line.device.map(DeviceGroup::to_string), Cell::Text),
                 Cell::Text(origin(line.origin)),
                 Cell::Text(line.created),
                 Cell::of(line.started, Cell::Text),

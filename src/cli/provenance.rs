@@ -56,7 +56,7 @@ impl From<&Made> for MadeJson {
     fn from(made: &Made) -> Self {
         MadeJson {
             attempt: made.attempt.attempt.0,
-            device: made.attempt.slot.device.to_string(),
+            device: made.attempt.slot.devices.to_string(),
             started: instant(made.attempt.started),
             end: made.attempt.end.as_ref().map(|end| attempt_end(Some(end))),
             reason: made.attempt.reason.clone(),
@@ -95,7 +95,7 @@ pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String,
     let mut facts =
         vec![("seed".to_owned(), seed_of(SeedTree::new(study.spec.seed), trial).to_string())];
     let Some(last) = made.last() else { return facts };
-    facts.push(("device".to_owned(), last.attempt.slot.device.to_string()));
+    facts.push(("device".to_owned(), last.attempt.slot.devices.to_string()));
     match last.provenance() {
         Some(provenance) => facts.extend(provenance.facts()),
         None => facts.push((
@@ -165,7 +165,7 @@ pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failur
         let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         console.fact(
             &format!("attempt {attempt}"),
-            &one_line(&format!("{} on {}, {end}{took}{why}", moment(*started), slot.device)),
+            &one_line(&format!("{} on {}, {end}{took}{why}", moment(*started), slot.devices)),
         )?;
         let is_last_of_runner =
             made.get(index + 1).is_none_or(|next| next.attempt.runner != of_attempt.attempt.runner);

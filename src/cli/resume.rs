@@ -49,7 +49,7 @@ pub fn resume(arguments: &ResumeArguments, console: &mut Console) -> Result<Exit
         let select: Vec<String> = arguments.device.iter().map(ToString::to_string).collect();
         let machine = Machine::detect(&select);
         slots(
-            &DevicesSpec { select, ..study.spec.devices.clone() },
+            &DevicesSpec { select, per_trial: None, ..study.spec.devices.clone() },
             &study.spec.program,
             &machine,
         )?;

@@ -41,7 +41,7 @@ use crate::runner::ownership::{self, Unreachable};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::provenance::look_around;
 use crate::runner::signals::{HangUp, SignalWatch};
-use crate::runner::slots::{Machine, remarks, slots, tried};
+use crate::runner::slots::{Machine, left_over, remarks, slots, tried};
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::paths::component;
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
@@ -137,12 +137,17 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     if arguments.dry_run {
         return dry_run(&spec, console);
     }
+    let machine = Machine::detect(&spec.devices.select);
     // Agents have those of other machines.
     let places = match &spec.cluster {
         Some(_) => Vec::new(),
-        None => slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?,
+        None => slots(&spec.devices, &spec.program, &machine)?,
     };
     remarks(&places).iter().for_each(|remark| console.say(remark));
+    let idle = left_over(&spec.devices, &spec.program, &machine);
+    if let Some(idle) = idle.filter(|_| spec.cluster.is_none()) {
+        console.say(&idle);
+    }
     let path = std::path::absolute(&console.store)?;
     let is_new = !path.exists();
     if is_new {

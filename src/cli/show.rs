@@ -36,7 +36,7 @@ use crate::study::front::Front;
 use crate::study::program::Program;
 use crate::study::provenance::Provenance;
 use crate::study::space::Dimension;
-use crate::study::spec::{StudySpec, ValueRule};
+use crate::study::spec::{PerTrial, StudySpec, ValueRule};
 use crate::study::state::{Counts, StudyState};
 use crate::study::trial::TrialNumber;
 use crate::tracking::{Behind, behind};
@@ -314,6 +314,13 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
     } else {
         String::new()
     };
+    let grouped = match spec.devices.per_trial {
+        None | Some(PerTrial::Count(1)) => String::new(),
+        Some(PerTrial::Count(devices)) => format!(", {devices} for each trial"),
+        Some(PerTrial::Auto) => ", all of them for each trial".to_owned(),
+    };
+    let ranks = if spec.devices.per_device { ", one process per device" } else { "" };
+    let threads_of = if spec.devices.per_device { "process" } else { "trial" };
     let resume = |device: &Device| {
         console.next(&format!("resume {} --device {device}", one_line(&spec.name)))
     };
@@ -350,7 +357,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         (
             "devices",
             format!(
-                "{}{shared}, {threads} for each trial on the CPU{paused}",
+                "{}{grouped}{ranks}{shared}, {threads} for each {threads_of} on the CPU{paused}",
                 one_line(&spec.devices.select.join(", "))
             ),
         ),

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use super::moments::instant;
 use crate::analysis::forecast::{Forecast, Span};
 use crate::report::wording::run_name;
-use crate::study::device::Device;
+use crate::study::device::DeviceGroup;
 use crate::study::front::Front;
 use crate::study::metric::{Direction, Number};
 use crate::study::params::Params;
@@ -106,8 +106,8 @@ pub struct TrialJson {
     pub last_step: Option<u64>,
     /// Its active parameters.
     pub params: Params,
-    /// Device of its last attempt.
-    pub device: Option<Device>,
+    /// Device of its last attempt, or its devices: `cuda:0+cuda:1`.
+    pub device: Option<DeviceGroup>,
     /// Seconds spent in ended attempts.
     pub seconds: f64,
     /// Number of attempts.
@@ -145,7 +145,7 @@ impl From<&Trial> for TrialJson {
             last_value: trial.last().map(|(_, value)| Number(value)),
             last_step: trial.last_step(),
             params: trial.params.clone(),
-            device: trial.device.clone(),
+            device: trial.devices.clone(),
             seconds: seconds(trial.busy_micros),
             attempts: trial.attempts,
             reason: trial.reason.clone(),

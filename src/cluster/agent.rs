@@ -279,7 +279,7 @@ impl Agent {
             true => return Ok(()),
             false => places,
         };
-        let devices = slots.into_iter().map(|slot| slot.device).collect();
+        let devices = slots.into_iter().map(|slot| slot.devices).collect();
         self.put(&ToRunner::Slots(devices));
         Ok(())
     }
@@ -342,10 +342,10 @@ impl Agent {
             return;
         }
         let slot =
-            Slot { index: assignment.slot.index, device: assignment.slot.device.local().clone() };
+            Slot::on(assignment.slot.index, assignment.slot.devices.local());
         let assignment = Assignment { slot, ..assignment };
         if let Some(metrics) = &work.system_metrics {
-            metrics.started(key.0, key.1, &assignment.slot.device);
+            metrics.started(key.0, key.1, &assignment.slot.devices);
         }
         match work.launcher.launch(&assignment, &self.inputs) {
             Ok(job) => drop(work.jobs.insert(key, job)),

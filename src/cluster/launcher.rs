@@ -150,7 +150,7 @@ impl Launcher for ClusterLauncher {
             welcome,
         };
         let awaited = surviving.iter().filter_map(|SlottedAttempt { trial, attempt, slot }| {
-            Some(((*trial, *attempt), slot.device.agent()?.to_owned()))
+            Some(((*trial, *attempt), slot.devices.agent()?.to_owned()))
         });
         // The file is touched while its runner lives.
         let touched = std::fs::metadata(&self.plan.file).and_then(|file| file.modified());
@@ -178,7 +178,7 @@ impl Launcher for ClusterLauncher {
         _: &Sender<Input>,
     ) -> Result<Box<dyn Job>, LaunchError> {
         let attempt = (assignment.trial, assignment.attempt);
-        let agent = assignment.slot.device.agent().unwrap_or_default();
+        let agent = assignment.slot.devices.agent().unwrap_or_default();
         let hub = self.hub().filter(|hub| hub.launch(agent, assignment));
         let Some(hub) = hub.cloned() else {
             return Err(LaunchError::Refused(format!("the agent `{agent}` is gone")));

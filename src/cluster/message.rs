@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Assignment, Input};
 use crate::study::decision::Decision;
-use crate::study::device::Device;
+use crate::study::device::DeviceGroup;
 use crate::study::metric::Number;
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use crate::study::spec::StudySpec;
@@ -102,8 +102,8 @@ pub struct Envelope<T> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToRunner {
-    /// Its slots: a device for each.
-    Slots(Vec<Device>),
+    /// Its slots: the devices of each.
+    Slots(Vec<DeviceGroup>),
     /// An input of the engine.
     Input(Input),
     /// Points of series.

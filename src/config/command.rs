@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use super::command_line::{self, TrialValues};
+use super::command_line::{self, GroupValues, TrialValues};
 use super::command_metrics;
 use super::diagnostic::{Diagnostic, Place, Severity};
 use super::placeholder::{Piece, pieces};
@@ -20,6 +20,9 @@ const VARIABLES: &[(&str, &str)] = &[
     ("study", "HPSEARCH_STUDY"),
     ("attempt", "HPSEARCH_ATTEMPT"),
     ("device", "HPSEARCH_DEVICE"),
+    ("devices", "HPSEARCH_DEVICE"),
+    ("rank", "RANK"),
+    ("local_rank", "LOCAL_RANK"),
     ("params", "HPSEARCH_PARAMS"),
     ("resume", "HPSEARCH_RESUME"),
 ];
@@ -198,6 +201,7 @@ fn check_placeholders(argument: &Node, searched: &Searched, problems: &mut Vec<D
         let Piece::Placeholder(name, _) = piece else { continue };
         if searched.mentions(name)
             || TrialValues::NAMES.contains(&name)
+            || GroupValues::NAMES.contains(&name)
             || name == command_line::ARGS
         {
             continue;

@@ -31,10 +31,26 @@ pub struct TrialValues<'a> {
     pub directory: &'a Path,
     /// `{seed}`: its seed.
     pub seed: u64,
+    /// Values of its group of devices, if it has one.
+    pub group: Option<GroupValues>,
+}
+
+/// Values of a group of devices that a launcher of its processes takes.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupValues {
+    /// `{world_size}`: number of devices, and so of processes.
+    pub world_size: usize,
+    /// `{master_port}`: the port at which they meet.
+    pub master_port: u16,
+}
+
+impl GroupValues {
+    /// The names.
+    pub const NAMES: [&'static str; 2] = ["world_size", "master_port"];
 }
 
 impl TrialValues<'_> {
-    /// The names.
+    /// The names, without those of groups.
     pub const NAMES: [&'static str; 4] = ["trial", "trial_dir", "checkpoint_dir", "seed"];
 
     fn get(&self, name: &str) -> Option<String> {
@@ -42,6 +58,8 @@ impl TrialValues<'_> {
             "trial" => Some(self.number.to_string()),
             "trial_dir" | "checkpoint_dir" => Some(self.directory.display().to_string()),
             "seed" => Some(self.seed.to_string()),
+            "world_size" => Some(self.group?.world_size.to_string()),
+            "master_port" => Some(self.group?.master_port.to_string()),
             _ => None,
         }
     }
@@ -637,11 +655,17 @@ mod tests {
                 ArgsRules::default(),
                 &space(),
                 &params(r#"{"lr":0.5,"model.layers":3}"#),
-                Some(TrialValues { number: TrialNumber(7), directory: Path::new("/t-7"), seed: 5 }),
+                Some(TrialValues {
+                    number: TrialNumber(7),
+                    directory: Path::new("/t-7"),
+                    seed: 5,
+                    group: Some(GroupValues { world_size: 4, master_port: 2_900 }),
+                }),
             )
             .concat()
         };
         assert_eq!(written("{trial_dir}/{trial}.{seed} {checkpoint_dir}"), "/t-7/7.5 /t-7");
+        assert_eq!(written("{world_size}@{master_port}"), "4@2900");
         assert_eq!(written("--lr={lr}:{model.layers}"), "--lr=0.5:3");
         assert_eq!(written("{momentum}|{ not a name }|{"), "|{ not a name }|{");
         // In an unchecked study nothing disappears.

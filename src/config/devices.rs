@@ -2,14 +2,21 @@
 
 use std::str::FromStr;
 
-use super::diagnostic::Diagnostic;
+use super::command_line::GroupValues;
+use super::diagnostic::{Diagnostic, Place};
+use super::placeholder::{Piece, pieces};
 use super::section::Section;
 use super::syntax::Node;
 use crate::study::device::Device;
-use crate::study::spec::DevicesSpec;
+use crate::study::program::Program;
+use crate::study::spec::{DevicesSpec, PerTrial, StudySpec};
 
-/// Reads the table.
-pub(super) fn read(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> DevicesSpec {
+/// Reads the table of a study of `program`, if that is valid.
+pub(super) fn read(
+    section: &Section<'_>,
+    program: Option<&Program>,
+    problems: &mut Vec<Diagnostic>,
+) -> DevicesSpec {
     let select = section
         .node("use")
         .map_or_else(|| DevicesSpec::default().select, |node| selected(node, problems));
@@ -22,12 +29,62 @@ pub(super) fn read(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Dev
                 .help("write trials_per_device = \"auto\" beside it, or leave it out"),
         );
     }
+    let per_trial = match section.text("per_trial") {
+        Some(_) => Some(PerTrial::Auto),
+        None => section.get::<Option<u32>>("per_trial").map(PerTrial::Count),
+    };
+    let is_group = per_trial.is_some_and(|per_trial| per_trial != PerTrial::Count(1));
+    if let Some(place) = section.place_of("per_trial").filter(|_| is_group && packed) {
+        let message = "`trials_per_device = \"auto\"` measures how many trials share one device, \
+            and `per_trial` gives each trial a group of them";
+        problems.push(
+            Diagnostic::error(place, message)
+                .help("leave one of the two out; with groups, trials_per_device may be a number"),
+        );
+    }
+    let per_device: bool = section.get("per_device");
+    if let Some(Program::Trainer { .. }) = program {
+        let group = section.place_of("per_trial").filter(|_| is_group);
+        let ranks = section.place_of("per_device").filter(|_| per_device);
+        problems.extend(group.into_iter().chain(ranks).map(|place| {
+            Diagnostic::error(place, "a trial of the built-in trainer trains on one device")
+                .help("leave it out: with several devices, several trials run at a time")
+                .help("`per_trial` and `per_device` are for programs, in [command]")
+        }));
+    }
     DevicesSpec {
         select,
         trials_per_device: section.get("trials_per_device"),
         packed,
         memory: section.get("memory"),
+        per_trial,
+        per_device,
         cpu_threads: section.get("cpu_threads"),
+    }
+}
+
+/// Reports placeholders for values of a group in the command of a study without groups.
+pub(super) fn check_placeholders(
+    spec: &StudySpec,
+    run: Option<Place>,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let Program::Command { run: words, .. } = &spec.program else { return };
+    if spec.devices.is_grouped() {
+        return;
+    }
+    let knows = |name: &str| spec.space.dimension(name).is_some();
+    let placeholders = words.iter().flat_map(|word| pieces(word, knows));
+    let mut names = placeholders.filter_map(|piece| match piece {
+        Piece::Placeholder(name, _) if !knows(name) => Some(name),
+        _ => None,
+    });
+    if let Some(name) = names.find(|name| GroupValues::NAMES.contains(name)) {
+        let message =
+            format!("`{{{name}}}` is a value of a group of devices, and trials have none");
+        problems.push(
+            Diagnostic::error(run, message).help("write per_trial = 2, or \"auto\", in [devices]"),
+        );
     }
 }
 

@@ -10,7 +10,7 @@ use super::tables::keep_word;
 use crate::study::params::Value;
 use crate::study::program::{EnvironmentValue, MetricSources, Program};
 use crate::study::space::{Dimension, Distribution, Scale};
-use crate::study::spec::{AlgorithmSpec, StudySpec};
+use crate::study::spec::{AlgorithmSpec, PerTrial, StudySpec};
 use crate::study::{duration, size};
 
 /// The consent that a change requires when a study is run again.
@@ -297,6 +297,14 @@ fn operation(changes: &mut Changes<'_>) {
         let unsaid = if spec.devices.packed { "auto" } else { "default" };
         Some(spec.devices.trials_per_device.map_or(unsaid.to_owned(), |count| count.to_string()))
     });
+    changes.compare("devices.per_trial", Free, |spec| {
+        Some(match spec.devices.per_trial {
+            None => "1".to_owned(),
+            Some(PerTrial::Count(count)) => count.to_string(),
+            Some(PerTrial::Auto) => "auto".to_owned(),
+        })
+    });
+    changes.compare("devices.per_device", Free, |spec| written(&spec.devices.per_device));
     changes.compare("devices.memory", Free, |spec| spec.devices.memory.map(size::format));
     changes.compare("devices.cpu_threads", Free, |spec| written(&spec.devices.cpu_threads));
     changes.compare("cluster", Free, |spec| spec.cluster.as_ref().and_then(written));

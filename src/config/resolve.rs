@@ -63,7 +63,7 @@ pub(super) fn resolve(
         .unwrap_or_default();
     constraint::check_enqueued(&constraints, &enqueue, file.tree.get("enqueue"), problems);
     let devices_table = file.section("devices", problems);
-    let devices = devices::read(&devices_table, problems);
+    let devices = devices::read(&devices_table, program.as_ref(), problems);
     let mut retry: RetrySpec = file.section("retry", problems).read_as();
     retry.on.sort_unstable();
     retry.on.dedup();
@@ -130,6 +130,9 @@ pub(super) fn resolve(
     objective::check_names(&spec, &study, problems);
     objective::check_several(&spec, &study, &budget, problems);
     cluster::check(&spec, &cluster_table, problems);
+    let run = file.tree.get("command").and_then(|entry| entry.value.table());
+    let run = run.and_then(|table| table.get("run")).map(|entry| entry.value.place);
+    devices::check_placeholders(&spec, run, problems);
     reproducibility::check(&spec, &budget, &devices_table, problems);
     Some(spec)
 }

@@ -124,12 +124,18 @@ const DEVICES: &[Field] = &[
         .doc("trials at a time on each device; \"auto\" measures how many raise the throughput"),
     key("memory", FieldKind::Size, Absent)
         .doc("memory limit of all trials on each device, with trials_per_device = \"auto\""),
+    key("per_trial", FieldKind::IntegerOrAuto { min: 1, max: 1_024 }, Absent)
+        .doc("devices of each trial, for programs that train on several; \"auto\": all selected"),
+    key("per_device", FieldKind::Flag, Of(|| json!(DevicesSpec::default().per_device))).doc(
+        "starts the command once per device, with RANK and LOCAL_RANK; for programs that need no \
+        torchrun",
+    ),
     key(
         "cpu_threads",
         FieldKind::Integer { min: 1, max: 1_024 },
         Of(|| json!(DevicesSpec::default().cpu_threads)),
     )
-    .doc("threads of each trial on the CPU"),
+    .doc("threads of each trial on the CPU, or of each of its processes"),
 ];
 
 const CLUSTER: &[Field] = &[

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::attempt::{Leaving, RunningAttempt};
 use super::{Engine, Phase};
-use crate::study::device::{Device, Slot};
+use crate::study::device::{DeviceGroup, Slot};
 use crate::study::event::{AgentChange, DeviceEvent, Event};
 use crate::study::metric::Metrics;
 use crate::study::time::Timestamp;
@@ -44,7 +44,7 @@ pub struct SlottedAttempt {
 
 impl Engine {
     /// Opens the slots of an agent.
-    pub(super) fn agent_joined(&mut self, agent: String, devices: &[Device]) {
+    pub(super) fn agent_joined(&mut self, agent: String, devices: &[DeviceGroup]) {
         let change = AgentChange::Joined { slots: devices.len() as u64 };
         self.set_slots_of(&agent, devices);
         self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
@@ -54,7 +54,7 @@ impl Engine {
     pub(super) fn agent_left(&mut self, agent: String, reason: String) {
         // It asks them itself, and waits for them.
         let deadline = self.now.after(self.grace.saturating_mul(2));
-        let there = self.slots.iter_mut().filter(|slot| slot.device().agent() == Some(&agent));
+        let there = self.slots.iter_mut().filter(|slot| slot.devices().agent() == Some(&agent));
         for running in there.filter_map(|slot| slot.running.as_mut()) {
             running.leaving.get_or_insert((Leaving::Holding { told: false }, deadline));
         }
@@ -80,15 +80,15 @@ impl Engine {
         wanted.saturating_sub(running).saturating_sub(free.count() as u64)
     }
 
-    fn set_slots_of(&mut self, agent: &str, devices: &[Device]) {
-        let mut wanted: BTreeMap<Device, usize> = BTreeMap::new();
-        let open = self.slots.iter().filter(|slot| !slot.closed).map(|slot| slot.device());
-        for device in open.filter(|device| device.agent() == Some(agent)) {
-            wanted.insert(device.clone(), 0);
+    fn set_slots_of(&mut self, agent: &str, devices: &[DeviceGroup]) {
+        let mut wanted: BTreeMap<DeviceGroup, usize> = BTreeMap::new();
+        let open = self.slots.iter().filter(|slot| !slot.closed).map(|slot| slot.devices());
+        for group in open.filter(|group| group.agent() == Some(agent)) {
+            wanted.insert(group.clone(), 0);
         }
-        devices.iter().for_each(|device| *wanted.entry(device.clone()).or_default() += 1);
-        for (device, count) in wanted {
-            for index in self.slots.resize(&device, count) {
+        devices.iter().for_each(|group| *wanted.entry(group.clone()).or_default() += 1);
+        for (group, count) in wanted {
+            for index in self.slots.resize_group(&group, count) {
                 self.ask_to_pause(index);
             }
         }
@@ -110,7 +110,7 @@ impl Engine {
     pub(super) fn adopt(&mut self, trial: TrialNumber, attempt: AttemptNumber, slot: &Slot) {
         let index = self.slots.reserve(slot);
         // The device time up to the end of the earlier runner is accounted for with that.
-        let _accounted = self.budgets.meter.start(&slot.device, self.now);
+        let _accounted = self.budgets.meter.start(&slot.devices, self.now);
         let last = self.view.trial(trial).and_then(Trial::last_step);
         let mut running = RunningAttempt::new(trial, attempt, self.now, None);
         running.known_to = last;

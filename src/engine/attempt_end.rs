@@ -23,7 +23,7 @@ impl Engine {
     ) {
         let Some(slot) = self.slots.of_attempt(number, attempt) else { return };
         let Some(running) = self.slots[slot].running.take() else { return };
-        let device = self.slots[slot].device().clone();
+        let devices = self.slots[slot].devices().clone();
         let leaving = running.leaving.map(|(leaving, _)| match leaving {
             // A report arrived after it was asked to leave: its pruner's decision holds.
             Leaving::TimedOut(_) | Leaving::Draining | Leaving::Holding { .. } => {
@@ -44,7 +44,7 @@ impl Engine {
             }
         }
         let message = self.with_rows(number, &end, message);
-        let device_micros = Some(self.budgets.meter.end(&device, self.now));
+        let device_micros = Some(self.budgets.meter.end(&devices, self.now));
         self.emit(Event::Trial(
             number,
             TrialEvent::AttemptEnded {
@@ -52,7 +52,7 @@ impl Engine {
                 end: end.clone(),
                 reason: message.clone(),
                 device_micros,
-                memory: self.sharing.memory_used(&device, running.peak),
+                memory: self.sharing.memory_used(devices.first(), running.peak),
             },
         ));
         let evicted = self.note_end(slot, number, &end);
@@ -67,7 +67,7 @@ impl Engine {
             (AttemptEnd::Paused, Some(Leaving::Holding { .. })) => {
                 let why = match evicted {
                     Some(why) => why,
-                    None if !self.is_open(slot) => format!("left {device}"),
+                    None if !self.is_open(slot) => format!("left {devices}"),
                     None => "resumed by you".to_owned(),
                 };
                 self.requeue(number, &why);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Engine;
 use super::attempt::Leaving;
 use super::device_time::DeviceMeter;
-use crate::study::device::Device;
+use crate::study::device::DeviceGroup;
 use crate::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::state::TrialResult;
 use crate::study::time::Timestamp;
@@ -24,7 +24,7 @@ pub fn end_of_killed_runner<'a>(
     let mut events = events.into_iter().filter(|(_, event)| !event.is_entry()).peekable();
     let (begun, Event::Runner(RunnerEvent::Started { .. })) = *events.peek()? else { return None };
     let mut heard = begun;
-    let mut running: BTreeMap<(TrialNumber, AttemptNumber), Device> = BTreeMap::new();
+    let mut running: BTreeMap<(TrialNumber, AttemptNumber), DeviceGroup> = BTreeMap::new();
     let mut meter = DeviceMeter::default();
     let mut changes = Vec::new();
     for (at, event) in events {
@@ -34,13 +34,13 @@ pub fn end_of_killed_runner<'a>(
             Event::Study(StudyEvent::Paused { .. }) => changes.push((at, Change::Paused(true))),
             Event::Study(StudyEvent::Resumed { .. }) => changes.push((at, Change::Paused(false))),
             Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
-                meter.start(&slot.device, at);
-                running.insert((*trial, *attempt), slot.device.clone());
+                meter.start(&slot.devices, at);
+                running.insert((*trial, *attempt), slot.devices.clone());
                 changes.push((at, Change::Idle(running.is_empty())));
             }
             Event::Trial(trial, TrialEvent::AttemptEnded { attempt, .. }) => {
-                if let Some(device) = running.remove(&(*trial, *attempt)) {
-                    meter.end(&device, at);
+                if let Some(devices) = running.remove(&(*trial, *attempt)) {
+                    meter.end(&devices, at);
                 }
                 changes.push((at, Change::Idle(running.is_empty())));
             }

@@ -35,7 +35,8 @@ impl DeviceSharing {
             Concurrency::new(Timestamp::default()).of_trials(spec.devices.memory, threads)
         };
         let shared = slots.iter().filter(|_| spec.devices.packed);
-        let devices = shared.map(|slot| (slot.device.clone(), concurrency(&slot.device))).collect();
+        let devices = shared.map(|slot| slot.devices.first());
+        let devices = devices.map(|device| (device.clone(), concurrency(device))).collect();
         DeviceSharing { devices, ..DeviceSharing::default() }
     }
 
@@ -101,7 +102,7 @@ impl Engine {
     fn make_slots(&mut self, device: &Device) {
         let wanted = self.sharing.slots(device).unwrap_or(0);
         for _ in self.slots.of_device(device).len()..wanted {
-            self.slots.add(device);
+            self.slots.add(device.clone());
         }
     }
 

@@ -1,9 +1,10 @@
-//! Device time: a device is in use while at least one of its slots is busy, and counts once.
+//! Device time: a device is in use while at least one of its slots is busy, and counts once; each
+//! device of a group counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::study::device::Device;
+use crate::study::device::{Device, DeviceGroup};
 use crate::study::time::Timestamp;
 
 /// Measures device time. Each start and end of an attempt on a device accounts for the time since
@@ -22,16 +23,24 @@ struct Use {
 }
 
 impl DeviceMeter {
-    /// An attempt starts: returns the microseconds to account for.
-    pub fn start(&mut self, device: &Device, at: Timestamp) -> i64 {
+    /// An attempt starts: returns the microseconds to account for, of all its devices.
+    pub fn start(&mut self, devices: &DeviceGroup, at: Timestamp) -> i64 {
+        devices.distinct().into_iter().map(|device| self.start_on(device, at)).sum()
+    }
+
+    /// An attempt has ended: returns the microseconds to account for, of all its devices.
+    pub fn end(&mut self, devices: &DeviceGroup, at: Timestamp) -> i64 {
+        devices.distinct().into_iter().map(|device| self.end_on(device, at)).sum()
+    }
+
+    fn start_on(&mut self, device: &Device, at: Timestamp) -> i64 {
         let usage = self.used.entry(device.clone()).or_insert(Use { attempts: 0, accounted: at });
         let passed = usage.tell(at);
         usage.attempts += 1;
         passed
     }
 
-    /// An attempt has ended: returns the microseconds to account for.
-    pub fn end(&mut self, device: &Device, at: Timestamp) -> i64 {
+    fn end_on(&mut self, device: &Device, at: Timestamp) -> i64 {
         let Some(usage) = self.used.get_mut(device) else { return 0 };
         let passed = usage.tell(at);
         usage.attempts = usage.attempts.saturating_sub(1);
@@ -67,7 +76,7 @@ mod tests {
     #[test]
     fn a_device_counts_once_however_many_of_its_slots_are_busy() {
         let mut meter = DeviceMeter::default();
-        let (one, other) = (Device::Sim(0), Device::Sim(1));
+        let [one, other] = [0, 1].map(|index| DeviceGroup::from(Device::Sim(index)));
         let accounted: Vec<i64> = vec![
             meter.start(&one, Timestamp(0)),
             meter.start(&one, Timestamp(10)),
@@ -88,5 +97,19 @@ mod tests {
         );
         // Idle time does not count.
         assert_eq!((meter.start(&one, Timestamp(100)), meter.end(&one, Timestamp(107))), (0, 7));
+    }
+
+    #[test]
+    fn each_device_of_a_group_counts_and_the_cpu_once() {
+        let mut meter = DeviceMeter::default();
+        let [group, other, cpu] =
+            ["sim:0+sim:1", "sim:1+sim:2", "cpu+cpu"].map(|group| group.parse().unwrap());
+        meter.start(&group, Timestamp(0));
+        assert_eq!((meter.devices(), meter.unaccounted(Timestamp(5)).as_micros()), (2, 10));
+        assert_eq!(meter.start(&other, Timestamp(10)), 10, "of the device that both use");
+        assert_eq!(meter.end(&group, Timestamp(30)), 30 + 20);
+        assert_eq!(meter.end(&other, Timestamp(40)), 10 + 30);
+        meter.start(&cpu, Timestamp(50));
+        assert_eq!((meter.devices(), meter.end(&cpu, Timestamp(57))), (1, 7));
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::load::Load;
-use crate::study::device::Device;
+use crate::study::device::DeviceGroup;
 use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::metric::Metrics;
 use crate::study::remark::Remark;
@@ -114,12 +114,12 @@ pub enum Input {
         /// Bytes.
         bytes: u64,
     },
-    /// An agent came, and has these slots, a device for each.
+    /// An agent came, and has these slots, with the devices of each.
     AgentJoined {
         /// The agent's name.
         agent: String,
         /// The devices, as this machine names them.
-        devices: Vec<Device>,
+        devices: Vec<DeviceGroup>,
     },
     /// An agent leaves, was lost, or cannot be used: its slots take no more trials, and its trials
     /// save and run elsewhere.

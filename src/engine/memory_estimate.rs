@@ -54,7 +54,7 @@ impl MemoryEstimates {
                 self.too_large.clear();
             }
             Event::Trial(trial, TrialEvent::AttemptStarted { slot, rows_at_once, .. }) => {
-                self.open.insert(*trial, (slot.device.clone(), *rows_at_once));
+                self.open.insert(*trial, (slot.devices.first().clone(), *rows_at_once));
             }
             Event::Trial(trial, TrialEvent::AttemptEnded { end, memory, .. }) => {
                 let Some((device, rows)) = self.open.remove(trial) else { return };

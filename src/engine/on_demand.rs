@@ -63,7 +63,7 @@ impl Engine {
     /// # Errors
     /// Those of [`Engine::new`].
     pub fn on_demand(spec: StudySpec, view: StudyState) -> Result<Self, EngineError> {
-        let engine = Engine::new(spec, view, vec![Slot { index: 0, device: Device::Cpu }])?;
+        let engine = Engine::new(spec, view, vec![Slot::on(0, Device::Cpu)])?;
         // The program decides how many trials are outstanding, when it tells each, and where it
         // runs them: these slots have no device.
         Ok(Engine { filling: Filling::OnDemand, decision_window: None, ..engine })
@@ -100,7 +100,7 @@ impl Engine {
 
     fn start_on_demand(&mut self, trial: TrialNumber) {
         let free = self.slots.iter().position(|slot| slot.running.is_none());
-        let index = free.unwrap_or_else(|| self.slots.add(&Device::Cpu));
+        let index = free.unwrap_or_else(|| self.slots.add(Device::Cpu));
         self.start(index, trial);
     }
 
@@ -175,7 +175,7 @@ impl Engine {
                 (AttemptEnd::Failed(FailureCause::Program), Some(why.clone()))
             }
         };
-        let device_micros = self.budgets.meter.end(self.slots[index].device(), self.now);
+        let device_micros = self.budgets.meter.end(self.slots[index].devices(), self.now);
         self.emit(Event::Trial(
             number,
             TrialEvent::AttemptEnded {

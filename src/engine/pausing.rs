@@ -157,6 +157,12 @@ impl Engine {
                     "`[devices]` of its file says how many slots the next run has",
                 ));
             }
+            Some(_) if self.slots.are_groups() && self.slots.group_of(device).is_none() => {
+                return Err(refused(
+                    format!("the trials of this run have groups of devices without {device}"),
+                    "add it to `use` in [devices], and run the study again",
+                ));
+            }
             Some(_) => {}
             None => self.has_slots_on(device, || {
                 "say how many slots it is to have there with --slots".to_owned()

@@ -111,7 +111,8 @@ impl Engine {
     /// Whether a slot accepts attempts.
     pub(super) fn is_open(&self, index: usize) -> bool {
         let slot = &self.slots[index];
-        !slot.closed && !self.view.paused_devices.contains(slot.device())
+        let is_paused = |device| self.view.paused_devices.contains(device);
+        !slot.closed && !slot.devices().members().any(is_paused)
     }
 
     /// Whether all slots are paused or closed.
@@ -165,7 +166,7 @@ impl Engine {
             self.emit(Event::Study(StudyEvent::Reopened { reason }));
         }
         let resume = assignment.resume.as_ref();
-        let device_micros = self.budgets.meter.start(&assignment.slot.device, self.now);
+        let device_micros = self.budgets.meter.start(&assignment.slot.devices, self.now);
         self.emit(Event::Trial(
             number,
             TrialEvent::AttemptStarted {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use world::{World, moved};
 
 use super::{Engine, EngineError, Outcome, end_of_killed_runner};
-use crate::study::device::{Device, Slot};
+use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::event::{Event, RunnerEvent};
 use crate::study::params::Params;
 use crate::study::request::Request;
@@ -94,6 +94,8 @@ pub struct Simulation {
     pub shared: Option<Shared>,
     /// Slots per device.
     pub per_device: usize,
+    /// Devices of each slot; with several, each slot has its own.
+    pub per_trial: u32,
     /// Steps of a full trial.
     pub steps: u64,
     /// Virtual time of a step.
@@ -159,6 +161,7 @@ impl Simulation {
             slots,
             shared: None,
             per_device: 1,
+            per_trial: 1,
             steps,
             step_time: Duration::from_millis(100),
             pace: Box::new(|_| 1.0),
@@ -174,13 +177,18 @@ impl Simulation {
         }
     }
 
+    /// The devices of a slot.
+    fn devices(&self, slot: usize) -> DeviceGroup {
+        let position = u32::try_from(slot / self.per_device.max(1)).unwrap_or(0);
+        let members = (0..self.per_trial).map(|member| position * self.per_trial + member);
+        DeviceGroup::of(members.map(Device::Sim)).unwrap_or_else(|| Device::Sim(position).into())
+    }
+
     /// Runs to the end, continuing from a journal (empty: from the start).
     pub fn run(&self, journal: &[Turn]) -> Result<Run, EngineError> {
         let mut view = StudyState::new(&self.spec);
         events_of(journal).for_each(|(at, event)| view.apply(at, event));
-        let device =
-            |index: usize| Device::Sim(u32::try_from(index / self.per_device.max(1)).unwrap_or(0));
-        let slots = (0..self.slots).map(|index| Slot { index, device: device(index) }).collect();
+        let slots = (0..self.slots).map(|index| Slot::on(index, self.devices(index))).collect();
         // As a store keeps it: with extensions of the budget.
         let mut spec = self.spec.clone();
         spec.budget.extend(view.extension);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 
 use super::attempt::RunningAttempt;
-use crate::study::device::{Device, Slot};
+use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// A slot in the engine.
@@ -23,8 +23,17 @@ impl EngineSlot {
         EngineSlot { slot, running: None, closed: false, warm: false }
     }
 
+    pub fn devices(&self) -> &DeviceGroup {
+        &self.slot.devices
+    }
+
+    /// Its only device where concurrency is automatic, which excludes groups.
     pub fn device(&self) -> &Device {
-        &self.slot.device
+        self.slot.devices.first()
+    }
+
+    pub fn is_on(&self, device: &Device) -> bool {
+        self.slot.devices.contains(device)
     }
 }
 
@@ -51,26 +60,26 @@ impl Slots {
         Slots(slots.into_iter().map(EngineSlot::new).collect())
     }
 
-    /// Adds a slot on a device; returns its index.
-    pub fn add(&mut self, device: &Device) -> usize {
+    /// Adds a slot; returns its index.
+    pub fn add(&mut self, devices: impl Into<DeviceGroup>) -> usize {
         let index = self.len();
-        self.0.push(EngineSlot::new(Slot { index, device: device.clone() }));
+        self.0.push(EngineSlot::new(Slot::on(index, devices)));
         index
     }
 
     /// A closed slot for an attempt that has it already: at the same index, if that is free.
     pub fn reserve(&mut self, slot: &Slot) -> usize {
         let is_free =
-            |there: &EngineSlot| there.running.is_none() && *there.device() == slot.device;
+            |there: &EngineSlot| there.running.is_none() && *there.devices() == slot.devices;
         let index = match self.get(slot.index) {
             None => {
                 while self.len() <= slot.index {
-                    self.add(&slot.device);
+                    self.add(slot.devices.clone());
                 }
                 slot.index
             }
             Some(there) if is_free(there) && there.closed => slot.index,
-            Some(_) => self.add(&slot.device),
+            Some(_) => self.add(slot.devices.clone()),
         };
         // The ones before it were made for their indices only.
         self.0.iter_mut().filter(|there| is_free(there)).for_each(|there| there.closed = true);
@@ -86,7 +95,7 @@ impl Slots {
     }
 
     pub fn running_on(&self, device: &Device) -> impl Iterator<Item = &RunningAttempt> {
-        let there = self.iter().filter(move |slot| slot.device() == device);
+        let there = self.iter().filter(move |slot| slot.is_on(device));
         there.filter_map(|slot| slot.running.as_ref())
     }
 
@@ -111,34 +120,53 @@ impl Slots {
         self.running_mut().find(|running| running.trial == trial)
     }
 
+    /// The group that a device belongs to, if trials run on groups.
+    pub fn group_of(&self, device: &Device) -> Option<&DeviceGroup> {
+        let mut groups = self.iter().map(EngineSlot::devices).filter(|group| !group.is_single());
+        groups.find(|group| group.contains(device))
+    }
+
+    /// Whether trials run on groups.
+    pub fn are_groups(&self) -> bool {
+        self.iter().any(|slot| !slot.devices().is_single())
+    }
+
     /// Open slots of a device.
     pub fn of_device(&self, device: &Device) -> Vec<usize> {
-        let is_there = |index: &usize| !self[*index].closed && self[*index].device() == device;
+        let is_there = |index: &usize| !self[*index].closed && self[*index].is_on(device);
         (0..self.len()).filter(is_there).collect()
     }
 
     /// The devices with slots, by name.
     pub fn device_names(&self) -> String {
         let open = self.iter().filter(|slot| !slot.closed);
-        let names: BTreeSet<String> = open.map(|slot| slot.device().to_string()).collect();
+        let devices = open.flat_map(|slot| slot.devices().members());
+        let names: BTreeSet<String> = devices.map(ToString::to_string).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     }
 
-    /// Changes the number of a device's slots; returns those closed. Idle ones are closed first, so
+    /// Changes the number of slots of a device, or of its group; returns those closed. Idle ones are closed first, so
     /// that few trials move.
     pub fn resize(&mut self, device: &Device, wanted: usize) -> Vec<usize> {
-        let mut there = self.of_device(device);
+        let devices = self.group_of(device).cloned().unwrap_or_else(|| device.clone().into());
+        self.resize_group(&devices, wanted)
+    }
+
+    /// The same for the slots of exactly these devices.
+    pub fn resize_group(&mut self, devices: &DeviceGroup, wanted: usize) -> Vec<usize> {
+        let is_there = |index: &usize| !self[*index].closed && self[*index].devices() == devices;
+        let mut there: Vec<usize> = (0..self.len()).filter(is_there).collect();
         there.sort_by_key(|index| (self[*index].running.is_none(), *index));
         let closed = there.split_off(wanted.min(there.len()));
         closed.iter().for_each(|index| self[*index].closed = true);
         let mut missing = wanted - there.len();
-        let taken_away = |slot: &&mut EngineSlot| slot.closed && slot.device() == device;
+        let taken_away = |slot: &&mut EngineSlot| slot.closed && slot.devices() == devices;
         for slot in self.0.iter_mut().filter(taken_away).take(missing) {
             slot.closed = false;
             missing -= 1;
         }
         for _ in 0..missing {
-            self.add(device);
+            self.add(devices.clone());
         }
         closed
     }
@@ -171,7 +199,7 @@ mod tests {
         let device = Device::Sim(0).on("node");
         let mut slots = Slots::new(Vec::new());
         let run = |slots: &mut Slots, index: usize, trial| {
-            let reserved = slots.reserve(&Slot { index, device: device.clone() });
+            let reserved = slots.reserve(&Slot::on(index, device.clone()));
             let (trial, attempt) = (TrialNumber(trial), AttemptNumber(0));
             let running = RunningAttempt::new(trial, attempt, Timestamp(0), None);
             slots[reserved].running = Some(running);
@@ -189,7 +217,7 @@ mod tests {
     #[test]
     fn idle_slots_are_taken_away_first_and_come_back_before_new_ones() {
         let device = Device::Sim(0);
-        let mut slots = Slots::new(vec![Slot { index: 0, device: device.clone() }]);
+        let mut slots = Slots::new(vec![Slot::on(0, device.clone())]);
         assert_eq!(slots.resize(&device, 3), Vec::<usize>::new());
         let (trial, attempt) = (TrialNumber(7), AttemptNumber(1));
         slots[2].running = Some(RunningAttempt::new(trial, attempt, Timestamp(0), None));

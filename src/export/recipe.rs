@@ -78,7 +78,7 @@ impl Recipe {
             study: spec.name.clone(),
             trial: trial.number.0,
             seed: seed_of(SeedTree::new(spec.seed), trial),
-            device: trial.device.clone().unwrap_or(Device::Cpu),
+            device: trial.devices.as_ref().map_or(Device::Cpu, |devices| devices.first().clone()),
             metric: spec.objective().metric.clone(),
             direction: spec.direction(),
             rule: spec.value,

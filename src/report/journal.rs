@@ -201,7 +201,7 @@ fn said_of_trial(
                 rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
             let until =
                 until.map(|until| format!(" up to {}", clock.at(until))).unwrap_or_default();
-            let place = format!("on {}{until}{rows}", slot.device);
+            let place = format!("on {}{until}{rows}", slot.devices);
             match (resume, attempt.0, trial) {
                 (Some((step, _)), ..) => format!("continues from {} {place}", clock.at(*step)),
                 (None, 0, None) => format!("started {place}"),

@@ -479,7 +479,7 @@ mod tests {
                 trial,
                 TrialEvent::AttemptStarted {
                     attempt,
-                    slot: Slot { index: 0, device: Device::Cpu },
+                    slot: Slot::on(0, Device::Cpu),
                     resume: None,
                     until: None,
                     rows_at_once: None,
@@ -667,7 +667,7 @@ mod tests {
     #[test]
     fn a_promotion_is_one_line() {
         let number = TrialNumber(0);
-        let slot = Slot { index: 0, device: Device::Cpu };
+        let slot = Slot::on(0, Device::Cpu);
         let mut events = trial(
             0,
             0.1,

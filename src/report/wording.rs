@@ -148,11 +148,11 @@ pub fn disk_exceeded(taken: u64, limit: u64) -> String {
 /// The slots of a run: `3 slots (cpu, cpu, cuda:0)`.
 pub fn slots(slots: &[Slot]) -> String {
     let number = count(slots.len() as u64, "slot");
-    let agents: BTreeSet<&str> = slots.iter().filter_map(|slot| slot.device.agent()).collect();
+    let agents: BTreeSet<&str> = slots.iter().filter_map(|slot| slot.devices.agent()).collect();
     if slots.len() > MOST_NAMED && !agents.is_empty() {
         return format!("{number} of {}", count(agents.len() as u64, "agent"));
     }
-    let devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
+    let devices: Vec<String> = slots.iter().map(|slot| slot.devices.to_string()).collect();
     format!("{number} ({})", devices.join(", "))
 }
 

@@ -84,7 +84,7 @@ const TAIL: u64 = 40;
 
 /// Follows a program's standard error to classify its failure.
 #[derive(Debug, Default)]
-pub(super) struct StderrTail {
+pub struct StderrTail {
     lines: u64,
     last: String,
     found: Option<(u64, FailureCause, String)>,
@@ -92,7 +92,7 @@ pub(super) struct StderrTail {
 
 impl StderrTail {
     /// Adds a line of standard error.
-    pub(super) fn push(&mut self, line: &str) {
+    pub fn push(&mut self, line: &str) {
         let line = line.trim();
         // A stack trace may be longer than the search.
         if line.is_empty() || is_frame(line) {
@@ -106,17 +106,17 @@ impl StderrTail {
     }
 
     /// Its last line, truncated.
-    pub(super) fn last(&self) -> &str {
+    pub fn last(&self) -> &str {
         &self.last
     }
 
     /// The probable failure cause, from its last lines.
-    pub(super) fn cause(&self) -> Option<FailureCause> {
+    pub fn cause(&self) -> Option<FailureCause> {
         self.telling().map(|(cause, _)| cause)
     }
 
     /// The same with the line behind it.
-    pub(super) fn telling(&self) -> Option<(FailureCause, &str)> {
+    pub fn telling(&self) -> Option<(FailureCause, &str)> {
         let found = self.found.as_ref().filter(|(at, ..)| self.lines - at < TAIL);
         found.map(|(_, cause, line)| (*cause, line.as_str()))
     }

@@ -31,7 +31,7 @@ pub fn started() -> Event {
         TRIAL,
         TrialEvent::AttemptStarted {
             attempt: ATTEMPT,
-            slot: Slot { index: 0, device: Device::Cpu },
+            slot: Slot::on(0, Device::Cpu),
             resume: None,
             until: None,
             rows_at_once: None,

@@ -11,7 +11,7 @@ const AHEAD: usize = 1 << 20;
 
 /// Line terminators.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum LineEnd {
+pub enum LineEnd {
     /// A newline.
     Newline,
     /// A newline or a carriage return, as in progress bars.
@@ -20,7 +20,7 @@ pub(super) enum LineEnd {
 
 /// A piece of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub enum Piece {
     /// The whole line.
     Whole,
     /// The beginning of a line that is longer than a message may be.
@@ -119,7 +119,7 @@ impl<S: Read + AsFd> Lines<S> {
 }
 
 /// Calls `take` with each line, terminator included; overlong lines come in pieces.
-pub(super) fn for_each_line(stream: impl Read, end: LineEnd, mut take: impl FnMut(&[u8], Piece)) {
+pub fn for_each_line(stream: impl Read, end: LineEnd, mut take: impl FnMut(&[u8], Piece)) {
     let (mut lines, mut line) = (Lines::of(stream, end), Vec::new());
     while let Some(piece) = lines.next(&mut line) {
         take(&line, piece);

@@ -49,6 +49,9 @@ const LONGEST_WORDS: usize = 4096;
 /// Interval between checks of the queue while a child is not read.
 const MOMENT: Duration = Duration::from_millis(1);
 
+/// The signal that a process cannot handle.
+const KILL: i32 = 9;
+
 /// The end of a command that was not found.
 const NOT_FOUND: AttemptEnd = AttemptEnd::Failed(FailureCause::Exit(COMMAND_NOT_FOUND));
 
@@ -438,9 +441,10 @@ impl Listener {
     fn send_end(&self, current: &Current, end: AttemptEnd, message: Option<String>) {
         use FailureCause::{DeviceLost, Exit, Program};
         let stderr_tail = current.stderr_tail.last();
+        let is_single = self.single && !current.expected.per_device;
         let is_own = matches!(end, AttemptEnd::Failed(Program | Exit(_)));
         let message = match message {
-            Some(message) if is_own && self.single && !stderr_tail.is_empty() => {
+            Some(message) if is_own && is_single && !stderr_tail.is_empty() => {
                 Some(format!("{message}: {stderr_tail}"))
             }
             None if end == AttemptEnd::Completed => current.remark_at_end(),
@@ -452,8 +456,12 @@ impl Listener {
             None => said,
         });
         // A worker of the built-in trainer reports its own failure cause.
-        let cause = current.stderr_tail.cause().filter(|_| self.single && is_own);
-        let end = cause.map_or(end, AttemptEnd::Failed);
+        let cause = current.stderr_tail.cause().filter(|_| is_single && is_own);
+        let end = cause.map_or(end, |cause| {
+            let for_memory = || processes::was_killed_for_memory(KILL, current.memory_kills);
+            let is_oom = cause == FailureCause::WorkerLost && for_memory();
+            AttemptEnd::Failed(if is_oom { FailureCause::Oom } else { cause })
+        });
         let (trial, attempt) = (current.expected.trial, current.expected.attempt);
         self.send([Input::Ended { trial, attempt, end, message }]);
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::engine::concurrency::{Load, TrialLoad};
 use crate::runner::monitor::{Gpu, Machine, Memory, Monitor};
 use crate::runner::processes;
-use crate::study::device::{Device, Slot};
+use crate::study::device::Device;
 use crate::study::event::{Event, TrialEvent};
 use crate::study::trial::TrialNumber;
 
@@ -35,8 +35,8 @@ impl Loads {
     /// Tracks which trial runs on which device.
     pub fn hear(&mut self, event: &Event) {
         match event {
-            Event::Trial(trial, TrialEvent::AttemptStarted { slot: Slot { device, .. }, .. }) => {
-                self.trials.insert(*trial, (device.clone(), None));
+            Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
+                self.trials.insert(*trial, (slot.devices.first().clone(), None));
             }
             Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
                 if let Some((_, process)) = self.trials.get_mut(trial) {

@@ -39,7 +39,7 @@ fn serve(
     // No other process can change it while the lease is held.
     let summary = storage.summary(study.id)?;
     let spec = summary.spec.clone();
-    let no_slot_is_used = vec![Slot { index: 0, device: Device::Cpu }];
+    let no_slot_is_used = vec![Slot::on(0, Device::Cpu)];
     let mut engine = Engine::new(spec, storage.view(study.id)?, no_slot_is_used)?;
     let at = super::clock_of(storage, study.id)?.now();
     let effects = engine.serve_at_rest(at, requests);

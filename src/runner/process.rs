@@ -20,9 +20,10 @@ use super::listener::{Expected, Listener, Listening};
 use super::metric_files::{MetricFiles, Owner};
 use super::point_queue::PointQueue;
 use super::registration::Registrar;
+use super::slot_environment::{Port, RANKS, group_environment, inside, slot_environment};
 use super::threads;
 use super::watchdog::Watchdog;
-use crate::config::command_line;
+use crate::config::command_line::{self, GroupValues, TrialValues};
 use crate::engine::{Assignment, Input};
 use crate::runner::processes;
 use crate::runner::protocol::{
@@ -30,7 +31,7 @@ use crate::runner::protocol::{
 };
 use crate::storage::paths::{self, StudyFiles};
 use crate::study::decision::Decision;
-use crate::study::device::{Device, Slot};
+use crate::study::device::Slot;
 use crate::study::params::Params;
 use crate::study::printed_metrics::{Patterns, PrintedMetrics};
 use crate::study::program::Program;
@@ -62,6 +63,8 @@ pub struct ProcessLauncher {
     patterns: Option<Arc<Patterns>>,
     cache: PathBuf,
     workers: HashMap<usize, Worker>,
+    /// The ports of groups, by slot.
+    ports: BTreeMap<usize, Port>,
     /// The name of this run, by which its watchdog recognises processes.
     run: String,
     watchdog: Option<Watchdog>,
@@ -163,6 +166,7 @@ impl ProcessLauncher {
             patterns,
             cache,
             workers: HashMap::new(),
+            ports: BTreeMap::new(),
             run,
             watchdog: None,
             pids: BTreeSet::new(),
@@ -193,7 +197,12 @@ impl ProcessLauncher {
         self.workers.values().for_each(|worker| worker.listening.note(text));
     }
 
-    fn start_worker(&mut self, slot: &Slot, inputs: &Sender<Input>) -> Result<Worker, LaunchError> {
+    fn start_worker(
+        &mut self,
+        slot: &Slot,
+        port: Option<Port>,
+        inputs: &Sender<Input>,
+    ) -> Result<Worker, LaunchError> {
         let mut command = Command::new(&self.program);
         if self.watchdog.is_none() {
             self.watchdog = Watchdog::start(&self.program, &self.run);
@@ -215,7 +224,14 @@ impl ProcessLauncher {
             .env("HPSEARCH_STUDY", &self.spec.name)
             .env(protocol::RUN, &self.run);
         match self.place {
-            Place::Slots => command.envs(slot_environment(slot, self.spec.devices.cpu_threads)),
+            Place::Slots => {
+                let of_group = port.map(|port| group_environment(&slot.devices, port));
+                command
+                    .envs(slot_environment(slot, self.spec.devices.cpu_threads))
+                    .envs(of_group.into_iter().flatten());
+                let launchers = RANKS.iter().filter(|_| port.is_some());
+                launchers.fold(&mut command, |command, rank| command.env_remove(rank))
+            }
             Place::Foreground => command.env("PYTHONUNBUFFERED", "1"),
         };
         match self.watchdog.as_ref().and_then(Watchdog::group) {
@@ -245,17 +261,32 @@ impl ProcessLauncher {
         Ok(Worker { pid, stdin: Arc::new(stdin), listening, trials: 0 })
     }
 
+    /// A free port for the processes of a group, which no other group of this run has.
+    fn port_for(&mut self, slot: &Slot) -> Result<Option<Port>, LaunchError> {
+        let is_command = matches!(self.spec.program, Program::Command { .. });
+        if !is_command || !self.spec.devices.is_grouped() {
+            return Ok(None);
+        }
+        self.ports.remove(&slot.index);
+        let taken = self.ports.values().copied().collect();
+        let port = Port::free(&taken)
+            .map_err(LaunchError::refused("find a free port for the processes of a trial"))?;
+        self.ports.insert(slot.index, port);
+        Ok(Some(port))
+    }
+
     fn message(
         &self,
         assignment: &Assignment,
         directory: PathBuf,
+        port: Option<Port>,
     ) -> Result<MessageToTrial, LaunchError> {
         let mut trial = TrialJob {
             study: self.spec.name.clone(),
             trial: assignment.trial,
             attempt: assignment.attempt,
             params: assignment.params.clone(),
-            device: inside(&assignment.slot.device),
+            device: inside(assignment.slot.devices.first()),
             seed: assignment.seed,
             cpu_threads: self.spec.devices.cpu_threads,
             directory,
@@ -284,10 +315,14 @@ impl ProcessLauncher {
                 })
             }
             Program::Command { run, cwd, env, args, .. } => {
-                let values = command_line::TrialValues {
+                let values = TrialValues {
                     number: trial.trial,
                     directory: &trial.directory,
                     seed: trial.seed,
+                    group: port.map(|port| GroupValues {
+                        world_size: assignment.slot.devices.size(),
+                        master_port: port.number(),
+                    }),
                 };
                 let is_tracked = self.place == Place::Foreground;
                 let run = if is_tracked {
@@ -296,7 +331,7 @@ impl ProcessLauncher {
                     let (space, params) = (&self.spec.space, &assignment.params);
                     command_line::words(run, *args, space, params, Some(values))
                 };
-                let (cwd, device) = (cwd.clone(), assignment.slot.device.clone());
+                let (cwd, devices) = (cwd.clone(), assignment.slot.devices.clone());
                 let env = env.iter().map(|(name, value)| {
                     Ok((name.clone(), value.get().ok_or_else(|| unknown_value(name))?.to_owned()))
                 });
@@ -306,7 +341,8 @@ impl ProcessLauncher {
                     run,
                     cwd,
                     env,
-                    device,
+                    devices,
+                    per_device: self.spec.devices.per_device,
                     until,
                     is_tracked,
                 })
@@ -326,8 +362,8 @@ impl ProcessLauncher {
     /// The metric files of the attempt's command.
     fn metric_files(&self, of: &Assignment, cwd: &Path, clock: Clock) -> Option<MetricFiles> {
         let directory = self.files.trial(of.trial);
-        let trial =
-            command_line::TrialValues { number: of.trial, directory: &directory, seed: of.seed };
+        let (number, seed) = (of.trial, of.seed);
+        let trial = TrialValues { number, directory: &directory, seed, group: None };
         let (space, params) = (&self.spec.space, &of.params);
         MetricFiles::new(
             self.spec.program.metric_sources()?,
@@ -361,7 +397,8 @@ impl Launcher for ProcessLauncher {
         std::fs::create_dir_all(&directory)
             .map_err(LaunchError::refused(&format!("make `{}`", directory.display())))?;
         let log = self.files.log(assignment.trial, assignment.attempt);
-        let message = text(&self.message(assignment, directory)?);
+        let port = self.port_for(&assignment.slot)?;
+        let message = text(&self.message(assignment, directory, port)?);
         if message.len() >= LONGEST_LINE {
             return Err(LaunchError::Impossible(format!(
                 "its command and configuration take {} bytes, and {LONGEST_LINE} are too many",
@@ -377,7 +414,7 @@ impl Launcher for ProcessLauncher {
             if let Some(old) = self.workers.remove(&index) {
                 old.stdin.close();
             }
-            let worker = self.start_worker(&assignment.slot, inputs)?;
+            let worker = self.start_worker(&assignment.slot, port, inputs)?;
             self.workers.insert(index, worker);
         }
         let cwd = match &self.spec.program {
@@ -394,13 +431,14 @@ impl Launcher for ProcessLauncher {
         let printed =
             self.patterns.clone().map(|patterns| PrintedMetrics::new(patterns, clock.last));
         let printed = printed.map(|printed| [printed.clone(), printed]);
+        let per_device = self.spec.devices.per_device && single;
         let files = self.metric_files(assignment, &cwd, clock);
         let worker = self.workers.get_mut(&index).expect("put there a few lines above");
         worker.trials += 1;
         worker
             .listening
             .expect_trial(
-                Expected { trial, attempt, cwd, clock, metric, reported, printed },
+                Expected { trial, attempt, cwd, clock, metric, reported, printed, per_device },
                 files,
                 &log,
             )
@@ -535,54 +573,6 @@ fn lengthen(
     arguments.insert(key.to_owned(), until.into());
 }
 
-/// The device's name inside a process that sees only this device.
-pub fn inside(device: &Device) -> Device {
-    match device {
-        Device::Cuda(_) => Device::Cuda(0),
-        other => other.clone(),
-    }
-}
-
-/// The environment of a process on this slot.
-pub(super) fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, String> {
-    let threads = threads.to_string();
-    let names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
-    let mut environment: BTreeMap<String, String> =
-        names.into_iter().map(|name| (name.to_owned(), threads.clone())).collect();
-    environment.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
-    environment.extend(gpu_environment(&slot.device));
-    environment
-}
-
-/// The variables that restrict a process to its GPU.
-pub fn gpu_environment(device: &Device) -> BTreeMap<String, String> {
-    let said: &[(&str, String)] = match device {
-        Device::Cuda(index) => {
-            let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-            &[
-                ("CUDA_VISIBLE_DEVICES", physical_gpu(*index, visible.as_deref())),
-                ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()),
-            ]
-        }
-        Device::Cpu | Device::Ndarray => &[("CUDA_VISIBLE_DEVICES", String::new())],
-        Device::Wgpu(_) | Device::Sim(_) | Device::Remote(_) => &[],
-    };
-    said.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
-}
-
-/// The system's name of our GPU `index`: CUDA_VISIBLE_DEVICES of this process may have renumbered
-/// it.
-fn physical_gpu(index: u32, visible: Option<&str>) -> String {
-    let entry = |visible: &str| {
-        usize::try_from(index)
-            .ok()
-            .and_then(|index| visible.split(',').nth(index))
-            .map(|entry| entry.trim().to_owned())
-    };
-    let chosen = visible.and_then(entry).filter(|entry| !entry.is_empty());
-    chosen.unwrap_or_else(|| index.to_string())
-}
-
 /// The executable of this process itself, even if it was replaced or removed since (a study runs
 /// for days, and users upgrade meanwhile).
 pub fn own_program() -> PathBuf {
@@ -617,6 +607,7 @@ mod tests {
             metric: "loss".to_owned(),
             reported: Arc::new(["loss".to_owned()]),
             printed: None,
+            per_device: false,
         };
         assert!(listening.expect_trial(expected, None, &directory.path().join("log")).is_err());
     }
@@ -634,32 +625,5 @@ mod tests {
         assert!(params.is_empty());
         lengthen(&mut arguments, &mut params, StepUnit::Step, 70);
         assert_eq!(serde_json::json!(arguments), serde_json::json!({"max_steps":70,"seed":1}));
-    }
-
-    #[test]
-    fn each_process_sees_its_own_device_and_no_other() {
-        let seen = |device: Device| {
-            slot_environment(&Slot { index: 0, device }, 3).remove("CUDA_VISIBLE_DEVICES")
-        };
-        let none = Some(String::new());
-        let devices = [Device::Cpu, Device::Ndarray, Device::Sim(1)];
-        assert_eq!(devices.map(seen), [none.clone(), none, None]);
-        let environment = slot_environment(&Slot { index: 4, device: Device::Cuda(2) }, 3);
-        let of = |name: &str| environment[name].as_str();
-        assert_eq!([of("CUDA_DEVICE_ORDER"), of("OMP_NUM_THREADS")], ["PCI_BUS_ID", "3"]);
-        // Inside, its index is 0 whatever it is outside.
-        let outside = [Device::Cuda(2), Device::Cpu];
-        assert_eq!(outside.map(|device| inside(&device)), [Device::Cuda(0), Device::Cpu]);
-        let cases = [
-            (2, None, "2"),
-            (0, Some("3,1"), "3"),
-            (1, Some(" 3 , GPU-5f "), "GPU-5f"),
-            (1, Some("MIG-11,MIG-22"), "MIG-22"),
-            // No such device: the driver will report it.
-            (5, Some("3,1"), "5"),
-        ];
-        for (index, visible, expected) in cases {
-            assert_eq!(physical_gpu(index, visible), expected, "{index} of {visible:?}");
-        }
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::arguments::{Probe, RowsAtOnce};
 use crate::study::artifact::NewArtifact;
 use crate::study::decision::Decision;
-use crate::study::device::Device;
+use crate::study::device::{Device, DeviceGroup};
 use crate::study::event::AttemptEnd;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
@@ -42,6 +42,9 @@ pub const RUN_IS_OVER: &str = "over\n";
 
 /// Prefix of a line for the runner; every other line belongs to the trial's log.
 pub const PREFIX: &str = "@hpsearch ";
+
+/// Prefix of a line in the log of a group that another rank than the first wrote: `[rank 1] `.
+pub const RANK_PREFIX: &str = "[rank ";
 
 /// Prefix of the keys of internal messages.
 const OWN: &str = "hpsearch_";
@@ -457,8 +460,11 @@ pub struct CommandJob {
     /// Step at which it pauses, or ends if it continues past its end.
     #[serde(default)]
     pub until: Option<u64>,
-    /// The device as the study names it (inside the process a GPU always has index 0).
-    pub device: Device,
+    /// The devices as the study names them (inside its processes GPUs are counted from 0).
+    pub devices: DeviceGroup,
+    /// Whether it is started once per device.
+    #[serde(default)]
+    pub per_device: bool,
     /// Whether it is a tracked run, which has no device or seed.
     #[serde(default)]
     pub is_tracked: bool,

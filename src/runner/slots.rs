@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use super::failure_cause::advice;
-use super::process::{inside, slot_environment};
+use super::slot_environment::{inside, slot_environment};
 use super::worker_job::{self, JobError};
 use crate::runner::monitor::gpu::GpuProcess;
 use crate::runner::monitor::{Gpu, NoGpus, gibibytes, gpus};
 use crate::runner::protocol::Job;
-use crate::study::device::{Device, Slot, UnknownDevice};
+use crate::study::device::{Device, DeviceGroup, Slot, UnknownDevice};
 use crate::study::program::Program;
-use crate::study::spec::DevicesSpec;
+use crate::study::spec::{DevicesSpec, PerTrial};
 
 /// The devices of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +55,26 @@ pub enum SlotsError {
         /// The cargo feature.
         feature: &'static str,
     },
+    /// Fewer devices than `per_trial`.
+    #[error(
+        "`per_trial = {wanted}` needs {wanted} devices, and `use` in [devices] selects {found}: \
+         select more, or write per_trial = \"auto\" for all of them"
+    )]
+    TooFew {
+        /// Devices per trial.
+        wanted: u32,
+        /// The number selected, and their names.
+        found: String,
+    },
+    /// Devices of different kinds for groups.
+    #[error(
+        "`per_trial` makes groups of devices of one kind, and `use` in [devices] selects {found}: \
+         select one kind"
+    )]
+    Mixed {
+        /// Their names.
+        found: String,
+    },
 }
 
 impl Machine {
@@ -80,7 +100,7 @@ pub fn tried(
     spec: &DevicesSpec,
     program: &Program,
 ) -> Result<(Vec<Slot>, Vec<String>), SlotsError> {
-    let devices = places.iter().map(|slot| &slot.device);
+    let devices = places.iter().map(|slot| slot.devices.first());
     let gpus: BTreeSet<&Device> =
         devices.filter(|device| matches!(device, Device::Cuda(_) | Device::Wgpu(_))).collect();
     let Program::Trainer { arguments, .. } = program else { return Ok((places, Vec::new())) };
@@ -93,7 +113,7 @@ pub fn tried(
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     let attempt = |device: &Device| {
-        let slot = Slot { index: 0, device: device.clone() };
+        let slot = Slot::on(0, device.clone());
         let job = Job::TryDevice { device: inside(device), arguments: short.clone() };
         let environment = slot_environment(&slot, spec.cpu_threads);
         match worker_job::run(job, &environment, &mut |_| ControlFlow::Continue(())) {
@@ -126,10 +146,10 @@ fn without(
     };
     let devices = places
         .into_iter()
-        .map(|slot| slot.device)
-        .filter(|device| troubles.iter().all(|(other, _)| other != device));
+        .map(|slot| slot.devices)
+        .filter(|devices| troubles.iter().all(|(other, _)| !devices.contains(other)));
     let mut left: Vec<Slot> =
-        devices.enumerate().map(|(index, device)| Slot { index, device }).collect();
+        devices.enumerate().map(|(index, device)| Slot::on(index, device)).collect();
     let mut said: Vec<String> = troubles.iter().map(why).collect();
     if left.is_empty() {
         if spec.select != ["auto"] {
@@ -152,7 +172,7 @@ pub fn wgpu_devices() -> Result<Vec<(String, String)>, JobError> {
 
 /// Remarks about GPUs before trials start: those in use by others, and those in exclusive mode.
 pub fn remarks(places: &[Slot]) -> Vec<String> {
-    if !places.iter().any(|slot| matches!(slot.device, Device::Cuda(_))) {
+    if !places.iter().any(|slot| matches!(slot.devices.first(), Device::Cuda(_))) {
         return Vec::new();
     }
     let found = gpus(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
@@ -161,7 +181,7 @@ pub fn remarks(places: &[Slot]) -> Vec<String> {
 
 fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
     let Some(index) = gpu.cuda else { return Vec::new() };
-    let here = places.iter().filter(|slot| slot.device == Device::Cuda(index)).count();
+    let here = places.iter().filter(|slot| slot.devices.contains(&Device::Cuda(index))).count();
     let mut said = Vec::new();
     if here == 0 {
         return said;
@@ -211,7 +231,8 @@ fn visible_gpus() -> u32 {
     u32::try_from(count).unwrap_or(0)
 }
 
-/// The slots of a study on a machine: the first of each device, then the second of each, and so on.
+/// The slots of a study on a machine: the first of each device or group, then the second of each,
+/// and so on.
 pub fn slots(
     spec: &DevicesSpec,
     program: &Program,
@@ -225,17 +246,82 @@ pub fn slots(
             }
         }
     }
-    let per_device = |device: &Device| match (spec.trials_per_device, device) {
+    let groups = match spec.per_trial {
+        Some(per_trial) => groups(devices, per_trial, spec, machine)?,
+        None => devices.into_iter().map(DeviceGroup::from).collect(),
+    };
+    let per_group = |group: &DeviceGroup| match (spec.trials_per_device, group.first()) {
         // It starts with one; concurrency is decided at run time.
         _ if spec.packed => 1,
         (Some(count), _) => count.max(1),
-        (None, Device::Cpu | Device::Ndarray) => (machine.cores / spec.cpu_threads.max(1)).max(1),
+        (None, Device::Cpu | Device::Ndarray) => {
+            let processes = u32::try_from(group.size()).unwrap_or(u32::MAX);
+            (processes_on_cpu(spec, machine) / processes).max(1)
+        }
         (None, Device::Cuda(_) | Device::Wgpu(_) | Device::Sim(_) | Device::Remote(_)) => 1,
     };
-    let rounds = devices.iter().map(per_device).max().unwrap_or(0);
-    let places = (0..rounds)
-        .flat_map(|round| devices.iter().filter(move |device| round < per_device(device)));
-    Ok(places.enumerate().map(|(index, device)| Slot { index, device: device.clone() }).collect())
+    let rounds = groups.iter().map(per_group).max().unwrap_or(0);
+    let places =
+        (0..rounds).flat_map(|round| groups.iter().filter(move |group| round < per_group(group)));
+    Ok(places.enumerate().map(|(index, group)| Slot::on(index, group.clone())).collect())
+}
+
+/// How many processes of `cpu_threads` the CPU has cores for.
+fn processes_on_cpu(spec: &DevicesSpec, machine: &Machine) -> u32 {
+    (machine.cores / spec.cpu_threads.max(1)).max(1)
+}
+
+/// The selected devices in groups of neighbours; what is left over stays idle. The CPU forms one
+/// group, of as many processes as were asked for, or as cores allow.
+fn groups(
+    devices: Vec<Device>,
+    per_trial: PerTrial,
+    spec: &DevicesSpec,
+    machine: &Machine,
+) -> Result<Vec<DeviceGroup>, SlotsError> {
+    let names = || devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let kind = std::mem::discriminant::<Device>;
+    if devices.iter().any(|device| kind(device) != kind(&devices[0])) {
+        return Err(SlotsError::Mixed { found: names() });
+    }
+    if let [device @ (Device::Cpu | Device::Ndarray)] = devices.as_slice() {
+        let processes = match per_trial {
+            PerTrial::Count(count) => count,
+            PerTrial::Auto => processes_on_cpu(spec, machine),
+        };
+        let members = (0..processes).map(|_| device.clone());
+        return Ok(DeviceGroup::of(members).into_iter().collect());
+    }
+    let size = match per_trial {
+        PerTrial::Count(count) => usize::try_from(count).unwrap_or(usize::MAX),
+        PerTrial::Auto => devices.len(),
+    };
+    if let (PerTrial::Count(wanted), true) = (per_trial, devices.len() < size) {
+        let found = match devices.len() {
+            1 => format!("1: {}", names()),
+            count => format!("{count}: {}", names()),
+        };
+        return Err(SlotsError::TooFew { wanted, found });
+    }
+    let groups = devices.chunks_exact(size.max(1));
+    Ok(groups.filter_map(|members| DeviceGroup::of(members.iter().cloned())).collect())
+}
+
+/// A sentence about selected devices that no group includes.
+pub fn left_over(spec: &DevicesSpec, program: &Program, machine: &Machine) -> Option<String> {
+    let Some(PerTrial::Count(size)) = spec.per_trial else { return None };
+    let ungrouped =
+        DevicesSpec { per_trial: None, trials_per_device: Some(1), packed: false, ..spec.clone() };
+    let selected = slots(&ungrouped, program, machine).ok()?;
+    let grouped = slots(spec, program, machine).ok()?;
+    let is_idle =
+        |slot: &&Slot| grouped.iter().all(|of| !of.devices.contains(slot.devices.first()));
+    let idle: Vec<String> =
+        selected.iter().filter(is_idle).map(|slot| slot.devices.to_string()).collect();
+    let verb = if idle.len() == 1 { "stays" } else { "stay" };
+    (!idle.is_empty()).then(|| {
+        format!("{} {verb} idle: {} devices make groups of {size}", idle.join(", "), selected.len())
+    })
 }
 
 fn expand(name: &str, program: &Program, machine: &Machine) -> Result<Vec<Device>, SlotsError> {
@@ -310,16 +396,15 @@ mod tests {
         let spec = DevicesSpec {
             select: select.split(' ').map(str::to_owned).collect(),
             trials_per_device: per_device,
-            packed: false,
-            memory: None,
             cpu_threads: 1,
+            ..DevicesSpec::default()
         };
         slots(&spec, &Program::Inline, machine).map(|slots| devices(&slots))
     }
 
     fn devices(slots: &[Slot]) -> String {
         assert!(slots.iter().enumerate().all(|(index, slot)| slot.index == index));
-        slots.iter().map(|slot| slot.device.to_string()).collect::<Vec<_>>().join(" ")
+        slots.iter().map(|slot| slot.devices.to_string()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -369,7 +454,7 @@ mod tests {
 
     #[test]
     fn who_else_is_on_a_gpu_is_said_before_trials_begin_there() {
-        let place = |(index, device)| Slot { index, device };
+        let place = |(index, device)| Slot::on(index, device);
         let devices = [Device::Cuda(1), Device::Cuda(1), Device::Cpu];
         let places: Vec<Slot> = devices.into_iter().enumerate().map(place).collect();
         let free = Gpu { cuda: Some(1), ..Gpu::default() };

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use super::monitor::{Gpu, Machine, Monitor, TreeLoad};
 use super::point_queue::PointQueue;
 use super::threads;
-use crate::study::device::Device;
+use crate::study::device::{Device, DeviceGroup};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Metrics;
 use crate::study::trial::{AttemptNumber, TrialNumber};
@@ -29,7 +29,7 @@ enum Change {
     Started {
         trial: TrialNumber,
         attempt: AttemptNumber,
-        device: Option<Device>,
+        devices: Option<DeviceGroup>,
     },
     Launched {
         trial: TrialNumber,
@@ -55,7 +55,7 @@ impl SystemMetrics {
     /// Follows the process of a tracked run, which has no assigned device: all GPUs that it sees
     /// are measured.
     pub fn follow_run(&self, trial: TrialNumber, attempt: AttemptNumber, pid: u32) {
-        self.change(Change::Started { trial, attempt, device: None });
+        self.change(Change::Started { trial, attempt, devices: None });
         self.launched(trial, pid);
     }
 
@@ -64,9 +64,9 @@ impl SystemMetrics {
         match event {
             // Measured by its agent.
             Event::Trial(_, TrialEvent::AttemptStarted { slot, .. })
-                if slot.device.agent().is_some() => {}
+                if slot.devices.agent().is_some() => {}
             Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
-                self.started(*trial, *attempt, &slot.device);
+                self.started(*trial, *attempt, &slot.devices);
             }
             Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
                 self.launched(*trial, *pid);
@@ -76,9 +76,9 @@ impl SystemMetrics {
         }
     }
 
-    /// An attempt starts on a device.
-    pub fn started(&self, trial: TrialNumber, attempt: AttemptNumber, device: &Device) {
-        self.change(Change::Started { trial, attempt, device: Some(device.clone()) });
+    /// An attempt starts on devices.
+    pub fn started(&self, trial: TrialNumber, attempt: AttemptNumber, devices: &DeviceGroup) {
+        self.change(Change::Started { trial, attempt, devices: Some(devices.clone()) });
     }
 
     /// The process of a trial is known.
@@ -106,7 +106,7 @@ struct Measuring {
 
 struct Running {
     attempt: AttemptNumber,
-    device: Option<Device>,
+    devices: Option<DeviceGroup>,
     pid: Option<u32>,
 }
 
@@ -136,8 +136,8 @@ impl Measuring {
 
     fn follow(&mut self, change: Change) {
         match change {
-            Change::Started { trial, attempt, device } => {
-                self.trials.insert(trial, Running { attempt, device, pid: None });
+            Change::Started { trial, attempt, devices } => {
+                self.trials.insert(trial, Running { attempt, devices, pid: None });
             }
             Change::Launched { trial, pid } => {
                 if let Some(running) = self.trials.get_mut(&trial) {
@@ -149,20 +149,26 @@ impl Measuring {
     }
 
     fn log(&self, machine: &Machine) {
-        for (trial, Running { attempt, device, pid }) in &self.trials {
+        for (trial, Running { attempt, devices, pid }) in &self.trials {
             let Some(load) = pid.and_then(|pid| machine.trees.get(&pid)) else { continue };
-            let gpus = machine.gpus.iter().flatten();
-            let gpus: Vec<(u32, &Gpu)> = match device {
-                // A trial's only GPU has index 0 in its process.
-                Some(Device::Cuda(index)) => {
-                    gpus.filter(|gpu| gpu.cuda == Some(*index)).map(|gpu| (0, gpu)).collect()
-                }
-                Some(_) => Vec::new(),
-                None => gpus.filter_map(|gpu| Some((gpu.cuda?, gpu))).collect(),
+            let gpus: Vec<&Gpu> = machine.gpus.iter().flatten().collect();
+            let gpus = match devices {
+                Some(devices) => gpus_of(devices, &gpus),
+                None => gpus.into_iter().filter_map(|gpu| Some((gpu.cuda?, gpu))).collect(),
             };
             self.points.measure(*trial, *attempt, measured(load, &gpus));
         }
     }
+}
+
+/// The GPUs of a trial with the indices that they have in its processes: from 0.
+fn gpus_of<'a>(devices: &DeviceGroup, gpus: &[&'a Gpu]) -> Vec<(u32, &'a Gpu)> {
+    let found = (0..).zip(devices.members()).filter_map(|(inside, device)| {
+        let Device::Cuda(index) = device else { return None };
+        let gpu = gpus.iter().find(|gpu| gpu.cuda == Some(*index))?;
+        Some((inside, *gpu))
+    });
+    found.collect()
 }
 
 /// The usage of a trial and its GPUs, with the indices of its process.
@@ -210,6 +216,16 @@ mod tests {
         let all = measured(&load, &[(1, &gpu)]);
         assert_eq!((all.get("system/cpu"), all.get("system/gpu1/load")), (Some(150.0), Some(50.0)));
         assert_eq!(names(&all).split(' ').count(), 6);
+    }
+
+    #[test]
+    fn the_gpus_of_a_group_are_measured_under_their_names_in_its_processes() {
+        let gpus = [0, 1, 3].map(|index| Gpu { cuda: Some(index), ..Gpu::default() });
+        let gpus: Vec<&Gpu> = gpus.iter().collect();
+        let of = |text: &str| gpus_of(&text.parse().unwrap(), &gpus);
+        assert_eq!(of("cuda:1+cuda:3"), [(0, gpus[1]), (1, gpus[2])]);
+        assert_eq!(of("cuda:2+cuda:0"), [(1, gpus[0])], "unless the driver does not see it");
+        assert_eq!(of("cpu+cpu"), []);
     }
 
     #[test]

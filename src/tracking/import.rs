@@ -524,7 +524,7 @@ fn new(run: &RecordedRun, parent: Option<TrialNumber>) -> BeginRun {
 
 fn process() -> TrackerProcess {
     let Holder { pid, pid_started, host, boot_id } = identified_process();
-    let slot = Slot { index: 0, device: Device::Cpu };
+    let slot = Slot::on(0, Device::Cpu);
     let tracker = Tracker { pid_started, boot_id };
     TrackerProcess { pid, host, tracker, slot, provenance: None, spool: None }
 }

@@ -181,7 +181,7 @@ impl Foreground<'_> {
         Assignment {
             trial: self.run.number(),
             attempt: self.run.attempt(),
-            slot: Slot { index: 0, device: Device::Cpu },
+            slot: Slot::on(0, Device::Cpu),
             params: params.clone(),
             seed: 0,
             resume: self.run.checkpoint().cloned(),

@@ -180,7 +180,7 @@ impl Run {
         checkpoint: Option<Checkpoint>,
     ) -> Result<Run, TrackingError> {
         let Holder { pid, pid_started, host, boot_id } = identified_process();
-        let slot = Slot { index: 0, device: Device::Cpu };
+        let slot = Slot::on(0, Device::Cpu);
         let tracker = Tracker { pid_started, boot_id };
         let process = TrackerProcess { pid, host, tracker, slot, provenance, spool };
         let clock = runner::clock_of(storage, study.id)?;

@@ -230,7 +230,7 @@ fn rows(data: &CompareData) -> Vec<ComparedRow> {
         about("time", &|trial| duration(micros(trial.busy_micros))),
         about("attempts", &|trial| trial.attempts.to_string()),
         about("device", &|trial| {
-            trial.device.as_ref().map_or_else(String::new, ToString::to_string)
+            trial.devices.as_ref().map_or_else(String::new, ToString::to_string)
         }),
     ]);
     let (mut different, mut equal) = (Vec::new(), Vec::new());

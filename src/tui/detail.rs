@@ -225,7 +225,7 @@ fn log_heading(log: &LogTail) -> String {
 }
 
 fn title(state: &State, trial: &Trial, theme: Theme) -> Line<'static> {
-    let device = trial.device.as_ref().map(|device| format!(", on {device}")).unwrap_or_default();
+    let device = trial.devices.as_ref().map(|device| format!(", on {device}")).unwrap_or_default();
     let key = TrialKey { study: state.seen.summary.id, number: trial.number };
     let mark = if state.marked.contains(&key) { theme.either("●", "*") } else { " " };
     let mut spans = vec![

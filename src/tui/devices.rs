@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::runner::monitor::{Gpu, Machine, Monitor, TreeLoad};
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
-use crate::study::device::Device;
+use crate::study::device::{Device, DeviceGroup};
 use crate::study::event::{DeviceEvent, Event, Seq};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::time::Timestamp;
@@ -30,6 +30,8 @@ pub struct OccupiedSlot {
     pub running: Duration,
     /// What its processes take.
     pub tree: Option<TreeLoad>,
+    /// The devices of the slot, several if the trial has a group.
+    pub devices: DeviceGroup,
 }
 
 /// What a study has done on a device lately.
@@ -114,11 +116,14 @@ impl DevicesData {
                 step: trial.last().map(|(step, _)| step),
                 running,
                 tree,
+                devices: slot.devices.clone(),
             };
-            devices.entry(slot.device).or_default().push(occupied);
+            for device in slot.devices.distinct() {
+                devices.entry(device.clone()).or_default().push(occupied.clone());
+            }
         }
-        for device in latest.iter().filter_map(|trial| trial.device.as_ref()).chain(&paused_devices)
-        {
+        let used = latest.iter().filter_map(|trial| trial.devices.as_ref());
+        for device in used.flat_map(DeviceGroup::members).chain(&paused_devices) {
             devices.entry(device.clone()).or_default();
         }
         let (shared, heard) = match spec.devices.packed {
@@ -208,7 +213,7 @@ fn throughput(latest: &[Trial], device: &Device, now: Timestamp) -> Option<Throu
     let recent = |at: Timestamp| now.since(at) <= WINDOW;
     // A resumed trial's steps were not all taken now.
     let is_taken = |trial: &&Trial| {
-        trial.device.as_ref() == Some(device)
+        trial.devices.as_ref().is_some_and(|devices| devices.contains(device))
             && trial.attempts == 1
             && trial.started.is_some_and(recent)
     };

@@ -197,7 +197,7 @@ pub(super) fn holder() -> Holder {
 }
 
 fn slot() -> Slot {
-    Slot { index: 0, device: Device::Cpu }
+    Slot::on(0, Device::Cpu)
 }
 
 pub(super) fn params(rate: f64, layers: i64, optim: &str) -> Params {

@@ -3,17 +3,19 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, bounded, select};
+use crossbeam_channel::{Receiver, Sender, bounded, select};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 
+use super::ranks::{Asked, Ends, Ranks};
 use super::verdict_queue::VerdictQueue;
 use super::{Incoming, report_end};
+use crate::runner::failure_cause::StderrTail;
 use crate::runner::peak_memory::PeakMemory;
 use crate::runner::processes::{self, Doing};
 use crate::runner::protocol::{CHECKPOINTS, CommandJob, MessageToRunner, MessageToTrial};
@@ -47,15 +49,20 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
     if let Err(why) = prepare(job) {
         return refuse(why);
     }
-    let child = match spawn(job) {
-        Ok(child) => child,
+    let started = match job.per_device {
+        true => Ranks::start(&job.devices, || command(job)),
+        false => Ranks::start_one(command(job)),
+    };
+    let mut ranks = match started {
+        Ok(ranks) => ranks,
         Err(error) => {
+            processes::kill_descendants(std::process::id(), &BTreeSet::new(), KILL_TIMEOUT);
             let why = format!("cannot start `{}` in `{}`: {error}", job.run[0], job.cwd.display());
             return if is_refused(&error) { refuse(why) } else { fail(why) };
         }
     };
-    let CommandEnd { runner_lives, was_asked_to_leave, was_killed, status, peak } =
-        match supervise(child, &job.trial.directory, incoming) {
+    let CommandEnd { runner_lives, was_asked_to_leave, was_killed, rank, status, peak } =
+        match supervise(&mut ranks, &job.trial.directory, incoming) {
             Ok(supervised) => supervised,
             Err(error) => {
                 processes::kill_descendants(std::process::id(), &BTreeSet::new(), KILL_TIMEOUT);
@@ -78,7 +85,11 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
         if let Some(status) = status.and_then(exit_status).filter(|_| job.is_tracked) {
             report_end(&MessageToRunner::Exit { status });
         }
-        report_end(&end_of(status, was_asked_to_leave, by));
+        let end = end_of(status, was_asked_to_leave, by);
+        report_end(&match job.per_device {
+            true => end_of_rank(rank, ranks.tail_of(rank).unwrap_or_default(), by, end),
+            false => end,
+        });
     }
 }
 
@@ -117,16 +128,14 @@ fn prepare(job: &CommandJob) -> Result<(), String> {
     std::fs::write(&path, params).map_err(|error| said(&path, error))
 }
 
-fn spawn(job: &CommandJob) -> io::Result<Child> {
+fn command(job: &CommandJob) -> Command {
     let trial = &job.trial;
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("worker")
         .arg(if job.is_tracked { "--track" } else { "--exec" })
         .args(&job.run)
-        .current_dir(&job.cwd)
-        .stdin(Stdio::piped())
-        .process_group(0);
+        .current_dir(&job.cwd);
     for (name, value) in trial.params.iter() {
         match value.in_environment() {
             Some(text) => command.env(variable(name), text),
@@ -149,7 +158,7 @@ fn spawn(job: &CommandJob) -> io::Result<Child> {
         command
             .env_remove("HPSEARCH_TRACKED")
             .env("HPSEARCH_SEED", trial.seed.to_string())
-            .env("HPSEARCH_DEVICE", job.device.to_string());
+            .env("HPSEARCH_DEVICE", job.devices.to_string());
     }
     if let Some(resume) = &trial.resume {
         command.env("HPSEARCH_RESUME", resume);
@@ -157,7 +166,7 @@ fn spawn(job: &CommandJob) -> io::Result<Child> {
     if let Some(until) = job.until {
         command.env("HPSEARCH_UNTIL", until.to_string());
     }
-    command.spawn()
+    command
 }
 
 /// How a command ended.
@@ -165,6 +174,8 @@ struct CommandEnd {
     runner_lives: bool,
     was_asked_to_leave: bool,
     was_killed: bool,
+    /// The process whose status it is.
+    rank: usize,
     status: Option<ExitStatus>,
     /// The peak memory of its processes in bytes.
     peak: Option<u64>,
@@ -186,29 +197,39 @@ enum Killer {
 /// # Errors
 /// A thread cannot be started; the command is still running.
 fn supervise(
-    mut child: Child,
+    ranks: &mut Ranks,
     directory: &Path,
     incoming: &Receiver<Incoming>,
 ) -> io::Result<CommandEnd> {
-    let group = child.id();
+    let pids = ranks.pids().to_vec();
+    let group = pids[0];
     let start = |stdin| VerdictQueue::start(stdin, directory.to_owned());
-    let mut verdicts = child.stdin.take().map(start).transpose()?;
-    let (exited_tx, exited) = bounded(1);
-    threads::spawn("reaper", move || exited_tx.send(wait_for(group)))?;
+    let mut verdicts = ranks.take_stdin().map(start).transpose()?;
+    let mut ends = Ends::of(pids.len());
+    let (exited_tx, exited) = bounded(pids.len());
+    threads::spawn("reaper", move || wait_for(&pids, &exited_tx))?;
     let (mut was_killed, mut terminate_at) = (false, None::<Instant>);
     let (mut runner_lives, mut was_asked_to_leave) = (true, false);
+    let mut was_terminated = false;
     let mut peak = PeakMemory::start();
     loop {
-        let until_then = terminate_at.map_or(Duration::from_secs(3600), |moment| {
+        let next = [terminate_at, ends.deadline()].into_iter().flatten().min();
+        let until_then = next.map_or(Duration::from_secs(3600), |moment| {
             moment.saturating_duration_since(Instant::now())
         });
+        let mut is_over = false;
         let again =
             if was_killed { Duration::from_millis(20) } else { until_then.min(peak.wait()) };
         select! {
-            recv(exited) -> status => {
-                let status = status.ok().flatten();
-                let peak = peak.bytes();
-                return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed, status, peak });
+            recv(exited) -> end => {
+                let asked = match was_asked_to_leave || was_terminated || was_killed {
+                    true => Asked::ToExit,
+                    false => Asked::No,
+                };
+                is_over = match end {
+                    Ok((rank, status)) => ends.note(rank, status, asked, Instant::now()),
+                    Err(_) => true,
+                };
             }
             recv(incoming) -> message => match message {
                 Ok(Incoming::Decision { action, line }) => {
@@ -245,15 +266,27 @@ fn supervise(
         peak.look(|| processes::descendants(std::process::id()).into_iter().collect());
         if let Some(moment) = terminate_at.as_mut().filter(|moment| **moment <= Instant::now()) {
             terminate(group);
+            was_terminated = true;
             *moment += TERMINATE_INTERVAL;
         }
         if was_killed {
             processes::descendants(std::process::id()).into_iter().for_each(processes::kill);
         }
         if !runner_lives {
-            let status = exited.recv_timeout(KILL_TIMEOUT).ok().flatten();
+            let _killed = exited.recv_timeout(KILL_TIMEOUT);
+            is_over = true;
+        }
+        if is_over || ends.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+            let (rank, status) = ends.decisive();
             let peak = peak.bytes();
-            return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed, status, peak });
+            return Ok(CommandEnd {
+                runner_lives,
+                was_asked_to_leave,
+                was_killed,
+                rank,
+                status,
+                peak,
+            });
         }
     }
 }
@@ -277,15 +310,22 @@ fn examine() {
     );
 }
 
-/// Waits for the command to end, and reaps orphans, which become children of this process.
-fn wait_for(command: u32) -> Option<ExitStatus> {
-    loop {
+/// Sends the end of each process of the command, and reaps orphans, which become children of this
+/// process. Returns after the last.
+fn wait_for(command: &[u32], exited: &Sender<(usize, ExitStatus)>) {
+    let mut left = command.len();
+    while left > 0 {
         match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if u32::try_from(pid.as_raw_pid()).ok() == Some(command) => {
-                return Some(ExitStatus::from_raw(status.as_raw()));
+            Ok(Some((pid, status))) => {
+                let pid = u32::try_from(pid.as_raw_pid()).ok();
+                if let Some(rank) = command.iter().position(|own| Some(*own) == pid) {
+                    left -= 1;
+                    // The supervisor has left its loop.
+                    let _over = exited.send((rank, ExitStatus::from_raw(status.as_raw())));
+                }
             }
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return None,
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(_) => return,
         }
     }
 }
@@ -323,8 +363,9 @@ fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool, by: Killer) -> M
                 if was_asked_to_leave { AttemptEnd::Interrupted } else { AttemptEnd::Completed };
             return MessageToRunner::End { end, message: None };
         }
-        // A shell's status for a child killed by signal 9: 128 + 9.
-        Some((Some(code), _)) if code == 128 + KILL => {
+        // A shell's status for a child killed by signal 9 is 128 + 9; Python's `sys.exit` of its
+        // return code, as deepspeed's launcher has it, is 256 - 9.
+        Some((Some(code), _)) if [128 + KILL, 256 - KILL].contains(&code) => {
             killed(&format!("exit status {code}: what it started was killed by signal 9"), by)
         }
         Some((Some(code), _)) => (Exit(code), format!("exit status {code}")),
@@ -339,6 +380,23 @@ fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool, by: Killer) -> M
         None => (WorkerLost, "its exit status is unknown".to_owned()),
     };
     MessageToRunner::End { end: AttemptEnd::Failed(cause), message: Some(message) }
+}
+
+/// The end of a group, with the rank that decided it and its last words.
+fn end_of_rank(rank: usize, tail: StderrTail, by: Killer, end: MessageToRunner) -> MessageToRunner {
+    use FailureCause::{Exit, Oom, Program, WorkerLost};
+    let MessageToRunner::End { end, message: Some(message) } = end else { return end };
+    let is_own = matches!(end, AttemptEnd::Failed(Program | Exit(_)));
+    let last = Some(tail.last()).filter(|last| is_own && !last.is_empty());
+    let last = last.map(|last| format!(": {last}")).unwrap_or_default();
+    let cause = tail.cause().filter(|_| is_own).map(|cause| match (cause, by) {
+        (WorkerLost, Killer::Memory) => Oom,
+        _ => cause,
+    });
+    MessageToRunner::End {
+        end: cause.map_or(end, AttemptEnd::Failed),
+        message: Some(format!("rank {rank}: {message}{last}")),
+    }
 }
 
 /// The end of a killed attempt.
@@ -358,6 +416,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_end_of_a_group_names_the_rank_and_its_own_last_words() {
+        let of = |status: i32, words: &str| {
+            let mut tail = StderrTail::default();
+            tail.push(words);
+            let end = end_of(Some(ExitStatus::from_raw(status)), false, Killer::Us);
+            match end_of_rank(2, tail, Killer::Us, end) {
+                MessageToRunner::End { end, message } => (end, message.unwrap_or_default()),
+                other => panic!("{other:?}"),
+            }
+        };
+        let failed = |cause| AttemptEnd::Failed(cause);
+        let (end, message) = of(3 << 8, "ValueError: no");
+        assert_eq!(end, failed(FailureCause::Exit(3)));
+        assert_eq!(message, "rank 2: exit status 3: ValueError: no");
+        assert_eq!(of(1 << 8, "CUDA out of memory").0, failed(FailureCause::Oom));
+        let (end, message) = of(9, "step 7");
+        assert_eq!(
+            (end, message.as_str()),
+            (failed(FailureCause::WorkerLost), "rank 2: killed by signal 9")
+        );
+        assert_eq!(of(0, "done"), (AttemptEnd::Completed, String::new()));
+    }
+
+    #[test]
     fn the_killer_of_a_command_is_reported_if_known() {
         use AttemptEnd::{Completed, Failed};
         use FailureCause::{Exit, Oom, WorkerLost};
@@ -367,6 +449,7 @@ mod tests {
             (9, Killer::Unknown, Failed(WorkerLost), "killed by signal 9: by a user, or for lack"),
             (137 << 8, Killer::Memory, Failed(Oom), "exit status 137: what it started was killed"),
             (137 << 8, Killer::Unknown, Failed(WorkerLost), "exit status 137"),
+            (247 << 8, Killer::Unknown, Failed(WorkerLost), "exit status 247"),
             // A program's own error is not blamed on the OOM killer.
             (1 << 8, Killer::Memory, Failed(Exit(1)), "exit status 1"),
             (11, Killer::Memory, Failed(Exit(139)), "crashed with signal 11"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::study::budget::Extension;
-use hpsearch::study::device::Device;
+use hpsearch::study::device::{Device, DeviceGroup};
 use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
 use hpsearch::study::request::Request;
 use hpsearch::study::spec::AlgorithmSpec;
@@ -59,7 +59,7 @@ fn trials_that_share_a_device_use_it_once() {
 /// Seconds for which each device had an attempt, from the starts and ends in the journal; runners
 /// that died ended with it.
 fn in_use(turns: &[Turn]) -> f64 {
-    let mut running: BTreeMap<TrialNumber, (Device, i64)> = BTreeMap::new();
+    let mut running: BTreeMap<TrialNumber, (DeviceGroup, i64)> = BTreeMap::new();
     let mut stretches: BTreeMap<Device, Vec<(i64, i64)>> = BTreeMap::new();
     let mut heard = 0;
     for turn in turns {
@@ -67,14 +67,14 @@ fn in_use(turns: &[Turn]) -> f64 {
             match event {
                 Event::Runner(RunnerEvent::Stopped { heard: Some(last), .. }) => heard = last.0,
                 Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
-                    running.insert(*trial, (slot.device.clone(), turn.at.0));
+                    running.insert(*trial, (slot.devices.clone(), turn.at.0));
                 }
                 Event::Trial(trial, TrialEvent::AttemptEnded { end, .. }) => {
-                    let (device, since) = running.remove(trial).unwrap();
-                    stretches
-                        .entry(device)
-                        .or_default()
-                        .push((since, if *end == AttemptEnd::Lost { heard } else { turn.at.0 }));
+                    let (devices, since) = running.remove(trial).unwrap();
+                    let until = if *end == AttemptEnd::Lost { heard } else { turn.at.0 };
+                    for device in devices.distinct() {
+                        stretches.entry(device.clone()).or_default().push((since, until));
+                    }
                 }
                 _ => {}
             }
@@ -90,6 +90,21 @@ fn in_use(turns: &[Turn]) -> f64 {
         }
     }
     Duration::from_micros(u64::try_from(micros).unwrap()).as_secs_f64()
+}
+
+#[test]
+fn each_device_of_a_group_is_counted() {
+    let mut simulation = limited(7.3, 2, AlgorithmSpec::named("none"));
+    simulation.per_trial = 2;
+    let run = simulation.run(&[]).unwrap();
+    assert!(
+        run.outcome.reason().ends_with("device-hours is used: 0.00203"),
+        "{}",
+        run.outcome.reason()
+    );
+    // Two groups of two devices for 1.825 s; a full trial takes 0.9 s of one group.
+    assert_eq!(run.view.counts.complete, 4);
+    assert_eq!(busy_seconds(&run), in_use(&run.turns));
 }
 
 #[test]

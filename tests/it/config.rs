@@ -10,7 +10,7 @@ use hpsearch::study::field::FieldKind;
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Value;
 use hpsearch::study::program::Program;
-use hpsearch::study::spec::{FailureCause, StudySpec, ValueRule};
+use hpsearch::study::spec::{FailureCause, PerTrial, StudySpec, ValueRule};
 use hpsearch::study::step::StepUnit;
 use proptest::prelude::*;
 
@@ -128,6 +128,8 @@ args_style = "dashes"
 [devices]
 use = ["cpu", "cuda:0", "cuda:*", "sim:0", "sim:1..3"]
 trials_per_device = "auto"
+per_trial = 1
+per_device = true
 memory = "20GiB"
 cpu_threads = 4
 
@@ -757,6 +759,7 @@ fn every_accepted_key_is_taken() {
         (true, 4, 5)
     );
     assert_eq!((spec.devices.trials_per_device, spec.devices.memory), (None, Some(20 << 30)));
+    assert_eq!((spec.devices.per_trial, spec.devices.per_device), (Some(PerTrial::Count(1)), true));
     assert_eq!((spec.retry.max, spec.retry.on.contains(&FailureCause::Oom)), (3, true));
     assert_eq!(
         (spec.budget.device_hours, spec.budget.cost, spec.budget.price_per_hour),

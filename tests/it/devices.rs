@@ -42,13 +42,13 @@ fn most_at_a_time(turns: &[Turn]) -> BTreeMap<String, usize> {
             }
             Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
                 assert!(
-                    !paused.contains(&slot.device),
+                    !paused.contains(slot.devices.first()),
                     "trial {trial} is started on {} while that is paused",
-                    slot.device
+                    slot.devices
                 );
-                running.insert(*trial, slot.device.clone());
-                let there = running.values().filter(|device| **device == slot.device).count();
-                let most = most.entry(slot.device.to_string()).or_insert(0);
+                running.insert(*trial, slot.devices.first().clone());
+                let there = running.values().filter(|device| slot.devices.contains(device)).count();
+                let most = most.entry(slot.devices.to_string()).or_insert(0);
                 *most = there.max(*most);
             }
             Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(running.remove(trial)),
@@ -237,4 +237,40 @@ fn a_device_is_paused_and_resumed_from_another_terminal_and_stays_paused_through
     let refused = site.run(&["resume", "s", "--device", "cuda:700", "--slots", "2"]);
     assert_eq!(refused.code, 2);
     assert_names(&refused.err, &["`cuda:700` is not on this machine"]);
+}
+
+#[test]
+fn a_paused_device_stops_its_whole_group_and_slots_are_those_of_the_group() {
+    let mut simulation = with_requests(
+        12,
+        2,
+        vec![(5, pause(1)), (30, resume(1)), (40, slots(3, 2)), (40, slots(9, 1))],
+    );
+    simulation.per_trial = 2;
+    let run = simulation.run(&[]).unwrap();
+    assert_eq!(run.view.counts.complete, 12);
+    assert_eq!(run.steps, 12 * 9, "whoever has to move continues from where it saved");
+    let said: Vec<String> = answers(&run)
+        .into_iter()
+        .map(|(_, answer)| match answer {
+            Answer::Done(said) | Answer::Refused(said) => said,
+        })
+        .collect();
+    assert!(said[0].starts_with("the trial on sim:1 saves"), "{said:?}");
+    assert_eq!(said[2], "sim:3 is used, for 2 trials at a time");
+    assert!(said[3].contains("groups of devices without sim:9"), "{said:?}");
+    let mut paused = false;
+    let mut on_each = BTreeMap::<String, usize>::new();
+    for event in events(&run.turns) {
+        match event {
+            Event::Device(DeviceEvent::Paused { .. }) => paused = true,
+            Event::Device(DeviceEvent::Resumed { .. }) => paused = false,
+            Event::Trial(_, TrialEvent::AttemptStarted { slot, .. }) => {
+                assert!(!paused || !slot.devices.contains(&Device::Sim(1)), "{slot:?}");
+                *on_each.entry(slot.devices.to_string()).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(on_each.keys().collect::<Vec<_>>(), ["sim:0+sim:1", "sim:2+sim:3"]);
 }

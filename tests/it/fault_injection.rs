@@ -286,7 +286,7 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
             });
             let (trial, attempt, step, metrics) = told.unwrap();
             // The same inputs up to that report, one by one, and then it comes too late.
-            let slots = vec![Slot { index: 0, device: Device::Sim(0) }];
+            let slots = vec![Slot::on(0, Device::Sim(0))];
             let mut engine = Engine::new(study.clone(), StudyState::new(&study), slots).unwrap();
             for turn in &whole.turns[..decided] {
                 for event in &turn.events {

@@ -30,7 +30,7 @@ fn forecast_after(
     }
     let (begun, now) = (turns[0].at, turns[turns.len() - 1].at);
     let slots: Vec<Slot> = (0..slots)
-        .map(|index| Slot { index, device: Device::Sim(u32::try_from(index).unwrap()) })
+        .map(|index| Slot::on(index, Device::Sim(u32::try_from(index).unwrap())))
         .collect();
     let used = Used::of(&view, &slots);
     let situation = Situation {

@@ -646,12 +646,8 @@ fn time_for_checkpoints(
     let id = store.create_study(Timestamp(1), &spec).unwrap();
     let holder = Holder { pid: 1, pid_started: 1, host: "h".to_owned(), boot_id: None };
     let lease = store.acquire(id, &holder, Timestamp(1), Takeover::IfFree).unwrap();
-    let mut engine = Engine::new(
-        spec.clone(),
-        StudyState::new(&spec),
-        vec![Slot { index: 0, device: Device::Cpu }],
-    )
-    .unwrap();
+    let mut engine =
+        Engine::new(spec.clone(), StudyState::new(&spec), vec![Slot::on(0, Device::Cpu)]).unwrap();
     let (trial, attempt) = (TrialNumber(0), AttemptNumber(0));
     let mut events: Vec<Event> = Vec::new();
     let begun = Instant::now();

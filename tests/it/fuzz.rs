@@ -382,10 +382,7 @@ fn read_all(path: &Path) -> String {
     let found = reader.study("s").ok().flatten().zip(reader.view(study).map_err(said).ok());
     if let Some((stored, view)) = found {
         // What can be read can be gone on with.
-        let slot = hpsearch::study::device::Slot {
-            index: 0,
-            device: hpsearch::study::device::Device::Cpu,
-        };
+        let slot = hpsearch::study::device::Slot::on(0, hpsearch::study::device::Device::Cpu);
         if let Ok(mut engine) = hpsearch::engine::Engine::new(stored.spec, view, vec![slot]) {
             let begin = hpsearch::engine::Input::Begin {
                 pid: 1,

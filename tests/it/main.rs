@@ -37,6 +37,7 @@ mod forecasts;
 mod front_safety;
 mod fuzz;
 mod gc;
+mod groups;
 mod harness;
 mod help;
 mod hostile;

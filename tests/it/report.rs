@@ -327,7 +327,7 @@ fn a_report_of_a_thousand_trials_stays_small() {
         add(TrialEvent::Created { params, origin: Origin::Sampled("random".into()) });
         add(TrialEvent::AttemptStarted {
             attempt,
-            slot: Slot { index: 0, device: Device::Cpu },
+            slot: Slot::on(0, Device::Cpu),
             resume: None,
             until: None,
             rows_at_once: None,

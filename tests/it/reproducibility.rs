@@ -459,7 +459,7 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
         .collect();
     let mut view = StudyState::new(&simulation.spec);
     before.iter().for_each(|turn| turn.events.iter().for_each(|event| view.apply(turn.at, event)));
-    let slots: Vec<Slot> = (0..3).map(|index| Slot { index, device: Device::Cpu }).collect();
+    let slots: Vec<Slot> = (0..3).map(|index| Slot::on(index, Device::Cpu)).collect();
     let now = before.last().unwrap().at;
     let (used, elapsed) = (Used::of(&view, &slots), now.since(before[0].at));
     let situation = Situation {

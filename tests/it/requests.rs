@@ -410,10 +410,7 @@ fn requests_at_rest_do_what_they_do_in_a_run() {
     let running =
         view.trials.iter().find(|trial| trial.state == TrialState::Running).unwrap().number;
     let at = Timestamp(9_000_000);
-    let slots = vec![hpsearch::study::device::Slot {
-        index: 0,
-        device: hpsearch::study::device::Device::Sim(0),
-    }];
+    let slots = vec![hpsearch::study::device::Slot::on(0, hpsearch::study::device::Device::Sim(0))];
     let mut engine = Engine::new(simulation.spec.clone(), view, slots).unwrap();
     let asked = vec![
         (70, Request::PauseTrial { trial: running }),
@@ -449,10 +446,7 @@ fn requests_at_rest_do_what_they_do_in_a_run() {
 
 #[test]
 fn a_kill_that_is_not_carried_out_when_the_runner_dies_is_carried_out_by_the_next() {
-    let slots = vec![hpsearch::study::device::Slot {
-        index: 0,
-        device: hpsearch::study::device::Device::Sim(0),
-    }];
+    let slots = vec![hpsearch::study::device::Slot::on(0, hpsearch::study::device::Device::Sim(0))];
     let study: StudySpec = spec(2, "random", AlgorithmSpec::named("none"));
     let mut engine = Engine::new(study.clone(), StudyState::new(&study), slots).unwrap();
     engine.step(Timestamp(0), Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() });
@@ -477,10 +471,7 @@ fn a_kill_that_is_not_carried_out_when_the_runner_dies_is_carried_out_by_the_nex
 
 #[test]
 fn a_trial_that_ends_at_the_very_moment_it_is_killed_counts_as_killed() {
-    let slots = vec![hpsearch::study::device::Slot {
-        index: 0,
-        device: hpsearch::study::device::Device::Sim(0),
-    }];
+    let slots = vec![hpsearch::study::device::Slot::on(0, hpsearch::study::device::Device::Sim(0))];
     let study: StudySpec = spec(2, "random", AlgorithmSpec::named("none"));
     let mut engine = Engine::new(study.clone(), StudyState::new(&study), slots).unwrap();
     let (trial, attempt) = (of(0), hpsearch::study::trial::AttemptNumber(0));

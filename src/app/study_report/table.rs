@@ -85,7 +85,7 @@ impl Scope<'_> {
         let attempts = reader.attempts(study.id, Some(trial.number))?.into_iter().map(|attempt| {
             json!([
                 attempt.attempt.0,
-                attempt.slot.device.to_string(),
+                attempt.slot.devices.to_string(),
                 attempt.started,
                 attempt.ended,
                 attempt_end(attempt.end.as_ref()),
@@ -158,7 +158,7 @@ fn row(spec: &StudySpec, trial: &Trial, params: &[&str], metrics: &[&str]) -> Js
         seconds,
         trial.attempts,
         trial.failures,
-        trial.device.as_ref().map(ToString::to_string),
+        trial.devices.as_ref().map(ToString::to_string),
         trial.reason.as_deref().map(one_line),
         u8::from(trial.hidden),
         u8::from(trial.violation.is_some()),

@@ -56,7 +56,7 @@ impl Answer {
         let spec = &found.spec;
         let mut slots = BTreeMap::new();
         for slot in &found.slots {
-            *slots.entry(slot.device.to_string()).or_default() += 1;
+            *slots.entry(slot.devices.to_string()).or_default() += 1;
         }
         let study = StudyJson {
             name: spec.name.clone(),

@@ -170,12 +170,12 @@ impl<'a> Teller<'a> {
                 });
             }
             TrialEvent::AttemptStarted { attempt, slot, resume, .. } => {
-                if let Some(shared) = self.packed.get(&slot.device) {
+                if let Some(shared) = self.packed.get(slot.devices.first()) {
                     self.story.turns.push(Turn { at, what: "shares", reason: shared.clone() });
                 }
                 self.story.attempts.push(AttemptStory {
                     attempt: *attempt,
-                    device: slot.device.to_string(),
+                    device: slot.devices.to_string(),
                     started: at,
                     resumed_from: resume.as_ref().map(|(step, _)| *step),
                     end: None,
@@ -324,7 +324,7 @@ mod tests {
                 trial,
                 TrialEvent::AttemptStarted {
                     attempt,
-                    slot: Slot { index: 0, device: Device::Cpu },
+                    slot: Slot::on(0, Device::Cpu),
                     resume: Some((2, "x".into())),
                     until: None,
                     rows_at_once: None,

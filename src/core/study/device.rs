@@ -1,5 +1,7 @@
-//! Names of devices: `cpu`, `cuda:0`, `node7/cuda:0` on another machine, and `sim:0` for tests.
+//! Names of devices (`cpu`, `cuda:0`, `node7/cuda:0` on another machine, and `sim:0` for tests), and of
+//! groups of them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -120,18 +122,155 @@ impl From<Device> for String {
     }
 }
 
+/// The devices of a slot: one, or a group with `per_trial`, written `cuda:0+cuda:1`. The CPU
+/// appears once per process that it is to run: `cpu+cpu`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct DeviceGroup {
+    first: Device,
+    others: Vec<Device>,
+}
+
+impl DeviceGroup {
+    /// A group from its members; `None` without any.
+    pub fn of(members: impl IntoIterator<Item = Device>) -> Option<Self> {
+        let mut members = members.into_iter();
+        Some(DeviceGroup { first: members.next()?, others: members.collect() })
+    }
+
+    /// Its first device, the only one unless it is a group.
+    pub fn first(&self) -> &Device {
+        &self.first
+    }
+
+    /// Its members in order; the CPU may appear several times.
+    pub fn members(&self) -> impl Iterator<Item = &Device> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Number of members: the world size of a trial with one process per device.
+    pub fn size(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// Whether it has a single member.
+    pub fn is_single(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    /// Whether a device is a member.
+    pub fn contains(&self, device: &Device) -> bool {
+        self.members().any(|member| member == device)
+    }
+
+    /// The agent's name, if it is on another machine: the members of a group are on one machine.
+    pub fn agent(&self) -> Option<&str> {
+        self.first.agent()
+    }
+
+    /// The same devices, of an agent.
+    #[must_use]
+    pub fn on(&self, agent: &str) -> DeviceGroup {
+        self.map(|device| device.on(agent))
+    }
+
+    /// The devices as their own machine names them.
+    #[must_use]
+    pub fn local(&self) -> DeviceGroup {
+        self.map(|device| device.local().clone())
+    }
+
+    fn map(&self, change: impl Fn(&Device) -> Device) -> DeviceGroup {
+        DeviceGroup {
+            first: change(&self.first),
+            others: self.others.iter().map(change).collect(),
+        }
+    }
+
+    /// Its members without repetition.
+    pub fn distinct(&self) -> BTreeSet<&Device> {
+        self.members().collect()
+    }
+}
+
+impl From<Device> for DeviceGroup {
+    fn from(device: Device) -> Self {
+        DeviceGroup { first: device, others: Vec::new() }
+    }
+}
+
+impl fmt::Display for DeviceGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.first.fmt(f)?;
+        self.others.iter().try_for_each(|device| write!(f, "+{device}"))
+    }
+}
+
+impl FromStr for DeviceGroup {
+    type Err = UnknownDevice;
+
+    fn from_str(names: &str) -> Result<Self, UnknownDevice> {
+        let members: Vec<Device> =
+            names.split('+').map(Device::from_str).collect::<Result<_, _>>()?;
+        DeviceGroup::of(members).ok_or_else(|| UnknownDevice { name: names.to_owned() })
+    }
+}
+
+impl TryFrom<String> for DeviceGroup {
+    type Error = UnknownDevice;
+
+    fn try_from(names: String) -> Result<Self, UnknownDevice> {
+        names.parse()
+    }
+}
+
+impl From<DeviceGroup> for String {
+    fn from(group: DeviceGroup) -> Self {
+        group.to_string()
+    }
+}
+
 /// Capacity for one trial at a time: slot 1 of `cuda:0`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
     /// Index among all slots of the run, from 0.
     pub index: usize,
-    /// The device it is on.
-    pub device: Device,
+    /// The devices it is on.
+    #[serde(rename = "device")]
+    pub devices: DeviceGroup,
+}
+
+impl Slot {
+    /// A slot on a device, or on a group.
+    pub fn on(index: usize, devices: impl Into<DeviceGroup>) -> Self {
+        Slot { index, devices: devices.into() }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_is_written_with_plus_signs_and_read_back() {
+        for text in ["cpu", "cuda:0+cuda:1", "cpu+cpu+cpu", "sim:3"] {
+            let group: DeviceGroup = text.parse().unwrap();
+            assert_eq!(group.to_string(), text);
+            let json = serde_json::to_string(&Slot::on(2, group.clone())).unwrap();
+            assert_eq!(json, format!(r#"{{"index":2,"device":"{text}"}}"#));
+            assert_eq!(serde_json::from_str::<Slot>(&json).unwrap(), Slot::on(2, group));
+        }
+        let there: DeviceGroup = "n/cuda:0+n/cuda:1".parse().unwrap();
+        assert_eq!((there.agent(), there.local().to_string()), (Some("n"), "cuda:0+cuda:1".into()));
+        assert_eq!(there.local().on("n"), there);
+        for text in ["", "+", "cpu+", "cuda:0,cuda:1"] {
+            assert!(text.parse::<DeviceGroup>().is_err(), "{text}");
+        }
+        let group: DeviceGroup = "cpu+cpu".parse().unwrap();
+        assert_eq!((group.size(), group.distinct().len(), group.is_single()), (2, 1, false));
+        assert!(group.contains(&Device::Cpu) && !group.contains(&Device::Sim(0)));
+        assert_eq!(DeviceGroup::of([]), None);
+    }
 
     #[test]
     fn devices_of_agents_are_named_after_them() {

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::study::artifact::Artifact;
 use crate::study::budget::Extension;
 use crate::study::decision::Decision;
-use crate::study::device::{Device, Slot};
+use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
@@ -529,10 +529,10 @@ impl Event {
         }
     }
 
-    /// The device of an attempt, if this starts one.
-    pub fn device(&self) -> Option<&Device> {
+    /// The devices of an attempt, if this starts one.
+    pub fn devices(&self) -> Option<&DeviceGroup> {
         match self {
-            Event::Trial(_, TrialEvent::AttemptStarted { slot, .. }) => Some(&slot.device),
+            Event::Trial(_, TrialEvent::AttemptStarted { slot, .. }) => Some(&slot.devices),
             _ => None,
         }
     }

@@ -129,8 +129,31 @@ pub struct DevicesSpec {
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// CPU threads of each trial.
+    /// Number of devices of each trial; `None`: one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_trial: Option<PerTrial>,
+    /// Whether a command is started once per device, with its rank.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub per_device: bool,
+    /// CPU threads of each trial, or of each process of a group.
     pub cpu_threads: u32,
+}
+
+/// Number of devices of each trial (`per_trial`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PerTrial {
+    /// So many.
+    Count(u32),
+    /// All selected devices.
+    Auto,
+}
+
+impl DevicesSpec {
+    /// Whether a command gets the environment of a process group, even one of a single process.
+    pub fn is_grouped(&self) -> bool {
+        self.per_trial.is_some() || self.per_device
+    }
 }
 
 /// Most trials at a time on one device.
@@ -143,6 +166,8 @@ impl Default for DevicesSpec {
             trials_per_device: None,
             packed: false,
             memory: None,
+            per_trial: None,
+            per_device: false,
             cpu_threads: 1,
         }
     }

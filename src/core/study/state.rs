@@ -360,7 +360,7 @@ impl StudyState {
                 self.busy_micros += device_micros;
                 trial.state = TrialState::Running;
                 trial.attempts = attempt.0.saturating_add(1);
-                trial.device = Some(slot.device.clone());
+                trial.devices = Some(slot.devices.clone());
                 trial.until = *until;
                 trial.started = Some(at);
                 trial.hold = None;

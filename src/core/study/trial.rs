@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::Decision;
-use crate::study::device::Device;
+use crate::study::device::DeviceGroup;
 use crate::study::metric::Metrics;
 pub use crate::study::number::{AttemptNumber, TrialNumber};
 use crate::study::params::Params;
@@ -211,8 +211,8 @@ pub struct Trial {
     pub attempts: u32,
     /// Number of failed attempts.
     pub failures: u32,
-    /// Device of the last attempt.
-    pub device: Option<Device>,
+    /// Devices of the last attempt.
+    pub devices: Option<DeviceGroup>,
     /// Step at which it pauses, if it was resumed up to a rung.
     pub until: Option<u64>,
     /// Who paused it, if not the pruner. Set on a running trial that is about to pause.
@@ -255,7 +255,7 @@ impl Trial {
             checkpoints: Vec::new(),
             attempts: 0,
             failures: 0,
-            device: None,
+            devices: None,
             until: None,
             hold: None,
             continued: None,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::study::device::{Device, Slot};
+use crate::study::device::{DeviceGroup, Slot};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
@@ -72,15 +72,15 @@ impl Used {
             devices: devices_of(slots),
             ..Used::default()
         };
-        let mut told: BTreeMap<&Device, Timestamp> = BTreeMap::new();
+        let mut told: BTreeMap<&DeviceGroup, Timestamp> = BTreeMap::new();
         for trial in &view.trials {
-            if let Some((device, started)) = trial
-                .device
+            if let Some((devices, started)) = trial
+                .devices
                 .as_ref()
                 .zip(trial.started)
                 .filter(|_| trial.state == TrialState::Running)
             {
-                let told = told.entry(device).or_insert(started);
+                let told = told.entry(devices).or_insert(started);
                 *told = started.max(*told);
             }
             for checkpoint in &trial.checkpoints {
@@ -92,12 +92,13 @@ impl Used {
         }
         for trial in &view.trials[first..] {
             if let Some((told, finished)) =
-                trial.device.as_ref().and_then(|device| told.get_mut(device)).zip(trial.finished)
+                trial.devices.as_ref().and_then(|devices| told.get_mut(devices)).zip(trial.finished)
             {
                 *told = finished.max(*told);
             }
         }
-        used.running = told.into_values().collect();
+        let of_each = |(devices, since)| vec![since; DeviceGroup::distinct(devices).len()];
+        used.running = told.into_iter().flat_map(of_each).collect();
         used.running.sort_unstable();
         used
     }
@@ -110,5 +111,5 @@ impl Used {
 
 /// Number of devices of the slots.
 pub fn devices_of(slots: &[Slot]) -> usize {
-    slots.iter().map(|slot| &slot.device).collect::<BTreeSet<_>>().len()
+    slots.iter().flat_map(|slot| slot.devices.members()).collect::<BTreeSet<_>>().len()
 }

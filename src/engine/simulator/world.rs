@@ -214,7 +214,7 @@ impl<'a> World<'a> {
             .rows_at_once
             .or_else(|| self.usual_rows(&assignment.params))
             .map_or(0, |rows| rows.train);
-        let (params, device) = (assignment.params, assignment.slot.device);
+        let (params, device) = (assignment.params, assignment.slot.devices.first().clone());
         self.workers.push(Worker { key, params, device, luck, step, last, rows });
         self.next_step(self.workers.len() - 1);
         if self.simulation.shared.is_some() && !std::mem::replace(&mut self.looks, true) {

@@ -49,7 +49,7 @@ impl Replay {
         let mut view = StudyState::new(&spec);
         events().for_each(|(at, event)| view.apply(at, event));
         let ends = events().filter_map(|(_, event)| event.attempt_end());
-        let slot = Slot { index: 0, device: Device::Cpu };
+        let slot = Slot::on(0, Device::Cpu);
         let engine = Engine::new(spec, view, vec![slot])?.with_journal(events()).with_ends(ends);
         Ok(Replay { revision, engine })
     }

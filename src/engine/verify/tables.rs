@@ -97,7 +97,7 @@ fn of_trial(trial: &Trial, metric: &str) -> Facts {
     own("origin", Some(json(&trial.origin)));
     own("attempts", Some(trial.attempts.to_string()));
     own("failures", Some(trial.failures.to_string()));
-    own("device", trial.device.as_ref().map(ToString::to_string));
+    own("device", trial.devices.as_ref().map(ToString::to_string));
     own("until", trial.until.map(|until| until.to_string()));
     own("hold", trial.hold.map(|hold| hold.as_str().to_owned()));
     own("continued", trial.continued.map(|state| state.as_str().to_owned()));
@@ -178,7 +178,7 @@ fn of_attempt(attempt: &Attempt, runner: Option<Seq>) -> Facts {
         facts.maybe("attempt", format!("attempt {}", attempt.attempt), field, text)
     };
     own("slot", Some(attempt.slot.index.to_string()));
-    own("device", Some(attempt.slot.device.to_string()));
+    own("device", Some(attempt.slot.devices.to_string()));
     own("resume_step", attempt.resume.as_ref().map(|(step, _)| step.to_string()));
     own("resume_path", attempt.resume.as_ref().map(|(_, path)| path.display().to_string()));
     own("until", attempt.until.map(|until| until.to_string()));

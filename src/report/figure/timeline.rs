@@ -73,7 +73,7 @@ pub fn timeline(
 
 /// The row of an attempt's slot: its index and name.
 fn row_of(attempt: &Attempt) -> (usize, String) {
-    (attempt.slot.index, one_line(&format!("{} {}", attempt.slot.index, attempt.slot.device)))
+    (attempt.slot.index, one_line(&format!("{} {}", attempt.slot.index, attempt.slot.devices)))
 }
 
 fn group_of(attempt: &Attempt) -> usize {
@@ -106,7 +106,7 @@ mod tests {
         Attempt {
             trial: TrialNumber(trial),
             attempt: AttemptNumber(0),
-            slot: Slot { index: slot, device: Device::Cpu },
+            slot: Slot::on(slot, Device::Cpu),
             resume: None,
             until: None,
             process: None,

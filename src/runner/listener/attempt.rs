@@ -11,7 +11,7 @@ use crate::runner::failure_cause::StderrTail;
 use crate::runner::metric_files::Found;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::processes;
-use crate::runner::protocol::{Clock, PREFIX};
+use crate::runner::protocol::{Clock, PREFIX, RANK_PREFIX};
 use crate::storage::sqlite;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::Metrics;
@@ -66,6 +66,9 @@ pub(in crate::runner) struct Expected {
     /// Extracts metrics from its log: from standard output, and from standard error. Each counts
     /// its own steps, since the order of lines between the two is unknown.
     pub printed: Option<[PrintedMetrics; 2]>,
+    /// Whether a process per device writes it: then its supervisor knows which of them failed, and
+    /// lines of other ranks than the first are only log.
+    pub per_device: bool,
 }
 
 impl Current {
@@ -129,6 +132,9 @@ impl Current {
 
     /// The reports, points and remarks that the study's patterns extract from a line of the log.
     pub fn print(&mut self, stream: Stream, line: &[u8], points: &PointQueue) -> Vec<Input> {
+        if self.expected.per_device && line.starts_with(RANK_PREFIX.as_bytes()) {
+            return Vec::new();
+        }
         let Some(printed) = &mut self.expected.printed else { return Vec::new() };
         let LineReports { reports, points: other, not_numbers } =
             printed[stream as usize].read(line);

@@ -85,7 +85,7 @@ pub(super) fn finished(trial: u64, state: TrialState, value: Option<f64>) -> Eve
 
 /// The start of an attempt on the CPU.
 pub(super) fn started(trial: u64, attempt: u32) -> Event {
-    let slot = Slot { index: 0, device: Device::Cpu };
+    let slot = Slot::on(0, Device::Cpu);
     Event::Trial(
         TrialNumber(trial),
         TrialEvent::AttemptStarted {
@@ -125,7 +125,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         0 => Event::Runner(RunnerEvent::Started {
             pid: 7,
             host: "höst".to_owned(),
-            slots: vec![Slot { index: 0, device: Device::Cpu }],
+            slots: vec![Slot::on(0, Device::Cpu)],
             tracker: None,
         }),
         1 => {
@@ -156,7 +156,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 trial,
                 TrialEvent::AttemptStarted {
                     attempt,
-                    slot: Slot { index: rng.random_range(0..4), device },
+                    slot: Slot::on(rng.random_range(0..4), device),
                     resume,
                     until,
                     rows_at_once: rng.random_bool(0.3).then_some(4),
@@ -231,7 +231,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 1 => Event::Device(DeviceEvent::Resumed { device }),
                 _ => Event::Device(DeviceEvent::SlotsChanged {
                     slots: (0..rng.random_range(1..4))
-                        .map(|index| Slot { index, device: device.clone() })
+                        .map(|index| Slot::on(index, device.clone()))
                         .collect(),
                 }),
             }

@@ -216,7 +216,7 @@ fn reruns(open: &mut Opener) -> Result<(), StorageError> {
 fn attempts(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
-    let (trial, slot) = (TrialNumber(1), Slot { index: 3, device: Device::Cuda(2) });
+    let (trial, slot) = (TrialNumber(1), Slot::on(3, Device::Cuda(2)));
     let (first, second) = (AttemptNumber(0), AttemptNumber(1));
     let resume = Some((4, PathBuf::from("/runs/ü")));
     let end = AttemptEnd::Failed(FailureCause::Oom);

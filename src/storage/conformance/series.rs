@@ -162,7 +162,7 @@ fn counted(open: &mut Opener) -> Result<(), StorageError> {
     assert_eq!(read(&*store, lease.study, "a")?, [(1.0, 7.0), (2.0, 8.0)]);
     let resumed = TrialEvent::AttemptStarted {
         attempt: AttemptNumber(2),
-        slot: Slot { index: 0, device: Device::Cpu },
+        slot: Slot::on(0, Device::Cpu),
         resume: Some((1, "/checkpoints/1".into())),
         until: None,
         rows_at_once: None,

@@ -505,7 +505,7 @@ impl<'a> Append<'a> {
         resume: Option<(i64, &str)>,
         until: Option<i64>,
     ) -> Result<(), Fault> {
-        let (index, device) = (to_integer(slot.index as u64)?, slot.device.to_string());
+        let (index, device) = (to_integer(slot.index as u64)?, slot.devices.to_string());
         let (resume_step, resume_path) = resume.unzip();
         self.execute(
             "INSERT OR REPLACE INTO attempt (trial_id, attempt, slot, device, resume_step, \

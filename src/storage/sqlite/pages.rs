@@ -527,7 +527,7 @@ fn sparse<N: Fn() -> String>(cells: &Cells<'_, N>, needs: &Needs) -> Result<Tria
         last_metrics: if needs.metrics { cells.json(12)? } else { Default::default() },
         attempts: cells.integer(4)?,
         failures: cells.integer(5)?,
-        device: cells.optional(10, str::parse)?,
+        devices: cells.optional(10, str::parse)?,
         reason: cells.get(11)?,
         started: cells.get::<Option<i64>>(6)?.map(Timestamp),
         busy_micros: cells.get(7)?,

@@ -18,7 +18,7 @@ use crate::storage::{
 };
 use crate::study::budget::Extension;
 use crate::study::configuration::{self, Run};
-use crate::study::device::{Device, Slot};
+use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::event::{Event, Seq};
 use crate::study::finalists::Race;
 use crate::study::front::Front;
@@ -368,12 +368,12 @@ pub(super) fn attempts(
     rows(connection, sql, range, |row| {
         let trial = number_of(row.get(0)?);
         let cells = Cells::of(row, || format!("table `attempt`, study {}, trial {trial}", study.0));
-        let device = cells.given(3, cells.optional(3, str::parse)?)?;
+        let devices: DeviceGroup = cells.given(3, cells.optional(3, str::parse)?)?;
         let resume_path = cells.get::<Option<String>>(12)?.map(PathBuf::from);
         Ok(Attempt {
             trial,
             attempt: AttemptNumber(cells.integer(1)?),
-            slot: Slot { index: cells.integer(2)?, device },
+            slot: Slot::on(cells.integer(2)?, devices),
             process: cells.optional_integer(4)?.zip(cells.optional_integer(5)?),
             started: Timestamp(cells.get(6)?),
             ended: cells.get::<Option<i64>>(7)?.map(Timestamp),

@@ -639,10 +639,7 @@ fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
         TrialNumber(0),
         TrialEvent::AttemptStarted {
             attempt: AttemptNumber(9),
-            slot: crate::study::device::Slot {
-                index: 0,
-                device: crate::study::device::Device::Cpu,
-            },
+            slot: crate::study::device::Slot::on(0, crate::study::device::Device::Cpu),
             resume: None,
             until: None,
             rows_at_once: None,

@@ -328,7 +328,7 @@ fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
         last_metrics: cells.json(5)?,
         attempts: cells.integer(6)?,
         failures: cells.integer(14)?,
-        device: cells.optional(7, str::parse)?,
+        devices: cells.optional(7, str::parse)?,
         until: cells.optional_integer(8)?,
         hold: cells.word(15, Hold::from_word)?,
         continued: cells.word(16, TrialState::from_word)?,

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::column::{Cells, first, number_of, rows, trial_ids, value, values};
+use super::column::{Cells, first, number_of, rows, trial_ids, value};
 use super::fault::Fault;
 use super::trials::checkpoint;
 use crate::storage::StudyId;
 use crate::study::checkpoint::Checkpoint;
-use crate::study::device::Slot;
+use crate::study::device::{DeviceGroup, Slot};
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 use crate::study::usage::{RECENT, Tried, Used, devices_of};
@@ -23,15 +23,20 @@ pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Faul
     let looked_at = i64::try_from(RECENT).unwrap_or(i64::MAX);
     // Device time is recorded at each start and end on the device; only the newest trials' ends are
     // read.
-    let told = "SELECT max(max(r.started_at),
+    let told = "SELECT r.device, max(max(r.started_at),
            coalesce((SELECT max(f.finished_at) FROM trial f WHERE f.id BETWEEN max(?2, ?3 - ?4 + \
         1) AND ?3 AND f.device = r.device), 0))
          FROM trial r WHERE r.study_id = ?1 AND r.state = 'running' AND r.started_at IS NOT NULL \
         AND r.device IS NOT NULL
          GROUP BY r.device ORDER BY r.device";
     let newest = newest.unwrap_or(least);
-    let told = values(connection, told, [study.0, least, newest, looked_at])?;
-    let mut running: Vec<_> = told.into_iter().map(Timestamp).collect();
+    let told = rows(connection, told, [study.0, least, newest, looked_at], |row| {
+        let cells = Cells::of(row, || format!("table `trial`, study {}", study.0));
+        let devices: DeviceGroup = cells.given(0, cells.optional(0, str::parse)?)?;
+        Ok((devices, Timestamp(cells.get(1)?)))
+    })?;
+    let of_each = |(devices, since): &(DeviceGroup, _)| vec![*since; devices.distinct().len()];
+    let mut running: Vec<Timestamp> = told.iter().flat_map(of_each).collect();
     running.sort_unstable();
     let slots = "SELECT slots FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1";
     let slots: Vec<Slot> = first(connection, slots, [study.0], |row| {

@@ -115,7 +115,7 @@ fn a_run_whose_process_died_is_settled_as_interrupted() {
         pid: u32::MAX,
         host: identified_process().host,
         tracker: Tracker { pid_started: 1, boot_id: identified_process().boot_id },
-        slot: Slot { index: 0, device: Device::Cpu },
+        slot: Slot::on(0, Device::Cpu),
         provenance: None,
     };
     let begin = BeginRun::New {

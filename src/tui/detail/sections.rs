@@ -147,7 +147,7 @@ fn decisions(trial: &Trial, clock: StepUnit) -> Vec<String> {
 fn attempts(detail: &Detail, now: Timestamp) -> Vec<String> {
     let table = Columns::of(&detail.attempts)
         .right("", |attempt| attempt.attempt.to_string())
-        .left("", |attempt| attempt.slot.device.to_string())
+        .left("", |attempt| attempt.slot.devices.to_string())
         .right("", |attempt| spent(attempt, &detail.trial, now))
         .left("", |attempt| attempt_end(attempt.end.as_ref()))
         .left("", |attempt| attempt.reason.as_deref().map_or_else(String::new, one_line));

@@ -188,10 +188,14 @@ fn slot_line(slot: &OccupiedSlot, clock: &str, theme: Theme) -> Line<'static> {
         let cores = tree.cores.map_or_else(String::new, |cores| format!("{cores:.1} cores, "));
         format!("  {cores}{}", bytes(tree.memory))
     });
+    let group = match slot.devices.is_single() {
+        true => String::new(),
+        false => format!("  on {}", slot.devices),
+    };
     Line::from(vec![
         Span::styled(format!("   slot {:<3}", slot.slot), theme.dim()),
         Span::styled(format!("trial {:<6}", slot.trial), theme.trial_state(TrialState::Running)),
-        Span::raw(format!("{step:<14}  {:>12}{tree}", rough_duration(slot.running))),
+        Span::raw(format!("{step:<14}  {:>12}{tree}{group}", rough_duration(slot.running))),
     ])
 }
 

@@ -54,6 +54,7 @@ fn busy() -> DevicesData {
         step: Some(4),
         running: Duration::from_secs(75),
         tree: Some(tree),
+        devices: Device::Cuda(0).into(),
     };
     let hidden =
         Gpu { cuda: None, trouble: Some("hidden by CUDA_VISIBLE_DEVICES".into()), ..h100(1) };
@@ -94,6 +95,7 @@ fn one_trial() -> DevicesData {
         step: Some(1),
         running: Duration::from_secs(9),
         tree: Some(tree),
+        devices: Device::Cuda(0).into(),
     };
     laptop(DeviceLoad { occupied: vec![slot], ..idle(Device::Cpu, vec![1.0]) })
 }

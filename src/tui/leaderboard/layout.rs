@@ -247,7 +247,7 @@ impl ColumnLayout<'_> {
             }
             ColumnKey::Param(name) => trial.params.get(name).map_or_else(String::new, param),
             ColumnKey::Device => {
-                trial.device.as_ref().map_or_else(String::new, ToString::to_string)
+                trial.devices.as_ref().map_or_else(String::new, ToString::to_string)
             }
             ColumnKey::Attempts => trial.attempts.to_string(),
             ColumnKey::Tags => one_line(&trial.tags.join(" ")),

@@ -92,7 +92,7 @@ impl Halving {
     fn one(&mut self) -> Vec<Event> {
         let trial = TrialNumber(self.next);
         self.next += 1;
-        let slot = Slot { index: 0, device: Device::Cpu };
+        let slot = Slot::on(0, Device::Cpu);
         let mut events = vec![created(trial, params(trial.0)), attempt_started(trial, slot)];
         for step in 1..=9 {
             let value = if trial.0 == 5 && step > 4 { f64::NAN } else { loss(trial.0, step) };

@@ -475,7 +475,7 @@ fn a_device_is_paused_used_again_and_given_another_number_of_slots() {
     assert_eq!(problem(&shown), Some("`0` is no number from 1 to 1024"));
     press(&mut shown, "\u{1b}");
     // With several devices it is said which one.
-    let slot = Slot { index: 1, device: Device::Sim(1) };
+    let slot = Slot::on(1, Device::Sim(1));
     shown.script.append(&[attempt_started(TrialNumber(6), slot)]);
     press(&mut shown, "rp");
     assert_eq!(prompt(&shown).line.text(), "cpu");

@@ -29,7 +29,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn slot() -> Slot {
-    Slot { index: 0, device: Device::Cpu }
+    Slot::on(0, Device::Cpu)
 }
 
 fn spec(name: &str) -> StudySpec {

@@ -188,7 +188,13 @@ impl Property {
     pub(super) fn texts(&self, trial: &Trial) -> Vec<String> {
         match self {
             Property::Device => {
-                trial.device.iter().map(|device| lower(&device.to_string())).collect()
+                // A group is found by its name and by those of its devices.
+                let devices = trial.devices.as_ref();
+                let names = devices.into_iter().flat_map(|devices| {
+                    let members = devices.distinct().into_iter().map(ToString::to_string);
+                    members.chain((!devices.is_single()).then(|| devices.to_string()))
+                });
+                names.map(|name| lower(&name)).collect()
             }
             Property::Reason => trial.reason.iter().map(|reason| lower(reason)).collect(),
             Property::Note => trial.notes.iter().map(|note| lower(&note.text)).collect(),

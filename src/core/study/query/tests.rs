@@ -49,7 +49,7 @@ fn trial(number: u64) -> Trial {
             .collect(),
         attempts: 2,
         failures: 1,
-        device: Some(Device::Cuda(0)),
+        devices: Some(Device::Cuda(0).into()),
         notes: vec![Note { at: Timestamp(4), text: "An odd curve.".to_owned() }],
         tags: vec!["base".to_owned()],
         reason: Some("Rank 9 of 12 at step 3".to_owned()),

@@ -1,0 +1,166 @@
+//! The environment of a trial's processes: their devices, their threads, and in a group the place
+//! where they find each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+
+use crate::study::device::{Device, DeviceGroup, Slot};
+
+/// Where the processes of a group meet.
+const ADDRESS: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+/// Variables of one process of a group, which no launcher may inherit.
+pub const RANKS: [&str; 2] = ["RANK", "LOCAL_RANK"];
+
+/// A TCP port at which the processes of a group meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Port(u16);
+
+impl Port {
+    /// A port that is free now and not among `taken`, whose groups may not listen yet.
+    pub(super) fn free(taken: &BTreeSet<Port>) -> io::Result<Port> {
+        // Held until another one is found: the system would offer it again.
+        let mut held = Vec::new();
+        loop {
+            let listener = TcpListener::bind((ADDRESS, 0))?;
+            let port = Port(listener.local_addr()?.port());
+            if !taken.contains(&port) {
+                return Ok(port);
+            }
+            held.push(listener);
+        }
+    }
+
+    /// Its number.
+    pub(super) fn number(self) -> u16 {
+        self.0
+    }
+}
+
+/// The device's name inside a process that sees only this device.
+pub fn inside(device: &Device) -> Device {
+    match device {
+        Device::Cuda(_) => Device::Cuda(0),
+        other => other.clone(),
+    }
+}
+
+/// The environment of a process on this slot.
+pub(super) fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, String> {
+    let threads = threads.to_string();
+    let names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
+    let mut environment: BTreeMap<String, String> =
+        names.into_iter().map(|name| (name.to_owned(), threads.clone())).collect();
+    environment.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
+    environment.extend(gpu_environment(&slot.devices));
+    environment
+}
+
+/// The variables that restrict a process to its GPUs.
+pub fn gpu_environment(devices: &DeviceGroup) -> BTreeMap<String, String> {
+    let said: &[(&str, String)] = match devices.first() {
+        Device::Cuda(_) => {
+            let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+            let physical = devices.members().filter_map(|device| match device {
+                Device::Cuda(index) => Some(physical_gpu(*index, visible.as_deref())),
+                _ => None,
+            });
+            &[
+                ("CUDA_VISIBLE_DEVICES", physical.collect::<Vec<_>>().join(",")),
+                ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()),
+            ]
+        }
+        Device::Cpu | Device::Ndarray => &[("CUDA_VISIBLE_DEVICES", String::new())],
+        Device::Wgpu(_) | Device::Sim(_) | Device::Remote(_) => &[],
+    };
+    said.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// The variables from which the processes of a group, or their launcher, know its size and where to
+/// meet: those of `torch.distributed`, and the `PET_` ones that are torchrun's defaults.
+pub(super) fn group_environment(devices: &DeviceGroup, port: Port) -> BTreeMap<String, String> {
+    let (size, address, port) =
+        (devices.size().to_string(), ADDRESS.to_string(), port.0.to_string());
+    let said = [
+        ("WORLD_SIZE", &size),
+        ("LOCAL_WORLD_SIZE", &size),
+        ("MASTER_ADDR", &address),
+        ("MASTER_PORT", &port),
+        ("PET_NPROC_PER_NODE", &size),
+        ("PET_MASTER_ADDR", &address),
+        ("PET_MASTER_PORT", &port),
+    ];
+    said.into_iter().map(|(name, value)| (name.to_owned(), value.clone())).collect()
+}
+
+/// The variables of one process of a group.
+pub fn rank_environment(rank: usize) -> [(&'static str, String); 2] {
+    RANKS.map(|name| (name, rank.to_string()))
+}
+
+/// The system's name of our GPU `index`: CUDA_VISIBLE_DEVICES of this process may have renumbered
+/// it.
+fn physical_gpu(index: u32, visible: Option<&str>) -> String {
+    let entry = |visible: &str| {
+        usize::try_from(index)
+            .ok()
+            .and_then(|index| visible.split(',').nth(index))
+            .map(|entry| entry.trim().to_owned())
+    };
+    let chosen = visible.and_then(entry).filter(|entry| !entry.is_empty());
+    chosen.unwrap_or_else(|| index.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_process_sees_its_own_device_and_no_other() {
+        let seen = |device: Device| {
+            slot_environment(&Slot::on(0, device), 3).remove("CUDA_VISIBLE_DEVICES")
+        };
+        let none = Some(String::new());
+        let devices = [Device::Cpu, Device::Ndarray, Device::Sim(1)];
+        assert_eq!(devices.map(seen), [none.clone(), none, None]);
+        let environment = slot_environment(&Slot::on(4, Device::Cuda(2)), 3);
+        let of = |name: &str| environment[name].as_str();
+        assert_eq!([of("CUDA_DEVICE_ORDER"), of("OMP_NUM_THREADS")], ["PCI_BUS_ID", "3"]);
+        // Inside, its index is 0 whatever it is outside.
+        let outside = [Device::Cuda(2), Device::Cpu];
+        assert_eq!(outside.map(|device| inside(&device)), [Device::Cuda(0), Device::Cpu]);
+        let cases = [
+            (2, None, "2"),
+            (0, Some("3,1"), "3"),
+            (1, Some(" 3 , GPU-5f "), "GPU-5f"),
+            (1, Some("MIG-11,MIG-22"), "MIG-22"),
+            // No such device: the driver will report it.
+            (5, Some("3,1"), "5"),
+        ];
+        for (index, visible, expected) in cases {
+            assert_eq!(physical_gpu(index, visible), expected, "{index} of {visible:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_sees_its_gpus_and_knows_its_size_and_where_to_meet() {
+        let group: DeviceGroup = "cuda:2+cuda:5".parse().unwrap();
+        let environment = slot_environment(&Slot::on(0, group.clone()), 1);
+        assert_eq!(environment["CUDA_VISIBLE_DEVICES"], "2,5");
+        let environment = group_environment(&group, Port(29_500));
+        let of = |name: &str| environment[name].as_str();
+        assert_eq!([of("WORLD_SIZE"), of("PET_NPROC_PER_NODE")], ["2", "2"]);
+        assert_eq!([of("MASTER_ADDR"), of("MASTER_PORT")], ["127.0.0.1", "29500"]);
+        assert!(!environment.contains_key("RANK"), "a launcher has no rank");
+    }
+
+    #[test]
+    fn a_free_port_is_none_that_another_group_has() {
+        let mut taken = BTreeSet::new();
+        for _ in 0..64 {
+            let port = Port::free(&taken).unwrap();
+            assert!(taken.insert(port), "{port:?} is given twice");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The processes of an attempt of a command: one, or one per device of its group, which run and end
+//! together.
+
+use std::io::{self, Read, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::runner::failure_cause::StderrTail;
+use crate::runner::lines::{LineEnd, Piece, for_each_line};
+use crate::runner::protocol::{COMMAND_NOT_FOUND, RANK_PREFIX};
+use crate::runner::slot_environment::rank_environment;
+use crate::runner::threads;
+use crate::study::device::DeviceGroup;
+
+/// Time for the other ranks to exit after rank 0 did, as all were asked to.
+const LAST_RANKS: Duration = Duration::from_secs(5);
+
+/// Time for rank 0 to report what could not be started, after another rank could not start it.
+const NOT_STARTED: Duration = Duration::from_secs(1);
+
+/// Time limit for reading what dead processes wrote.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The started processes, in one process group.
+pub(super) struct Ranks {
+    /// By rank. The first is also the id of their process group.
+    pids: Vec<u32>,
+    stdin: Option<ChildStdin>,
+    /// Receives the last lines of each rank's stderr when that ends; nothing of a single process,
+    /// whose streams are its supervisor's.
+    tails: Receiver<(usize, StderrTail)>,
+}
+
+impl Ranks {
+    /// Starts a single process.
+    pub fn start_one(mut command: Command) -> io::Result<Ranks> {
+        let mut child = command.stdin(Stdio::piped()).process_group(0).spawn()?;
+        let stdin = child.stdin.take();
+        Ok(Ranks { pids: vec![child.id()], stdin, tails: bounded(0).1 })
+    }
+
+    /// Starts one process per device. Rank 0 has the supervisor's stdout; everything else that they
+    /// write goes line by line to its stderr, with the number of the rank.
+    ///
+    /// # Errors
+    /// A process or a thread cannot be started; those before it are running.
+    pub fn start(devices: &DeviceGroup, command: impl Fn() -> Command) -> io::Result<Ranks> {
+        let (ended, tails) = bounded(devices.size());
+        let mut ranks = Ranks { pids: Vec::new(), stdin: None, tails };
+        for (rank, device) in devices.members().enumerate() {
+            let mut command = command();
+            command
+                .envs(rank_environment(rank))
+                .env("HPSEARCH_DEVICE", device.to_string())
+                .stderr(Stdio::piped());
+            match ranks.pids.first().and_then(|leader| i32::try_from(*leader).ok()) {
+                None => command.stdin(Stdio::piped()).process_group(0),
+                Some(leader) => {
+                    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(leader)
+                }
+            };
+            let mut child = command.spawn()?;
+            ranks.pids.push(child.id());
+            ranks.stdin = ranks.stdin.or(child.stdin.take());
+            if let Some(stdout) = child.stdout.take() {
+                threads::spawn("rank stdout", move || relay(rank, stdout, |_| {}))?;
+            }
+            if let Some(stderr) = child.stderr.take() {
+                let ended = ended.clone();
+                threads::spawn("rank stderr", move || relay_errors(rank, stderr, &ended))?;
+            }
+        }
+        Ok(ranks)
+    }
+
+    /// Their process ids, by rank.
+    pub fn pids(&self) -> &[u32] {
+        &self.pids
+    }
+
+    /// The stdin of rank 0, once.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
+    }
+
+    /// Waits until everything that the dead processes wrote is passed on; returns the last lines of
+    /// a rank's stderr.
+    pub fn tail_of(&self, rank: usize) -> Option<StderrTail> {
+        let until = Instant::now() + READ_TIMEOUT;
+        let received = (0..self.pids.len()).map_while(|_| self.tails.recv_deadline(until).ok());
+        received.filter(|(of, _)| *of == rank).last().map(|(_, tail)| tail)
+    }
+}
+
+/// Passes lines on to the supervisor's stderr, each in one piece.
+fn relay(rank: usize, stream: impl Read, mut heard: impl FnMut(&[u8])) {
+    let prefix = if rank == 0 { String::new() } else { format!("{RANK_PREFIX}{rank}] ") };
+    for_each_line(stream, LineEnd::Newline, |line, piece| {
+        heard(line);
+        let mut whole = Vec::with_capacity(prefix.len() + line.len() + 1);
+        if !matches!(piece, Piece::Rest) {
+            whole.extend_from_slice(prefix.as_bytes());
+        }
+        whole.extend_from_slice(line);
+        if !line.ends_with(b"\n") {
+            whole.push(b'\n');
+        }
+        let _runner_gone = io::stderr().lock().write_all(&whole);
+    });
+}
+
+fn relay_errors(rank: usize, stderr: impl Read, ended: &Sender<(usize, StderrTail)>) {
+    let mut tail = StderrTail::default();
+    relay(rank, stderr, |line| tail.push(&String::from_utf8_lossy(line)));
+    let _supervisor_gone = ended.send((rank, tail));
+}
+
+/// Whether processes were asked to exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// An exit with an error is a failure.
+    No,
+    /// They exit one after the other, and the end of rank 0 counts.
+    ToExit,
+}
+
+/// How the processes of a group ended so far. The first failure ends the group; otherwise it ends
+/// with its last process.
+pub(super) struct Ends {
+    statuses: Vec<Option<ExitStatus>>,
+    failed: Option<usize>,
+    deadline: Option<Instant>,
+}
+
+impl Ends {
+    /// Of a group of this size, running.
+    pub fn of(size: usize) -> Self {
+        Ends { statuses: vec![None; size], failed: None, deadline: None }
+    }
+
+    /// A process ended; returns whether its group did, so that the others can be killed.
+    pub fn note(&mut self, rank: usize, status: ExitStatus, asked: Asked, now: Instant) -> bool {
+        let Some(own) = self.statuses.get_mut(rank) else { return false };
+        *own = Some(status);
+        if asked == Asked::No && !status.success() {
+            self.failed.get_or_insert(rank);
+        }
+        if self.statuses.iter().all(Option::is_some) {
+            return true;
+        }
+        let is_rank_0_over = self.statuses[0].is_some();
+        match self.failed {
+            Some(_) if is_rank_0_over || status.code() != Some(COMMAND_NOT_FOUND) => true,
+            Some(_) => {
+                self.deadline.get_or_insert(now + NOT_STARTED);
+                false
+            }
+            None => {
+                if asked == Asked::ToExit && is_rank_0_over {
+                    self.deadline.get_or_insert(now + LAST_RANKS);
+                }
+                false
+            }
+        }
+    }
+
+    /// When the processes that remain are killed.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// The rank whose end is the attempt's, and its status; `None` if it is unknown.
+    pub fn decisive(&self) -> (usize, Option<ExitStatus>) {
+        let rank = self.failed.unwrap_or(0);
+        (rank, self.statuses.get(rank).copied().flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    fn exit(code: i32) -> ExitStatus {
+        ExitStatus::from_raw(code << 8)
+    }
+
+    fn killed() -> ExitStatus {
+        ExitStatus::from_raw(9)
+    }
+
+    /// Notes these ends in order; gives after how many the group was over, and its decisive end.
+    fn end(size: usize, ends: &[(usize, ExitStatus, Asked)]) -> (usize, usize, Option<ExitStatus>) {
+        let (mut group, now) = (Ends::of(size), Instant::now());
+        let over =
+            ends.iter().position(|(rank, status, asked)| group.note(*rank, *status, *asked, now));
+        let (rank, status) = group.decisive();
+        (over.map_or(0, |index| index + 1), rank, status)
+    }
+
+    #[test]
+    fn the_first_that_fails_ends_the_group() {
+        use Asked::No;
+        let ends = [(2, exit(0), No), (1, exit(3), No), (0, killed(), No)];
+        assert_eq!(end(3, &ends), (2, 1, Some(exit(3))));
+        assert_eq!(end(4, &[(3, killed(), No)]), (1, 3, Some(killed())));
+    }
+
+    #[test]
+    fn without_a_failure_it_ends_with_its_last_process() {
+        use Asked::No;
+        assert_eq!(end(2, &[(0, exit(0), No), (1, exit(0), No)]), (2, 0, Some(exit(0))));
+        assert_eq!(end(1, &[(0, exit(0), No)]), (1, 0, Some(exit(0))));
+    }
+
+    #[test]
+    fn asked_to_exit_rank_0_decides() {
+        use Asked::ToExit;
+        let term = ExitStatus::from_raw(15);
+        assert_eq!(end(2, &[(1, term, ToExit), (0, exit(0), ToExit)]), (2, 0, Some(exit(0))));
+        let (mut group, now) = (Ends::of(2), Instant::now());
+        assert!(!group.note(1, term, ToExit, now));
+        assert_eq!(group.deadline(), None, "rank 0 may take its time to save");
+        let mut group = Ends::of(2);
+        assert!(!group.note(0, exit(0), ToExit, now));
+        assert_eq!(group.deadline(), Some(now + LAST_RANKS), "one that hangs is not waited for");
+    }
+
+    #[test]
+    fn what_was_not_found_is_reported_by_rank_0() {
+        let (mut group, now) = (Ends::of(2), Instant::now());
+        assert!(!group.note(1, exit(COMMAND_NOT_FOUND), Asked::No, now));
+        assert_eq!(group.deadline(), Some(now + NOT_STARTED));
+        assert!(group.note(0, exit(COMMAND_NOT_FOUND), Asked::No, now));
+    }
+}
