@@ -1,6 +1,10 @@
 //! Classifies failures by the stderr tail: lack of memory and lost devices are not the program's
 //! mistakes.
 
+mod process_group;
+
+use process_group::ProcessGroup;
+
 use crate::study::spec::FailureCause;
 
 /// Messages about lack of memory: of Python, PyTorch, JAX, TensorFlow, C++, Rust, CUDA and burn.
@@ -36,6 +40,9 @@ const DEVICE: &[&str] = &[
     "CUDA_ERROR_LAUNCH_FAILED",
     "CUDA_ERROR_HARDWARE_STACK_ERROR",
 ];
+
+/// Messages of Python launchers about a process that was killed.
+const KILLED: &[&str] = &["died with <Signals.SIGKILL: 9>"];
 
 /// Messages of defective devices, with advice.
 const ADVICE: &[(&[&str], &str)] = &[
@@ -88,6 +95,7 @@ pub struct StderrTail {
     lines: u64,
     last: String,
     found: Option<(u64, FailureCause, String)>,
+    group: ProcessGroup,
 }
 
 impl StderrTail {
@@ -95,7 +103,7 @@ impl StderrTail {
     pub fn push(&mut self, line: &str) {
         let line = line.trim();
         // A stack trace may be longer than the search.
-        if line.is_empty() || is_frame(line) {
+        if line.is_empty() || is_frame(line) || self.group.push(line) {
             return;
         }
         self.lines += 1;
@@ -105,14 +113,14 @@ impl StderrTail {
         }
     }
 
-    /// Its last line, truncated.
+    /// Its last line, truncated; if torchrun named the process that failed first, that one's.
     pub fn last(&self) -> &str {
-        &self.last
+        self.group.words().unwrap_or(&self.last)
     }
 
     /// The probable failure cause, from its last lines.
     pub fn cause(&self) -> Option<FailureCause> {
-        self.telling().map(|(cause, _)| cause)
+        self.telling().map(|(cause, _)| cause).or_else(|| self.group.cause())
     }
 
     /// The same with the line behind it.
@@ -136,7 +144,10 @@ pub fn cause_of(words: &str) -> Option<FailureCause> {
     if holds(MEMORY) {
         return Some(FailureCause::Oom);
     }
-    holds(DEVICE).then_some(FailureCause::DeviceLost)
+    if holds(DEVICE) {
+        return Some(FailureCause::DeviceLost);
+    }
+    holds(KILLED).then_some(FailureCause::WorkerLost)
 }
 
 #[cfg(test)]
