@@ -224,16 +224,15 @@ impl ProcessLauncher {
             .env("HPSEARCH_STUDY", &self.spec.name)
             .env(protocol::RUN, &self.run);
         match self.place {
-            Place::Slots => {
-                let of_group = port.map(|port| group_environment(&slot.devices, port));
-                command
-                    .envs(slot_environment(slot, self.spec.devices.cpu_threads))
-                    .envs(of_group.into_iter().flatten());
-                let launchers = RANKS.iter().filter(|_| port.is_some());
-                launchers.fold(&mut command, |command, rank| command.env_remove(rank))
-            }
+            Place::Slots => command.envs(slot_environment(slot, self.spec.devices.cpu_threads)),
             Place::Foreground => command.env("PYTHONUNBUFFERED", "1"),
         };
+        if let Some(port) = port {
+            command.envs(group_environment(&slot.devices, port));
+            for rank in RANKS {
+                command.env_remove(rank);
+            }
+        }
         match self.watchdog.as_ref().and_then(Watchdog::group) {
             Some(group) => command.env(protocol::RUN_GROUP, group),
             None => command.env_remove(protocol::RUN_GROUP),

@@ -169,6 +169,19 @@ fn a_program_that_is_not_there_is_reported_as_for_one_process() {
 }
 
 #[test]
+fn a_killed_rank_is_retried_whatever_its_launcher_exits_with() {
+    let torchrun = "E1126 23 torch/distributed/elastic/multiprocessing/api.py:1002] failed \
+        (exitcode: -9) local_rank: 2 (pid: 7) of binary: python3";
+    for end in [format!("echo '{torchrun}' >&2; exit 1"), "exit 247".to_owned()] {
+        let script = format!("[ $HPSEARCH_ATTEMPT != 0 ] || {{ {end}; }}\n{REPORT_X}");
+        let site = Site::new(&study("trials = 1", &on(PAIRS)), &script);
+        assert_done(&site.run_study());
+        let trial = site.trials()[0].clone();
+        assert_eq!((&trial["state"], &trial["attempts"]), (&json!("complete"), &json!(2)), "{end}");
+    }
+}
+
+#[test]
 fn a_stop_reaches_all_ranks() {
     let worsening = format!(
         "[devices]\n{THREE_RANKS}[pruner]\ntype = \"asha\"\nmin_resource = 1\nmax_resource = \
@@ -222,6 +235,7 @@ fn assert_counted(site: &Site) {
     wait_until("nothing is left", || site.processes().is_empty());
     site.assert_sound();
     site.assert_folds();
+    assert_done(&site.run(&["verify", "s"]));
 }
 
 #[test]

@@ -210,9 +210,10 @@ impl FromStr for DeviceGroup {
     type Err = UnknownDevice;
 
     fn from_str(names: &str) -> Result<Self, UnknownDevice> {
-        let members: Vec<Device> =
-            names.split('+').map(Device::from_str).collect::<Result<_, _>>()?;
-        DeviceGroup::of(members).ok_or_else(|| UnknownDevice { name: names.to_owned() })
+        let mut members = names.split('+').map(Device::from_str);
+        let unknown = || Err(UnknownDevice { name: names.to_owned() });
+        let first = members.next().unwrap_or_else(unknown)?;
+        Ok(DeviceGroup { first, others: members.collect::<Result<_, _>>()? })
     }
 }
 

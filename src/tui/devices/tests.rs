@@ -132,3 +132,18 @@ fn no_size_makes_drawing_panic() {
     let data = busy();
     at_every_size(0..50, 0..12, |buffer, area| draw(buffer, area, &data, 0, COLOURS));
 }
+
+#[test]
+fn a_trial_on_a_group_is_shown_on_each_of_its_devices_with_all_of_them() {
+    let mut data = busy();
+    let group: DeviceGroup = "cuda:0+cuda:1".parse().unwrap();
+    data.devices.iter_mut().flat_map(|load| &mut load.occupied).for_each(|slot| {
+        slot.devices = group.clone();
+    });
+    let drawn = drawn(&data, (120, 20), PLAIN);
+    let slots = drawn.lines().filter(|line| line.contains("slot "));
+    assert!(slots.clone().count() > 0, "{drawn}");
+    for slot in slots {
+        assert!(slot.contains("on cuda:0+cuda:1"), "{drawn}");
+    }
+}
