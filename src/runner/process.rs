@@ -20,7 +20,7 @@ use super::listener::{Expected, Listener, Listening};
 use super::metric_files::{MetricFiles, Owner};
 use super::point_queue::PointQueue;
 use super::registration::Registrar;
-use super::slot_environment::{Port, RANKS, group_environment, inside, slot_environment};
+use super::slot_environment::{Port, Ports, RANKS, group_environment, inside, slot_environment};
 use super::threads;
 use super::watchdog::Watchdog;
 use crate::config::command_line::{self, GroupValues, TrialValues};
@@ -63,8 +63,7 @@ pub struct ProcessLauncher {
     patterns: Option<Arc<Patterns>>,
     cache: PathBuf,
     workers: HashMap<usize, Worker>,
-    /// The ports of groups, by slot.
-    ports: BTreeMap<usize, Port>,
+    ports: Ports,
     /// The name of this run, by which its watchdog recognises processes.
     run: String,
     watchdog: Option<Watchdog>,
@@ -166,7 +165,7 @@ impl ProcessLauncher {
             patterns,
             cache,
             workers: HashMap::new(),
-            ports: BTreeMap::new(),
+            ports: Ports::of_run(pid),
             run,
             watchdog: None,
             pids: BTreeSet::new(),
@@ -266,12 +265,8 @@ impl ProcessLauncher {
         if !is_command || !self.spec.devices.is_grouped() {
             return Ok(None);
         }
-        self.ports.remove(&slot.index);
-        let taken = self.ports.values().copied().collect();
-        let port = Port::free(&taken)
-            .map_err(LaunchError::refused("find a free port for the processes of a trial"))?;
-        self.ports.insert(slot.index, port);
-        Ok(Some(port))
+        let port = self.ports.take(slot.index);
+        port.map(Some).map_err(LaunchError::refused("find a free port for a trial's processes"))
     }
 
     fn message(

@@ -1,9 +1,10 @@
 //! The environment of a trial's processes: their devices, their threads, and in a group the place
 //! where they find each other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 
 use crate::study::device::{Device, DeviceGroup, Slot};
 
@@ -13,28 +14,49 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// Variables of one process of a group, which no launcher may inherit.
 pub const RANKS: [&str; 2] = ["RANK", "LOCAL_RANK"];
 
+/// The ports that are given to groups: below those that Linux gives to connections (from 32768 on),
+/// so that none of these takes the port before the group listens on it.
+const PORTS: Range<u16> = 20_000..32_768;
+
 /// A TCP port at which the processes of a group meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Port(u16);
 
 impl Port {
-    /// A port that is free now and not among `taken`, whose groups may not listen yet.
-    pub(super) fn free(taken: &BTreeSet<Port>) -> io::Result<Port> {
-        // Held until another one is found: the system would offer it again.
-        let mut held = Vec::new();
-        loop {
-            let listener = TcpListener::bind((ADDRESS, 0))?;
-            let port = Port(listener.local_addr()?.port());
-            if !taken.contains(&port) {
-                return Ok(port);
-            }
-            held.push(listener);
-        }
-    }
-
     /// Its number.
     pub(super) fn number(self) -> u16 {
         self.0
+    }
+}
+
+/// The ports of a run's groups, by slot.
+#[derive(Debug)]
+pub(super) struct Ports {
+    next: u16,
+    taken: BTreeMap<usize, Port>,
+}
+
+impl Ports {
+    /// Of the run of this process; runs at the same time begin at different ports.
+    pub(super) fn of_run(pid: u32) -> Self {
+        let run = u16::try_from(pid % 797).unwrap_or(0);
+        Ports { next: PORTS.start + run * 16, taken: BTreeMap::new() }
+    }
+
+    /// A free port for the next attempt on a slot, that no other slot has: its group may not listen
+    /// yet.
+    pub(super) fn take(&mut self, slot: usize) -> io::Result<Port> {
+        self.taken.remove(&slot);
+        for _ in PORTS {
+            let port = Port(self.next);
+            self.next = if self.next + 1 < PORTS.end { self.next + 1 } else { PORTS.start };
+            let is_free = self.taken.values().all(|taken| *taken != port);
+            if is_free && TcpListener::bind((ADDRESS, port.0)).is_ok() {
+                self.taken.insert(slot, port);
+                return Ok(port);
+            }
+        }
+        Err(io::ErrorKind::AddrInUse.into())
     }
 }
 
@@ -114,6 +136,8 @@ fn physical_gpu(index: u32, visible: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -156,11 +180,25 @@ mod tests {
     }
 
     #[test]
-    fn a_free_port_is_none_that_another_group_has() {
-        let mut taken = BTreeSet::new();
-        for _ in 0..64 {
-            let port = Port::free(&taken).unwrap();
-            assert!(taken.insert(port), "{port:?} is given twice");
+    fn a_free_port_is_none_that_another_group_has_or_another_program() {
+        let mut ports = Ports::of_run(u32::MAX);
+        let mut given = BTreeSet::new();
+        for slot in 0..64 {
+            let port = ports.take(slot).unwrap();
+            assert!(given.insert(port) && PORTS.contains(&port.0), "{port:?}");
         }
+        let last = ports.take(0).unwrap();
+        ports.next = last.0;
+        assert_ne!(ports.take(1).unwrap(), last);
+        let listener = TcpListener::bind((ADDRESS, 0)).unwrap();
+        ports.next = listener.local_addr().unwrap().port();
+        assert_ne!(ports.take(2).unwrap(), Port(listener.local_addr().unwrap().port()));
+    }
+
+    #[test]
+    fn ports_are_taken_from_the_start_again_after_the_last() {
+        let mut ports = Ports { next: PORTS.end - 1, taken: BTreeMap::new() };
+        ports.take(0).unwrap();
+        assert!(ports.next < PORTS.end);
     }
 }
