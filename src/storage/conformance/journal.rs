@@ -8,7 +8,7 @@ use rand::RngExt as _;
 use crate::storage::Holder;
 use crate::study::budget::Extension;
 use crate::study::decision::{Bound, Decision, Reason};
-use crate::study::device::{Device, Slot};
+use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::event::{
     AttemptEnd, DeviceEvent, Event, FinalistsEvent, MemoryUse, RunnerEvent, StudyEvent, TrialEvent,
 };
@@ -147,16 +147,16 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             random_trial(spec, *trials - 1, rng)
         }
         6..8 => {
-            let device =
-                [Device::Cpu, Device::Cuda(3), Device::Ndarray, Device::Sim(1), Device::Wgpu(2)]
-                    [rng.random_range(0..5)]
-                .clone();
+            let devices =
+                ["cpu", "cuda:3", "ndarray", "sim:1", "wgpu:2", "cuda:0+cuda:1", "cpu+cpu"];
+            let devices: DeviceGroup =
+                devices[rng.random_range(0..devices.len())].parse().expect("a group of devices");
             let resume = rng.random_bool(0.5).then_some((step, path));
             Event::Trial(
                 trial,
                 TrialEvent::AttemptStarted {
                     attempt,
-                    slot: Slot::on(rng.random_range(0..4), device),
+                    slot: Slot::on(rng.random_range(0..4), devices),
                     resume,
                     until,
                     rows_at_once: rng.random_bool(0.3).then_some(4),
