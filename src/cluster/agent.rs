@@ -341,8 +341,7 @@ impl Agent {
             work.deferred.push(assignment);
             return;
         }
-        let slot =
-            Slot::on(assignment.slot.index, assignment.slot.devices.local());
+        let slot = Slot::on(assignment.slot.index, assignment.slot.devices.local());
         let assignment = Assignment { slot, ..assignment };
         if let Some(metrics) = &work.system_metrics {
             metrics.started(key.0, key.1, &assignment.slot.devices);

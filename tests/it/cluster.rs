@@ -7,8 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hpsearch::cluster::frames::{FrameReader, FrameWriter, connect};
+use hpsearch::cluster::message::{
+    Envelope, Greeting, Hello, PROTOCOL, SentSeries, ToAgent, ToRunner, Welcome,
+};
+use hpsearch::cluster::rendezvous::Rendezvous;
+use hpsearch::engine::{Assignment, Input};
 use hpsearch::storage::StorageReader as _;
-use hpsearch::study::series::SeriesClock;
+use hpsearch::study::device::Device;
+use hpsearch::study::event::AttemptEnd;
+use hpsearch::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::TrialNumber;
 use serde_json::{Value as Json, json};
 
@@ -72,7 +81,8 @@ fn assert_complete(site: &Site, trials: u64, steps: u64) {
         let all = f64::MIN..=f64::MAX;
         let points = store.series_points(study, number, "other", SeriesClock::Step, all).unwrap();
         let found: Vec<f64> = points.iter().map(|point| point.step).collect();
-        assert_eq!(found, (1..=u32::try_from(steps).unwrap()).map(f64::from).collect::<Vec<_>>());
+        let wanted: Vec<f64> = (1..=u32::try_from(steps).unwrap()).map(f64::from).collect();
+        assert_eq!(found, wanted, "{points:?}");
     }
     let reports = reports(site);
     let expected = (0..trials).flat_map(|trial| (1..=steps).map(move |step| ((trial, step), 1)));
@@ -370,4 +380,138 @@ fn what_agents_cannot_do_is_an_error_of_the_study_file() {
         assert_code(&ended, 2);
         assert_names(&ended.err, &[words]);
     }
+}
+
+/// An agent that speaks for itself, so that nothing is left to chance.
+struct Scripted {
+    hello: Hello,
+    reader: FrameReader,
+    writer: FrameWriter,
+    /// Messages that no runner has acknowledged, as this test wants it.
+    sent: Vec<(u64, String)>,
+}
+
+impl Scripted {
+    fn hello() -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            session: "scripted".to_owned(),
+            name: None,
+            host: "scripted".to_owned(),
+            pid: 1,
+            runner: None,
+            received: 0,
+            first: 1,
+            attempts: Vec::new(),
+        }
+    }
+
+    /// Connects, and sends again what was sent before.
+    fn connect(site: &Site, hello: Hello, sent: Vec<(u64, String)>) -> (Self, Welcome) {
+        let rendezvous = Rendezvous::read(&site.path(FILE)).unwrap();
+        let stream = TcpStream::connect(&rendezvous.addresses[0]).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let halves = (stream.try_clone().unwrap(), stream);
+        let (mut reader, mut writer) =
+            connect(halves.0, halves.1, &rendezvous.token().unwrap()).unwrap();
+        writer.write(&serde_json::to_vec(&hello).unwrap()).unwrap();
+        let greeting = serde_json::from_slice(&reader.read().unwrap().unwrap()).unwrap();
+        let Greeting::Welcome(welcome) = greeting else { panic!("{greeting:?}") };
+        let mut agent = Scripted { hello, reader, writer, sent };
+        for (number, message) in agent.sent.clone() {
+            agent.write(number, &message);
+        }
+        (agent, *welcome)
+    }
+
+    fn send(&mut self, message: &ToRunner) {
+        let number = self.hello.first + self.sent.len() as u64;
+        let message = serde_json::to_string(message).unwrap();
+        self.write(number, &message);
+        self.sent.push((number, message));
+    }
+
+    fn write(&mut self, number: u64, message: &str) {
+        let text = format!("{{\"number\":{number},\"received\":0,\"message\":{message}}}");
+        self.writer.write(text.as_bytes()).unwrap();
+    }
+
+    /// The next attempt that it is to start.
+    fn launched(&mut self) -> Assignment {
+        loop {
+            let frame = self.reader.read().unwrap().unwrap();
+            let envelope: Envelope<ToAgent> = serde_json::from_slice(&frame).unwrap();
+            if let ToAgent::Launch { assignment } = envelope.message {
+                return *assignment;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_runner_stored_and_could_not_acknowledge_is_stored_once() {
+    let site = Site::new(&study(1, 0, "lost_after = \"60s\""), TRIAL);
+    let mut runner = start(&site);
+    let (mut agent, first) = Scripted::connect(&site, Scripted::hello(), Vec::new());
+    agent.send(&ToRunner::Slots(vec![Device::Cpu.into()]));
+    let Assignment { trial, attempt, .. } = agent.launched();
+    let point = |count: u32, from: i64| {
+        let point = |index: u32| LoggedPoint {
+            step: None,
+            value: f64::from(index),
+            at: Timestamp(from + i64::from(index)),
+        };
+        let series = LoggedSeries {
+            trial,
+            attempt,
+            metric: "other".to_owned(),
+            clock: SeriesClock::Step,
+            points: (0..count).map(point).collect(),
+        };
+        ToRunner::Points(vec![SentSeries::of(series, 0)])
+    };
+    let metrics = || [("loss".to_owned(), 0.5)].into_iter().collect();
+    let path = site.path("saved");
+    site.write("saved", "state");
+    let inputs = |step| {
+        [
+            Input::Report { trial, attempt, step, metrics: metrics() },
+            Input::Checkpoint {
+                trial,
+                attempt,
+                step,
+                path: path.clone(),
+                bytes: None,
+                system: None,
+            },
+        ]
+    };
+    agent.send(&ToRunner::Input(Input::Launched { trial, attempt, pid: 1, pid_started: 1 }));
+    agent.send(&point(7, 1_000_000));
+    inputs(1).into_iter().for_each(|input| agent.send(&ToRunner::Input(input)));
+    let checkpoints = || site.query::<u32>("SELECT count(*) FROM checkpoint");
+    wait_until("all is stored", || checkpoints() == 1);
+    runner.kill();
+    std::fs::remove_file(site.path(FILE)).unwrap();
+    let runner = start(&site);
+    // No acknowledgement came.
+    let hello = Hello { name: Some(first.name), attempts: vec![(trial, attempt)], ..agent.hello };
+    let (mut agent, welcome) = Scripted::connect(&site, hello, agent.sent);
+    assert_eq!(welcome.attempts, [(trial, attempt)]);
+    agent.send(&point(3, 2_000_000));
+    inputs(2).into_iter().for_each(|input| agent.send(&ToRunner::Input(input)));
+    let end = Input::Ended { trial, attempt, end: AttemptEnd::Completed, message: None };
+    agent.send(&ToRunner::Input(end));
+    assert_done(&runner.end());
+    let store = site.store();
+    let study = store.study("s").unwrap().unwrap().id;
+    let all = f64::MIN..=f64::MAX;
+    let points = store.series_points(study, trial, "other", SeriesClock::Step, all).unwrap();
+    let values: Vec<f64> = points.iter().map(|point| point.value).collect();
+    assert_eq!(values, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.0, 1.0, 2.0]);
+    assert_eq!(reports(&site), BTreeMap::from([((0, 1), 1), ((0, 2), 1)]));
+    let saved = journal(&site);
+    let saved = saved.iter().filter(|event| event["type"] == "checkpoint_saved");
+    assert_eq!(saved.count(), 2, "one for each step");
 }

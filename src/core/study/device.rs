@@ -181,10 +181,7 @@ impl DeviceGroup {
     }
 
     fn map(&self, change: impl Fn(&Device) -> Device) -> DeviceGroup {
-        DeviceGroup {
-            first: change(&self.first),
-            others: self.others.iter().map(change).collect(),
-        }
+        DeviceGroup { first: change(&self.first), others: self.others.iter().map(change).collect() }
     }
 
     /// Its members without repetition.
