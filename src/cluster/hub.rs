@@ -207,6 +207,15 @@ impl Hub {
             });
             let running: BTreeSet<AttemptOf> = found.copied().collect();
             running.iter().for_each(|attempt| drop(state.awaited.remove(attempt)));
+            // The launch did not reach it, or its process is another one; it ends what it is not
+            // told to keep.
+            let is_missing = |_: &AttemptOf, (host, _): &mut (String, Instant)| *host == name;
+            for ((trial, attempt), _) in state.awaited.extract_if(.., is_missing) {
+                let message = Some(format!("agent `{name}` does not run it"));
+                let end = AttemptEnd::Lost;
+                let ended = Input::Ended { trial, attempt, end, message };
+                let _runner_gone = self.run.inputs.send(ended);
+            }
             state.senders += 1;
             let mut agent = Agent {
                 name,
