@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rand::RngExt as _;
 
 use hpsearch::samplers::conformance::dimension;
-use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
+use hpsearch::storage::any::{AnyReader, AnyStore};
 use hpsearch::storage::{Holder, OutcomeCursor, Storage, StorageReader, StudyId, Takeover};
 use hpsearch::study::decision::{Decision, Reason};
 use hpsearch::study::device::{Device, Slot};
@@ -80,7 +80,7 @@ fn spec() -> StudySpec {
 
 /// A study whose trials end as those of a search do.
 fn write(path: &Path, trials: u64) {
-    let mut store = SqliteStore::open(path).unwrap();
+    let mut store = AnyStore::open(path).unwrap();
     let spec = spec();
     let study = store.create_study(Timestamp(0), &spec).unwrap();
     let holder = Holder { pid: 1, pid_started: 1, host: "bench".to_owned(), boot_id: None };
@@ -155,7 +155,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
 }
 
 fn ask(path: &Path) {
-    let reader = SqliteReader::open(path).unwrap();
+    let reader = AnyReader::open(path).unwrap();
     let stored = reader.study(NAME).unwrap().expect("the study of an earlier run");
     let (study, spec) = (stored.id, stored.spec);
     let names = reader.trial_names(study).unwrap();
@@ -216,7 +216,7 @@ fn increments(path: &Path, study: StudyId, cursor: OutcomeCursor) {
         std::fs::copy(path, &to).unwrap();
         to
     };
-    let mut store = SqliteStore::open(&path).unwrap();
+    let mut store = AnyStore::open(&path).unwrap();
     let holder = Holder { pid: 1, pid_started: 1, host: "bench".to_owned(), boot_id: None };
     let lease = store.acquire(study, &holder, Timestamp(0), Takeover::IfFree).unwrap();
     let report = |trial| {

@@ -10,7 +10,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
+use hpsearch::storage::any::{AnyReader, AnyStore};
 use hpsearch::storage::{Holder, Lease, Storage, StorageReader, StudyId, Takeover};
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{Event, TrialEvent};
@@ -36,7 +36,7 @@ const CLOCK: SeriesClock = SeriesClock::Step;
 fn main() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hpsearch.db");
-    let mut store = SqliteStore::open(&path).unwrap();
+    let mut store = AnyStore::open(&path).unwrap();
     let program = Program::Inline;
     let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), program);
     let study = store.create_study(Timestamp(0), &spec).unwrap();
@@ -68,7 +68,7 @@ fn main() {
     ask(&path, study, "10 million points in the store");
 }
 
-fn begin(store: &mut SqliteStore, lease: &Lease, trial: TrialNumber) {
+fn begin(store: &mut AnyStore, lease: &Lease, trial: TrialNumber) {
     let origin = Origin::Sampled("random".to_owned());
     let slot = Slot::on(0, Device::Cpu);
     let started = TrialEvent::AttemptStarted {
@@ -106,7 +106,7 @@ fn written(what: &str, points: u32, took: Duration) {
 }
 
 fn ask(path: &std::path::Path, study: StudyId, when: &str) {
-    let reader = SqliteReader::open(path).unwrap();
+    let reader = AnyReader::open(path).unwrap();
     let all = f64::NEG_INFINITY..=f64::INFINITY;
     println!("{when}:");
     median("a curve of 1,000 pixels of 1,000,000 points", || {

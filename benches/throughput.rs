@@ -2,7 +2,7 @@
 //! `cargo bench --bench throughput`.
 //!
 //! 10,000 trials of 10 parameters and 10 reports each, on 8 slots, through the real [`Runner`] and
-//! a [`SqliteStore`] in a temporary file. Each case runs in a process of its own, so that its peak
+//! a [`AnyStore`] in a temporary file. Each case runs in a process of its own, so that its peak
 //! memory is its own. `cargo bench --bench throughput -- CASE [TRIALS]` runs one case in this
 //! process.
 
@@ -24,7 +24,7 @@ use hpsearch::runner::inline::{Continue, InlineLauncher, TrialEnd};
 use hpsearch::runner::launcher::{Job, LaunchError, Launcher};
 use hpsearch::runner::{self, Runner};
 use hpsearch::samplers::conformance::dimension;
-use hpsearch::storage::sqlite::SqliteStore;
+use hpsearch::storage::any::AnyStore;
 use hpsearch::storage::{Storage, StorageReader, StoredStudy};
 use hpsearch::study::decision::Decision;
 use hpsearch::study::device::{Device, Slot};
@@ -162,7 +162,7 @@ fn run(case: &Case, trials: u64) {
     };
     let began = Instant::now();
     let peak = {
-        let mut store = SqliteStore::open(&path).expect("a new store");
+        let mut store = AnyStore::open(&path).expect("a new store");
         let id = store.create_study(runner::now(), &spec).expect("a new study");
         let study = StoredStudy {
             id,

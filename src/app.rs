@@ -12,6 +12,7 @@ pub mod checkpoint_step;
 pub mod cluster;
 pub mod control;
 pub mod conversion_error;
+pub mod copy_study;
 pub mod curves;
 pub mod devices;
 pub mod enqueue;

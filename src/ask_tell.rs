@@ -28,8 +28,8 @@ use crate::app::held_study::{self, Growth, HeldError, HeldStudy, LOOK};
 use crate::app::study_clients::LiveClient;
 use crate::engine::{Input, TellError, TellOutcome};
 use crate::runner::threads;
+use crate::storage::any::AnyStore;
 use crate::storage::memory::MemoryStore;
-use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage, StoredStudy};
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
@@ -155,7 +155,7 @@ impl Settled {
         let (name, consent) = (place.map_or("ask-tell", |(_, name)| name), init.consent());
         let (mut spec, growth) = start::study(init, name)?;
         let mut store: Box<dyn Storage> = match place {
-            Some((path, _)) => Box::new(SqliteStore::open(path).map_err(HeldError::Storage)?),
+            Some((path, _)) => Box::new(AnyStore::open(path).map_err(HeldError::Storage)?),
             None => Box::new(MemoryStore::new()),
         };
         let known = store.study(name).map_err(HeldError::Storage)?;

@@ -14,6 +14,7 @@ mod check;
 mod completions;
 mod console;
 mod continue_trial;
+mod copy;
 mod curves;
 mod devices;
 mod diff;
@@ -91,6 +92,7 @@ pub use exit::{Exit, Failure};
 use foreground::Foreground;
 use importance::{ImportanceArguments, Measure};
 
+use crate::storage::address::keep_password;
 use crate::worker::{self, ExecOf};
 
 /// The default store.
@@ -131,8 +133,8 @@ pub struct CommandLine {
 /// Options of all verbs.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// The store: one file that holds all studies
-    #[arg(long, global = true, value_name = "PATH", env = "HPSEARCH_STORE", hide_env_values = true, default_value = DEFAULT_STORE, value_parser = OsStringValueParser::new().map(PathBuf::from), value_hint = clap::ValueHint::FilePath, help_heading = "Global options")]
+    /// The store: one file that holds all studies, or postgres://USER@HOST/DATABASE
+    #[arg(long, global = true, value_name = "PATH", env = "HPSEARCH_STORE", hide_env_values = true, default_value = DEFAULT_STORE, value_parser = OsStringValueParser::new().map(|store| keep_password(store.into())), value_hint = clap::ValueHint::FilePath, help_heading = "Global options")]
     pub store: PathBuf,
     /// Print results and errors only
     #[arg(short, long, global = true, help_heading = "Global options")]
@@ -199,6 +201,8 @@ pub enum Verb {
     Rm(rm::RmArguments),
     /// Rename a study, move tracked runs to another, or archive studies
     Mv(mv::MvArguments),
+    /// Copy studies to another store
+    Copy(copy::CopyArguments),
     /// Train one model with fixed parameters
     Train(train::TrainArguments),
     /// Use an exported model on texts
@@ -384,6 +388,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Gc(arguments) => gc::gc(arguments, console),
         Verb::Rm(arguments) => rm::rm(arguments, console),
         Verb::Mv(arguments) => mv::mv(arguments, console),
+        Verb::Copy(arguments) => copy::copy(arguments, console),
         Verb::Train(arguments) => train::train(arguments, console),
         Verb::Predict(arguments) => predict::predict(arguments, console),
         Verb::Generate(arguments) => generate::generate(arguments, console),

@@ -33,7 +33,7 @@
 //! | 0 | [`study`] | the data model: specification, space, trials, decisions, events, and the state that they fold to |
 //! | 1 | [`arguments`] | the trainer's arguments and their checks, also in binaries without the trainer |
 //! | | [`analysis`] | learning-curve forecasts, memory model, parameter importance, forecast of a study's time and cost |
-//! | | [`storage`] | the store: in memory or one SQLite file; the paths of trials' files |
+//! | | [`storage`] | the store: in memory, one SQLite file, or a PostgreSQL server; the paths of trials' files |
 //! | | [`samplers`], [`pruners`] | propose configurations; stop trials |
 //! | | [`config`] | parses `study.toml` to a specification, or reports all problems at once |
 //! | 2 | [`engine`] | the search as a state machine, without clock, files or processes |
@@ -59,7 +59,8 @@
 //! [`Sampler`](samplers::Sampler) and [`Pruner`](pruners::Pruner) are functions of the history and
 //! a random stream; their only state is caches. Each entry of their tables runs the conformance
 //! suite of its trait. [`Storage`](storage::Storage) and [`StorageReader`](storage::StorageReader)
-//! have one conformance suite for both stores. [`Engine::step`](engine::Engine::step) turns one
+//! have one conformance suite for all stores, and one set of queries: the store in memory is an
+//! SQLite database, and PostgreSQL is reached through the same SQL. [`Engine::step`](engine::Engine::step) turns one
 //! [`Input`](engine::Input) into [`Effect`](engine::Effect)s; the [simulator](engine::simulator)
 //! drives it under a virtual clock. [`Launcher`](runner::launcher::Launcher) and
 //! [`Job`](runner::launcher::Job) abstract over processes and threads.

@@ -20,8 +20,8 @@ use crate::pruners;
 use crate::runner::inline::{InlineLauncher, TrialContext, TrialEnd, TrialError};
 use crate::runner::{Runner, RunnerError};
 use crate::samplers;
+use crate::storage::any::AnyStore;
 use crate::storage::memory::MemoryStore;
-use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage, StorageError, StoredStudy};
 use crate::study::condition::{self, Expression, ExpressionError, Known};
 use crate::study::constraint::Constraint;
@@ -409,7 +409,7 @@ impl Study {
             }
         }
         let mut store: Box<dyn Storage> = match &self.store {
-            Some(path) => Box::new(SqliteStore::open(path)?),
+            Some(path) => Box::new(AnyStore::open(path)?),
             None => Box::new(MemoryStore::new()),
         };
         if self.takes_over

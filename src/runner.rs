@@ -75,7 +75,7 @@ use clock::Clock;
 pub use clock::system_time as now;
 use commit::{Committed, commit};
 use launcher::{BegunRun, Job, LaunchError, Launcher};
-use lease::OwnLease;
+pub use lease::OwnLease;
 pub use lease::{
     Liveness, identified_process, liveness, process_liveness, take_lease, take_lease_of_any,
     take_over, this_process,

@@ -1,12 +1,17 @@
 //! The store of studies, trials and their journal, behind two traits; every implementation passes
 //! one conformance suite.
 
+pub mod address;
+pub mod any;
 pub mod conformance;
 mod error;
 pub mod journal;
 pub mod memory;
 pub mod optuna_database;
 pub mod paths;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+mod sql;
 pub mod sqlite;
 pub mod tracked;
 
@@ -15,7 +20,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use error::{SqliteFailure, StorageError};
+pub use error::{PostgresFailure, SqliteFailure, StorageError};
 use serde::{Deserialize, Serialize};
 
 use crate::storage::paths::StudyFiles;
@@ -89,6 +94,9 @@ pub struct HeldLease {
     pub acquired: Timestamp,
     /// The file that its holder keeps locked, if the store has one.
     pub lock_file: Option<PathBuf>,
+    /// The time after which it ends unless it is renewed, in stores where leases end: as long as it
+    /// is held, its holder lives, or did so that short a time ago.
+    pub lease_time: Option<Duration>,
 }
 
 /// A study in a store.
@@ -341,6 +349,10 @@ pub trait StorageReader: Send {
     /// The store's random identifier, which marks its files on disk; `None` for a store without
     /// files.
     fn identity(&self) -> Result<Option<String>, StorageError>;
+    /// The store's random salt, for digests of secrets.
+    fn salt(&self) -> Result<String, StorageError>;
+    /// A study's objectives in table `objective`: metric and direction.
+    fn objectives(&self, study: StudyId) -> Result<Vec<(String, String)>, StorageError>;
     /// All studies by name.
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError>;
     /// The names of all studies, in order. Does not read specifications, one of which may be
@@ -482,6 +494,11 @@ pub trait StorageReader: Send {
     /// The file, beside the store, that the study's runner keeps locked while it lives. `None` for
     /// a store in memory.
     fn lock_file(&self, study: StudyId) -> Option<PathBuf>;
+    /// The time after which a lease ends unless it is renewed. `None`: leases do not end, and
+    /// processes and locks tell whether a holder lives.
+    fn lease_time(&self) -> Option<Duration> {
+        None
+    }
     /// Whether any process committed since the last call.
     fn changed(&mut self) -> Result<bool, StorageError>;
 }

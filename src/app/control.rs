@@ -5,7 +5,7 @@ use std::path::Path;
 use super::enqueue::{self, Repeat};
 use super::{AppError, find, request};
 use crate::report::requests::entered;
-use crate::storage::sqlite::SqliteStore;
+use crate::storage::any::AnyStore;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::request::{Answer, Request};
@@ -76,7 +76,7 @@ pub fn stop_runs(
 /// # Errors
 /// It cannot be carried out, or the store failed; nothing was changed.
 pub fn carry_out(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     path: &Path,
     study: &StudySummary,
     asked: Request,

@@ -327,6 +327,26 @@ pub enum AppError {
         /// Its name.
         name: String,
     },
+    /// A study from which runs were removed cannot be copied: the journal lacks them.
+    #[error(
+        "runs were removed from `{}`, or moved, and its journal cannot be written again",
+        one_line(study)
+    )]
+    CopyOfRemoved {
+        /// Its name.
+        study: String,
+    },
+    /// A copy differs from its original.
+    #[error(
+        "the copy of `{}` differs from the original in {what}, and was removed again",
+        one_line(study)
+    )]
+    CopyDiffers {
+        /// Its name.
+        study: String,
+        /// What differs.
+        what: String,
+    },
     /// No study matches any of some patterns.
     #[error("no study matches {}", one_line(&quoted(patterns.iter().map(String::as_str))))]
     NoMatch {
@@ -507,6 +527,12 @@ impl AppError {
             ),
             AppError::NoStudyName { .. } => text(STUDY_NAME_RULE),
             AppError::SameName { .. } => text("write another name behind it"),
+            AppError::CopyOfRemoved { .. } => text(
+                "`hpsearch mv STUDY RUN.. --to OTHER` moves its runs to a new study, which can be copied",
+            ),
+            AppError::CopyDiffers { .. } => text(
+                "see what `hpsearch doctor` says about both stores, and report it if they are sound",
+            ),
             AppError::NoMatch { names, .. } if names.is_empty() => {
                 text("the store holds no study yet: `hpsearch run study.toml` starts one")
             }

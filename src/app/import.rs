@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::AppError;
 use crate::config::is_study_name;
 use crate::runner;
-use crate::storage::sqlite::SqliteStore;
+use crate::storage::any::AnyStore;
 use crate::storage::{StorageError, StorageReader, StoredStudy};
 use crate::tracking::import::{
     Experiments, Format, KnownRuns, Mapping, RecordedRun, ServerPlace, Source, Taken, find, read,
@@ -181,7 +181,7 @@ pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Outco
 /// # Errors
 /// Nothing can be read, a study is a search or has another metric, or the store failed.
 pub fn import(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     path: &Path,
     wanted: &Wanted,
     progress: &mut dyn FnMut(&RecordedRun),

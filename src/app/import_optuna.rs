@@ -10,9 +10,10 @@ use crate::config::is_study_name;
 use crate::engine::hull;
 use crate::report::wording::count;
 use crate::runner::{self, this_process};
+use crate::storage::any::AnyStore;
 use crate::storage::memory::MemoryStore;
 use crate::storage::optuna_database::{self, OptunaError, OptunaStudy, OptunaTrial};
-use crate::storage::sqlite::{SqliteStore, is_database};
+use crate::storage::sqlite::is_database;
 use crate::storage::{Lease, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
@@ -478,7 +479,7 @@ pub struct Outcome {
 /// # Errors
 /// The database cannot be read, none of its studies is supported, or the store failed.
 pub fn import_database(
-    (store, reader): (Option<&mut SqliteStore>, Option<&dyn StorageReader>),
+    (store, reader): (Option<&mut AnyStore>, Option<&dyn StorageReader>),
     path: &Path,
     (only, name): (Option<&str>, Option<&str>),
     metric: &str,

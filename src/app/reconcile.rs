@@ -1,11 +1,13 @@
 //! Running a study again: compares it with the stored one, and accepts the changes if permitted.
 
+use std::io;
 use std::path::Path;
 
 use crate::config::{self, Change, ChangeClass, Moved};
 use crate::runner::ownership::{self, Owner};
 use crate::runner::provenance::environment;
 use crate::runner::{self, RunnerError};
+use crate::storage::address::{RUNS, is_on_server};
 use crate::storage::paths::StudyFiles;
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
 use crate::study::budget::Extension;
@@ -18,6 +20,20 @@ pub enum Consent {
     Missing,
     /// `--accept`.
     Given,
+}
+
+/// Places the files of a study whose store is on a server, and which names no directory, in
+/// `runs/files` beside its file: recorded with the study, so that every process finds them,
+/// wherever it runs.
+///
+/// # Errors
+/// The directory of the file cannot be determined.
+pub fn place_files(spec: &mut StudySpec, file: &Path, store: &Path) -> io::Result<()> {
+    if is_on_server(store) && spec.checkpoints.dir.is_none() {
+        let beside = std::path::absolute(file)?.parent().map(|beside| beside.join(RUNS));
+        spec.checkpoints.dir = beside.map(|beside| beside.join("files"));
+    }
+    Ok(())
 }
 
 /// The consent that the most important of `changes` requires, if it is missing.

@@ -6,7 +6,7 @@
 //! `gc` or `track` completes.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, PathBuf};
 
 use super::AppError;
 use crate::config;
@@ -14,8 +14,9 @@ use crate::runner::disk::{entries, size};
 use crate::runner::garbage_collection::Others;
 use crate::runner::moving::move_path;
 use crate::runner::{self, Liveness, ownership};
+use crate::storage::address::absolute;
+use crate::storage::any::AnyStore;
 use crate::storage::paths::StudyFiles;
-use crate::storage::sqlite::SqliteStore;
 use crate::storage::tracked::{Move, RemovedRun};
 use crate::storage::{Storage as _, StorageError, StorageReader, StudySummary};
 use crate::study::event::{Event, Seq, TrialEvent};
@@ -132,7 +133,7 @@ fn needed(
 /// # Errors
 /// One is being tracked, or the store failed.
 pub fn remove_runs(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     path: &Path,
     study: &StudySummary,
     runs: &[TrialNumber],
@@ -145,7 +146,7 @@ pub fn remove_runs(
 /// Ends runs whose processes died. Their spools are written into the store first: a remaining spool
 /// would recreate the run.
 fn settle(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     path: &Path,
     study: &StudySummary,
     runs: &[TrialNumber],
@@ -225,7 +226,7 @@ fn goal(spec: &StudySpec) -> Goal {
 /// [`check_target`] rejects it; a run is being tracked; a directory cannot be moved; the store
 /// failed.
 pub fn move_runs(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     path: &Path,
     study: &StudySummary,
     runs: &[TrialNumber],
@@ -276,7 +277,7 @@ fn refuse_foreign(
 ///
 /// # Errors
 /// A directory cannot be moved, or the store failed.
-pub fn move_files(store: &mut SqliteStore, path: &Path) -> Result<(), AppError> {
+pub fn move_files(store: &mut AnyStore, path: &Path) -> Result<(), AppError> {
     let path = absolute(path)?;
     for RemovedRun { study, run, moved } in store.removed_runs()? {
         let Some((to, number)) = moved else { continue };

@@ -4,7 +4,7 @@
 //! exists completely, or is gone and the next removal or `gc` deletes its remaining files.
 
 use std::fs;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, PathBuf};
 
 use super::AppError;
 use super::remove_runs::move_files;
@@ -14,7 +14,8 @@ use crate::report::wording::HolderLife;
 use crate::runner::disk::size;
 use crate::runner::garbage_collection::{Others, Stores, files_of_removed, remove, settle_removed};
 use crate::runner::{self, ownership, take_lease_of_any};
-use crate::storage::sqlite::SqliteStore;
+use crate::storage::address::absolute;
+use crate::storage::any::AnyStore;
 use crate::storage::{Storage as _, StorageReader, StudySummary};
 use crate::study::trial::TrialNumber;
 use crate::tracking::{forget, settle_dead};
@@ -81,7 +82,7 @@ fn directories(
 /// # Errors
 /// Another process runs the study, or the store failed.
 pub fn remove_study(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     path: &Path,
     study: &StudySummary,
 ) -> Result<(), AppError> {
@@ -98,9 +99,9 @@ pub fn remove_study(
         store.release(&lease)?;
         return Err(error);
     }
+    forget(store, study.id);
     if let Some(lock) = store.lock_file(study.id) {
         // The lock of a removed study is never used again: ids are not reused.
-        forget(&lock);
         let _empty_file = fs::remove_file(lock);
     }
     Ok(())
@@ -126,7 +127,7 @@ pub fn size_of_trial(
 ///
 /// # Errors
 /// The store failed.
-pub fn remove_files(store: &mut SqliteStore, path: &Path) -> Result<RemainingFiles, AppError> {
+pub fn remove_files(store: &mut AnyStore, path: &Path) -> Result<RemainingFiles, AppError> {
     let path = absolute(path)?;
     let stores = Stores {
         path: &path,

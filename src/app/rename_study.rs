@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{AppError, request};
 use crate::config::is_study_name;
 use crate::runner::{self, take_lease_of_any};
-use crate::storage::sqlite::SqliteStore;
+use crate::storage::any::AnyStore;
 use crate::storage::{Lease, Storage as _, StorageError, StorageReader as _, StudySummary};
 use crate::study::request::Request;
 use crate::study::spec::StudySpec;
@@ -17,7 +17,7 @@ use crate::tracking::settle_dead;
 /// # Errors
 /// The name is invalid or taken; another process runs the study; the store failed.
 pub fn rename_study(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     path: &Path,
     study: &StudySummary,
     name: &str,
@@ -41,7 +41,7 @@ pub fn rename_study(
 }
 
 fn rename_held(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     path: &Path,
     lease: &Lease,
     study: &StudySummary,
@@ -63,7 +63,7 @@ fn rename_held(
 /// # Errors
 /// The store failed.
 pub fn archive(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     path: &Path,
     study: &StudySummary,
     present: bool,

@@ -1,13 +1,14 @@
 //! Sends requests to a study's runner, or serves them here if it is not running.
 
-use std::path::{Path, absolute};
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::AppError;
 use super::study_state::{has_runner, state};
 use crate::runner::{self, Liveness, RunnerError, offline_requests};
-use crate::storage::sqlite::SqliteStore;
+use crate::storage::address::absolute;
+use crate::storage::any::AnyStore;
 use crate::storage::{Storage, StorageError, StorageReader as _, StudyId, StudySummary};
 use crate::study::event::Event;
 use crate::study::request::{Answer, Request};
@@ -24,7 +25,7 @@ const TURN: Duration = Duration::from_millis(10);
 /// # Errors
 /// The store failed.
 pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, StorageError> {
-    let mut store = SqliteStore::open(path)?;
+    let mut store = AnyStore::open(path)?;
     let whose = whose(&store, study, std::slice::from_ref(request))?;
     let id = store.request(study, runner::now(), request)?;
     if Event::requested(request).is_some() || whose == Whose::Trackers {
@@ -44,7 +45,7 @@ pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, Stora
 /// # Errors
 /// The study is not running, or the store failed.
 pub fn ask_runner(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     study: &StudySummary,
     request: &Request,
 ) -> Result<(), AppError> {
@@ -62,7 +63,7 @@ pub fn ask_runner(
 /// # Errors
 /// The store failed, or a request must be served here and cannot be.
 pub fn ask(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     path: &Path,
     study: StudyId,
     requests: &[Request],
@@ -113,7 +114,7 @@ enum Whose {
 
 /// The recipient of these requests. Tracked runs cannot be resumed or extended: only notes, tags and
 /// requests to stop apply to them.
-fn whose(store: &SqliteStore, study: StudyId, requests: &[Request]) -> Result<Whose, StorageError> {
+fn whose(store: &AnyStore, study: StudyId, requests: &[Request]) -> Result<Whose, StorageError> {
     if requests.iter().all(|request| Event::requested(request).is_some()) {
         return Ok(Whose::Runners);
     }
@@ -129,7 +130,7 @@ fn whose(store: &SqliteStore, study: StudyId, requests: &[Request]) -> Result<Wh
 
 /// Why a run cannot be asked to stop, if its process is dead.
 fn why_not_running(
-    store: &SqliteStore,
+    store: &AnyStore,
     study: StudyId,
     request: &Request,
 ) -> Result<Option<String>, StorageError> {
@@ -152,11 +153,7 @@ enum Served {
     Elsewhere,
 }
 
-fn serve_at_rest(
-    store: &mut SqliteStore,
-    study: StudyId,
-    path: &Path,
-) -> Result<Served, RunnerError> {
+fn serve_at_rest(store: &mut AnyStore, study: StudyId, path: &Path) -> Result<Served, RunnerError> {
     let now = store.summary(study)?;
     if has_runner(&now) {
         return Ok(Served::Elsewhere);

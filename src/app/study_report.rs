@@ -21,7 +21,7 @@ use crate::report::wording::{
     count, front_in_words, number, objective_cell, one_line, param, state_word, value_cell,
 };
 use crate::runner;
-use crate::storage::sqlite::SqliteReader;
+use crate::storage::any::AnyReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::params::Params;
 use crate::study::query::{SortKey, TrialQuery};
@@ -60,7 +60,7 @@ const MOST_OF_A_KIND: usize = 8;
 /// # Errors
 /// The store failed.
 pub fn report(
-    reader: &SqliteReader,
+    reader: &AnyReader,
     store: &Path,
     studies: &[StudySummary],
     options: &ReportOptions,
@@ -88,7 +88,7 @@ pub fn report(
 /// What all parts of a report need.
 #[derive(Clone, Copy)]
 struct Scope<'a> {
-    reader: &'a SqliteReader,
+    reader: &'a AnyReader,
     store: &'a Path,
     privacy: &'a Privacy,
 }

@@ -7,7 +7,7 @@ use super::AppError;
 use super::remove_runs::move_files;
 use crate::runner;
 use crate::runner::provenance::look_around;
-use crate::storage::sqlite::SqliteStore;
+use crate::storage::any::AnyStore;
 use crate::storage::{Storage as _, StorageReader as _, StoredStudy};
 use crate::study::params::{Params, Value};
 use crate::study::program::Program;
@@ -87,7 +87,7 @@ pub struct Begun {
 /// An invalid name, a study with another metric, a run that another process tracks, or the store
 /// failed.
 pub fn begin(
-    store: &mut SqliteStore,
+    store: &mut AnyStore,
     path: &Path,
     wanted: Wanted,
     words: &[OsString],
@@ -110,7 +110,7 @@ pub fn begin(
         &spec_of(&study, &wanted),
         masked(&words).into_iter().map(OsString::from).collect(),
         None,
-        &store.reader().salt()?,
+        &store.salt()?,
     );
     for (digest, text) in &found.documents {
         store.keep_document(digest, text)?;

@@ -7,7 +7,7 @@ use super::{AppError, artifacts};
 use crate::engine::EngineError;
 use crate::engine::verify::{Difference, Entry, Verified, hold_tables, verify as decide_again};
 use crate::report::wording::count;
-use crate::storage::sqlite::SqliteReader;
+use crate::storage::any::AnyReader;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::event::Seq;
 use crate::study::spec::StudySpec;
@@ -35,7 +35,7 @@ impl From<StorageError> for VerifyError {
 /// # Errors
 /// It cannot be read, or was decided by rules that this version does not have.
 pub fn verify(
-    reader: &SqliteReader,
+    reader: &AnyReader,
     study: &StudySummary,
     store: &Path,
 ) -> Result<Verified, VerifyError> {
@@ -54,7 +54,7 @@ pub fn verify(
 /// The first artifact whose content in the store or in the trial's files differs from what was
 /// logged.
 fn artifact_fault(
-    reader: &SqliteReader,
+    reader: &AnyReader,
     study: &StudySummary,
     store: &Path,
 ) -> Result<Option<Difference>, StorageError> {
@@ -92,7 +92,7 @@ struct Moment {
 }
 
 /// Reads a consistent snapshot while other processes may be writing.
-fn moment_of(reader: &SqliteReader, study: StudyId) -> Result<Moment, StorageError> {
+fn moment_of(reader: &AnyReader, study: StudyId) -> Result<Moment, StorageError> {
     loop {
         let revisions = reader.revisions(study)?;
         let journal = reader.events_after(study, Seq(0), u64::MAX)?;

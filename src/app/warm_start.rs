@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{AppError, find, import_optuna};
 use crate::samplers::{Taken, earlier};
-use crate::storage::sqlite::SqliteReader;
+use crate::storage::any::AnyReader;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::history::History;
 use crate::study::spec::StudySpec;
@@ -43,7 +43,7 @@ pub fn take(
             None => None,
             Some(path) => Some(match import_optuna::in_memory(path)? {
                 Some(optuna) => Box::new(optuna),
-                None => Box::new(SqliteReader::open(path).map_err(unreadable)?),
+                None => Box::new(AnyReader::open(path).map_err(unreadable)?),
             }),
         };
         let reader: &dyn StorageReader = opened.as_deref().unwrap_or(store);

@@ -21,7 +21,7 @@ use crate::app::held_study::{HeldError, LOOK};
 use crate::app::study_clients::{self, ClientFile};
 use crate::app::study_state::has_runner;
 use crate::runner::{self, RunnerError, threads};
-use crate::storage::sqlite::{SqliteReader, SqliteStore};
+use crate::storage::any::{AnyReader, AnyStore};
 use crate::storage::{Storage as _, StorageError, StorageReader as _, StudyId};
 use crate::study::params::Params;
 use crate::study::request::Request as StoredRequest;
@@ -69,7 +69,7 @@ enum Waiting {
     /// For the end of the study's pause.
     Paused,
     /// For a stored request, which the holder serves.
-    Request { store: Box<SqliteStore>, study: StudyId, id: i64 },
+    Request { store: Box<AnyStore>, study: StudyId, id: i64 },
 }
 
 /// Answers the lines of the program, about the study of this name in the store, until `quit` or the
@@ -250,7 +250,7 @@ impl<W: Write> StoredSession<W> {
     fn request(&self, params: Params) -> Result<Waiting, Refusal> {
         let (path, name) = &self.place;
         let put = || -> Result<_, StorageError> {
-            let mut store = Box::new(SqliteStore::open(path)?);
+            let mut store = Box::new(AnyStore::open(path)?);
             let Some(study) = store.study(name)? else { return Ok(None) };
             let id = store.request(study.id, runner::now(), &StoredRequest::Enqueue { params })?;
             Ok(Some(Waiting::Request { store, study: study.id, id }))
@@ -324,7 +324,7 @@ impl<W: Write> StoredSession<W> {
     fn is_held(&self) -> bool {
         let (path, name) = &self.place;
         let summary = || -> Result<_, StorageError> {
-            let store = SqliteReader::open(path)?;
+            let store = AnyReader::open(path)?;
             store.study(name)?.map(|study| store.summary(study.id)).transpose()
         };
         summary().is_ok_and(|summary| summary.is_some_and(|summary| has_runner(&summary)))
@@ -367,7 +367,7 @@ impl<W: Write> StoredSession<W> {
     fn connect(&mut self, init: &str) -> io::Result<Result<Json, Refusal>> {
         let (path, name) = &self.place;
         let lock = || -> Result<_, StorageError> {
-            let store = SqliteReader::open(path)?;
+            let store = AnyReader::open(path)?;
             let study = store.study(name)?;
             Ok(study.and_then(|study| store.lock_file(study.id)))
         };

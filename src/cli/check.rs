@@ -4,7 +4,7 @@ mod answer;
 mod tried;
 
 use std::io::Write;
-use std::path::{PathBuf, absolute};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -25,7 +25,8 @@ use crate::report::ahead::{Running, before_the_first, look_ahead, parts};
 use crate::report::wording::{StudyStatus, count, goal};
 use crate::runner;
 use crate::runner::slots::{Machine, left_over, slots};
-use crate::storage::sqlite::SqliteReader;
+use crate::storage::address::absolute;
+use crate::storage::any::AnyReader;
 use crate::storage::{StorageError, StorageReader};
 use crate::study::constraint::broken;
 use crate::study::device::Slot;
@@ -106,7 +107,7 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
     let machine = Machine::detect(&spec.devices.select);
     let slots = slots(&spec.devices, &spec.program, &machine)?;
     let idle = left_over(&spec.devices, &spec.program, &machine);
-    let reader = SqliteReader::open(&console.store).ok();
+    let reader = AnyReader::open(&console.store).ok();
     let known = reader.as_ref().map(|reader| reader.study(&spec.name)).transpose()?.flatten();
     if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
         checked.begins()?;
@@ -181,7 +182,7 @@ fn print(
 
 /// The forecast: from the study's own trials, if the store has some, else from its file.
 fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, Failure> {
-    let known = match SqliteReader::open(&console.store) {
+    let known = match AnyReader::open(&console.store) {
         Ok(reader) => reader.study(&spec.name)?.map(|known| (reader, known)),
         Err(StorageError::Missing { .. }) => None,
         Err(error) => return Err(error.into()),

@@ -14,7 +14,7 @@ use clap_complete::env::Shells;
 use super::{Console, Exit, Failure};
 use crate::app::find::{self, Archived};
 use crate::report::wording::one_line;
-use crate::storage::sqlite::SqliteReader;
+use crate::storage::any::AnyReader;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,8 +82,7 @@ fn with_studies(command: Command) -> Command {
 
 fn studies(current: &OsStr) -> Vec<CompletionCandidate> {
     let start = current.to_string_lossy();
-    let names =
-        SqliteReader::open(&store()).and_then(|reader| find::all(&reader, Archived::Listed));
+    let names = AnyReader::open(&store()).and_then(|reader| find::all(&reader, Archived::Listed));
     let named = names
         .unwrap_or_default()
         .studies

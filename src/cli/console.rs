@@ -21,7 +21,9 @@ use crate::config::{self, Diagnostics, command_line};
 use crate::report::table::{Column, Room, write_table};
 use crate::report::wording::{count, width};
 use crate::storage::StudySummary;
-use crate::storage::sqlite::{Migrated, SqliteReader, SqliteStore};
+use crate::storage::address::absolute;
+use crate::storage::any::{AnyReader, AnyStore};
+use crate::storage::sqlite::Migrated;
 use crate::tracking::Credentials;
 use crate::tui::{Palette, Theme};
 
@@ -157,28 +159,40 @@ impl Console {
     }
 
     /// The store for reading.
-    pub fn reader(&self) -> Result<SqliteReader, Failure> {
-        let reader = SqliteReader::open(&self.store)?;
-        self.print_migration(&reader);
+    pub fn reader(&self) -> Result<AnyReader, Failure> {
+        let reader = AnyReader::open(&self.store)?;
+        self.print_migration(reader.migrated());
         Ok(reader)
     }
 
+    /// The store for reading, if there is one.
+    pub fn reader_if_there(&self) -> Result<Option<AnyReader>, Failure> {
+        let reader = AnyReader::open_if_there(&self.store)?;
+        self.print_migration(reader.as_ref().and_then(AnyReader::migrated));
+        Ok(reader)
+    }
+
+    /// Its address, of a file absolute.
+    pub fn absolute_store(&self) -> io::Result<PathBuf> {
+        absolute(&self.store)
+    }
+
     /// Opens the store for reading, and finds the study of a command line; see [`find::study`].
-    pub fn study(&self, named: Option<&str>) -> Result<(SqliteReader, StudySummary), Failure> {
+    pub fn study(&self, named: Option<&str>) -> Result<(AnyReader, StudySummary), Failure> {
         let reader = self.reader()?;
         let study = find::study(&reader, named)?;
         Ok((reader, study))
     }
 
     /// Opens the store for writing. It must exist: only `run` creates one.
-    pub fn writer(&self) -> Result<SqliteStore, Failure> {
+    pub fn writer(&self) -> Result<AnyStore, Failure> {
         self.reader()?;
-        Ok(SqliteStore::open(&self.store)?)
+        Ok(AnyStore::open(&self.store)?)
     }
 
     /// Reports a migration of the store, the path of its copy, and what that still contains.
-    pub fn print_migration(&self, reader: &SqliteReader) {
-        let Some(Migrated { from, copy, held_values }) = reader.migrated() else { return };
+    pub fn print_migration(&self, migrated: Option<&Migrated>) {
+        let Some(Migrated { from, copy, held_values }) = migrated else { return };
         let copy = copy.display();
         self.say(&format!(
             "the store had schema version {from} and was brought up to date; \

@@ -15,13 +15,13 @@ use super::provenance::{self, MadeJson};
 use super::trial_json::TrialJson;
 use crate::app::best::{result_metrics, value_step};
 use crate::app::find;
-use crate::app::reconcile::changes;
+use crate::app::reconcile::{changes, place_files};
 use crate::config::{self, Change, ChangeClass};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     count, duration, metric_names, micros, number, one_line, param, values,
 };
-use crate::storage::StudySummary;
+use crate::storage::{StorageReader as _, StudySummary};
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Value;
 use crate::study::trial::{Trial, TrialNumber};
@@ -404,6 +404,7 @@ fn file_against_study(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let mut spec = config::load(file, &arguments.set)?;
+    place_files(&mut spec, file, &console.store)?;
     let reader = console.reader()?;
     let study = match named {
         Some(named) => find::study(&reader, Some(named))?,

@@ -16,6 +16,7 @@ use crate::report::table::Columns;
 use crate::report::wording::{bytes, one_line};
 use crate::runner::disk::{entries, size};
 use crate::runner::ownership;
+use crate::storage::address::is_on_server;
 use crate::storage::paths::data_cache;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::checkpoint::Checkpoint;
@@ -262,7 +263,8 @@ fn summary(usage: &Usage, console: &mut Console) -> Result<(), Failure> {
     parts.extend(
         (*copies > 0).then(|| format!("copies from before schema migrations {}", bytes(*copies))),
     );
-    writeln!(console.out, "store {}: {}", shown(path), parts.join(", "))?;
+    let parts = if is_on_server(path) { "on a server".to_owned() } else { parts.join(", ") };
+    writeln!(console.out, "store {}: {parts}", shown(path))?;
     if usage.data > 0 {
         writeln!(console.out, "tokenised data: {}", bytes(usage.data))?;
     }

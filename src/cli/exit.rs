@@ -214,7 +214,9 @@ impl From<StorageError> for Failure {
             StorageError::Exists { .. }
             | StorageError::NoStudy { .. }
             | StorageError::Tracked { .. }
-            | StorageError::Searched { .. } => Exit::Usage,
+            | StorageError::Searched { .. }
+            | StorageError::Address { .. }
+            | StorageError::WithoutPostgres { .. } => Exit::Usage,
             StorageError::OutOfOrder { .. } => Exit::Internal,
             _ => Exit::Store,
         };

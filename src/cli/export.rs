@@ -1,6 +1,6 @@
 //! `hpsearch export`: writes the best trial as a directory that is ready for use.
 
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -10,6 +10,7 @@ use super::{Console, Exit, Failure};
 use crate::app::export::{Wanted, export_trial, target};
 use crate::app::find;
 use crate::export::Otherwise;
+use crate::storage::address::absolute;
 use crate::study::spec::Quantize;
 
 /// Arguments of `hpsearch export`.

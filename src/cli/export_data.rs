@@ -21,8 +21,8 @@ use super::{Console, Exit, Failure};
 use crate::app::find;
 use crate::config::shown;
 use crate::report::wording::count;
+use crate::storage::any::AnyReader;
 use crate::storage::paths::store_files;
-use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::device::DeviceGroup;
 use crate::study::metric::{Metrics, Number};
@@ -291,7 +291,7 @@ type Csv<'a> = csv::Writer<&'a mut dyn Write>;
 
 /// The table to write.
 struct Table<'a> {
-    reader: &'a SqliteReader,
+    reader: &'a AnyReader,
     studies: Vec<(StudySummary, Filter)>,
     /// Whether each row names its study.
     is_named: bool,

@@ -1,10 +1,9 @@
 //! Advice after failures: the log to read, what to correct, and the command to continue.
 
-use std::path::absolute;
-
 use super::console::{Console, shown};
 use super::exit::Failure;
 use crate::report::wording::param;
+use crate::storage::address::absolute;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::outcome::Outcome;
 use crate::study::program::Program;

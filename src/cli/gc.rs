@@ -54,7 +54,7 @@ struct Answer<'a> {
 
 /// Removes them, once the user confirms.
 pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let store = std::path::absolute(&console.store)?;
+    let store = console.absolute_store()?;
     let reader = console.reader()?;
     let changes = if arguments.json { arguments.yes } else { !arguments.dry_run };
     if changes && reader.removed_runs()?.iter().any(|removed| removed.moved.is_some()) {

@@ -13,8 +13,9 @@ use crate::app::import::{Imported, Outcome, Wanted, check, import as import_into
 use crate::app::import_optuna::{Came, METRIC, import_database};
 use crate::report::wording::{count, one_line};
 use crate::storage::StorageReader;
+use crate::storage::any::AnyStore;
 use crate::storage::optuna_database;
-use crate::storage::sqlite::{SqliteStore, is_database};
+use crate::storage::sqlite::is_database;
 use crate::study::destination::{Destination, Tool};
 use crate::study::metric::Direction;
 use crate::tracking::Goal;
@@ -92,14 +93,14 @@ pub fn import_runs(arguments: &ImportArguments, console: &mut Console) -> Result
     }
     let wanted = wanted(arguments)?;
     let outcome = if arguments.dry_run {
-        let reader = console.store.exists().then(|| console.reader()).transpose()?;
+        let reader = console.reader_if_there()?;
         let reader = reader.as_ref().map(|reader| reader as &dyn StorageReader);
         look(reader, &wanted)?
     } else {
         // Checked before anything is created.
         check(&wanted)?;
-        let mut store = SqliteStore::open(&console.store)?;
-        console.print_migration(store.reader());
+        let mut store = AnyStore::open(&console.store)?;
+        console.print_migration(store.migrated());
         let path = console.store.clone();
         import_into(&mut store, &path, &wanted, &mut |_| {})?
     };
@@ -153,14 +154,14 @@ fn import_search(
     let names = (only, arguments.study.as_deref());
     let metric = arguments.metric.as_deref().unwrap_or(METRIC);
     let done = if arguments.dry_run {
-        let reader = console.store.exists().then(|| console.reader()).transpose()?;
+        let reader = console.reader_if_there()?;
         let reader = reader.as_ref().map(|reader| reader as &dyn StorageReader);
         import_database((None, reader), path, names, metric)?
     } else {
         // Checked before a store is created.
         optuna_database::read(path).map_err(AppError::from)?;
-        let mut store = SqliteStore::open(&console.store)?;
-        console.print_migration(store.reader());
+        let mut store = AnyStore::open(&console.store)?;
+        console.print_migration(store.migrated());
         import_database((Some(&mut store), None), path, names, metric)?
     };
     let (mut outcome, is_dry) = (Outcome::default(), arguments.dry_run);

@@ -18,8 +18,8 @@ use crate::report::document::{html, markdown};
 use crate::report::wording::{bytes, one_line};
 use crate::runner;
 use crate::storage::StudySummary;
+use crate::storage::any::AnyReader;
 use crate::storage::paths::store_files;
-use crate::storage::sqlite::SqliteReader;
 use crate::study::trial::TrialNumber;
 
 const EXAMPLES: &str = "\
@@ -141,7 +141,7 @@ fn refuse_others(output: &Path, arguments: &ReportArguments) -> Result<(), Failu
 
 /// The trials of `--trial`, for each study.
 fn named_trials(
-    reader: &SqliteReader,
+    reader: &AnyReader,
     studies: &[StudySummary],
     words: &[String],
 ) -> Result<Vec<Vec<TrialNumber>>, Failure> {

@@ -14,7 +14,7 @@ use crate::app::find::{self, Meant};
 use crate::app::remove_study::{RemainingFiles, Removal, plan, remove_files, remove_study};
 use crate::app::study_state::has_runner;
 use crate::report::wording::{bytes, count, one_line};
-use crate::storage::sqlite::SqliteStore;
+use crate::storage::any::AnyStore;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -145,7 +145,7 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
 }
 
 /// Vacuums removed tracked runs out of the store's file, or reports that this cannot be done now.
-fn erase(store: &mut SqliteStore, console: &Console) -> Result<(), Failure> {
+fn erase(store: &mut AnyStore, console: &Console) -> Result<(), Failure> {
     if !store.erase_removed()? {
         console.say(
             "the store's file cannot be rewritten now (something runs, or the disk is full): \

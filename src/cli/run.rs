@@ -43,8 +43,9 @@ use crate::runner::provenance::look_around;
 use crate::runner::signals::{HangUp, SignalWatch};
 use crate::runner::slots::{Machine, left_over, remarks, slots, tried};
 use crate::runner::{self, Runner, RunnerError};
+use crate::storage::address::is_on_server;
+use crate::storage::any::{AnyReader, AnyStore};
 use crate::storage::paths::component;
-use crate::storage::sqlite::{SqliteReader, SqliteStore};
 use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
@@ -148,19 +149,20 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     if let Some(idle) = idle.filter(|_| spec.cluster.is_none()) {
         console.say(&idle);
     }
-    let path = std::path::absolute(&console.store)?;
-    let is_new = !path.exists();
+    let path = console.absolute_store()?;
+    reconcile::place_files(&mut spec, &file, &path)?;
+    let is_new = !is_on_server(&path) && !path.exists();
     if is_new {
         checked.begins()?;
     }
     stored_beside_its_file(&spec, &file, &path, arguments, console).map_or(Ok(()), Err)?;
-    let mut store = SqliteStore::open(&path)?;
+    let mut store = AnyStore::open(&path)?;
     console.mention(&format!(
         "store: {}{}",
         one_line(&path.display().to_string()),
         if is_new { " (new)" } else { "" }
     ));
-    console.print_migration(store.reader());
+    console.print_migration(store.migrated());
     let known = store.study(&spec.name)?;
     if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
         checked.begins()?;
@@ -188,8 +190,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
             ));
         }
         let before = moved.as_ref().map_or(&known.spec, |(_, spec)| spec);
-        let changes =
-            reconcile::changes(&store, (known.id, before), &spec, &store.reader().salt()?)?;
+        let changes = reconcile::changes(&store, (known.id, before), &spec, &store.salt()?)?;
         if let Some(exit) = refuse_change(&changes, &spec, arguments, &file, console) {
             return Ok(exit);
         }
@@ -221,9 +222,9 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     }
     let words = std::env::args_os;
     let command = foreground::command_line(words()).unwrap_or_else(|| words().collect());
-    let found = look_around(&spec, command, prepared.directory.as_deref(), &store.reader().salt()?);
+    let found = look_around(&spec, command, prepared.directory.as_deref(), &store.salt()?);
     provenance::warn_changed_programs(
-        store.reader(),
+        &store,
         &store.summary(study.id)?,
         &found.provenance,
         console,
@@ -438,7 +439,7 @@ fn print_extension(known: &StoredStudy, set: &[String], console: &mut Console) {
 /// The error about a study's name in place of its file.
 fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
     let name = file.to_str().filter(|_| !file.exists())?;
-    let reader = SqliteReader::open(&console.store).ok()?;
+    let reader = AnyReader::open(&console.store).ok()?;
     let study = reader.study(name).ok()??;
     let failure =
         Failure::usage(format!("`{name}` is a study of the store, and running it takes its file"));
@@ -463,7 +464,7 @@ fn stored_beside_its_file(
         return None;
     }
     let has = |store: &Path| {
-        SqliteReader::open(store).ok().and_then(|reader| reader.study(&spec.name).ok()?).is_some()
+        AnyReader::open(store).ok().and_then(|reader| reader.study(&spec.name).ok()?).is_some()
     };
     if (here.exists() && has(here)) || !has(&there) {
         return None;
@@ -541,13 +542,13 @@ impl Drop for InOrder {
 /// Runs with the live leaderboard: the runner on its own thread, the screen here, connected by the
 /// store only.
 fn on_screen(
-    mut store: SqliteStore,
+    mut store: AnyStore,
     study: &StoredStudy,
     log: &Path,
     console: &Console,
-    start: impl for<'a> FnOnce(&'a mut SqliteStore) -> Result<Runner<'a>, RunnerError> + Send,
+    start: impl for<'a> FnOnce(&'a mut AnyStore) -> Result<Runner<'a>, RunnerError> + Send,
 ) -> Result<Left, Failure> {
-    let reader = SqliteReader::open(&console.store)?;
+    let reader = AnyReader::open(&console.store)?;
     let ended: Ended = Arc::default();
     let (inputs_tx, inputs_rx) =
         crossbeam_channel::bounded::<Result<Sender<Input>, RunnerError>>(1);
@@ -658,7 +659,7 @@ fn conclude(
 ) -> Result<Exit, Failure> {
     // The run is over: the remaining output does not wait for stalled readers.
     console.drop_output_of_stalled_readers();
-    let reader = SqliteReader::open(&console.store)?;
+    let reader = AnyReader::open(&console.store)?;
     let summary = reader.summary(study.id)?;
     let name = &study.spec.name;
     let again = command_to_continue(arguments, &shown(file), console);
@@ -680,9 +681,9 @@ fn conclude(
     }
     match outcome {
         Outcome::Finished(_) => {
-            let store = std::path::absolute(&console.store)?;
+            let store = console.absolute_store()?;
             let tested =
-                test_winner(&mut SqliteStore::open(&store)?, study, &store, &mut listener(console));
+                test_winner(&mut AnyStore::open(&store)?, study, &store, &mut listener(console));
             if let Err(error) = tested {
                 let export = console.next(&format!("export {name}"));
                 console.say(&format!(

@@ -13,7 +13,8 @@ use crate::runner::signals::PassedOn;
 use crate::runner::threads;
 use crate::server::{Access, Limits, Notices, Server, ServerOptions};
 use crate::storage::StorageError;
-use crate::storage::sqlite::{Migrated, SqliteReader};
+use crate::storage::any::AnyReader;
+use crate::storage::sqlite::Migrated;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,15 +53,15 @@ pub fn serve(arguments: &ServeArguments, console: &mut Console) -> Result<Exit, 
             .help("write it as browsers do, without scheme and path: lab.example"));
     }
     // An unreadable store is an error now; one that is not there yet may come.
-    match SqliteReader::open(&console.store) {
-        Ok(reader) => console.print_migration(&reader),
+    match AnyReader::open(&console.store) {
+        Ok(reader) => console.print_migration(reader.migrated()),
         Err(error @ StorageError::Missing { .. }) => {
             console.say(&format!("{error} yet: the page shows its studies once there is"));
         }
         Err(error) => return Err(error.into()),
     }
     let options = ServerOptions {
-        store: std::path::absolute(&console.store)?,
+        store: console.absolute_store()?,
         listen,
         access: if arguments.control { Access::Control } else { Access::ReadOnly },
         allowed_hosts: arguments.allow_host.clone(),

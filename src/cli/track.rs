@@ -12,7 +12,7 @@ use crate::app::track::{Begun, Job, Wanted, begin};
 use crate::report::wording::{number, one_line};
 use crate::runner::signals::PassedOn;
 use crate::storage::StorageReader as _;
-use crate::storage::sqlite::SqliteStore;
+use crate::storage::any::AnyStore;
 use crate::study::field;
 use crate::study::metric::Direction;
 use crate::study::params::Value;
@@ -113,9 +113,9 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
     };
     // From here on signals belong to the program: writes before its start are brief.
     let signals = PassedOn::start()?;
-    let path = std::path::absolute(&console.store)?;
-    let mut store = SqliteStore::open(&path)?;
-    console.print_migration(store.reader());
+    let path = console.absolute_store()?;
+    let mut store = AnyStore::open(&path)?;
+    console.print_migration(store.migrated());
     let words: Vec<_> = std::env::args_os().collect();
     let Begun { run, params, is_resumed, settled } = begin(&mut store, &path, wanted, &words)?;
     let (study, trial) = (run.study().clone(), run.number());

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{Console, Exit, Failure};
 use crate::runner::threads;
-use crate::storage::sqlite::SqliteStore;
+use crate::storage::any::AnyStore;
 use crate::storage::{Storage, StorageError};
 use crate::tracking::{Notice, Program, SpoolWriter, TrackingError, adopt_spools, write_spool};
 
@@ -61,7 +61,7 @@ pub fn writer(arguments: &WriterArguments, console: &mut Console) -> Result<Exit
 }
 
 fn write(store: &Path, spool: &Path, growth: &Receiver<()>) -> Result<(), TrackingError> {
-    let mut storage = SqliteStore::open(store)?;
+    let mut storage = AnyStore::open(store)?;
     let wait = &mut || match growth.recv_timeout(INTERVAL) {
         Err(RecvTimeoutError::Disconnected) => Program::Gone,
         Ok(()) | Err(RecvTimeoutError::Timeout) => Program::Lives,
@@ -72,7 +72,7 @@ fn write(store: &Path, spool: &Path, growth: &Receiver<()>) -> Result<(), Tracki
 
 /// Processes the spools of programs that were killed with their writers.
 fn adopt(store: &Path, spool: &Path) {
-    let adopted = SqliteStore::open(store).map_err(TrackingError::from).and_then(|mut storage| {
+    let adopted = AnyStore::open(store).map_err(TrackingError::from).and_then(|mut storage| {
         let directory = spool.parent().unwrap_or(Path::new("."));
         // Events of other runs are not reported to the program.
         adopt_spools(directory, spool, &mut storage, store, &mut |_| {})

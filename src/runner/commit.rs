@@ -1,6 +1,7 @@
 //! Append, then act: the engine's events are written in one transaction before any action is
 //! carried out.
 
+use super::lease::identified_process;
 use crate::engine::Effect;
 use crate::storage::{Lease, Storage, StorageError};
 use crate::study::event::{Event, Seq};
@@ -35,7 +36,16 @@ pub fn commit(
     }
     let mut first = 0;
     if !events.is_empty() || !logged.is_empty() {
-        let last = storage.append_logged(lease, at, &events, logged)?;
+        let last = match storage.append_logged(lease, at, &events, logged) {
+            // It ended, and nobody took it since: this process was stopped, or the server was away.
+            Err(StorageError::Fenced { .. })
+                if storage.lease_time().is_some()
+                    && storage.renew(lease, &identified_process()).is_ok() =>
+            {
+                storage.append_logged(lease, at, &events, logged)?
+            }
+            other => other?,
+        };
         first = last.0 + 1 - i64::try_from(events.len()).unwrap_or(0);
     }
     Ok(Committed { events: (first..).map(Seq).zip(events).collect(), acts })

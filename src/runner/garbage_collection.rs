@@ -13,6 +13,7 @@ use super::disk::{self, entries, is_directory, name_of, numbered, real_place, si
 use super::ownership::{Owner, homes, is_gone, own_homes, owner};
 use crate::runner::processes;
 use crate::runner::protocol::{CHECKPOINTS, USED_BY};
+use crate::storage::address::directory_beside;
 use crate::storage::paths::{COPIES, StudyFiles, component};
 use crate::storage::sqlite::{is_open_here, studies_at};
 use crate::storage::tracked::RemovedRun;
@@ -106,10 +107,8 @@ pub struct Others {
 impl Others {
     /// Examines every other file in the directory of the open store, whatever its name.
     pub fn beside(store: &Path) -> Others {
-        let directory = store
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
+        let beside = directory_beside(store);
+        let directory = if beside.as_os_str().is_empty() { Path::new(".") } else { &beside };
         let mut others = Others::default();
         for path in entries(directory).filter(|path| path != store && !is_open_here(path)) {
             match studies_at(&path) {
@@ -300,7 +299,7 @@ fn take_away(path: &Path) -> bool {
 }
 
 fn default_root(store: &Path) -> PathBuf {
-    store.parent().unwrap_or(Path::new("")).join("files")
+    directory_beside(store).join("files")
 }
 
 /// A candidate below a directory of files.

@@ -32,6 +32,9 @@ const MOMENT: Duration = Duration::from_millis(500);
 /// Checking a lock holds it for an instant: one held for longer is a runner's.
 const GLANCE: Duration = Duration::from_millis(100);
 
+/// How often a lease is renewed during its time.
+const RENEWALS: u32 = 4;
+
 /// Whether the process that holds a study is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
@@ -134,16 +137,25 @@ fn store_of(lock_file: &Path) -> Option<u64> {
 pub struct OwnLease {
     lease: Lease,
     lock: Option<(RunLock, PathBuf)>,
+    renewed: Instant,
 }
 
 impl OwnLease {
-    /// Recreates and locks the lock file if it was removed or replaced. While another process
-    /// checks it, or it cannot be created, nothing changes: until the next call, process ids
-    /// decide.
+    /// Renews the lease in time, in stores where leases end. In others, recreates and locks the
+    /// lock file if it was removed or replaced; while another process checks it, or it cannot be
+    /// created, nothing changes: until the next call, process ids decide.
     ///
     /// # Errors
     /// The store failed, or the study was taken over.
     pub fn keep(&mut self, storage: &mut dyn Storage) -> Result<(), StorageError> {
+        if let Some(time) = storage.lease_time()
+            && self.renewed.elapsed() >= time / RENEWALS
+        {
+            // Counted from before: the server may answer late.
+            let now = Instant::now();
+            storage.renew(&self.lease, &identified_process())?;
+            self.renewed = now;
+        }
         let Some((lock, path)) = &mut self.lock else { return Ok(()) };
         if is_at(&lock.0, path) {
             return Ok(());
@@ -192,12 +204,16 @@ pub fn process_liveness(process: &Holder) -> Liveness {
 
 /// Whether the holder of a study is alive; decided only here.
 pub fn liveness(held: &HeldLease) -> Liveness {
-    judge(
+    let found = judge(
         &held.holder,
         held.lock_file
             .as_deref()
             .map_or(LockState::Unknown, |path| seen_of(&held.holder, path, look_at(path))),
-    )
+    );
+    match found {
+        Liveness::Unknown if held.lease_time.is_some() => Liveness::Alive,
+        found => found,
+    }
 }
 
 fn judge(holder: &Holder, lock: LockState) -> Liveness {
@@ -346,11 +362,15 @@ pub fn take_lease_of_any(
             _ => Takeover::IfFree,
         };
         let lock = lock.zip(path.clone());
-        let mark = lock
-            .as_ref()
-            .and_then(|(lock, path)| Mark::own(lock, path))
-            .map(|mark| mark.to_string());
-        let me = Holder { boot_id: mark, ..this_process() };
+        let me = match &lock {
+            Some((lock, path)) => {
+                let mark = Mark::own(lock, path).map(|mark| mark.to_string());
+                Holder { boot_id: mark, ..this_process() }
+            }
+            None if storage.lease_time().is_some() => identified_process(),
+            None => this_process(),
+        };
+        let asked = Instant::now();
         match storage.acquire(study.id, &me, now(), takeover) {
             Err(StorageError::Busy { since, .. })
                 if now().since(since) < MOMENT && began.elapsed() < 2 * MOMENT =>
@@ -361,6 +381,10 @@ pub fn take_lease_of_any(
             Err(error @ StorageError::Busy { .. }) => {
                 drop(lock);
                 let held = storage.summary(study.id)?.held;
+                if held.as_ref().is_some_and(|held| may_end(held, began)) {
+                    std::thread::sleep(MOMENT / 5);
+                    continue;
+                }
                 return Err(match held {
                     Some(held) => refusal(storage, study, &held)?,
                     None => error,
@@ -369,10 +393,22 @@ pub fn take_lease_of_any(
             Err(error) => return Err(error),
             Ok(lease) => {
                 record_killed_runner(storage, &lease)?;
-                return Ok(OwnLease { lease, lock });
+                return Ok(OwnLease { lease, lock, renewed: asked });
             }
         }
     }
+}
+
+/// Whether it is worth waiting for the end of a lease: its holder is on another machine, where it
+/// may have died, or is stopped here.
+fn may_end(held: &HeldLease, began: Instant) -> bool {
+    let Holder { pid, pid_started, host, .. } = &held.holder;
+    let is_here = *host == processes::host();
+    let is_stopped = || processes::is_alive(*pid, *pid_started) && processes::is_stopped(*pid);
+    held.lease_time.is_some_and(|time| began.elapsed() < time + MOMENT)
+        && (!is_here
+            || judge(&held.holder, LockState::Unknown) == Liveness::Unknown
+            || is_stopped())
 }
 
 /// The same if the lock may be this process's own.

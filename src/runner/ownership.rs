@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::RunnerError;
 use super::disk::{entries, name_of, numbered};
 use crate::config::file;
+use crate::storage::address::is_on_server;
 use crate::storage::paths::{StudyFiles, component};
 use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
@@ -301,6 +302,10 @@ fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) ->
 
 /// Whether the store with that id is no longer at `path`.
 pub(super) fn is_gone(path: &Path, id: &str) -> bool {
+    // A server that is not asked may have it.
+    if is_on_server(path) {
+        return false;
+    }
     match store_at(path) {
         // A file there that is not a store may be a damaged one.
         StoreAt::Nothing => {
@@ -383,12 +388,12 @@ fn unreachable_of(paths: &[PathBuf]) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use crate::runner::fixtures;
-    use crate::storage::sqlite::SqliteStore;
+    use crate::storage::any::AnyStore;
     use crate::study::time::Timestamp;
 
     /// A store at a path with a study `s`, as its runner claims it.
-    fn claimed(path: &Path) -> (SqliteStore, StoredStudy) {
-        let mut store = SqliteStore::open(path).unwrap();
+    fn claimed(path: &Path) -> (AnyStore, StoredStudy) {
+        let mut store = AnyStore::open(path).unwrap();
         if store.study("s").unwrap().is_none() {
             let spec = fixtures::spec(fixtures::command());
             store.create_study(Timestamp(0), &spec).unwrap();
@@ -441,7 +446,7 @@ mod tests {
         drop(store);
         fs::copy(&original, &copy).unwrap();
         // Before its first run it may remove nothing.
-        let reader = SqliteStore::open(&copy).unwrap();
+        let reader = AnyStore::open(&copy).unwrap();
         assert!(!is_ours(&reader, &study.files(&copy), &copy).unwrap());
         drop(reader);
         let (store, copied) = claimed(&copy);

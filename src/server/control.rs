@@ -14,7 +14,7 @@ use crate::app::control::{Carried, carry_out};
 use crate::app::enqueue::{Repeat, typed};
 use crate::app::find;
 use crate::report::requests::question;
-use crate::storage::sqlite::SqliteStore;
+use crate::storage::any::AnyStore;
 use crate::storage::{StorageReader as _, StudySummary};
 use crate::study::params::{Params, Value};
 use crate::study::request::Request;
@@ -61,7 +61,7 @@ pub fn answer(request: &HttpRequest, store: &mut Store) -> Response {
     // Opened for reading first: it must exist, and a migration is told.
     let path = store.path().to_owned();
     let opened = store.look().map(|(reader, _)| reader.names().map(drop));
-    let opened = opened.and_then(|names| names.and_then(|()| SqliteStore::open(&path)));
+    let opened = opened.and_then(|names| names.and_then(|()| AnyStore::open(&path)));
     let mut writer = match opened {
         Ok(writer) => writer,
         Err(error) => return store_problem(&error),

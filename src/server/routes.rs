@@ -34,7 +34,7 @@ use crate::report::document::privacy::Privacy;
 use crate::report::figure::Figure;
 use crate::report::figure::svg::{self, Palette, Size};
 use crate::report::journal_entry::JournalEntry;
-use crate::storage::sqlite::SqliteReader;
+use crate::storage::any::AnyReader;
 use crate::storage::{StorageError, StorageReader as _, StudySummary};
 use crate::study::condition::ExpressionError;
 use crate::study::event::Seq;
@@ -155,7 +155,7 @@ fn json(value: impl Serialize) -> Answer {
 }
 
 /// The study that the query names.
-fn study(head: &Head, reader: &SqliteReader) -> Result<StudySummary, Refusal> {
+fn study(head: &Head, reader: &AnyReader) -> Result<StudySummary, Refusal> {
     let Some(name) = head.query("study") else {
         return Err(Refusal::Query("the query lacks `study`".to_owned()));
     };
@@ -187,7 +187,7 @@ fn is_set(head: &Head, name: &str) -> bool {
     head.query(name).is_some_and(|value| !matches!(value, "" | "0" | "false"))
 }
 
-fn trials(head: &Head, reader: &SqliteReader) -> Answer {
+fn trials(head: &Head, reader: &AnyReader) -> Answer {
     let study = study(head, reader)?;
     let names = reader.trial_names(study.id)?;
     let filter = match head.query("where").unwrap_or_default().trim() {
@@ -209,7 +209,7 @@ fn trials(head: &Head, reader: &SqliteReader) -> Answer {
     json(page::trials(reader, &study, &query)?)
 }
 
-fn trial(head: &Head, reader: &SqliteReader) -> Answer {
+fn trial(head: &Head, reader: &AnyReader) -> Answer {
     let study = study(head, reader)?;
     let found = find::trial(reader, &study, TrialNumber(number(head, "trial", u64::MAX)?))?;
     json(page::trial(reader, &study, &found, &Privacy::everything())?)
@@ -218,7 +218,7 @@ fn trial(head: &Head, reader: &SqliteReader) -> Answer {
 /// Bytes of a log that are read, at its end.
 const MOST_LOG_BYTES: u64 = 64 << 10;
 
-fn log(head: &Head, reader: &SqliteReader, store: &Path) -> Answer {
+fn log(head: &Head, reader: &AnyReader, store: &Path) -> Answer {
     let study = study(head, reader)?;
     let found = find::trial(reader, &study, TrialNumber(number(head, "trial", u64::MAX)?))?;
     let attempt = |name| match head.query(name) {
@@ -263,7 +263,7 @@ fn trials_of(head: &Head, most: usize) -> Result<Vec<TrialNumber>, Refusal> {
 /// Most columns of all curves of an answer.
 const MOST_COLUMNS: u64 = 40_000;
 
-fn curves(head: &Head, reader: &SqliteReader) -> Answer {
+fn curves(head: &Head, reader: &AnyReader) -> Answer {
     let study = study(head, reader)?;
     let trials = trials_of(head, find::MOST_TRIALS)?;
     let (clock, by) = clock_and_axis(head)?;
@@ -285,7 +285,7 @@ const MOST_LINES: usize = 100;
 const MOST_POINTS: usize = 20_000;
 
 /// The figures that the query names.
-fn figures_of(head: &Head, reader: &SqliteReader) -> Result<Vec<StudyFigure>, Refusal> {
+fn figures_of(head: &Head, reader: &AnyReader) -> Result<Vec<StudyFigure>, Refusal> {
     let named = head.query("kind").unwrap_or("history");
     let Some(kind) = FigureKind::ALL.into_iter().find(|kind| kind.as_str() == named) else {
         return Err(Refusal::Query("there is no such `kind` of figure".to_owned()));
@@ -338,12 +338,12 @@ struct FiguresPart {
     figures: Vec<Figure<'static>>,
 }
 
-fn figures(head: &Head, reader: &SqliteReader) -> Answer {
+fn figures(head: &Head, reader: &AnyReader) -> Answer {
     let all = figures_of(head, reader)?;
     json(FiguresPart { figures: all.into_iter().map(|one| one.figure).collect() })
 }
 
-fn figure_svg(head: &Head, reader: &SqliteReader) -> Answer {
+fn figure_svg(head: &Head, reader: &AnyReader) -> Answer {
     let all = figures_of(head, reader)?;
     let drawn: Vec<Figure<'static>> = all.into_iter().map(|one| one.figure).collect();
     let palette = match head.query("theme") {
@@ -389,7 +389,7 @@ struct EventsPart {
     before: Option<Seq>,
 }
 
-fn events(head: &Head, reader: &SqliteReader) -> Answer {
+fn events(head: &Head, reader: &AnyReader) -> Answer {
     let study = study(head, reader)?;
     let limit = number(head, "limit", 500)?.clamp(1, MOST_ENTRIES);
     let before = number(head, "before", u64::MAX)?;

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::storage::sqlite::{Migrated, SqliteReader};
+use crate::storage::any::AnyReader;
+use crate::storage::sqlite::Migrated;
 use crate::storage::{StorageError, StorageReader as _};
 
 /// Hears what happened to the store that its user should know.
@@ -25,7 +26,7 @@ pub enum Found {
 pub struct Store {
     path: PathBuf,
     notices: Notices,
-    reader: Option<SqliteReader>,
+    reader: Option<AnyReader>,
 }
 
 impl Store {
@@ -44,14 +45,14 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be opened now; the next call tries again.
-    pub fn look(&mut self) -> Result<(&SqliteReader, Found), StorageError> {
+    pub fn look(&mut self) -> Result<(&AnyReader, Found), StorageError> {
         let found = match self.reader.as_mut().map(|reader| reader.changed()) {
             Some(Ok(false)) => Found::Same,
             Some(Ok(true)) => Found::Changed,
             Some(Err(_)) | None => {
                 // Before another one is opened: SQLite's locks belong to the process.
                 self.reader = None;
-                let mut reader = SqliteReader::open(&self.path)?;
+                let mut reader = AnyReader::open(&self.path)?;
                 if let Some(migrated) = reader.migrated() {
                     (self.notices)(migrated);
                 }

@@ -211,6 +211,33 @@ pub enum StorageError {
         #[source]
         source: rusqlite::Error,
     },
+    /// The server refuses, or cannot be reached.
+    #[error("{} (while {doing})", failure.of(address))]
+    Postgres {
+        /// The address, without a password.
+        address: String,
+        /// The operation.
+        doing: &'static str,
+        /// Its kind.
+        failure: PostgresFailure,
+        /// The client's error.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Not an address of a store.
+    #[error("`{address}` cannot be used as the address of a store: {why}")]
+    Address {
+        /// The address, without a password.
+        address: String,
+        /// Why not.
+        why: String,
+    },
+    /// This binary does not know PostgreSQL.
+    #[error("`{address}` is a store in PostgreSQL, for which this binary was not built")]
+    WithoutPostgres {
+        /// The address.
+        address: String,
+    },
     /// An I/O error.
     #[error("`{path}` cannot be used for a store")]
     Io {
@@ -220,6 +247,88 @@ pub enum StorageError {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// The kind of an error of PostgreSQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostgresFailure {
+    /// No connection, or it was lost.
+    Unreachable,
+    /// The server does not accept the user or the password.
+    Refused,
+    /// There is no such database.
+    NoDatabase,
+    /// The user may not do this.
+    Forbidden,
+    /// No space is left on the server.
+    DiskFull,
+    /// Another process kept the study locked.
+    Locked,
+    /// The server has no connection left.
+    Busy,
+    /// Something else.
+    Other,
+}
+
+impl PostgresFailure {
+    /// What happened to the store at `address`.
+    fn of(self, address: &str) -> String {
+        match self {
+            PostgresFailure::Unreachable => {
+                format!("the server of the store `{address}` cannot be reached")
+            }
+            PostgresFailure::Refused => {
+                format!("the server refuses the login of the store `{address}`")
+            }
+            PostgresFailure::NoDatabase => {
+                format!("there is no database for the store `{address}`")
+            }
+            PostgresFailure::Forbidden => {
+                format!("the user of the store `{address}` may not do this")
+            }
+            PostgresFailure::DiskFull => format!("no space is left for the store `{address}`"),
+            PostgresFailure::Locked => format!(
+                "another process kept a study of the store `{address}` locked for more than {} s",
+                BUSY_TIMEOUT.as_secs()
+            ),
+            PostgresFailure::Busy => {
+                format!("the server of the store `{address}` has no connection left")
+            }
+            PostgresFailure::Other => format!("the store `{address}` failed"),
+        }
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            PostgresFailure::Unreachable => {
+                "what was written before is safe: start the server or mend the network, then run \
+                 the same command again"
+            }
+            PostgresFailure::Refused => {
+                "name the user in the address, and the password by `PGPASSWORD` or in `~/.pgpass`"
+            }
+            PostgresFailure::NoDatabase => {
+                "create it with `createdb`, or name another in the address"
+            }
+            PostgresFailure::Forbidden => {
+                "it needs to create tables in its schema: ask the server's administrator"
+            }
+            PostgresFailure::DiskFull => {
+                "what was written before is safe: free some space on the server, then run the same \
+                 command again"
+            }
+            PostgresFailure::Locked => {
+                "table `pg_stat_activity` of the server shows it; then run the same command again"
+            }
+            PostgresFailure::Busy => {
+                "close other connections, or raise `max_connections`, then run the same command again"
+            }
+            PostgresFailure::Other => {
+                "what was written before is safe: run the same command again, and look at the \
+                 server's log if it fails again"
+            }
+        }
+    }
 }
 
 /// The kind of an error of SQLite.
@@ -308,6 +417,11 @@ impl StorageError {
                 );
             }
             StorageError::Sqlite { path, failure, .. } => return failure.remedy(path),
+            StorageError::Postgres { failure, .. } => failure.remedy(),
+            StorageError::Address { .. } => "`--store postgres://USER@HOST/DATABASE` names one",
+            StorageError::WithoutPostgres { .. } => {
+                "build one with `--features postgres`, or name a file by `--store PATH`"
+            }
             StorageError::Fenced { .. } => {
                 "`hpsearch ls` shows who has it; the next run continues from what is stored"
             }

@@ -1,9 +1,14 @@
 //! A store in memory, for tests and temporary studies.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::StorageError;
-use super::sqlite::{Reads, SqliteReader, SqliteStore, Writes};
+use super::sql::answers::{Reads, Writes};
+use super::sql::append::Cache;
+use super::sql::connection::Connection;
+use super::sql::fault::Fault;
+use super::sqlite::SqliteStore;
+use super::{StorageError, StudyId};
 
 /// A handle on a store in memory. Clones share the data, which is freed with the last of them.
 #[derive(Debug)]
@@ -38,8 +43,20 @@ impl Clone for MemoryStore {
 }
 
 impl Reads for MemoryStore {
-    fn reader(&self) -> &SqliteReader {
-        self.store.reader()
+    fn read<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnMut(&dyn Connection) -> Result<T, Fault>,
+    ) -> Result<T, StorageError> {
+        self.store.read(doing, work)
+    }
+
+    fn address(&self) -> &Path {
+        self.store.address()
+    }
+
+    fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
+        self.store.lock_file_of(study)
     }
 
     fn look_for_changes(&mut self) -> Result<bool, StorageError> {
@@ -48,8 +65,12 @@ impl Reads for MemoryStore {
 }
 
 impl Writes for MemoryStore {
-    fn store(&mut self) -> &mut SqliteStore {
-        &mut self.store
+    fn write<T>(
+        &mut self,
+        doing: &'static str,
+        work: impl FnMut(&dyn Connection, &mut Cache) -> Result<T, Fault>,
+    ) -> Result<T, StorageError> {
+        self.store.write(doing, work)
     }
 }
 

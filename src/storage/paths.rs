@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::address::directory_beside;
 use crate::study::spec::StudySpec;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -25,7 +26,7 @@ const OUTSIDE: &str = "-outside";
 pub fn files_directory(spec: &StudySpec, store: &Path) -> PathBuf {
     match &spec.checkpoints.dir {
         Some(directory) => directory.clone(),
-        None => store.parent().unwrap_or(Path::new("")).join("files"),
+        None => directory_beside(store).join("files"),
     }
 }
 

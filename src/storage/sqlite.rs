@@ -5,37 +5,18 @@
     reason = "a store is a file that other processes use at the same time"
 )]
 
-mod answers;
-mod append;
-mod artifacts;
 mod at;
 mod backup;
-mod chunk;
-mod column;
-mod fault;
+mod connection;
 mod files;
 mod filesystem;
-mod located;
 mod log;
 mod migrate;
-mod optuna;
-mod outcomes;
-mod pages;
 mod place;
-mod read;
-mod remove;
-mod remove_run;
 mod secrets;
-mod series;
-mod series_read;
 mod soundness;
-mod tracked;
-mod trials;
-mod used;
 mod wal;
-mod write;
 
-pub use answers::{Reads, Writes};
 pub use at::{StoreAt, store_at, studies_at};
 pub use files::{is_database, is_open_here, open_file, read_file};
 pub use soundness::sqlite_version;
@@ -46,24 +27,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use self::append::Cache;
-use self::column::{rows, value};
-use self::fault::Fault;
 use self::files::{Exchanged, Files};
-use self::located::{Roots, has_path};
 use self::log::Log;
 use self::migrate::MIGRATIONS;
 use self::place::{
-    as_file, directory_of, has_log, io_error, refuse_network, refuse_what_is_no_file,
+    as_file, directory_of, has_log, io_error, lock_file, refuse_network, refuse_what_is_no_file,
 };
 use self::wal::{Checkpoints, leave_log_alone, rescue};
-use super::{BUSY_TIMEOUT, StorageError, StorageReader as _, StudyId, StudySummary};
-use crate::study::checkpoint::Checkpoint;
-use crate::study::event::{Event, Seq};
-use crate::study::time::Timestamp;
-use crate::study::trial::{Trial, TrialNumber};
+use super::sql::answers::{Reads, Writes};
+use super::sql::append::Cache;
+use super::sql::connection::Connection as Queried;
+use super::sql::fault::Fault;
+use super::{BUSY_TIMEOUT, StorageError, StudyId};
 
 /// A store opened for reading only.
 #[derive(Debug)]
@@ -185,41 +162,6 @@ impl SqliteStore {
     /// The store for reading.
     pub fn reader(&self) -> &SqliteReader {
         &self.reader
-    }
-
-    /// Runs `work` in one transaction, which is rolled back if it fails.
-    fn write<T>(
-        &mut self,
-        doing: &'static str,
-        work: impl FnOnce(&Transaction<'_>, &mut Cache) -> Result<T, Fault>,
-    ) -> Result<T, StorageError> {
-        self.check_files()?;
-        let SqliteStore { reader: SqliteReader { connection, path, .. }, cache, .. } = self;
-        let run = || {
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let done = work(&transaction, cache)?;
-            transaction.commit()?;
-            Ok(done)
-        };
-        match run() {
-            Ok(done) => {
-                // A commit to a file that was moved away meanwhile is not acknowledged.
-                self.reader.files.learn();
-                self.wrote = true;
-                self.checkpoints.note();
-                self.tend()?;
-                Ok(done)
-            }
-            Err(fault) => {
-                // It may contain ids that were rolled back.
-                *cache = Cache::default();
-                let path = path.clone();
-                // Files that were replaced meanwhile may be the cause.
-                self.check_files()?;
-                Err(Fault::at(fault, &path, doing))
-            }
-        }
     }
 
     /// An error if a file of the store was replaced or its log damaged, after saving what can be
@@ -359,100 +301,102 @@ impl SqliteReader {
         self.migrated.as_ref()
     }
 
-    /// The store's random salt, for digests of secrets.
-    pub fn salt(&self) -> Result<String, StorageError> {
-        self.read("reading its salt", |connection| value(connection, "SELECT salt FROM store", []))
-    }
-
-    /// A study's objectives in table `objective`.
-    pub fn objectives(&self, study: StudyId) -> Result<Vec<(String, String)>, StorageError> {
-        let sql = "SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx";
-        self.read("reading objectives", |connection| {
-            rows(connection, sql, [study.0], |row| Ok((row.get(0)?, row.get(1)?)))
-        })
-    }
-
-    /// The base directories of a study's stored paths.
-    fn roots(&self, study: StudyId) -> Result<Roots, StorageError> {
-        self.read("reading where files lie", |connection| Roots::of(connection, study, &self.path))
-    }
-
-    /// Checkpoints with resolved paths.
-    fn locate<'a>(
-        &self,
-        study: StudyId,
-        checkpoints: impl Iterator<Item = (TrialNumber, &'a mut Checkpoint)>,
-    ) -> Result<(), StorageError> {
-        let mut checkpoints = checkpoints.peekable();
-        if checkpoints.peek().is_none() {
-            return Ok(());
-        }
-        let roots = self.roots(study)?;
-        checkpoints.for_each(|(trial, checkpoint)| {
-            checkpoint.path = roots.found(Some(trial), &checkpoint.path)
-        });
-        Ok(())
-    }
-
-    fn locate_trials(&self, study: StudyId, trials: &mut [Trial]) -> Result<(), StorageError> {
-        let checkpoints = trials.iter_mut().flat_map(|trial| {
-            let number = trial.number;
-            trial.checkpoints.iter_mut().map(move |checkpoint| (number, checkpoint))
-        });
-        self.locate(study, checkpoints)
-    }
-
-    fn located_events(
-        &self,
-        study: StudyId,
-        mut events: Vec<(Seq, Timestamp, Event)>,
-    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        if events.iter().any(|(_, _, event)| has_path(event)) {
-            let roots = self.roots(study)?;
-            for (_, _, event) in &mut events {
-                if let Some(located) = roots.found_event(event) {
-                    *event = located;
-                }
-            }
-        }
-        Ok(events)
-    }
-
-    fn with_lock_file(&self, mut summary: StudySummary) -> StudySummary {
-        if let Some(held) = &mut summary.held {
-            held.lock_file = self.lock_file(summary.id);
-        }
-        summary
-    }
-
     fn is_in_memory(&self) -> bool {
         self.path.as_os_str().is_empty()
     }
+}
 
-    /// Runs `work` on one committed state.
+impl Reads for SqliteReader {
     fn read<T>(
         &self,
         doing: &'static str,
-        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+        mut work: impl FnMut(&dyn Queried) -> Result<T, Fault>,
     ) -> Result<T, StorageError> {
-        let run = || {
+        let mut run = || {
             let transaction = self.connection.unchecked_transaction()?;
-            work(&transaction)
+            work(&*transaction)
         };
         run().map_err(|fault| fault.at(&self.path, doing))
     }
 
-    /// The same for a study, which must exist.
-    fn read_of<T>(
+    fn address(&self) -> &Path {
+        &self.path
+    }
+
+    fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
+        (!self.is_in_memory()).then(|| lock_file(&self.path, study))
+    }
+
+    fn look_for_changes(&mut self) -> Result<bool, StorageError> {
+        self.files.check().map_err(|exchanged| {
+            exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader)
+        })?;
+        let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
+        let version =
+            version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
+        self.files.learn();
+        Ok(self.seen.replace(version) != Some(version))
+    }
+}
+
+impl Reads for SqliteStore {
+    fn read<T>(
         &self,
-        study: StudyId,
         doing: &'static str,
-        work: impl FnOnce(&Connection, StudyId) -> Result<T, Fault>,
+        work: impl FnMut(&dyn Queried) -> Result<T, Fault>,
     ) -> Result<T, StorageError> {
-        self.read(doing, |connection| {
-            read::require(connection, study)?;
-            work(connection, study)
-        })
+        self.reader.read(doing, work)
+    }
+
+    fn address(&self) -> &Path {
+        self.reader.address()
+    }
+
+    fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
+        self.reader.lock_file_of(study)
+    }
+
+    fn look_for_changes(&mut self) -> Result<bool, StorageError> {
+        // SQLite's `data_version` changes with the commits of others only.
+        let own = std::mem::take(&mut self.wrote);
+        self.tend()?;
+        Ok(self.reader.look_for_changes()? || own)
+    }
+}
+
+impl Writes for SqliteStore {
+    fn write<T>(
+        &mut self,
+        doing: &'static str,
+        mut work: impl FnMut(&dyn Queried, &mut Cache) -> Result<T, Fault>,
+    ) -> Result<T, StorageError> {
+        self.check_files()?;
+        let SqliteStore { reader: SqliteReader { connection, path, .. }, cache, .. } = self;
+        let mut run = || {
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let done = work(&*transaction, cache)?;
+            transaction.commit()?;
+            Ok(done)
+        };
+        match run() {
+            Ok(done) => {
+                // A commit to a file that was moved away meanwhile is not acknowledged.
+                self.reader.files.learn();
+                self.wrote = true;
+                self.checkpoints.note();
+                self.tend()?;
+                Ok(done)
+            }
+            Err(fault) => {
+                // It may contain ids that were rolled back.
+                *cache = Cache::default();
+                let path = path.clone();
+                // Files that were replaced meanwhile may be the cause.
+                self.check_files()?;
+                Err(Fault::at(fault, &path, doing))
+            }
+        }
     }
 }
 

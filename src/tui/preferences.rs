@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::columns::TableSettings;
+use crate::storage::address::absolute;
 
 /// Where the settings for one study are kept.
 #[derive(Clone, Debug)]
@@ -29,7 +30,7 @@ impl Preferences {
             |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = given("XDG_STATE_HOME").or_else(|| Some(given("HOME")?.join(".local/state")));
         let store = fs::canonicalize(store)
-            .or_else(|_| std::path::absolute(store))
+            .or_else(|_| absolute(store))
             .unwrap_or_else(|_| store.to_owned());
         let key = format!("{}\n{study}", store.display());
         Preferences { file: state.map(|state| state.join("hpsearch/screens.json")), key }

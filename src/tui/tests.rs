@@ -655,6 +655,8 @@ impl StorageReader for Counting {
     answered! {
         directories(study: StudyId) -> Vec<String>;
         identity() -> Option<String>;
+        salt() -> String;
+        objectives(study: StudyId) -> Vec<(String, String)>;
         studies() -> Vec<StudySummary>;
         names() -> Vec<(StudyId, String)>;
         removed_studies() -> Vec<crate::storage::RemovedStudy>;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hpsearch::storage::StorageReader as _;
-use hpsearch::storage::sqlite::SqliteReader;
+use hpsearch::storage::any::AnyReader;
 use hpsearch::study::event::{Event, Seq, TrialEvent};
 use serde_json::Value;
 
@@ -142,7 +142,7 @@ fn a_complete_checkpoint_that_a_killed_runner_did_not_store_is_recovered() {
     drop(store);
     run_small(directory);
     assert_eq!((trials(directory), weights(directory)), (calm_trials, calm_weights));
-    let reader = SqliteReader::open(&directory.join("runs/hpsearch.db")).unwrap();
+    let reader = AnyReader::open(&directory.join("runs/hpsearch.db")).unwrap();
     let study = reader.study("small").unwrap().unwrap().id;
     let resumed = reader.events_after(study, Seq(0), u64::MAX).unwrap().into_iter().find_map(
         |(_, _, event)| match event {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use hpsearch::engine::{Engine, Input};
 use hpsearch::runner::offline_requests;
-use hpsearch::storage::sqlite::SqliteStore;
+use hpsearch::storage::any::AnyStore;
 use hpsearch::storage::{Holder, Storage, StorageReader, Takeover};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::device::{Device, Slot};
@@ -212,7 +212,7 @@ proptest! {
     fn whatever_is_asked_is_answered_and_the_study_can_be_read_afterwards(requests in prop::collection::vec(request(), 1..12)) {
         let site = Site::empty();
         let path = site.path("s.db");
-        let mut store = SqliteStore::open(&path).unwrap();
+        let mut store = AnyStore::open(&path).unwrap();
         let dimension = Dimension { name: "x".to_owned(), distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), prior: None, when: None };
         let space = Space::new(vec![dimension]).unwrap();
         let mut spec = StudySpec::new("s", "loss", Direction::Minimize, space, Program::Inline);
@@ -619,7 +619,7 @@ fn time_for_checkpoints(
     keep_best: Option<u32>,
 ) -> Duration {
     let site = Site::empty();
-    let mut store = SqliteStore::open(&site.path("s.db")).unwrap();
+    let mut store = AnyStore::open(&site.path("s.db")).unwrap();
     let dimension = Dimension {
         name: "x".to_owned(),
         distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
@@ -717,7 +717,7 @@ proptest! {
     ) {
         let site = Site::empty();
         let path = site.path("s.db");
-        let mut store = SqliteStore::open(&path).unwrap();
+        let mut store = AnyStore::open(&path).unwrap();
         let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
         spec.budget.trials = Some(1);
         let id = store.create_study(Timestamp(1), &spec).unwrap();
@@ -751,7 +751,7 @@ proptest! {
             if index % 3 == 0 {
                 // Another process writes, and what was remembered is looked up again.
                 let note = Request::Note { trial: None, text: "x".to_owned() };
-                SqliteStore::open(&path).unwrap().request(id, Timestamp(2), &note).unwrap();
+                AnyStore::open(&path).unwrap().request(id, Timestamp(2), &note).unwrap();
             }
         }
         let folded: Vec<(u64, std::path::PathBuf)> = view.trials[0].checkpoints.iter().map(|one| (one.step, one.path.clone())).collect();

@@ -22,8 +22,8 @@ use hpsearch::engine::simulator::Simulation;
 use hpsearch::report::wording::{toml_key, toml_text};
 use hpsearch::runner;
 use hpsearch::runner::protocol::{MessageToRunner, MessageToTrial};
+use hpsearch::storage::any::{AnyReader, AnyStore};
 use hpsearch::storage::conformance::{random_journal, small_study};
-use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
 use hpsearch::storage::{Holder, OutcomeCursor, Storage, StorageReader, StudyId, Takeover};
 use hpsearch::study::event::Seq;
 use hpsearch::study::metric::Direction;
@@ -180,7 +180,7 @@ impl Asked {
         (spec.budget.trials, spec.budget.time) = (Some(10), Some(Duration::from_secs(60)));
         (spec.budget.device_hours, spec.budget.cost, spec.budget.price_per_hour) =
             (Some(1.0), Some(1.0), Some(1.0));
-        let mut store = SqliteStore::open(&directory.path().join("new.db")).unwrap();
+        let mut store = AnyStore::open(&directory.path().join("new.db")).unwrap();
         let study = store.create_study(Timestamp(1), &spec).unwrap();
         let lease =
             store.acquire(study, &runner::this_process(), Timestamp(2), Takeover::IfFree).unwrap();
@@ -206,7 +206,7 @@ impl Asked {
             .unwrap();
         let id = connection.last_insert_rowid();
         drop(connection);
-        let mut store = SqliteStore::open(&path).unwrap();
+        let mut store = AnyStore::open(&path).unwrap();
         let study = store.study("s").unwrap().unwrap();
         runner::offline_requests::serve_at_rest(&mut store, &study, &path).unwrap();
         let answer = store
@@ -279,7 +279,7 @@ impl Stored {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hpsearch.db");
         let spec = small_study("s", Direction::Minimize);
-        let mut store = SqliteStore::open(&path).unwrap();
+        let mut store = AnyStore::open(&path).unwrap();
         let study = store.create_study(Timestamp(1), &spec).unwrap();
         let holder = Holder { pid: 1, pid_started: 1, host: "here".to_owned(), boot_id: None };
         let lease = store.acquire(study, &holder, Timestamp(2), Takeover::IfFree).unwrap();
@@ -365,7 +365,7 @@ fn read_all(path: &Path) -> String {
     let study = StudyId(1);
     let mut kinds = BTreeSet::new();
     let mut note = |error: Option<String>| kinds.extend(error.map(|error| kind(&error)));
-    let reader = match SqliteReader::open(path) {
+    let reader = match AnyReader::open(path) {
         Ok(reader) => reader,
         Err(error) => return kind(&error.to_string()),
     };

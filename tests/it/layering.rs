@@ -77,6 +77,7 @@ const CRATES: &[(&str, &[&str])] = &[
     // mallopt, in a training process.
     ("libc", &["trainer/allocator"]),
     ("rusqlite", &["storage"]),
+    ("postgres", &["storage"]),
     // Terminals count the columns of a text in one way: tables for pipes count as the screens do.
     ("ratatui", &["tui", "report/wording", "cli/drawing"]),
     // The command line asks for the terminal's width; the screens take it through ratatui.
@@ -219,8 +220,12 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     ("storage/sqlite/filesystem", &["files"]),
     // What lies at a path, and which of several a stored path leads to.
     ("storage/sqlite/at", &["files"]),
-    ("storage/sqlite/located", &["files"]),
+    ("storage/sql/located", &["files"]),
     ("storage/sqlite/place", &["files"]),
+    // The address of a file is made absolute.
+    ("storage/address", &["files"]),
+    // The file of passwords of users of PostgreSQL.
+    ("storage/postgres/login", &["files"]),
     // Locks belong to files, and to the process: which ones it has open, and whether they still are
     // where they were.
     ("storage/sqlite/files", &["files"]),

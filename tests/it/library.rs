@@ -263,7 +263,7 @@ fn a_request_from_another_terminal_reaches_an_open_study() {
     let study =
         parabola(Study::minimize("asked to stop", "loss")).trials(9).store(&path).open().unwrap();
     let mut trial = study.ask().unwrap().unwrap();
-    let mut other = hpsearch::storage::sqlite::SqliteStore::open(&path).unwrap();
+    let mut other = hpsearch::storage::any::AnyStore::open(&path).unwrap();
     let id = other.study("asked to stop").unwrap().unwrap().id;
     other
         .request(id, hpsearch::study::time::Timestamp(0), &hpsearch::study::request::Request::Stop)
@@ -337,7 +337,7 @@ fn a_study_that_is_paused_from_another_terminal_waits_until_it_is_resumed() {
     let path = directory.path().join("studies.db");
     let study =
         parabola(Study::minimize("to pause", "loss")).trials(3).store(&path).open().unwrap();
-    let mut other = hpsearch::storage::sqlite::SqliteStore::open(&path).unwrap();
+    let mut other = hpsearch::storage::any::AnyStore::open(&path).unwrap();
     let id = other.study("to pause").unwrap().unwrap().id;
     let mut trial = study.ask().unwrap().unwrap();
     other.request(id, hpsearch::study::time::Timestamp(0), &Request::PauseStudy).unwrap();
@@ -367,7 +367,7 @@ fn a_study_learns_from_an_earlier_one_as_it_was_when_it_was_made() {
     let later =
         |name: &str, trials| Study::minimize(name, "error").float("x", -5.0, 5.0).trials(trials);
     let kept = || {
-        let reader = hpsearch::storage::sqlite::SqliteReader::open(&path).unwrap();
+        let reader = hpsearch::storage::any::AnyReader::open(&path).unwrap();
         hpsearch::storage::StorageReader::study(&reader, "later").unwrap().unwrap().spec.earlier
     };
     let same_store = later("later", 6).store(&path).warm_start("earlier").run(loss).unwrap();
@@ -449,7 +449,7 @@ fn an_earlier_study_that_is_not_there_or_does_not_fit_is_refused_with_what_there
         "{}",
         refused("missing.db")
     );
-    let kept = hpsearch::storage::sqlite::SqliteReader::open(&path).unwrap();
+    let kept = hpsearch::storage::any::AnyReader::open(&path).unwrap();
     assert!(
         hpsearch::storage::StorageReader::study(&kept, "later").unwrap().is_none(),
         "a refused study is not stored"

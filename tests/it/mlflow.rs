@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use hpsearch::storage::StorageReader as _;
-use hpsearch::storage::sqlite::SqliteReader;
+use hpsearch::storage::any::AnyReader;
 use hpsearch::study::query::{SortKey, TrialQuery};
 use hpsearch::study::trial::TrialNumber;
 use serde_json::{Value as Json, json};
@@ -39,7 +39,7 @@ fn sync(site: &Site, server: &Server) -> String {
 
 /// What the store has of each trial: metric with its clock, whole step, value, millisecond.
 fn stored(site: &Site, study: &str) -> BTreeMap<u64, BTreeSet<(String, i64, String, i64)>> {
-    let reader = SqliteReader::open(&site.path(STORE)).unwrap();
+    let reader = AnyReader::open(&site.path(STORE)).unwrap();
     let study = reader.study(study).unwrap().unwrap().id;
     let numbers = reader.numbers(study, &TrialQuery::all(SortKey::Number)).unwrap();
     let of = |number: TrialNumber| {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hpsearch::storage::StorageReader;
-use hpsearch::storage::sqlite::SqliteReader;
+use hpsearch::storage::any::AnyReader;
 use hpsearch::study::event::Seq;
 use hpsearch::study::query::{SortKey, TrialQuery};
 use hpsearch::study::spec::AlgorithmSpec;
@@ -113,9 +113,9 @@ fn read_as_fast_as_possible() {
     );
 }
 
-fn opened(path: &Path, stop: &Path) -> Option<SqliteReader> {
+fn opened(path: &Path, stop: &Path) -> Option<AnyReader> {
     while !stop.exists() {
-        match SqliteReader::open(path) {
+        match AnyReader::open(path) {
             Ok(reader) => return Some(reader),
             // It is just being made.
             Err(hpsearch::storage::StorageError::Missing { .. }) => {}

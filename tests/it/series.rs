@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader;
-use hpsearch::storage::sqlite::SqliteReader;
+use hpsearch::storage::any::AnyReader;
 use hpsearch::study::series::SeriesClock;
 use hpsearch::study::trial::TrialNumber;
 use serde_json::{Value as Json, json};
@@ -220,7 +220,7 @@ done
         running.kill();
         let killed = std::time::SystemTime::now();
         let killed = killed.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
-        let reader = SqliteReader::open(&site.path(STORE)).unwrap();
+        let reader = AnyReader::open(&site.path(STORE)).unwrap();
         let study = reader.study("s").unwrap().unwrap();
         assert_eq!(reader.series_fault(study.id).unwrap(), None);
         let series = reader.series(study.id, &[TrialNumber(0)]).unwrap();
@@ -266,7 +266,7 @@ fi
     let answered = began.elapsed();
     assert_done(&running.end());
     let all = began.elapsed();
-    let reader = SqliteReader::open(&site.path(STORE)).unwrap();
+    let reader = AnyReader::open(&site.path(STORE)).unwrap();
     let study = reader.study("s").unwrap().unwrap();
     let series = reader.series(study.id, &[TrialNumber(0)]).unwrap();
     let noise = series.iter().find(|series| series.metric == "noise").unwrap();

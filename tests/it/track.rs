@@ -372,7 +372,7 @@ fn runs_of_a_repository_go_to_a_study_of_its_name() {
     let mut command = site.command(&words(&["--store", "../runs.db"], &[]));
     command.current_dir(site.path("speech"));
     assert_done(&Running::start(command).end());
-    let store = hpsearch::storage::sqlite::SqliteReader::open(&site.path("runs.db")).unwrap();
+    let store = hpsearch::storage::any::AnyReader::open(&site.path("runs.db")).unwrap();
     assert_eq!(store.studies().unwrap()[0].spec.name, "speech");
 }
 

@@ -1,6 +1,6 @@
 """Compares what Optuna reads in a store with what `hpsearch trials --json` and the tables say; run by optuna.sh.
 
-    optuna_check.py STORE STUDY TRIALS.json BEST.json
+    optuna_check.py STORE STUDY TRIALS.json BEST.json    STORE: a path, or postgres://..
 
 Prints `optuna agrees on N trials`, or the first difference, and exits 1.
 """
@@ -21,6 +21,20 @@ STATES = {
     "pruned": TrialState.PRUNED,
     "failed": TrialState.FAIL,
 }
+
+
+class Server:
+    """A database in PostgreSQL that is asked as sqlite3 is."""
+
+    def __init__(self, url):
+        import psycopg2
+
+        self.connection = psycopg2.connect(url)
+
+    def execute(self, sql, values=()):
+        cursor = self.connection.cursor()
+        cursor.execute(sql.replace("?", "%s"), values)
+        return cursor
 
 
 def agree(what, ours, optunas):
@@ -73,8 +87,9 @@ def main():
         ours = sorted(json.load(file)["trials"], key=lambda trial: trial["number"])
     with open(best_json) as file:
         best = json.load(file)["trial"]
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    study = optuna.load_study(study_name=name, storage=f"sqlite:///{path}")
+    connection = Server(path) if "://" in path else sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    storage = path.replace("postgres://", "postgresql+psycopg2://") if "://" in path else f"sqlite:///{path}"
+    study = optuna.load_study(study_name=name, storage=storage)
 
     agree("directions", [row[0].upper() for row in connection.execute("SELECT direction FROM objective ORDER BY idx")], [d.name for d in study.directions])
     agree("metric names", [row[0] for row in connection.execute("SELECT metric FROM objective ORDER BY idx")], study.metric_names)

@@ -9,6 +9,7 @@ use crate::app::devices;
 use crate::cli::console::{Console, shown};
 use crate::report::sparkline::Charset;
 use crate::report::wording::bytes;
+use crate::storage::address::directory_beside;
 use crate::storage::sqlite::sqlite_version;
 
 /// Free space below which a disk is nearly full: a checkpoint may need as much.
@@ -19,9 +20,9 @@ const NOTHING: u64 = 16 << 20;
 
 pub(super) fn findings(console: &Console) -> Vec<Finding> {
     let mut found = vec![program(), devices(), terminal(console), completions()];
-    let store = std::path::absolute(&console.store).unwrap_or_else(|_| console.store.clone());
+    let store = console.absolute_store().unwrap_or_else(|_| console.store.clone());
     let places =
-        [("directory", store.parent().map(Path::to_owned)), ("temporary", Some(env::temp_dir()))];
+        [("directory", Some(directory_beside(&store))), ("temporary", Some(env::temp_dir()))];
     for (check, directory) in places {
         let Some(directory) = directory else { continue };
         let existing =

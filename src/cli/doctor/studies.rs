@@ -13,14 +13,15 @@ use crate::cli::waiting::Waiting;
 use crate::report::wording::{StudyStatus, bytes as size, one_line};
 use crate::runner::processes;
 use crate::runner::{Liveness, liveness};
+use crate::storage::address::is_on_server;
+use crate::storage::any::AnyReader;
 use crate::storage::paths::files_directory;
-use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::tracking::{Behind, behind};
 
 pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
     let path = shown(&console.store);
-    let reader = match SqliteReader::open(&console.store) {
+    let reader = match AnyReader::open(&console.store) {
         Ok(reader) => reader,
         Err(StorageError::Missing { .. }) => {
             return Ok(vec![Finding::ok(
@@ -42,10 +43,11 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
                 1 => "1 study".to_owned(),
                 many => format!("{many} studies"),
             };
-            found.push(Finding::ok(
-                "store",
-                format!("`{path}`: {held}, {}{log}, schema {version}", size(bytes(""))),
-            ));
+            let size = match is_on_server(&console.store) {
+                true => String::new(),
+                false => format!(", {}{log}", size(bytes(""))),
+            };
+            found.push(Finding::ok("store", format!("`{path}`: {held}{size}, schema {version}")));
             found.push(soundness(&reader, console));
             for study in &studies {
                 found.extend(of_study(&reader, study, console)?);
@@ -67,7 +69,7 @@ fn unusable(error: &StorageError) -> Finding {
 /// Shown while the store is read completely.
 const CHECKING: &str = "checking the store";
 
-fn soundness(reader: &SqliteReader, console: &Console) -> Finding {
+fn soundness(reader: &AnyReader, console: &Console) -> Finding {
     let waiting = Waiting::start(CHECKING, console);
     let checked = reader.soundness(&mut |done, of| waiting.at(CHECKING, done, of));
     drop(waiting);
@@ -78,10 +80,11 @@ fn soundness(reader: &SqliteReader, console: &Console) -> Finding {
         )
     };
     match checked {
-        Ok(problems) if problems.is_empty() => {
+        Ok(None) => Finding::ok("soundness", "not checked: the server checks its own files"),
+        Ok(Some(problems)) if problems.is_empty() => {
             Finding::ok("soundness", "every table, index and reference is in order")
         }
-        Ok(problems) => {
+        Ok(Some(problems)) => {
             let more = if problems.len() > 3 {
                 format!("; and {} more", problems.len() - 3)
             } else {
@@ -98,7 +101,7 @@ fn soundness(reader: &SqliteReader, console: &Console) -> Finding {
 }
 
 fn of_study(
-    reader: &SqliteReader,
+    reader: &AnyReader,
     study: &StudySummary,
     console: &Console,
 ) -> Result<Vec<Finding>, Failure> {
@@ -167,7 +170,7 @@ fn of_study(
 /// Surviving processes of the study's attempts: by ids and start times, and by the study's name in
 /// their environment.
 fn leftovers(
-    reader: &SqliteReader,
+    reader: &AnyReader,
     study: &StudySummary,
     console: &Console,
 ) -> Result<BTreeSet<u32>, Failure> {
@@ -177,7 +180,7 @@ fn leftovers(
         .filter_map(|attempt| attempt.process)
         .filter(|(pid, started)| processes::is_alive(*pid, *started))
         .map(|(pid, _)| pid);
-    let store = std::path::absolute(&console.store)?;
+    let store = console.absolute_store()?;
     let marks = [
         format!("HPSEARCH_STORE={}", store.display()),
         format!("HPSEARCH_STUDY={}", study.spec.name),

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::database_url::masked_word;
+
 /// Everything about a runner that results may depend on. The environment is excluded because it
 /// holds secrets; for variables set by the study file there are names, and digests to detect
 /// changes.
@@ -317,9 +319,10 @@ fn after_name(line: &str, name: &str) -> Option<usize> {
     })
 }
 
-/// A command line without the values that `--set` assigns to environment variables.
+/// A command line without the values that `--set` assigns to environment variables, and without
+/// the passwords of databases.
 pub fn masked_command(words: &[String]) -> Vec<String> {
-    words.iter().map(|word| masked_override(word)).collect()
+    words.iter().map(|word| masked_word(&masked_override(word))).collect()
 }
 
 /// An override of `--set` (`command.env.NAME=VALUE`, perhaps with a leading `--set=`) with its

@@ -93,7 +93,8 @@ fn busy_until_released(open: &mut Opener) -> Result<(), StorageError> {
             epoch: lease.epoch,
             holder: holder(1),
             acquired: Timestamp(7),
-            lock_file: two.lock_file(study)
+            lock_file: two.lock_file(study),
+            lease_time: two.lease_time(),
         })
     );
     match refused(
@@ -120,10 +121,16 @@ fn renewed(open: &mut Opener) -> Result<(), StorageError> {
     let lease = one.acquire(study, &holder(1), Timestamp(7), Takeover::IfFree)?;
     let changed = Holder { boot_id: Some("boot/1/2/3".to_owned()), ..holder(1) };
     one.renew(&lease, &changed)?;
-    let lock_file = two.lock_file(study);
+    let (lock_file, lease_time) = (two.lock_file(study), two.lease_time());
     assert_eq!(
         two.summary(study)?.held,
-        Some(HeldLease { epoch: lease.epoch, holder: changed, acquired: Timestamp(7), lock_file })
+        Some(HeldLease {
+            epoch: lease.epoch,
+            holder: changed,
+            acquired: Timestamp(7),
+            lock_file,
+            lease_time
+        })
     );
     let next = two.acquire(study, &holder(2), Timestamp(8), Takeover::From(lease.epoch))?;
     assert!(matches!(

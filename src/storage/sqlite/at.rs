@@ -5,12 +5,12 @@ use std::path::Path;
 
 use rusqlite::ErrorCode;
 
-use super::column::{json, rows};
 use super::connect_to_read;
-use super::fault::Fault;
 use super::migrate::APPLICATION_ID;
 use crate::storage::StorageError;
 use crate::storage::paths::component;
+use crate::storage::sql::column::{json, rows};
+use crate::storage::sql::fault::Fault;
 
 /// The store at a path, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +69,8 @@ pub fn studies_at(path: &Path) -> Result<Option<(String, Vec<String>)>, StorageE
     let read = || {
         let files = if id.is_empty() { "NULL" } else { "files" };
         let sql = format!("SELECT name, {files} FROM study");
-        rows(&connect_to_read(path)?, &sql, [], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
+        rows(&connect_to_read(path)?, &sql, (), |row| {
+            Ok((row.get::<String>(0)?, row.get::<Option<String>>(1)?))
         })
     };
     let named = read().map_err(|fault: Fault| fault.at(path, "reading its studies"))?;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::connect_to_read;
-use super::fault::Fault;
 use crate::storage::StorageError;
+use crate::storage::sql::fault::Fault;
 
 /// The path of the backup of a store of schema `version`, beside it: `hpsearch.db.v1`.
 pub(super) fn place(path: &Path, version: i64) -> PathBuf {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::fault::Fault;
 use crate::storage::StorageError;
+use crate::storage::sql::fault::Fault;
 
 /// "hpsr" in SQLite's `application_id`.
 pub(super) const APPLICATION_ID: i64 = 0x6870_7372;
@@ -105,7 +105,7 @@ pub(super) fn migrate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::sqlite::column::value;
+    use crate::storage::sql::column::value;
 
     const STEPS: &[&str] = &[
         "CREATE TABLE a (x INTEGER) STRICT;",
@@ -119,7 +119,7 @@ mod tests {
 
     fn columns(connection: &Connection) -> String {
         let sql = "SELECT group_concat(name) FROM pragma_table_info('a')";
-        value(connection, sql, []).ok().unwrap()
+        value(connection, sql, ()).ok().unwrap()
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         run(&mut connection, STEPS).ok().unwrap();
         run(&mut connection, STEPS).ok().unwrap();
         assert_eq!(columns(&connection), "x,y");
-        assert_eq!(value::<i64>(&connection, "SELECT x FROM a", []).ok(), Some(7));
+        assert_eq!(value::<i64>(&connection, "SELECT x FROM a", ()).ok(), Some(7));
     }
 
     #[test]

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
-use super::column::to_json;
-use super::column::{json, rows, value};
-use super::fault::Fault;
 use crate::storage::BUSY_TIMEOUT;
+use crate::storage::sql::column::to_json;
+use crate::storage::sql::column::{json, rows, value};
+use crate::storage::sql::connection::FromCell;
+use crate::storage::sql::fault::Fault;
 use crate::study::provenance::{Masked, masked_command};
 
 /// Timeout of waiting for readers; the next process to open the store tries again.
@@ -33,7 +34,7 @@ pub(super) fn erase(connection: &Connection) -> Result<(), Fault> {
         )?;
     }
     let masked = Masked::new(values.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    rewrite(
+    rewrite::<String>(
         connection,
         "SELECT digest, body FROM document",
         "UPDATE document SET body = ?2 WHERE digest = ?1",
@@ -43,13 +44,13 @@ pub(super) fn erase(connection: &Connection) -> Result<(), Fault> {
         let words: Vec<String> = json(text, || "the command line of a runner".to_owned())?;
         to_json(&masked_command(&words))
     };
-    rewrite(
+    rewrite::<i64>(
         connection,
         "SELECT seq, lineage -> '$.command' FROM runner WHERE lineage IS NOT NULL",
         "UPDATE runner SET lineage = json_set(lineage, '$.command', json(?2)) WHERE seq = ?1",
         command,
     )?;
-    rewrite(
+    rewrite::<i64>(
         connection,
         "SELECT seq, body -> '$.lineage.command' FROM event WHERE type = 'runner_described'",
         "UPDATE event SET body = json_set(body, '$.lineage.command', json(?2)) WHERE seq = ?1",
@@ -64,18 +65,18 @@ fn values(connection: &Connection) -> Result<Vec<(String, String)>, Fault> {
     let sql = "SELECT DISTINCT e.key, e.value FROM (SELECT spec FROM study UNION ALL SELECT spec \
         FROM study_revision) s
         JOIN json_each(s.spec, '$.program.command.env') e WHERE e.type = 'text'";
-    rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+    rows(connection, sql, (), |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Rewrites the changed texts of a column, by key.
-fn rewrite(
+fn rewrite<K: FromCell + rusqlite::ToSql>(
     connection: &Connection,
     select: &str,
     update: &str,
     change: impl Fn(&str) -> Result<String, Fault>,
 ) -> Result<(), Fault> {
-    let found: Vec<(rusqlite::types::Value, String)> =
-        rows(connection, select, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let found: Vec<(K, String)> =
+        rows(connection, select, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (key, text) in found {
         let changed = change(&text)?;
         if changed != text {
@@ -105,11 +106,11 @@ pub(super) fn finish_unless(connection: &Connection, large: i64) -> Result<(), F
     if !are_left(connection) {
         return Ok(());
     }
-    let pages: i64 = value(connection, "PRAGMA page_count", [])?;
-    let page: i64 = value(connection, "PRAGMA page_size", [])?;
+    let pages: i64 = value(connection, "PRAGMA page_count", ())?;
+    let page: i64 = value(connection, "PRAGMA page_size", ())?;
     let runs = "SELECT EXISTS (SELECT 1 FROM lease WHERE pid IS NOT NULL) OR EXISTS (SELECT 1 FROM \
         trial WHERE state = 'running')";
-    if pages.saturating_mul(page) > large && value(connection, runs, [])? {
+    if pages.saturating_mul(page) > large && value(connection, runs, ())? {
         return Ok(());
     }
     connection.busy_timeout(PATIENCE)?;

@@ -2,8 +2,9 @@
 //! table by table.
 
 use super::SqliteReader;
-use super::column::{rows, values};
 use crate::storage::StorageError;
+use crate::storage::sql::answers::Reads as _;
+use crate::storage::sql::column::{rows, value, values};
 
 /// Maximum number of reported problems per table.
 const MOST: i64 = 5;
@@ -17,7 +18,7 @@ impl SqliteReader {
     /// The version of the store's schema.
     pub fn schema_version(&self) -> Result<i64, StorageError> {
         self.read("reading its version", |connection| {
-            Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+            value(connection, "SELECT user_version FROM pragma_user_version", ())
         })
     }
 
@@ -29,7 +30,7 @@ impl SqliteReader {
     ) -> Result<Vec<String>, StorageError> {
         self.read("checking it", |connection| {
             let names = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
-            let names: Vec<String> = values(connection, names, [])?;
+            let names: Vec<String> = values(connection, names, ())?;
             let mut problems = Vec::new();
             let all = names.len() as u64;
             for (done, name) in (0_u64..).zip(&names) {
@@ -41,7 +42,7 @@ impl SqliteReader {
             }
             let dangling =
                 "SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2";
-            problems.extend(rows(connection, dangling, [], |row| {
+            problems.extend(rows(connection, dangling, (), |row| {
                 let (table, parent, rows): (String, String, i64) =
                     (row.get(0)?, row.get(1)?, row.get(2)?);
                 let rows =

@@ -1,22 +1,24 @@
 //! Tests of stores in files: files of other programs, damage, full disks, several connections.
 
-use crate::study::event::{RunnerEvent, TrialEvent};
 use std::error::Error as _;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::column::values;
 use super::*;
 use crate::storage::SqliteFailure;
+use crate::storage::StorageReader as _;
 use crate::storage::conformance::{self, random_journal, small_study};
+use crate::storage::sql::column::values;
 use crate::storage::{Holder, Lease, Storage as _, Takeover};
+use crate::study::event::{Event, RunnerEvent, Seq, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::request::Request;
 use crate::study::seed::SeedTree;
 use crate::study::state::StudyState;
-use crate::study::trial::{AttemptNumber, Origin, TrialState};
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
 
@@ -449,7 +451,7 @@ fn optunas_views_show_the_study() {
     }
     store.append(&lease, NOW, &finish(3, TrialState::Pruned, None)).unwrap();
     let rows =
-        |sql: &str| -> Vec<String> { values(&store.reader.connection, sql, []).ok().unwrap() };
+        |sql: &str| -> Vec<String> { values(&store.reader.connection, sql, ()).ok().unwrap() };
     assert_eq!(
         rows("SELECT state FROM trials ORDER BY number"),
         ["COMPLETE", "FAIL", "COMPLETE", "PRUNED"]
@@ -584,7 +586,7 @@ fn released_versions_are_what_they_were() {
 /// The schema's text, in an order of its own.
 fn schema(connection: &Connection) -> Vec<String> {
     let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
-    values(connection, sql, []).ok().unwrap()
+    values(connection, sql, ()).ok().unwrap()
 }
 
 #[test]
@@ -607,7 +609,11 @@ fn with_old_json_valid(connection: &Connection) {
     let sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE \
         '%json_valid(%'";
     let tables: Vec<(String, String)> =
-        rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?))).ok().unwrap();
+        crate::storage::sql::column::rows(connection, sql, (), |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .ok()
+        .unwrap();
     assert!(tables.len() > 5);
     connection.execute_batch("PRAGMA writable_schema = ON").unwrap();
     for (name, sql) in tables {
@@ -648,7 +654,14 @@ fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
     );
     store.append(&lease, NOW, &[runner, attempt]).unwrap();
     begin(&mut store, "without a race");
-    append::add_dimension(&store.reader.connection, lease.study, "of no space", None).ok().unwrap();
+    crate::storage::sql::append::add_dimension(
+        &store.reader.connection,
+        lease.study,
+        "of no space",
+        None,
+    )
+    .ok()
+    .unwrap();
     drop(store);
     let mut stores = vec![(0, directory, path)];
     for (version, dump) in OLD {

@@ -7,17 +7,23 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::replace;
+use crate::storage::address::RUNS;
 use crate::storage::{StorageReader, StudyId};
 use crate::study::destination::Destination;
 
 /// The file that says why a destination lags behind.
 const BEHIND: &str = "behind.json";
 
-/// The directory of a study beside its store, by the file of the study's lock.
-fn directory(lock_file: &Path) -> PathBuf {
-    let mut beside = lock_file.as_os_str().to_owned();
-    beside.push(".sync");
-    PathBuf::from(beside)
+/// The directory of a study beside its store, by the file of the study's lock; of a store on a
+/// server in the working directory. `None` for a store in memory.
+fn directory(reader: &dyn StorageReader, study: StudyId) -> Option<PathBuf> {
+    if let Some(lock_file) = reader.lock_file(study) {
+        let mut beside = lock_file.into_os_string();
+        beside.push(".sync");
+        return Some(PathBuf::from(beside));
+    }
+    let store = reader.identity().ok()??;
+    Some(Path::new(RUNS).join(format!("{store}-{}.sync", study.0)))
 }
 
 /// The directory of a destination; `None` for a store in memory.
@@ -29,7 +35,7 @@ pub(super) fn of_destination(
     // Addresses and paths may exceed the length of a file name.
     let digest = blake3::hash(destination.to_string().as_bytes()).to_hex();
     let name = format!("{}-{}", destination.tool.as_str(), &digest[..16]);
-    Some(directory(&reader.lock_file(study)?).join(name))
+    Some(directory(reader, study)?.join(name))
 }
 
 /// A destination that lags behind.
@@ -63,7 +69,7 @@ pub fn write_lag(
 
 /// The destinations of a study that are known to lag behind.
 pub fn behind(reader: &dyn StorageReader, study: StudyId) -> Vec<Behind> {
-    let entries = reader.lock_file(study).and_then(|lock| fs::read_dir(directory(&lock)).ok());
+    let entries = directory(reader, study).and_then(|beside| fs::read_dir(beside).ok());
     let entries = entries.into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.sort();
@@ -72,6 +78,8 @@ pub fn behind(reader: &dyn StorageReader, study: StudyId) -> Vec<Behind> {
 }
 
 /// Deletes the state of a removed study.
-pub fn forget(lock_file: &Path) {
-    let _there_may_be_none = fs::remove_dir_all(directory(lock_file));
+pub fn forget(reader: &dyn StorageReader, study: StudyId) {
+    if let Some(directory) = directory(reader, study) {
+        let _there_may_be_none = fs::remove_dir_all(directory);
+    }
 }

@@ -13,7 +13,7 @@ use super::{Behind, Mirror, SyncError, write_lag};
 use crate::report::wording::count;
 use crate::storage::StorageReader as _;
 use crate::storage::StudyId;
-use crate::storage::sqlite::SqliteReader;
+use crate::storage::any::AnyReader;
 use crate::study::destination::Destination;
 use crate::tracking::Credentials;
 
@@ -158,7 +158,7 @@ impl Follow {
         let is_news = trouble.is_some() != why.is_some();
         trouble.clone_from(&why);
         drop(trouble);
-        if let Ok(reader) = SqliteReader::open(&self.store) {
+        if let Ok(reader) = AnyReader::open(&self.store) {
             write_lag(&reader, self.study, &self.destination, why.as_deref());
         }
         if is_news {
@@ -166,11 +166,11 @@ impl Follow {
         }
     }
 
-    fn update(&self, mirror: &mut Option<(SqliteReader, Mirror)>) -> Result<(), SyncError> {
+    fn update(&self, mirror: &mut Option<(AnyReader, Mirror)>) -> Result<(), SyncError> {
         let (reader, mirror) = match mirror {
             Some(open) => open,
             None => {
-                let reader = SqliteReader::open(&self.store)?;
+                let reader = AnyReader::open(&self.store)?;
                 let study = reader.summary(self.study)?;
                 let open = Mirror::open(&reader, &study, &self.destination, &self.credentials)?;
                 mirror.insert((reader, open))

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::path::PathBuf;
 
-use hpsearch::storage::sqlite::SqliteStore;
+use hpsearch::storage::any::AnyStore;
 use hpsearch::storage::{Holder, Lease, Storage, Takeover};
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
@@ -19,7 +19,7 @@ use super::site::Site;
 
 pub struct Scene {
     site: Site,
-    pub store: SqliteStore,
+    pub store: AnyStore,
     lease: Option<Lease>,
     clock: i64,
 }

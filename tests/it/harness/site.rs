@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader as _;
-use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
+use hpsearch::storage::any::{AnyReader, AnyStore};
 use hpsearch::study::event::{Event, Seq};
 use hpsearch::study::state::StudyState;
 use rusqlite::Connection;
@@ -198,13 +198,13 @@ impl Site {
         self.database().query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
-    pub fn store(&self) -> SqliteStore {
-        SqliteStore::open(&self.path(STORE)).unwrap()
+    pub fn store(&self) -> AnyStore {
+        AnyStore::open(&self.path(STORE)).unwrap()
     }
 
     /// The journal of the study.
     pub fn events(&self) -> Vec<Event> {
-        let reader = SqliteReader::open(&self.path(STORE)).unwrap();
+        let reader = AnyReader::open(&self.path(STORE)).unwrap();
         let study = reader.study("s").unwrap().unwrap().id;
         let events = reader.events_after(study, Seq(0), u64::MAX).unwrap();
         events.into_iter().map(|(_, _, event)| event).collect()
@@ -221,7 +221,7 @@ impl Site {
 
     /// The journal folds to what the tables say.
     pub fn assert_folds(&self) {
-        let reader = SqliteReader::open(&self.path(STORE)).unwrap();
+        let reader = AnyReader::open(&self.path(STORE)).unwrap();
         let stored = reader.study("s").unwrap().unwrap();
         let mut folded = StudyState::new(&stored.spec);
         for (_, at, event) in reader.events_after(stored.id, Seq(0), u64::MAX).unwrap() {

@@ -1,18 +1,30 @@
-//! Turns errors of SQLite into errors that say what happened, where, and what to do.
+//! Turns errors of databases into errors that say what happened, where, and what to do.
 
 use std::path::Path;
 
 use rusqlite::ErrorCode;
 
+#[cfg(feature = "postgres")]
+use crate::storage::PostgresFailure;
 use crate::storage::{SqliteFailure, StorageError};
 
 /// A failure inside the store, before its file and operation are attached.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(in crate::storage) enum Fault {
     /// An error of SQLite.
     Sql(rusqlite::Error),
+    /// An error of PostgreSQL, or of the connection to it.
+    #[cfg(feature = "postgres")]
+    Postgres(postgres::Error),
     /// A complete error of the store.
     Store(StorageError),
+}
+
+#[cfg(feature = "postgres")]
+impl From<postgres::Error> for Fault {
+    fn from(error: postgres::Error) -> Self {
+        Fault::Postgres(error)
+    }
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -29,19 +41,30 @@ impl From<StorageError> for Fault {
 
 impl Fault {
     /// Something stored cannot be read back.
-    pub(super) fn corrupt(place: String, why: impl ToString) -> Self {
+    pub(in crate::storage) fn corrupt(place: String, why: impl ToString) -> Self {
         Fault::Store(StorageError::Corrupt { place, why: why.to_string() })
     }
 
     /// A value that the store cannot represent.
-    pub(super) fn unstorable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub(in crate::storage) fn unstorable(
+        why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
         Fault::Sql(rusqlite::Error::ToSqlConversionFailure(why.into()))
     }
 
     /// The error with the path and the operation.
-    pub(super) fn at(self, path: &Path, doing: &'static str) -> StorageError {
+    pub(in crate::storage) fn at(self, path: &Path, doing: &'static str) -> StorageError {
         let source = match self {
             Fault::Store(error) => return error,
+            #[cfg(feature = "postgres")]
+            Fault::Postgres(source) => {
+                return StorageError::Postgres {
+                    address: path.display().to_string(),
+                    doing,
+                    failure: failure_of(&source),
+                    source: Box::new(source),
+                };
+            }
             Fault::Sql(source) => source,
         };
         let path = path.display().to_string();
@@ -78,4 +101,32 @@ fn is_refused_write(error: &rusqlite::Error) -> bool {
         ffi::SQLITE_IOERR_DELETE,
     ];
     error.sqlite_error().is_some_and(|error| WRITES.contains(&error.extended_code))
+}
+
+/// Whether an error without a code is about the connection, which is lost or could not be made.
+#[cfg(feature = "postgres")]
+pub(in crate::storage) fn is_of_connection(error: &postgres::Error) -> bool {
+    use std::error::Error as _;
+    error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>())
+}
+
+#[cfg(feature = "postgres")]
+fn failure_of(error: &postgres::Error) -> PostgresFailure {
+    use postgres::error::SqlState;
+    let Some(code) = error.code() else {
+        return match is_of_connection(error) {
+            true => PostgresFailure::Unreachable,
+            false => PostgresFailure::Other,
+        };
+    };
+    match code.code() {
+        code if code.starts_with("28") => PostgresFailure::Refused,
+        code if code.starts_with("08") || code.starts_with("57P") => PostgresFailure::Unreachable,
+        code if code == SqlState::INVALID_CATALOG_NAME.code() => PostgresFailure::NoDatabase,
+        code if code == SqlState::INSUFFICIENT_PRIVILEGE.code() => PostgresFailure::Forbidden,
+        code if code == SqlState::DISK_FULL.code() => PostgresFailure::DiskFull,
+        code if code == SqlState::LOCK_NOT_AVAILABLE.code() => PostgresFailure::Locked,
+        code if code == SqlState::TOO_MANY_CONNECTIONS.code() => PostgresFailure::Busy,
+        _ => PostgresFailure::Other,
+    }
 }

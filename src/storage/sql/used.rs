@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusqlite::Connection;
+use super::connection::Connection;
 
 use super::column::{Cells, first, number_of, rows, trial_ids, value};
 use super::fault::Fault;
@@ -15,7 +15,7 @@ use crate::study::trial::{TrialNumber, TrialState};
 use crate::study::usage::{RECENT, Tried, Used, devices_of};
 
 /// The resources used so far.
-pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Fault> {
+pub(in crate::storage) fn used(connection: &dyn Connection, study: StudyId) -> Result<Used, Fault> {
     let (least, most) = trial_ids(study);
     let busy = value(connection, "SELECT busy_micros FROM study WHERE id = ?1", [study.0])?;
     let newest = "SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2";
@@ -23,17 +23,18 @@ pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Faul
     let looked_at = i64::try_from(RECENT).unwrap_or(i64::MAX);
     // Device time is recorded at each start and end on the device; only the newest trials' ends are
     // read.
-    let told = "SELECT r.device, max(max(r.started_at),
-           coalesce((SELECT max(f.finished_at) FROM trial f WHERE f.id BETWEEN max(?2, ?3 - ?4 + \
-        1) AND ?3 AND f.device = r.device), 0))
+    let told = "SELECT r.device, max(r.started_at), coalesce((SELECT max(f.finished_at) FROM trial f WHERE \
+        f.id BETWEEN ?2 AND ?3 AND f.device = r.device), 0)
          FROM trial r WHERE r.study_id = ?1 AND r.state = 'running' AND r.started_at IS NOT NULL \
         AND r.device IS NOT NULL
          GROUP BY r.device ORDER BY r.device";
     let newest = newest.unwrap_or(least);
-    let told = rows(connection, told, [study.0, least, newest, looked_at], |row| {
+    let oldest = least.max(newest - looked_at + 1);
+    let told = rows(connection, told, [study.0, oldest, newest], |row| {
         let cells = Cells::of(row, || format!("table `trial`, study {}", study.0));
         let devices: DeviceGroup = cells.given(0, cells.optional(0, str::parse)?)?;
-        Ok((devices, Timestamp(cells.get(1)?)))
+        let (started, finished): (i64, i64) = (cells.get(1)?, cells.get(2)?);
+        Ok((devices, Timestamp(started.max(finished))))
     })?;
     let of_each = |(devices, since): &(DeviceGroup, _)| vec![*since; devices.distinct().len()];
     let mut running: Vec<Timestamp> = told.iter().flat_map(of_each).collect();
@@ -43,7 +44,7 @@ pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Faul
         Cells::of(row, || format!("table `runner`, study {}", study.0)).json(0)
     })?
     .unwrap_or_default();
-    let sizes = "SELECT count(bytes), coalesce(sum(bytes), 0), count(*) - count(bytes) \
+    let sizes = "SELECT count(bytes), coalesce(CAST(sum(bytes) AS BIGINT), 0), count(*) - count(bytes) \
         FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2";
     let sizes = first(connection, sizes, [least, most], |row| {
         let cells = Cells::of(row, || format!("table `checkpoint`, study {}", study.0));
@@ -65,7 +66,7 @@ fn micros(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-fn recent(connection: &Connection, study: StudyId) -> Result<Vec<Tried>, Fault> {
+fn recent(connection: &dyn Connection, study: StudyId) -> Result<Vec<Tried>, Fault> {
     let sql = format!(
         "SELECT id, state, busy_micros, started_at, last_step FROM trial WHERE id \
          BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT {RECENT}"
@@ -87,8 +88,8 @@ fn recent(connection: &Connection, study: StudyId) -> Result<Vec<Tried>, Fault> 
 }
 
 /// The existing checkpoints, by trial and step.
-pub(super) fn checkpoints(
-    connection: &Connection,
+pub(in crate::storage) fn checkpoints(
+    connection: &dyn Connection,
     study: StudyId,
 ) -> Result<Vec<(TrialNumber, Checkpoint)>, Fault> {
     let sql = "SELECT trial_id, step, path, bytes FROM checkpoint WHERE trial_id \

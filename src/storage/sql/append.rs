@@ -4,10 +4,10 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, params};
+use super::connection::{Connection, ToCell, params};
 
 use super::artifacts;
-use super::column::{number_of, rows, to_integer, to_json, to_real, trial_id, value, values};
+use super::column::{number_of, rows, to_integer, to_json, to_real, trial_id, value};
 use super::fault::Fault;
 use super::located::{Roots, has_path};
 use super::read::{race, study_row};
@@ -32,7 +32,7 @@ use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
 /// A writer's cache between calls; discarded when a transaction fails.
 #[derive(Debug, Default)]
-pub(super) struct Cache {
+pub(in crate::storage) struct Cache {
     metrics: HashMap<String, i64>,
     studies: HashMap<StudyId, StudyCache>,
     checkpoints: CheckpointRows,
@@ -42,7 +42,7 @@ pub(super) struct Cache {
 /// with all others.
 #[derive(Debug, Default)]
 struct CheckpointRows {
-    /// SQLite's `data_version`, which changes when another process writes.
+    /// Changes when another process may have written.
     version: i64,
     of: HashMap<i64, Rows>,
 }
@@ -58,7 +58,7 @@ impl CheckpointRows {
     /// does.
     fn of(
         &mut self,
-        connection: &Connection,
+        connection: &dyn Connection,
         roots: &Roots,
         trial: i64,
     ) -> Result<&mut Rows, Fault> {
@@ -70,9 +70,9 @@ impl CheckpointRows {
             Entry::Vacant(unknown) => {
                 let sql = "SELECT seq, path FROM checkpoint WHERE trial_id = ?1";
                 let mut known = Rows::new();
-                for (seq, path) in rows(connection, sql, [trial], |row| {
-                    Ok((row.get(0)?, row.get::<_, String>(1)?))
-                })? {
+                for (seq, path) in
+                    rows(connection, sql, [trial], |row| Ok((row.get(0)?, row.get::<String>(1)?)))?
+                {
                     let found = roots.found(Some(number_of(trial)), Path::new(&path));
                     known.entry(found).or_default().push((seq, path));
                 }
@@ -92,8 +92,8 @@ struct StudyCache {
 }
 
 /// The present version of each of a study's parameters: name and index.
-pub(super) fn present_dimensions(
-    connection: &Connection,
+pub(in crate::storage) fn present_dimensions(
+    connection: &dyn Connection,
     study: StudyId,
 ) -> Result<BTreeMap<String, i64>, Fault> {
     let sql = "SELECT name, max(idx) FROM dimension WHERE study_id = ?1 GROUP BY name";
@@ -102,8 +102,8 @@ pub(super) fn present_dimensions(
 }
 
 /// Writes a new version of a parameter and returns its index.
-pub(super) fn add_dimension(
-    connection: &Connection,
+pub(in crate::storage) fn add_dimension(
+    connection: &dyn Connection,
     study: StudyId,
     name: &str,
     optuna_json: Option<&str>,
@@ -120,8 +120,8 @@ fn text(path: &Path) -> Result<&str, Fault> {
 }
 
 /// One transaction of one study.
-pub(super) struct Append<'a> {
-    connection: &'a Connection,
+pub(in crate::storage) struct Append<'a> {
+    connection: &'a dyn Connection,
     metrics: &'a mut HashMap<String, i64>,
     cache: &'a mut StudyCache,
     checkpoints: &'a mut CheckpointRows,
@@ -132,8 +132,8 @@ pub(super) struct Append<'a> {
 
 impl<'a> Append<'a> {
     /// Starts with `trials` trials in the tables; `revision` is that of the stored specification.
-    pub(super) fn new(
-        connection: &'a Connection,
+    pub(in crate::storage) fn new(
+        connection: &'a dyn Connection,
         cache: &'a mut Cache,
         store: &Path,
         study: StudyId,
@@ -146,7 +146,7 @@ impl<'a> Append<'a> {
         }
         let Cache { metrics, studies, checkpoints } = cache;
         let cache = studies.get_mut(&study).expect("inserted above if it was not there");
-        let version = value(connection, "PRAGMA data_version", [])?;
+        let version = connection.version_of_others()?;
         if checkpoints.version != version {
             *checkpoints = CheckpointRows { version, of: HashMap::new() };
         }
@@ -154,19 +154,20 @@ impl<'a> Append<'a> {
     }
 
     /// Sets the time of the following events.
-    pub(super) fn at(&mut self, moment: Timestamp) {
+    pub(in crate::storage) fn at(&mut self, moment: Timestamp) {
         self.now = moment;
     }
 
     /// Writes one event to the journal and the tables; returns its position.
-    pub(super) fn write(&mut self, event: &Event) -> Result<i64, Fault> {
+    pub(in crate::storage) fn write(&mut self, event: &Event) -> Result<i64, Fault> {
         let stored = if has_path(event) { self.with_stored_path(event)? } else { None };
         let event = stored.as_ref().unwrap_or(event);
-        self.execute(
-            "INSERT INTO event (study_id, at, body) VALUES (?1, ?2, ?3)",
-            params![self.study.0, self.now.0, to_json(event)?],
-        )?;
-        let seq = self.connection.last_insert_rowid();
+        let sql =
+            "INSERT INTO event (seq, study_id, at, body) VALUES (?1, ?2, ?3, ?4) RETURNING seq";
+        let next = self.connection.next_seq()?;
+        let body = to_json(event)?;
+        let entry = params![next, self.study.0, self.now.0, body];
+        let seq: i64 = value(self.connection, sql, entry)?;
         match event {
             Event::Runner(RunnerEvent::Started { pid, host, slots, .. }) => self.execute(
                 "INSERT INTO runner (seq, study_id, pid, host, slots, started_at) \
@@ -203,7 +204,8 @@ impl<'a> Append<'a> {
             }
             Event::Study(StudyEvent::BudgetExtended { by }) => self.extend(*by)?,
             Event::Device(DeviceEvent::Paused { device }) => {
-                let sql = "INSERT OR IGNORE INTO paused_device (study_id, device) VALUES (?1, ?2)";
+                let sql = "INSERT INTO paused_device (study_id, device) VALUES (?1, ?2) \
+                    ON CONFLICT DO NOTHING";
                 self.execute(sql, params![self.study.0, device.to_string()])?;
             }
             Event::Device(DeviceEvent::Resumed { device }) => {
@@ -227,7 +229,9 @@ impl<'a> Append<'a> {
             }
             Event::Study(StudyEvent::Tagged { tag, present }) => {
                 let sql = match present {
-                    true => "INSERT OR IGNORE INTO study_tag (study_id, tag) VALUES (?1, ?2)",
+                    true => {
+                        "INSERT INTO study_tag (study_id, tag) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
+                    }
                     false => "DELETE FROM study_tag WHERE study_id = ?1 AND tag = ?2",
                 };
                 self.execute(sql, params![self.study.0, tag])?;
@@ -267,13 +271,13 @@ impl<'a> Append<'a> {
         Ok(self.cache.roots.stored_event(event))
     }
 
-    fn execute(&self, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<(), Fault> {
-        self.connection.prepare_cached(sql)?.execute(params)?;
+    fn execute(&self, sql: &str, params: &[&dyn ToCell]) -> Result<(), Fault> {
+        self.connection.execute(sql, params)?;
         Ok(())
     }
 
     /// Sets a column of the study.
-    fn set(&self, column: &str, value: impl rusqlite::ToSql) -> Result<(), Fault> {
+    fn set(&self, column: &str, value: impl ToCell) -> Result<(), Fault> {
         let sql = format!("UPDATE study SET {column} = ?2 WHERE id = ?1");
         self.execute(&sql, params![self.study.0, value])
     }
@@ -359,7 +363,9 @@ impl<'a> Append<'a> {
                 Some(distribution) => distribution.to_internal(value),
                 None => value.as_number(),
             };
-            let sql = "INSERT OR REPLACE INTO param (trial_id, dimension, value, internal) VALUES (?1, ?2, ?3, ?4)";
+            let sql = "INSERT INTO param (trial_id, dimension, value, internal) VALUES (?1, ?2, ?3, ?4) \
+                ON CONFLICT (trial_id, dimension) DO UPDATE SET value = excluded.value, internal = \
+                excluded.internal";
             self.execute(sql, params![id, idx, to_json(value)?, internal])?;
         }
         Ok(())
@@ -472,7 +478,9 @@ impl<'a> Append<'a> {
             }
             TrialEvent::Tagged { tag, present } => {
                 let sql = match present {
-                    true => "INSERT OR IGNORE INTO trial_tag (trial_id, tag) VALUES (?1, ?2)",
+                    true => {
+                        "INSERT INTO trial_tag (trial_id, tag) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
+                    }
                     false => "DELETE FROM trial_tag WHERE trial_id = ?1 AND tag = ?2",
                 };
                 self.execute(sql, params![id, tag])
@@ -508,10 +516,15 @@ impl<'a> Append<'a> {
         let (index, device) = (to_integer(slot.index as u64)?, slot.devices.to_string());
         let (resume_step, resume_path) = resume.unzip();
         self.execute(
-            "INSERT OR REPLACE INTO attempt (trial_id, attempt, slot, device, resume_step, \
+            "INSERT INTO attempt (trial_id, attempt, slot, device, resume_step, \
              resume_path, until, started_at, runner)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(seq) FROM runner WHERE study_id = \
-             ?9))",
+             ?9))
+             ON CONFLICT (trial_id, attempt) DO UPDATE SET slot = excluded.slot, device = \
+             excluded.device, resume_step = excluded.resume_step, resume_path = \
+             excluded.resume_path, until = excluded.until, started_at = excluded.started_at, \
+             runner = excluded.runner, pid = NULL, pid_started = NULL, ended_at = NULL, outcome = \
+             NULL, reason = NULL",
             params![
                 id,
                 attempt.0,
@@ -531,12 +544,12 @@ impl<'a> Append<'a> {
             params![id, i64::from(attempt.0) + 1, device, until, self.now.0],
         )?;
         // A search that continues after its race has another result.
-        self.execute(
-            "UPDATE study SET race = json_set(race, '$.void', json('true')) WHERE id = ?1 AND \
-             race IS NOT NULL
-               AND (SELECT origin -> '$.race' IS NULL FROM trial WHERE id = ?2)",
-            params![self.study.0, id],
-        )?;
+        let outdated = "SELECT 1 FROM study WHERE id = ?1 AND race IS NOT NULL AND (SELECT origin \
+            FROM trial WHERE id = ?2) NOT LIKE '{\"race\"%'";
+        if self.connection.exists(outdated, [self.study.0, id])? {
+            let void = race(self.connection, self.study)?.map(|race| Race { void: true, ..race });
+            self.set("race", void.as_ref().map(to_json).transpose()?)?;
+        }
         self.unfinish(id)
     }
 
@@ -552,8 +565,8 @@ impl<'a> Append<'a> {
             self.execute(
                 "INSERT INTO report (trial_id, metric_id, step, value, attempt, at) VALUES (?1, \
                  ?2, ?3, ?4, ?5, ?6)
-                 ON CONFLICT DO UPDATE SET value = excluded.value, attempt = excluded.attempt, at \
-                 = excluded.at",
+                 ON CONFLICT (trial_id, metric_id, step) DO UPDATE SET value = excluded.value, \
+                 attempt = excluded.attempt, at = excluded.at",
                 params![id, metric, step, to_real(value), attempt.0, self.now.0],
             )?;
             // A series on the study's clock also contains the reports.
@@ -570,16 +583,16 @@ impl<'a> Append<'a> {
                 self.execute("UPDATE trial SET last_metrics = ?2 WHERE id = ?1", params![id, all])
             }
             Some(value) => self.execute(
-                "UPDATE trial SET last_metrics = ?2, last_value = iif(last_step > ?3, last_value, \
-                 ?4), last_step = max(coalesce(last_step, ?3), ?3)
-                 WHERE id = ?1",
+                "UPDATE trial SET last_metrics = ?2, last_value = CASE WHEN last_step > ?3 THEN \
+                 last_value ELSE ?4 END, last_step = CASE WHEN last_step > ?3 THEN last_step ELSE \
+                 ?3 END WHERE id = ?1",
                 params![id, all, step, to_real(value)],
             ),
         }
     }
 
     /// Writes logged points. Needs no lease: writers are fenced by the number of the attempt.
-    pub(super) fn log(&mut self, logged: &[LoggedSeries]) -> Result<(), Fault> {
+    pub(in crate::storage) fn log(&mut self, logged: &[LoggedSeries]) -> Result<(), Fault> {
         for LoggedSeries { trial, attempt, metric, clock, points } in logged {
             if trial.0 >= self.trials {
                 continue;
@@ -602,12 +615,13 @@ impl<'a> Append<'a> {
         if let Some(id) = self.metrics.get(name) {
             return Ok(*id);
         }
-        let known = values(self.connection, "SELECT id FROM metric WHERE name = ?1", [name])?;
-        let id = match known.first() {
-            Some(id) => *id,
+        let id = match series::metric_id(self.connection, name)? {
+            Some(id) => id,
             None => {
-                self.execute("INSERT INTO metric (name) VALUES (?1)", params![name])?;
-                self.connection.last_insert_rowid()
+                // Another process may write it at the same time.
+                let sql = "INSERT INTO metric (name) VALUES (?1) ON CONFLICT DO NOTHING";
+                self.execute(sql, params![name])?;
+                value(self.connection, "SELECT id FROM metric WHERE name = ?1", [name])?
             }
         };
         self.metrics.insert(name.to_owned(), id);
@@ -615,8 +629,9 @@ impl<'a> Append<'a> {
     }
 
     fn decide(&self, id: i64, step: i64, verdict: &Decision) -> Result<(), Fault> {
-        let sql = "INSERT OR REPLACE INTO decision (trial_id, step, verdict, reason, at) VALUES \
-            (?1, ?2, ?3, ?4, ?5)";
+        let sql = "INSERT INTO decision (trial_id, step, verdict, reason, at) VALUES (?1, ?2, ?3, ?4, \
+            ?5) ON CONFLICT (trial_id, step) DO UPDATE SET verdict = excluded.verdict, reason = \
+            excluded.reason, at = excluded.at";
         let reason = verdict.reason().map(to_json).transpose()?;
         self.execute(sql, params![id, step, verdict.word(), reason, self.now.0])
     }
@@ -647,14 +662,16 @@ impl<'a> Append<'a> {
         // An attempt lost with its runner ended at the runner's last heartbeat.
         let ended: Option<i64> = match end {
             AttemptEnd::Lost => {
-                let killed = "SELECT min(killed_at, ?2) FROM study WHERE id = ?1";
-                value(self.connection, killed, [self.study.0, self.now.0])?
+                let killed = "SELECT killed_at FROM study WHERE id = ?1";
+                let killed: Option<i64> = value(self.connection, killed, [self.study.0])?;
+                killed.map(|killed| killed.min(self.now.0))
             }
             _ => Some(self.now.0),
         };
         let Some(ended) = ended else { return Ok(0) };
-        let spent = "SELECT max(?2 - coalesce(started_at, ?2), 0) FROM trial WHERE id = ?1";
-        let spent: i64 = value(self.connection, spent, [id, ended])?;
+        let started = "SELECT started_at FROM trial WHERE id = ?1";
+        let started: Option<i64> = value(self.connection, started, [id])?;
+        let spent = started.map_or(0, |started| ended.saturating_sub(started).max(0));
         self.execute(
             "UPDATE trial SET busy_micros = busy_micros + ?2 WHERE id = ?1",
             params![id, spent],
@@ -666,8 +683,7 @@ impl<'a> Append<'a> {
     fn unfinish(&self, id: i64) -> Result<(), Fault> {
         let sql = "UPDATE trial SET finished_at = NULL, violation = NULL, hidden = 0 WHERE id = ?1 \
             AND (finished_at IS NOT NULL OR violation IS NOT NULL OR hidden = 1)";
-        self.execute(sql, params![id])?;
-        if self.connection.changes() > 0 {
+        if self.connection.execute(sql, [id])? > 0 {
             self.execute("DELETE FROM trial_value WHERE trial_id = ?1", params![id])?;
         }
         Ok(())
@@ -687,7 +703,8 @@ impl<'a> Append<'a> {
         for (idx, value) in (0_i64..).zip(values) {
             has_value = true;
             self.execute(
-                "INSERT OR REPLACE INTO trial_value (trial_id, idx, value) VALUES (?1, ?2, ?3)",
+                "INSERT INTO trial_value (trial_id, idx, value) VALUES (?1, ?2, ?3) ON CONFLICT \
+                 (trial_id, idx) DO UPDATE SET value = excluded.value",
                 params![id, idx, to_real(value)],
             )?;
         }
@@ -699,13 +716,17 @@ impl<'a> Append<'a> {
 }
 
 /// Whether this is a trial's latest attempt.
-fn is_latest(connection: &Connection, trial: i64, attempt: AttemptNumber) -> Result<bool, Fault> {
+fn is_latest(
+    connection: &dyn Connection,
+    trial: i64,
+    attempt: AttemptNumber,
+) -> Result<bool, Fault> {
     let sql = "SELECT 1 FROM trial WHERE id = ?1 AND attempts <= ?2";
-    Ok(connection.prepare_cached(sql)?.exists([trial, i64::from(attempt.0) + 1])?)
+    connection.exists(sql, [trial, i64::from(attempt.0) + 1])
 }
 
 impl StudyCache {
-    fn load(connection: &Connection, store: &Path, study: StudyId) -> Result<Self, Fault> {
+    fn load(connection: &dyn Connection, store: &Path, study: StudyId) -> Result<Self, Fault> {
         let row = study_row(connection, study)?;
         let present = present_dimensions(connection, study)?;
         let distribution = |name: &str| {

@@ -3,11 +3,12 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use rusqlite::Connection;
+use super::connection::Connection;
 
 use super::column::{value, values};
 use super::fault::Fault;
 use crate::storage::StudyId;
+use crate::storage::address::directory_beside;
 use crate::storage::paths::component;
 use crate::study::event::{Event, TrialEvent};
 use crate::study::trial::TrialNumber;
@@ -15,7 +16,7 @@ use crate::study::trial::TrialNumber;
 /// The base directories of a study's relative paths; the default is for a store in memory, which
 /// stores paths unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Roots {
+pub(in crate::storage) struct Roots {
     /// The directory of files now, then those of earlier revisions of the specification; all
     /// absolute.
     roots: Vec<PathBuf>,
@@ -25,12 +26,19 @@ pub(super) struct Roots {
 
 impl Roots {
     /// Those of a study with the store at `store`.
-    pub(super) fn of(connection: &Connection, study: StudyId, store: &Path) -> Result<Self, Fault> {
-        let Some(beside) = store.parent() else { return Ok(Roots::default()) };
-        let sql = "SELECT spec ->> '$.checkpoints.dir' FROM study WHERE id = ?1
+    pub(in crate::storage) fn of(
+        connection: &dyn Connection,
+        study: StudyId,
+        store: &Path,
+    ) -> Result<Self, Fault> {
+        if store.as_os_str().is_empty() {
+            return Ok(Roots::default());
+        }
+        let beside = directory_beside(store);
+        let sql = "SELECT json_extract(spec, '$.checkpoints.dir') FROM study WHERE id = ?1
             UNION ALL
-            SELECT * FROM (SELECT spec ->> '$.checkpoints.dir' FROM study_revision \
-            WHERE study_id = ?1 ORDER BY revision DESC)";
+            SELECT * FROM (SELECT json_extract(spec, '$.checkpoints.dir') FROM study_revision \
+            WHERE study_id = ?1 ORDER BY revision DESC) AS earlier";
         let given: Vec<Option<String>> = values(connection, sql, [study.0])?;
         let mut roots = Vec::new();
         for directory in given {
@@ -44,7 +52,7 @@ impl Roots {
     }
 
     /// The stored form of a path: relative if it is in the directory of files.
-    pub(super) fn stored<'a>(&self, path: &'a Path) -> &'a Path {
+    pub(in crate::storage) fn stored<'a>(&self, path: &'a Path) -> &'a Path {
         let inside = self.roots.first().and_then(|root| path.strip_prefix(root).ok());
         let is_plain = |path: &&Path| {
             path.components().all(|part| matches!(part, Component::Normal(_)))
@@ -56,7 +64,7 @@ impl Roots {
     /// Resolves a stored path: a relative one below the first directory of files that contains it,
     /// else the present one. An absolute one of an earlier version that no longer exists maps into
     /// the present directory if it was in its trial's.
-    pub(super) fn found(&self, trial: Option<TrialNumber>, stored: &Path) -> PathBuf {
+    pub(in crate::storage) fn found(&self, trial: Option<TrialNumber>, stored: &Path) -> PathBuf {
         let Some(present) = self.roots.first() else { return stored.to_owned() };
         if stored.is_relative() {
             let mut places = self.roots.iter().map(|root| root.join(stored));
@@ -86,18 +94,21 @@ impl Roots {
     }
 
     /// The stored form of an event.
-    pub(super) fn stored_event(&self, event: &Event) -> Option<Event> {
+    pub(in crate::storage) fn stored_event(&self, event: &Event) -> Option<Event> {
         mapped(event, |_, path| self.stored(path).to_owned())
     }
 
     /// A stored event with resolved paths.
-    pub(super) fn found_event(&self, event: &Event) -> Option<Event> {
+    pub(in crate::storage) fn found_event(&self, event: &Event) -> Option<Event> {
         mapped(event, |trial, path| self.found(Some(trial), path))
     }
 }
 
 /// An event with its path mapped, if it has one.
-pub(super) fn mapped(event: &Event, lead: impl Fn(TrialNumber, &Path) -> PathBuf) -> Option<Event> {
+pub(in crate::storage) fn mapped(
+    event: &Event,
+    lead: impl Fn(TrialNumber, &Path) -> PathBuf,
+) -> Option<Event> {
     let mut mapped = event.clone();
     match &mut mapped {
         Event::Trial(
@@ -113,7 +124,7 @@ pub(super) fn mapped(event: &Event, lead: impl Fn(TrialNumber, &Path) -> PathBuf
 }
 
 /// Whether an event has a path.
-pub(super) fn has_path(event: &Event) -> bool {
+pub(in crate::storage) fn has_path(event: &Event) -> bool {
     matches!(
         event,
         Event::Trial(

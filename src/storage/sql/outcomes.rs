@@ -1,6 +1,6 @@
 //! Reads the outcomes of trials: all of them at first, then those with new events.
 
-use rusqlite::{Connection, Row};
+use super::connection::{Connection, Row};
 
 use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids};
 use super::fault::Fault;
@@ -18,8 +18,8 @@ use crate::study::trial::TrialNumber;
 const LOOKED_UP: usize = 2000;
 
 /// The outcomes of trials that were created or changed since the cursor.
-pub(super) fn outcomes(
-    connection: &Connection,
+pub(in crate::storage) fn outcomes(
+    connection: &dyn Connection,
     study: StudyId,
     after: OutcomeCursor,
 ) -> Result<(Vec<Outcome>, OutcomeCursor), Fault> {
@@ -51,9 +51,10 @@ pub(super) fn outcomes(
 }
 
 /// The ids of trials that events after `seq` are about, ascending.
-fn changed(connection: &Connection, study: StudyId, seq: Seq) -> Result<Vec<i64>, Fault> {
-    let sql = "SELECT DISTINCT body ->> '$.trial' AS number FROM event WHERE study_id = ?1 AND \
-        seq > ?2 AND number IS NOT NULL ORDER BY number";
+fn changed(connection: &dyn Connection, study: StudyId, seq: Seq) -> Result<Vec<i64>, Fault> {
+    let sql = "SELECT DISTINCT CAST(json_extract(body, '$.trial') AS BIGINT) AS number FROM event \
+        WHERE study_id = ?1 AND seq > ?2 AND json_extract(body, '$.trial') IS NOT NULL ORDER BY \
+        number";
     let numbers = rows(connection, sql, (study.0, seq.0), |row| {
         Cells::of(row, || format!("table `event`, study {}", study.0)).integer(0)
     })?;
@@ -62,7 +63,7 @@ fn changed(connection: &Connection, study: StudyId, seq: Seq) -> Result<Vec<i64>
 }
 
 fn range(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
     first: i64,
     last: i64,
@@ -84,25 +85,24 @@ fn range(
         })?;
     }
     let names = dimensions(connection, study)?;
-    let mut statement = connection.prepare_cached(
-        "SELECT trial_id, dimension, value FROM param WHERE trial_id \
-            BETWEEN ?1 AND ?2 ORDER BY trial_id",
-    )?;
-    let mut rows = statement.query([first, last])?;
+    let sql = "SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2 ORDER \
+        BY trial_id";
     let mut waiting = outcomes.iter_mut().peekable();
-    while let Some(row) = rows.next()? {
+    connection.for_each(sql, [first, last], |row| {
         let number = number_of(row.get(0)?);
         while waiting.next_if(|outcome| outcome.number < number).is_some() {}
         if let Some(outcome) = waiting.peek_mut().filter(|outcome| outcome.number == number) {
             let (name, value) = param(row, &names)?;
             outcome.params.insert(name, value);
         }
-    }
+        Ok(())
+    })?;
+    drop(waiting);
     Ok(outcomes)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a study stay far below 2^53")]
-fn outcome(row: &Row<'_>) -> Result<Outcome, Fault> {
+fn outcome(row: &dyn Row) -> Result<Outcome, Fault> {
     let id: i64 = row.get(0)?;
     let cells = Cells::of(row, || format!("table `trial`, id {id}"));
     let (last_step, last_value) = (cells.optional_integer(4)?, from_real(cells.get(5)?));

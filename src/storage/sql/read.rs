@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rusqlite::{Connection, Row};
+use super::connection::{Cell, Connection, Row};
 
 use super::column::{
     Cells, first, number_of, point, rows, to_limit, trial_id, trial_ids, value, values,
@@ -30,19 +30,24 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Note, TrialNumber};
 
 /// All studies by name.
-pub(super) fn studies(connection: &Connection) -> Result<Vec<StudySummary>, Fault> {
-    let ids: Vec<StudyId> = values(connection, "SELECT id FROM study ORDER BY name", [])?;
+pub(in crate::storage) fn studies(connection: &dyn Connection) -> Result<Vec<StudySummary>, Fault> {
+    let ids: Vec<StudyId> = values(connection, "SELECT id FROM study ORDER BY name", ())?;
     ids.into_iter().map(|id| summary(connection, id)).collect()
 }
 
 /// The names of all studies, in their order.
-pub(super) fn names(connection: &Connection) -> Result<Vec<(StudyId, String)>, Fault> {
+pub(in crate::storage) fn names(
+    connection: &dyn Connection,
+) -> Result<Vec<(StudyId, String)>, Fault> {
     let sql = "SELECT id, name FROM study ORDER BY name";
-    rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+    rows(connection, sql, (), |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// The study called `name`.
-pub(super) fn study(connection: &Connection, name: &str) -> Result<Option<StoredStudy>, Fault> {
+pub(in crate::storage) fn study(
+    connection: &dyn Connection,
+    name: &str,
+) -> Result<Option<StoredStudy>, Fault> {
     let id = values(connection, "SELECT id FROM study WHERE name = ?1", [name])?.pop();
     let Some(id) = id else { return Ok(None) };
     let row = study_row(connection, id)?;
@@ -57,7 +62,10 @@ pub(super) fn study(connection: &Connection, name: &str) -> Result<Option<Stored
 }
 
 /// One study's line of `ls`.
-pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySummary, Fault> {
+pub(in crate::storage) fn summary(
+    connection: &dyn Connection,
+    id: StudyId,
+) -> Result<StudySummary, Fault> {
     let StudyRow { spec, created, finished, paused, extension, .. } = study_row(connection, id)?;
     let mut counts = Counts::default();
     let by_state = "SELECT state, count(*) FROM trial WHERE study_id = ?1 GROUP BY state";
@@ -113,7 +121,10 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
 }
 
 /// The names of the directories claimed for its files, the present one first.
-pub(super) fn directories(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+pub(in crate::storage) fn directories(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<String>, Fault> {
     let names = first(connection, "SELECT files FROM study WHERE id = ?1", [study.0], |row| {
         Cells::of(row, || format!("table `study`, id {}", study.0)).optional_json(0)
     })?;
@@ -121,11 +132,11 @@ pub(super) fn directories(connection: &Connection, study: StudyId) -> Result<Vec
 }
 
 /// The name of the directory of its files, once it is claimed.
-fn directory(connection: &Connection, study: StudyId) -> Result<Option<String>, Fault> {
+fn directory(connection: &dyn Connection, study: StudyId) -> Result<Option<String>, Fault> {
     Ok(directories(connection, study)?.into_iter().next())
 }
 
-fn paused_devices(connection: &Connection, study: StudyId) -> Result<BTreeSet<Device>, Fault> {
+fn paused_devices(connection: &dyn Connection, study: StudyId) -> Result<BTreeSet<Device>, Fault> {
     let sql = "SELECT device FROM paused_device WHERE study_id = ?1";
     let devices = rows(connection, sql, [study.0], |row| {
         let cells = Cells::of(row, || format!("table `paused_device`, study {}", study.0));
@@ -135,7 +146,10 @@ fn paused_devices(connection: &Connection, study: StudyId) -> Result<BTreeSet<De
 }
 
 /// The race of a study.
-pub(super) fn race(connection: &Connection, study: StudyId) -> Result<Option<Race>, Fault> {
+pub(in crate::storage) fn race(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Option<Race>, Fault> {
     let race = first(connection, "SELECT race FROM study WHERE id = ?1", [study.0], |row| {
         Cells::of(row, || format!("table `study`, id {}", study.0)).optional_json(0)
     })?;
@@ -143,14 +157,14 @@ pub(super) fn race(connection: &Connection, study: StudyId) -> Result<Option<Rac
 }
 
 /// Whether some trials repeat the configuration of others.
-fn repeats(connection: &Connection, study: StudyId) -> Result<bool, Fault> {
+fn repeats(connection: &dyn Connection, study: StudyId) -> Result<bool, Fault> {
     let sql = "SELECT 1 FROM trial WHERE study_id = ?1 AND configuration IS NOT NULL";
-    Ok(connection.prepare_cached(sql)?.exists([study.0])?)
+    connection.exists(sql, [study.0])
 }
 
 /// [`StudyState::leader`], except for the winner of a race.
 fn best(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
     spec: &StudySpec,
     counts: Counts,
@@ -182,9 +196,9 @@ fn best(
 }
 
 /// The trials of a study, with the columns for ranking its configurations.
-fn runs(connection: &Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
+fn runs(connection: &dyn Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
     let sql =
-        "SELECT t.id, t.origin, t.state, v.trial_id, v.value, t.violation IS NOT NULL OR t.hidden \
+        "SELECT t.id, t.origin, t.state, v.trial_id, v.value, t.violation IS NOT NULL OR t.hidden = 1 \
         FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0
         WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id";
     rows(connection, sql, trial_ids(study), |row| {
@@ -201,7 +215,10 @@ fn runs(connection: &Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
 }
 
 /// The runners of a study, in order.
-pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<StoredRunner>, Fault> {
+pub(in crate::storage) fn runners(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<StoredRunner>, Fault> {
     let sql = "SELECT seq, pid, host, started_at, stopped_at, lineage, slots, ran_micros, reason \
         FROM runner WHERE study_id = ?1 ORDER BY seq";
     rows(connection, sql, [study.0], |row| {
@@ -222,8 +239,8 @@ pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<Sto
 }
 
 /// Every version of a study's specification, with the last event before it.
-pub(super) fn revisions(
-    connection: &Connection,
+pub(in crate::storage) fn revisions(
+    connection: &dyn Connection,
     study: StudyId,
 ) -> Result<Vec<(Seq, StudySpec)>, Fault> {
     let sql = "SELECT seq, spec FROM study_revision WHERE study_id = ?1 ORDER BY revision";
@@ -234,15 +251,24 @@ pub(super) fn revisions(
 }
 
 /// A text stored by its digest.
-pub(super) fn document(connection: &Connection, digest: &str) -> Result<Option<String>, Fault> {
+pub(in crate::storage) fn document(
+    connection: &dyn Connection,
+    digest: &str,
+) -> Result<Option<String>, Fault> {
     Ok(values(connection, "SELECT body FROM document WHERE digest = ?1", [digest])?.pop())
 }
 
 /// The holder of a study.
-pub(super) fn held(connection: &Connection, study: StudyId) -> Result<Option<HeldLease>, Fault> {
-    let sql = "SELECT epoch, pid, pid_started, host, acquired_at, boot_id \
-        FROM lease WHERE study_id = ?1 AND pid IS NOT NULL";
-    first(connection, sql, [study.0], |row| {
+pub(in crate::storage) fn held(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Option<HeldLease>, Fault> {
+    let sql = format!(
+        "SELECT epoch, pid, pid_started, host, acquired_at, boot_id FROM lease WHERE study_id = ?1 \
+         AND pid IS NOT NULL AND {}",
+        connection.dialect().is_live()
+    );
+    first(connection, &sql, [study.0], |row| {
         let cells = Cells::of(row, || format!("table `lease`, study {}", study.0));
         let holder = Holder {
             pid: cells.integer(1)?,
@@ -251,25 +277,29 @@ pub(super) fn held(connection: &Connection, study: StudyId) -> Result<Option<Hel
             boot_id: cells.get(5)?,
         };
         let (epoch, acquired) = (cells.get(0)?, Timestamp(cells.get(4)?));
-        Ok(HeldLease { epoch, holder, acquired, lock_file: None })
+        let lease_time = connection.dialect().lease;
+        Ok(HeldLease { epoch, holder, acquired, lock_file: None, lease_time })
     })
 }
 
 /// The row of table `study`.
-pub(super) struct StudyRow {
-    pub(super) spec: StudySpec,
-    pub(super) revision: i64,
-    pub(super) created: Timestamp,
-    pub(super) finished: Option<String>,
-    pub(super) ran_micros: i64,
-    pub(super) paused: Option<String>,
-    pub(super) extension: Extension,
-    pub(super) killed_at: Option<Timestamp>,
-    pub(super) busy_micros: i64,
+pub(in crate::storage) struct StudyRow {
+    pub(in crate::storage) spec: StudySpec,
+    pub(in crate::storage) revision: i64,
+    pub(in crate::storage) created: Timestamp,
+    pub(in crate::storage) finished: Option<String>,
+    pub(in crate::storage) ran_micros: i64,
+    pub(in crate::storage) paused: Option<String>,
+    pub(in crate::storage) extension: Extension,
+    pub(in crate::storage) killed_at: Option<Timestamp>,
+    pub(in crate::storage) busy_micros: i64,
 }
 
 /// The row of table `study`; an error if there is none.
-pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<StudyRow, Fault> {
+pub(in crate::storage) fn study_row(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<StudyRow, Fault> {
     let sql = "SELECT spec, revision, created_at, finished_reason, ran_micros, paused_reason, \
         extra_trials, extra_micros, extra_device_hours, extra_cost, killed_at, busy_micros \
         FROM study WHERE id = ?1";
@@ -296,13 +326,19 @@ pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<Study
 }
 
 /// Checks that the study exists.
-pub(super) fn require(connection: &Connection, study: StudyId) -> Result<(), Fault> {
-    let mut statement = connection.prepare_cached("SELECT 1 FROM study WHERE id = ?1")?;
-    if statement.exists([study.0])? { Ok(()) } else { Err(StorageError::NoStudy { study }.into()) }
+pub(in crate::storage) fn require(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<(), Fault> {
+    let is_there = connection.exists("SELECT 1 FROM study WHERE id = ?1", [study.0])?;
+    if is_there { Ok(()) } else { Err(StorageError::NoStudy { study }.into()) }
 }
 
 /// The whole state of a study.
-pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyState, Fault> {
+pub(in crate::storage) fn view(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<StudyState, Fault> {
     let row = study_row(connection, study)?;
     let mut view = StudyState::new(&row.spec);
     view.trials = trials::all(connection, study)?;
@@ -324,7 +360,7 @@ pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyState
 }
 
 /// The notes of a study.
-fn notes(connection: &Connection, study: StudyId) -> Result<Vec<Note>, Fault> {
+fn notes(connection: &dyn Connection, study: StudyId) -> Result<Vec<Note>, Fault> {
     let sql = "SELECT at, text FROM study_note WHERE study_id = ?1 ORDER BY seq";
     rows(connection, sql, [study.0], |row| {
         Ok(Note { at: Timestamp(row.get(0)?), text: row.get(1)? })
@@ -332,13 +368,13 @@ fn notes(connection: &Connection, study: StudyId) -> Result<Vec<Note>, Fault> {
 }
 
 /// The tags of a study.
-fn tags(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+fn tags(connection: &dyn Connection, study: StudyId) -> Result<Vec<String>, Fault> {
     values(connection, "SELECT tag FROM study_tag WHERE study_id = ?1 ORDER BY tag", [study.0])
 }
 
 /// The answer to a request.
-pub(super) fn answer(
-    connection: &Connection,
+pub(in crate::storage) fn answer(
+    connection: &dyn Connection,
     study: StudyId,
     id: i64,
 ) -> Result<Option<Answer>, Fault> {
@@ -352,8 +388,8 @@ pub(super) fn answer(
 }
 
 /// Attempts of one trial, or of all.
-pub(super) fn attempts(
-    connection: &Connection,
+pub(in crate::storage) fn attempts(
+    connection: &dyn Connection,
     study: StudyId,
     trial: Option<TrialNumber>,
 ) -> Result<Vec<Attempt>, Fault> {
@@ -387,8 +423,8 @@ pub(super) fn attempts(
 }
 
 /// All reports of one trial: metric, step and value, in that order.
-pub(super) fn reports(
-    connection: &Connection,
+pub(in crate::storage) fn reports(
+    connection: &dyn Connection,
     study: StudyId,
     trial: TrialNumber,
 ) -> Result<Vec<(String, u64, f64)>, Fault> {
@@ -402,8 +438,8 @@ pub(super) fn reports(
 }
 
 /// A metric's reports by some trials.
-pub(super) fn curves(
-    connection: &Connection,
+pub(in crate::storage) fn curves(
+    connection: &dyn Connection,
     study: StudyId,
     metric: &str,
     trials: &[TrialNumber],
@@ -424,31 +460,40 @@ pub(super) fn curves(
 }
 
 /// The names of the parameters of a study's trials.
-pub(super) fn params(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+pub(in crate::storage) fn params(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<String>, Fault> {
     let (first, last) = trial_ids(study);
     let sql = "SELECT DISTINCT name FROM dimension d WHERE study_id = ?3 AND EXISTS (SELECT 1 FROM \
-        trial t CROSS JOIN param p WHERE t.id BETWEEN ?1 AND ?2 AND p.trial_id = t.id \
+        trial t CROSS JOIN param p ON p.trial_id = t.id WHERE t.id BETWEEN ?1 AND ?2 \
         AND p.dimension = d.idx) ORDER BY name";
     values(connection, sql, (first, last, study.0))
 }
 
 /// The names of the metrics that a study's trials reported.
-pub(super) fn metrics(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+pub(in crate::storage) fn metrics(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<String>, Fault> {
     let sql = "SELECT name FROM metric m WHERE EXISTS (SELECT 1 FROM trial t CROSS JOIN report r \
-        WHERE t.id BETWEEN ?1 AND ?2 AND r.trial_id = t.id AND r.metric_id = m.id) ORDER BY name";
+        ON r.trial_id = t.id WHERE t.id BETWEEN ?1 AND ?2 AND r.metric_id = m.id) ORDER BY name";
     values(connection, sql, trial_ids(study))
 }
 
 /// The names of the metrics that a study's trials logged.
-pub(super) fn series_names(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+pub(in crate::storage) fn series_names(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<String>, Fault> {
     let sql = "SELECT name FROM metric WHERE id IN (SELECT DISTINCT metric_id FROM series WHERE \
         trial_id BETWEEN ?1 AND ?2) ORDER BY name";
     values(connection, sql, trial_ids(study))
 }
 
 /// The journal after `seq`.
-pub(super) fn events_after(
-    connection: &Connection,
+pub(in crate::storage) fn events_after(
+    connection: &dyn Connection,
     study: StudyId,
     seq: Seq,
     limit: u64,
@@ -459,8 +504,8 @@ pub(super) fn events_after(
 }
 
 /// The end of the journal before `seq`.
-pub(super) fn events_before(
-    connection: &Connection,
+pub(in crate::storage) fn events_before(
+    connection: &dyn Connection,
     study: StudyId,
     seq: Seq,
     limit: u64,
@@ -473,7 +518,7 @@ pub(super) fn events_before(
 }
 
 /// A row of table `event`.
-pub(super) fn entry(row: &Row<'_>) -> Result<(Seq, Timestamp, Event), Fault> {
+pub(in crate::storage) fn entry(row: &dyn Row) -> Result<(Seq, Timestamp, Event), Fault> {
     let seq = Seq(row.get(0)?);
     let cells = Cells::of(row, || format!("table `event`, seq {}", seq.0));
     Ok((seq, Timestamp(cells.get(1)?), cells.json(2)?))
@@ -481,8 +526,8 @@ pub(super) fn entry(row: &Row<'_>) -> Result<(Seq, Timestamp, Event), Fault> {
 
 /// The remarks on a trial's lines after `seq`, and the journal's last position. They are found by
 /// the prefix of their JSON, so that a long journal is not parsed.
-pub(super) fn remarks(
-    connection: &Connection,
+pub(in crate::storage) fn remarks(
+    connection: &dyn Connection,
     study: StudyId,
     trial: TrialNumber,
     seq: Seq,
@@ -496,35 +541,39 @@ pub(super) fn remarks(
 }
 
 /// The journal's last position; 0 before the first event.
-pub(super) fn last_event(connection: &Connection, study: StudyId) -> Result<Seq, Fault> {
+pub(in crate::storage) fn last_event(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Seq, Fault> {
     let sql = "SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1";
     value(connection, sql, [study.0]).map(Seq)
 }
 
 /// Microseconds of running time and, if a runner runs, when it started.
-pub(super) fn running_since(
-    connection: &Connection,
+pub(in crate::storage) fn running_since(
+    connection: &dyn Connection,
     study: StudyId,
 ) -> Result<(i64, Option<Timestamp>), Fault> {
     let ran = value(connection, "SELECT ran_micros FROM study WHERE id = ?1", [study.0])?;
-    let newest = "SELECT iif(stopped_at IS NULL, started_at, NULL) FROM runner \
+    let newest = "SELECT CASE WHEN stopped_at IS NULL THEN started_at END FROM runner \
         WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1";
     let since: Option<Option<i64>> = values(connection, newest, [study.0])?.pop();
     Ok((ran, since.flatten().map(Timestamp)))
 }
 
 /// Requests not yet served, oldest first.
-pub(super) fn pending_requests(
-    connection: &Connection,
+pub(in crate::storage) fn pending_requests(
+    connection: &dyn Connection,
     study: StudyId,
 ) -> Result<Vec<StoredRequest>, Fault> {
     let sql = "SELECT id, body FROM request WHERE study_id = ?1 AND served_at IS NULL ORDER BY id";
     rows(connection, sql, [study.0], |row| {
         // An unreadable request must not prevent running the study: it is refused when it is
         // served.
-        let read = row.get_ref(1)?.as_str().map_err(|error| error.to_string());
-        let read =
-            read.and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()));
+        let read = match row.cell(1)? {
+            Cell::Text(text) => serde_json::from_str(text).map_err(|error| error.to_string()),
+            _ => Err("it is not text".to_owned()),
+        };
         let request = read.unwrap_or_else(|why| Request::Unreadable { why });
         Ok(StoredRequest { id: row.get(0)?, request })
     })

@@ -15,7 +15,7 @@ use crate::study::series::Point;
 use crate::study::time::Timestamp;
 
 /// Maximum number of points in a chunk.
-pub(super) const CAPACITY: usize = 512;
+pub(in crate::storage) const CAPACITY: usize = 512;
 
 const VERSION: u8 = 1;
 const INTEGERS: u8 = 0;
@@ -25,7 +25,7 @@ const ANY: u8 = 1;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Encodes points.
-pub(super) fn encode(points: &[Point]) -> Vec<u8> {
+pub(in crate::storage) fn encode(points: &[Point]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(8 + points.len() * 14);
     let integers: Option<Vec<i64>> = points.iter().map(|point| integer(point.step)).collect();
     bytes.extend([VERSION, if integers.is_some() { INTEGERS } else { ANY }]);
@@ -40,7 +40,7 @@ pub(super) fn encode(points: &[Point]) -> Vec<u8> {
 }
 
 /// Decodes points, or says why it cannot.
-pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Point>, &'static str> {
+pub(in crate::storage) fn decode(bytes: &[u8]) -> Result<Vec<Point>, &'static str> {
     let mut reader = Reader(bytes);
     let [version, kind] = reader.array::<2>().ok_or(SHORT)?;
     if version != VERSION || !matches!(kind, INTEGERS | ANY) {

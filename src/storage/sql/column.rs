@@ -1,47 +1,48 @@
 //! Values in the store's columns: NaN is NULL, unsigned integers are signed, the rest is JSON.
 
-use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
-use rusqlite::{Connection, Params, Row};
+use std::ops::ControlFlow;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::connection::{Cell, Connection, FromCell, Params, Row};
 use super::fault::Fault;
 use crate::storage::StudyId;
 use crate::study::trial::{TrialNumber, TrialState};
 
 /// Distance between the first trial ids of neighbouring studies: more trials than fit in memory.
-pub(super) const TRIALS_PER_STUDY: i64 = 1_000_000_000;
+pub(in crate::storage) const TRIALS_PER_STUDY: i64 = 1_000_000_000;
 
 /// JSON for a column.
-pub(super) fn to_json<T: Serialize>(value: &T) -> Result<String, Fault> {
+pub(in crate::storage) fn to_json<T: Serialize>(value: &T) -> Result<String, Fault> {
     serde_json::to_string(value).map_err(Fault::unstorable)
 }
 
 /// A number for a REAL column. NaN becomes NULL here and nowhere else; infinities stay; SQLite
 /// drops the sign of `-0.0`.
-pub(super) fn to_real(value: f64) -> Option<f64> {
+pub(in crate::storage) fn to_real(value: f64) -> Option<f64> {
     if value.is_nan() { None } else { Some(value) }
 }
 
 /// The number of a REAL column: NULL means NaN.
-pub(super) fn from_real(column: Option<f64>) -> f64 {
+pub(in crate::storage) fn from_real(column: Option<f64>) -> f64 {
     column.unwrap_or(f64::NAN)
 }
 
 /// An unsigned integer for an INTEGER column; an error beyond 2^63 - 1.
-pub(super) fn to_integer(value: u64) -> Result<i64, Fault> {
+pub(in crate::storage) fn to_integer(value: u64) -> Result<i64, Fault> {
     i64::try_from(value).map_err(|_| {
         Fault::unstorable(format!("{value} is larger than the store's integers (2^63 - 1)"))
     })
 }
 
 /// A LIMIT or OFFSET.
-pub(super) fn to_limit(count: u64) -> i64 {
+pub(in crate::storage) fn to_limit(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// A JSON column's content.
-pub(super) fn json<T: DeserializeOwned>(
+pub(in crate::storage) fn json<T: DeserializeOwned>(
     text: &str,
     place: impl FnOnce() -> String,
 ) -> Result<T, Fault> {
@@ -49,77 +50,88 @@ pub(super) fn json<T: DeserializeOwned>(
 }
 
 /// The result of `read` for each row of a query.
-pub(super) fn rows<T>(
-    connection: &Connection,
+pub(in crate::storage) fn rows<T>(
+    connection: &dyn Connection,
     sql: &str,
     params: impl Params,
-    read: impl FnMut(&Row<'_>) -> Result<T, Fault>,
+    mut read: impl FnMut(&dyn Row) -> Result<T, Fault>,
 ) -> Result<Vec<T>, Fault> {
-    connection.prepare_cached(sql)?.query_and_then(params, read)?.collect()
+    let mut all = Vec::new();
+    connection.for_each(sql, params, |row| {
+        all.push(read(row)?);
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 /// The result of `read` for the first row of a query, if there is one.
-pub(super) fn first<T>(
-    connection: &Connection,
+pub(in crate::storage) fn first<T>(
+    connection: &dyn Connection,
     sql: &str,
     params: impl Params,
-    read: impl FnMut(&Row<'_>) -> Result<T, Fault>,
+    mut read: impl FnMut(&dyn Row) -> Result<T, Fault>,
 ) -> Result<Option<T>, Fault> {
-    connection.prepare_cached(sql)?.query_and_then(params, read)?.next().transpose()
+    let mut found = None;
+    connection.query(sql, &params.cells(), &mut |row| {
+        found = Some(read(row)?);
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
 }
 
 /// The first column of each row of a query.
-pub(super) fn values<T: FromSql>(
-    connection: &Connection,
+pub(in crate::storage) fn values<T: FromCell>(
+    connection: &dyn Connection,
     sql: &str,
     params: impl Params,
 ) -> Result<Vec<T>, Fault> {
-    rows(connection, sql, params, |row| Ok(row.get(0)?))
+    rows(connection, sql, params, |row| row.get(0))
 }
 
 /// The first column of the one row of a query.
-pub(super) fn value<T: FromSql>(
-    connection: &Connection,
+pub(in crate::storage) fn value<T: FromCell>(
+    connection: &dyn Connection,
     sql: &str,
     params: impl Params,
 ) -> Result<T, Fault> {
-    Ok(connection.prepare_cached(sql)?.query_row(params, |row| row.get(0))?)
+    let found = first(connection, sql, params, |row| row.get(0))?;
+    found.ok_or_else(|| Fault::corrupt(format!("the answer to `{sql}`"), "it has no rows"))
 }
 
 /// The columns of a row, with the row's name (table and key) for errors.
-pub(super) struct Cells<'a, N> {
-    row: &'a Row<'a>,
+pub(in crate::storage) struct Cells<'a, N> {
+    row: &'a dyn Row,
     name: N,
 }
 
 impl<'a, N: Fn() -> String> Cells<'a, N> {
-    pub(super) fn of(row: &'a Row<'a>, name: N) -> Self {
+    pub(in crate::storage) fn of(row: &'a dyn Row, name: N) -> Self {
         Cells { row, name }
     }
 
-    pub(super) fn corrupt(&self, column: usize, why: impl ToString) -> Fault {
-        let column = self.row.as_ref().column_name(column).unwrap_or_default();
+    pub(in crate::storage) fn corrupt(&self, column: usize, why: impl ToString) -> Fault {
+        let column = self.row.column_name(column);
         Fault::corrupt(format!("{}, column `{column}`", (self.name)()), why)
     }
 
-    /// A column of a type that SQLite supports.
-    pub(super) fn get<T: FromSql>(&self, column: usize) -> Result<T, Fault> {
-        Ok(self.row.get(column)?)
+    /// A column of a type that cells can have.
+    pub(in crate::storage) fn get<T: FromCell>(&self, column: usize) -> Result<T, Fault> {
+        self.row.get(column)
     }
 
     /// Text or NULL, not copied.
-    pub(super) fn text(&self, column: usize) -> Result<Option<&'a str>, Fault> {
-        Ok(self.row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from)?)
+    pub(in crate::storage) fn text(&self, column: usize) -> Result<Option<&'a str>, Fault> {
+        self.row.text(column)
     }
 
     /// A REAL column of a table that is joined by the column before it: `None` without a row there.
-    pub(super) fn value(&self, joined: usize) -> Result<Option<f64>, Fault> {
+    pub(in crate::storage) fn value(&self, joined: usize) -> Result<Option<f64>, Fault> {
         let is_there = self.get::<Option<i64>>(joined)?.is_some();
         Ok(if is_there { Some(from_real(self.get(joined + 1)?)) } else { None })
     }
 
     /// An INTEGER column converted to another range, or NULL.
-    pub(super) fn optional_integer<T: TryFrom<i64>>(
+    pub(in crate::storage) fn optional_integer<T: TryFrom<i64>>(
         &self,
         column: usize,
     ) -> Result<Option<T>, Fault> {
@@ -129,17 +141,17 @@ impl<'a, N: Fn() -> String> Cells<'a, N> {
     }
 
     /// The value of a column that is never NULL.
-    pub(super) fn given<T>(&self, column: usize, found: Option<T>) -> Result<T, Fault> {
+    pub(in crate::storage) fn given<T>(&self, column: usize, found: Option<T>) -> Result<T, Fault> {
         found.ok_or_else(|| self.corrupt(column, "it is NULL"))
     }
 
     /// An INTEGER column converted to another range.
-    pub(super) fn integer<T: TryFrom<i64>>(&self, column: usize) -> Result<T, Fault> {
+    pub(in crate::storage) fn integer<T: TryFrom<i64>>(&self, column: usize) -> Result<T, Fault> {
         self.given(column, self.optional_integer(column)?)
     }
 
     /// Text that `parse` understands, or NULL.
-    pub(super) fn optional<T, E: ToString>(
+    pub(in crate::storage) fn optional<T, E: ToString>(
         &self,
         column: usize,
         parse: impl FnOnce(&str) -> Result<T, E>,
@@ -149,7 +161,7 @@ impl<'a, N: Fn() -> String> Cells<'a, N> {
     }
 
     /// JSON or NULL.
-    pub(super) fn optional_json<T: DeserializeOwned>(
+    pub(in crate::storage) fn optional_json<T: DeserializeOwned>(
         &self,
         column: usize,
     ) -> Result<Option<T>, Fault> {
@@ -157,12 +169,12 @@ impl<'a, N: Fn() -> String> Cells<'a, N> {
     }
 
     /// JSON.
-    pub(super) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, Fault> {
+    pub(in crate::storage) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, Fault> {
         self.given(column, self.optional_json(column)?)
     }
 
     /// One of a fixed set of words, or NULL.
-    pub(super) fn word<T>(
+    pub(in crate::storage) fn word<T>(
         &self,
         column: usize,
         known: fn(&str) -> Option<T>,
@@ -173,14 +185,14 @@ impl<'a, N: Fn() -> String> Cells<'a, N> {
     }
 
     /// A trial's state.
-    pub(super) fn state(&self, column: usize) -> Result<TrialState, Fault> {
+    pub(in crate::storage) fn state(&self, column: usize) -> Result<TrialState, Fault> {
         self.given(column, self.word(column, TrialState::from_word)?)
     }
 }
 
 /// The step and value in two columns of table `report`.
-pub(super) fn point(
-    row: &Row<'_>,
+pub(in crate::storage) fn point(
+    row: &dyn Row,
     column: usize,
     study: StudyId,
     trial: TrialNumber,
@@ -189,20 +201,20 @@ pub(super) fn point(
     Ok((cells.integer(column)?, from_real(cells.get(column + 1)?)))
 }
 
-impl FromSql for StudyId {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        value.as_i64().map(StudyId)
+impl FromCell for StudyId {
+    fn from_cell(cell: Cell<'_>) -> Option<Self> {
+        i64::from_cell(cell).map(StudyId)
     }
 }
 
 /// The first id that a trial of `study` can have, and the last.
-pub(super) fn trial_ids(study: StudyId) -> (i64, i64) {
+pub(in crate::storage) fn trial_ids(study: StudyId) -> (i64, i64) {
     let first = study.0.saturating_mul(TRIALS_PER_STUDY);
     (first, first.saturating_add(TRIALS_PER_STUDY - 1))
 }
 
 /// A trial's id; an error for a number beyond the range of a study.
-pub(super) fn trial_id(study: StudyId, number: TrialNumber) -> Result<i64, Fault> {
+pub(in crate::storage) fn trial_id(study: StudyId, number: TrialNumber) -> Result<i64, Fault> {
     let (first, last) = trial_ids(study);
     let id = first.saturating_add(to_integer(number.0)?);
     if id > last {
@@ -213,12 +225,12 @@ pub(super) fn trial_id(study: StudyId, number: TrialNumber) -> Result<i64, Fault
 }
 
 /// The number of the trial with this id.
-pub(super) fn number_of(id: i64) -> TrialNumber {
+pub(in crate::storage) fn number_of(id: i64) -> TrialNumber {
     TrialNumber(id.rem_euclid(TRIALS_PER_STUDY).unsigned_abs())
 }
 
 /// The study of a trial's id.
-pub(super) fn study_of(id: i64) -> StudyId {
+pub(in crate::storage) fn study_of(id: i64) -> StudyId {
     StudyId(id.div_euclid(TRIALS_PER_STUDY))
 }
 

@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use rusqlite::{Connection, params};
+use super::connection::{Connection, params};
 
 use super::artifacts;
 use super::column::to_json;
-use super::column::{Cells, rows, trial_ids, value};
+use super::column::{Cells, rows, trial_ids, value, values};
 use super::fault::Fault;
 use super::write::check_fence;
 use crate::storage::{Lease, RemovedStudy, StudyId};
@@ -16,8 +16,8 @@ use crate::study::tracked::NO_SAMPLER;
 
 /// Removes the study of the lease. Its directories are recorded in the same transaction, so that a
 /// crash leaves no unknown files.
-pub(super) fn remove_study(
-    connection: &Connection,
+pub(in crate::storage) fn remove_study(
+    connection: &dyn Connection,
     lease: &Lease,
     now: Timestamp,
     directories: &[PathBuf],
@@ -27,10 +27,11 @@ pub(super) fn remove_study(
     let name: String = value(connection, "SELECT name FROM study WHERE id = ?1", [study.0])?;
     // As with single runs, their data must not remain in free pages.
     let of_runs = "UPDATE store SET values_left = 1 WHERE EXISTS (SELECT 1 FROM study WHERE id = ?1 \
-        AND spec ->> '$.sampler.name' = ?2)";
+        AND json_extract(spec, '$.sampler.name') = ?2)";
     connection.execute(of_runs, params![study.0, NO_SAMPLER])?;
-    let runners = "SELECT json_group_array(seq) FROM runner WHERE study_id = ?1";
-    remove_documents(connection, &value::<String>(connection, runners, [study.0])?)?;
+    let runners = "SELECT seq FROM runner WHERE study_id = ?1";
+    let runners: Vec<i64> = values(connection, runners, [study.0])?;
+    remove_documents(connection, &to_json(&runners)?)?;
     remove_rows(connection, trial_ids(study), &[])?;
     for table in tables_with(connection, "study_id")? {
         let sql = format!("DELETE FROM \"{table}\" WHERE study_id = ?1");
@@ -46,8 +47,8 @@ pub(super) fn remove_study(
 }
 
 /// Removes the rows of these trials from all tables but `trial` and `kept`.
-pub(super) fn remove_rows(
-    connection: &Connection,
+pub(in crate::storage) fn remove_rows(
+    connection: &dyn Connection,
     ids: (i64, i64),
     kept: &[&str],
 ) -> Result<(), Fault> {
@@ -72,18 +73,19 @@ pub(super) fn remove_rows(
 }
 
 /// The tables that have a column of this name, including those of later schema versions.
-fn tables_with(connection: &Connection, column: &str) -> Result<Vec<String>, Fault> {
-    let sql = "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c \
-        WHERE t.type = 'table' AND c.name = ?1 ORDER BY t.name";
-    rows(connection, sql, [column], |row| Ok(row.get(0)?))
+fn tables_with(connection: &dyn Connection, column: &str) -> Result<Vec<String>, Fault> {
+    values(connection, connection.dialect().tables_with, [column])
 }
 
 /// Removes the texts that only these runners refer to; `runners` is a JSON array of their start
 /// events.
-pub(super) fn remove_documents(connection: &Connection, runners: &str) -> Result<(), Fault> {
+pub(in crate::storage) fn remove_documents(
+    connection: &dyn Connection,
+    runners: &str,
+) -> Result<(), Fault> {
     let of = |which: &str| {
         format!(
-            "EXISTS (SELECT 1 FROM runner r WHERE r.seq {which} (SELECT value FROM json_each(?1)) \
+            "EXISTS (SELECT 1 FROM runner r WHERE r.seq {which} (SELECT CAST(value AS BIGINT) FROM json_each(?1)) \
              AND instr(r.lineage, document.digest) > 0)"
         )
     };
@@ -93,9 +95,11 @@ pub(super) fn remove_documents(connection: &Connection, runners: &str) -> Result
 }
 
 /// The removed studies whose files may not all be deleted yet.
-pub(super) fn removed_studies(connection: &Connection) -> Result<Vec<RemovedStudy>, Fault> {
+pub(in crate::storage) fn removed_studies(
+    connection: &dyn Connection,
+) -> Result<Vec<RemovedStudy>, Fault> {
     let sql = "SELECT id, name, files FROM removed_study WHERE files IS NOT NULL ORDER BY id";
-    rows(connection, sql, [], |row| {
+    rows(connection, sql, (), |row| {
         let id: StudyId = row.get(0)?;
         let cells = Cells::of(row, || format!("table `removed_study`, id {}", id.0));
         Ok(RemovedStudy { id, name: cells.get(1)?, directories: cells.json(2)? })
@@ -103,7 +107,10 @@ pub(super) fn removed_studies(connection: &Connection) -> Result<Vec<RemovedStud
 }
 
 /// Records that all files of a removed study are deleted.
-pub(super) fn files_removed(connection: &Connection, study: StudyId) -> Result<(), Fault> {
+pub(in crate::storage) fn files_removed(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<(), Fault> {
     connection.execute("UPDATE removed_study SET files = NULL WHERE id = ?1", [study.0])?;
     Ok(())
 }

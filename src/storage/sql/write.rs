@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, params};
+use super::connection::{Connection, params};
 
 use super::append::{Append, Cache, add_dimension, present_dimensions};
 use super::column::to_json;
@@ -20,20 +20,22 @@ use crate::study::tracked::NO_SAMPLER;
 use crate::study::trial::TrialNumber;
 
 /// A new study.
-pub(super) fn create_study(
-    connection: &Connection,
+pub(in crate::storage) fn create_study(
+    connection: &dyn Connection,
     now: Timestamp,
     spec: &StudySpec,
 ) -> Result<StudyId, Fault> {
-    if connection.prepare_cached("SELECT 1 FROM study WHERE name = ?1")?.exists([&spec.name])? {
+    if let Some(sql) = connection.dialect().lock_studies {
+        connection.exists(sql, ())?;
+    }
+    if connection.exists("SELECT 1 FROM study WHERE name = ?1", [&spec.name])? {
         return Err(StorageError::Exists { name: spec.name.clone() }.into());
     }
     // Greater than the id of any earlier study: ids are never reused.
     let sql = "INSERT INTO study (id, name, spec, created_at, updated_at) VALUES ((SELECT 1 + \
-        max((SELECT coalesce(max(id), 0) FROM study), (SELECT coalesce(max(id), 0) FROM \
-        removed_study))), ?1, ?2, ?3, ?3)";
-    connection.execute(sql, params![spec.name, to_json(spec)?, now.0])?;
-    let study = StudyId(connection.last_insert_rowid());
+        coalesce(max(id), 0) FROM (SELECT id FROM study UNION ALL SELECT id FROM removed_study) AS \
+        every), ?1, ?2, ?3, ?3) RETURNING id";
+    let study: StudyId = value(connection, sql, params![spec.name, to_json(spec)?, now.0])?;
     connection.execute("INSERT INTO lease (study_id) VALUES (?1)", [study.0])?;
     write_objectives(connection, study, spec)?;
     write_dimensions(connection, study, spec)?;
@@ -42,7 +44,11 @@ pub(super) fn create_study(
 }
 
 /// Stores the present specification as a revision.
-fn write_revision(connection: &Connection, study: StudyId, now: Timestamp) -> Result<(), Fault> {
+fn write_revision(
+    connection: &dyn Connection,
+    study: StudyId,
+    now: Timestamp,
+) -> Result<(), Fault> {
     connection.execute(
         "INSERT INTO study_revision (study_id, revision, seq, at, spec)
          SELECT id, revision, (SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1), ?2, \
@@ -53,7 +59,7 @@ fn write_revision(connection: &Connection, study: StudyId, now: Timestamp) -> Re
 }
 
 fn write_objectives(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
     spec: &StudySpec,
 ) -> Result<(), Fault> {
@@ -69,7 +75,7 @@ fn write_objectives(
 
 /// Adds a version of each new or changed parameter.
 fn write_dimensions(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
     spec: &StudySpec,
 ) -> Result<(), Fault> {
@@ -89,8 +95,8 @@ fn write_dimensions(
 }
 
 /// Replaces the stored specification.
-pub(super) fn update_spec(
-    connection: &Connection,
+pub(in crate::storage) fn update_spec(
+    connection: &dyn Connection,
     lease: &Lease,
     now: Timestamp,
     spec: &StudySpec,
@@ -98,8 +104,7 @@ pub(super) fn update_spec(
     check_fence(connection, lease)?;
     let study = lease.study;
     if connection
-        .prepare_cached("SELECT 1 FROM study WHERE name = ?1 AND id <> ?2")?
-        .exists(params![spec.name, study.0])?
+        .exists("SELECT 1 FROM study WHERE name = ?1 AND id <> ?2", params![spec.name, study.0])?
     {
         return Err(StorageError::Exists { name: spec.name.clone() }.into());
     }
@@ -117,7 +122,7 @@ pub(super) fn update_spec(
 }
 
 fn rewrite_last_reports(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
     metric: &str,
 ) -> Result<(), Fault> {
@@ -132,12 +137,28 @@ fn rewrite_last_reports(
     Ok(())
 }
 
+/// Keeps other writers of a study out until the transaction ends, where a database has several, and
+/// counts the write.
+pub(in crate::storage) fn lock(connection: &dyn Connection, study: StudyId) -> Result<(), Fault> {
+    match connection.dialect().lock_study {
+        Some(sql) => connection.exists(sql, [study.0]).map(drop),
+        None => Ok(()),
+    }
+}
+
 /// Checks the lease; returns the revision of the specification.
-pub(super) fn check_fence(connection: &Connection, lease: &Lease) -> Result<i64, Fault> {
-    let sql = "SELECT l.epoch, l.pid IS NOT NULL, s.revision FROM lease l JOIN study s \
-        ON s.id = l.study_id WHERE l.study_id = ?1";
-    let row = first(connection, sql, [lease.study.0], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?, row.get::<_, i64>(2)?))
+pub(in crate::storage) fn check_fence(
+    connection: &dyn Connection,
+    lease: &Lease,
+) -> Result<i64, Fault> {
+    lock(connection, lease.study)?;
+    let sql = format!(
+        "SELECT l.epoch, l.pid IS NOT NULL AND {}, s.revision FROM lease l JOIN study s ON s.id = \
+         l.study_id WHERE l.study_id = ?1",
+        connection.dialect().is_live()
+    );
+    let row = first(connection, &sql, [lease.study.0], |row| {
+        Ok((row.get::<i64>(0)?, row.get::<bool>(1)?, row.get::<i64>(2)?))
     })?;
     match row {
         None => Err(StorageError::NoStudy { study: lease.study }.into()),
@@ -147,16 +168,17 @@ pub(super) fn check_fence(connection: &Connection, lease: &Lease) -> Result<i64,
 }
 
 /// Acquires the lease.
-pub(super) fn acquire(
-    connection: &Connection,
+pub(in crate::storage) fn acquire(
+    connection: &dyn Connection,
     study: StudyId,
     holder: &Holder,
     now: Timestamp,
     takeover: Takeover,
 ) -> Result<Lease, Fault> {
-    let sql = "SELECT spec ->> '$.sampler.name', name FROM study WHERE id = ?1";
+    lock(connection, study)?;
+    let sql = "SELECT json_extract(spec, '$.sampler.name'), name FROM study WHERE id = ?1";
     let row = first(connection, sql, [study.0], |row| {
-        Ok((row.get::<_, Option<String>>(0)?, row.get::<_, String>(1)?))
+        Ok((row.get::<Option<String>>(0)?, row.get::<String>(1)?))
     })?;
     match row {
         None => return Err(StorageError::NoStudy { study }.into()),
@@ -179,27 +201,42 @@ pub(super) fn acquire(
         let HeldLease { holder, acquired: since, .. } = held;
         return Err(StorageError::Busy { study: name, holder, since }.into());
     }
-    let sql = "UPDATE lease SET epoch = epoch + 1, pid = ?2, pid_started = ?3, host = ?4, \
-        acquired_at = ?5, boot_id = ?6 WHERE study_id = ?1 RETURNING epoch";
+    let sql = format!(
+        "UPDATE lease SET epoch = epoch + 1, pid = ?2, pid_started = ?3, host = ?4, acquired_at = \
+         ?5, boot_id = ?6{} WHERE study_id = ?1 RETURNING epoch",
+        connection.dialect().renewed()
+    );
     let started = to_integer(holder.pid_started)?;
     let holder = params![study.0, holder.pid, started, holder.host, now.0, holder.boot_id];
-    let epoch = value(connection, sql, holder)?;
+    let epoch = value(connection, &sql, holder)?;
     Ok(Lease { study, epoch })
 }
 
-/// Updates the holder.
-pub(super) fn renew(connection: &Connection, lease: &Lease, holder: &Holder) -> Result<(), Fault> {
-    check_fence(connection, lease)?;
-    let sql =
-        "UPDATE lease SET pid = ?2, pid_started = ?3, host = ?4, boot_id = ?5 WHERE study_id = ?1";
-    let started = to_integer(holder.pid_started)?;
-    connection.execute(sql, (lease.study.0, holder.pid, started, &holder.host, &holder.boot_id))?;
-    Ok(())
+/// Updates the holder, and begins the time of the lease anew. One that has ended is renewed if
+/// nobody took it since: its epoch tells.
+pub(in crate::storage) fn renew(
+    connection: &dyn Connection,
+    lease: &Lease,
+    holder: &Holder,
+) -> Result<(), Fault> {
+    require(connection, lease.study)?;
+    let sql = format!(
+        "UPDATE lease SET pid = ?2, pid_started = ?3, host = ?4, boot_id = ?5{} WHERE study_id = \
+         ?1 AND epoch = ?6 AND pid IS NOT NULL",
+        connection.dialect().renewed()
+    );
+    let (study, started) = (lease.study, to_integer(holder.pid_started)?);
+    let Holder { pid, host, boot_id, .. } = holder;
+    match connection.execute(&sql, params![study.0, pid, started, host, boot_id, lease.epoch])? {
+        0 => Err(StorageError::Fenced { study }.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Releases the lease, if it was not taken over.
-pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Fault> {
+pub(in crate::storage) fn release(connection: &dyn Connection, lease: &Lease) -> Result<(), Fault> {
     require(connection, lease.study)?;
+    lock(connection, lease.study)?;
     let sql = "UPDATE lease SET pid = NULL, pid_started = NULL, host = NULL, acquired_at = NULL, \
         boot_id = NULL WHERE study_id = ?1 AND epoch = ?2";
     connection.execute(sql, params![lease.study.0, lease.epoch])?;
@@ -207,8 +244,8 @@ pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Faul
 }
 
 /// Writes events to the journal and the tables.
-pub(super) fn append(
-    connection: &Connection,
+pub(in crate::storage) fn append(
+    connection: &dyn Connection,
     cache: &mut Cache,
     store: &Path,
     lease: &Lease,
@@ -232,16 +269,20 @@ pub(super) fn append(
 }
 
 /// The next trial's number. Numbers of removed runs are not reused.
-pub(super) fn trials_of(connection: &Connection, study: StudyId) -> Result<u64, Fault> {
+pub(in crate::storage) fn trials_of(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<u64, Fault> {
     let newest = "SELECT max(id) FROM (SELECT max(id) AS id FROM trial WHERE id BETWEEN ?1 AND ?2 \
-        UNION ALL SELECT max(trial_id) FROM removed_run WHERE trial_id BETWEEN ?1 AND ?2)";
+        UNION ALL SELECT max(trial_id) FROM removed_run WHERE trial_id BETWEEN ?1 AND ?2) AS \
+        newest";
     let newest: Option<i64> = value(connection, newest, trial_ids(study))?;
     Ok(newest.map_or(0, |id| number_of(id).0 + 1))
 }
 
 /// Stores a request for the runner, or executes it here if it is a note or tag.
-pub(super) fn request(
-    connection: &Connection,
+pub(in crate::storage) fn request(
+    connection: &dyn Connection,
     cache: &mut Cache,
     store: &Path,
     study: StudyId,
@@ -249,11 +290,9 @@ pub(super) fn request(
     request: &Request,
 ) -> Result<i64, Fault> {
     require(connection, study)?;
-    connection.execute(
-        "INSERT INTO request (study_id, body, at) VALUES (?1, ?2, ?3)",
-        params![study.0, to_json(request)?, now.0],
-    )?;
-    let id = connection.last_insert_rowid();
+    lock(connection, study)?;
+    let sql = "INSERT INTO request (study_id, body, at) VALUES (?1, ?2, ?3) RETURNING id";
+    let id = value(connection, sql, params![study.0, to_json(request)?, now.0])?;
     if let Some(entry) = Event::requested(request) {
         if let Some(trial) = entry.trial()
             && !is_there(connection, study, trial)?
@@ -270,35 +309,36 @@ pub(super) fn request(
 }
 
 /// Whether the study has this trial.
-pub(super) fn is_there(
-    connection: &Connection,
+pub(in crate::storage) fn is_there(
+    connection: &dyn Connection,
     study: StudyId,
     trial: TrialNumber,
 ) -> Result<bool, Fault> {
     let Ok(id) = trial_id(study, trial) else { return Ok(false) };
-    Ok(connection.prepare_cached("SELECT 1 FROM trial WHERE id = ?1")?.exists([id])?)
+    connection.exists("SELECT 1 FROM trial WHERE id = ?1", [id])
 }
 
 /// Stores a text by its digest.
-pub(super) fn keep_document(
-    connection: &Connection,
+pub(in crate::storage) fn keep_document(
+    connection: &dyn Connection,
     digest: &str,
     body: &str,
 ) -> Result<(), Fault> {
     connection.execute(
-        "INSERT OR IGNORE INTO document (digest, body) VALUES (?1, ?2)",
+        "INSERT INTO document (digest, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
         params![digest, body],
     )?;
     Ok(())
 }
 
 /// Claims a directory of that name for the files of a study's trials.
-pub(super) fn take_directory(
-    connection: &Connection,
+pub(in crate::storage) fn take_directory(
+    connection: &dyn Connection,
     study: StudyId,
     name: &str,
 ) -> Result<(), Fault> {
     require(connection, study)?;
+    lock(connection, study)?;
     let mut names = directories(connection, study)?;
     names.retain(|known| known != name);
     names.insert(0, name.to_owned());
@@ -308,7 +348,8 @@ pub(super) fn take_directory(
 }
 
 /// Gives the store a new identifier.
-pub(super) fn renew_identity(connection: &Connection) -> Result<(), Fault> {
-    connection.execute("UPDATE store SET id = lower(hex(randomblob(16)))", [])?;
+pub(in crate::storage) fn renew_identity(connection: &dyn Connection) -> Result<(), Fault> {
+    let sql = format!("UPDATE store SET id = {}", connection.dialect().random_hex);
+    connection.execute(&sql, ())?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Writes series: sorts points into chunks, each call inside the transaction it is given.
 
-use rusqlite::{Connection, params};
+use super::connection::{Connection, params};
 
 use super::chunk::{CAPACITY, decode, encode};
 use super::column::{first, from_real, rows, to_real, value, values};
@@ -11,7 +11,7 @@ use crate::study::trial::AttemptNumber;
 
 /// A series by its trial's id, its metric's and its clock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SeriesKey {
+pub(in crate::storage) struct SeriesKey {
     pub trial: i64,
     pub metric: i64,
     pub clock: SeriesClock,
@@ -25,11 +25,14 @@ struct Row {
 }
 
 /// The id of a series; `None` if nothing was logged to it.
-pub(super) fn find(connection: &Connection, key: SeriesKey) -> Result<Option<i64>, Fault> {
+pub(in crate::storage) fn find(
+    connection: &dyn Connection,
+    key: SeriesKey,
+) -> Result<Option<i64>, Fault> {
     Ok(row(connection, key)?.map(|row| row.id))
 }
 
-fn row(connection: &Connection, key: SeriesKey) -> Result<Option<Row>, Fault> {
+fn row(connection: &dyn Connection, key: SeriesKey) -> Result<Option<Row>, Fault> {
     let sql = "SELECT id, attempt, last_step FROM series WHERE trial_id = ?1 AND metric_id = ?2 \
         AND clock = ?3";
     first(connection, sql, params![key.trial, key.metric, key.clock.as_str()], |row| {
@@ -40,8 +43,8 @@ fn row(connection: &Connection, key: SeriesKey) -> Result<Option<Row>, Fault> {
 /// Appends an attempt's logged points. Points of an attempt that is not the latest are dropped;
 /// points of a later attempt supersede earlier ones from their first step on. `reported` returns
 /// the reports with which a new series starts.
-pub(super) fn write(
-    connection: &Connection,
+pub(in crate::storage) fn write(
+    connection: &dyn Connection,
     key: SeriesKey,
     attempt: AttemptNumber,
     points: &[LoggedPoint],
@@ -73,13 +76,13 @@ pub(super) fn write(
 }
 
 /// Whether an attempt continues from a checkpoint.
-fn is_resumed(connection: &Connection, trial: i64, attempt: i64) -> Result<bool, Fault> {
+fn is_resumed(connection: &dyn Connection, trial: i64, attempt: i64) -> Result<bool, Fault> {
     let sql = "SELECT 1 FROM attempt WHERE trial_id = ?1 AND attempt = ?2 AND resume_step IS NOT \
         NULL";
-    Ok(connection.prepare_cached(sql)?.exists([trial, attempt])?)
+    connection.exists(sql, [trial, attempt])
 }
 
-fn create(connection: &Connection, key: SeriesKey, attempt: i64) -> Result<i64, Fault> {
+fn create(connection: &dyn Connection, key: SeriesKey, attempt: i64) -> Result<i64, Fault> {
     let sql = "INSERT INTO series (trial_id, metric_id, clock, attempt, count) VALUES (?1, ?2, \
         ?3, ?4, 0) RETURNING id";
     value(connection, sql, params![key.trial, key.metric, key.clock.as_str(), attempt])
@@ -110,12 +113,12 @@ fn in_order(logged: &[LoggedPoint], mut counted: f64) -> Vec<Point> {
 }
 
 /// Removes the points from a step on.
-fn truncate(connection: &Connection, id: i64, from: f64) -> Result<(), Fault> {
+fn truncate(connection: &dyn Connection, id: i64, from: f64) -> Result<(), Fault> {
     let sql = "DELETE FROM series_block WHERE id IN (SELECT block FROM series_chunk WHERE \
         series_id = ?1 AND first_step >= ?2)";
-    connection.prepare_cached(sql)?.execute(params![id, from])?;
+    connection.execute(sql, params![id, from])?;
     let sql = "DELETE FROM series_chunk WHERE series_id = ?1 AND first_step >= ?2";
-    connection.prepare_cached(sql)?.execute(params![id, from])?;
+    connection.execute(sql, params![id, from])?;
     if let Some(chunk) = chunk_at(connection, id, from)?
         && chunk.last_step >= from
     {
@@ -123,9 +126,9 @@ fn truncate(connection: &Connection, id: i64, from: f64) -> Result<(), Fault> {
         points.retain(|point| point.step < from);
         put(connection, id, &points)?;
     }
-    let sql = "UPDATE series SET count = (SELECT coalesce(sum(count), 0) FROM series_chunk WHERE \
+    let sql = "UPDATE series SET count = (SELECT coalesce(CAST(sum(count) AS BIGINT), 0) FROM series_chunk WHERE \
         series_id = ?1) WHERE id = ?1";
-    connection.prepare_cached(sql)?.execute([id])?;
+    connection.execute(sql, [id])?;
     Ok(())
 }
 
@@ -136,7 +139,7 @@ struct Chunk {
 }
 
 /// The last chunk that begins at a step or before it.
-fn chunk_at(connection: &Connection, id: i64, step: f64) -> Result<Option<Chunk>, Fault> {
+fn chunk_at(connection: &dyn Connection, id: i64, step: f64) -> Result<Option<Chunk>, Fault> {
     let sql = "SELECT first_step, last_step, count FROM series_chunk WHERE series_id = ?1 AND \
         first_step <= ?2 ORDER BY first_step DESC LIMIT 1";
     first(connection, sql, params![id, step], |row| {
@@ -145,7 +148,7 @@ fn chunk_at(connection: &Connection, id: i64, step: f64) -> Result<Option<Chunk>
 }
 
 /// Merges points into their chunks, replacing those of the same steps.
-fn merge(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
+fn merge(connection: &dyn Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
     let (mut rest, mut added) = (points, 0);
     while let Some(next) = rest.first() {
         let chunk = chunk_at(connection, id, next.step)?;
@@ -171,7 +174,7 @@ fn merge(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault
         rest = later;
     }
     let sql = "UPDATE series SET count = count + ?2 WHERE id = ?1";
-    connection.prepare_cached(sql)?.execute(params![id, added])?;
+    connection.execute(sql, params![id, added])?;
     Ok(())
 }
 
@@ -202,65 +205,77 @@ fn merged(held: Vec<Point>, newer: &[Point]) -> Vec<Point> {
     held
 }
 
-fn put_all(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
+fn put_all(connection: &dyn Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
     points.chunks(CAPACITY).try_for_each(|chunk| put(connection, id, chunk))
 }
 
 /// Writes a chunk, replacing the one that begins at the same step.
-fn put(connection: &Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
+fn put(connection: &dyn Connection, id: i64, points: &[Point]) -> Result<(), Fault> {
     let Some(all) = Pixel::of(points) else { return Ok(()) };
     let sql = "SELECT block FROM series_chunk WHERE series_id = ?1 AND first_step = ?2";
-    let block: Option<i64> = first(connection, sql, params![id, all.first], |row| Ok(row.get(0)?))?;
-    let sql = "INSERT OR REPLACE INTO series_block (id, points) VALUES (?1, ?2) RETURNING id";
-    let block: i64 = value(connection, sql, params![block, encode(points)])?;
-    let sql = "INSERT OR REPLACE INTO series_chunk (series_id, first_step, last_step, count, min, \
-        max, last_value, last_at, block) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    connection.prepare_cached(sql)?.execute(params![
-        id,
-        all.first,
-        all.last,
-        length(points),
-        to_real(all.min),
-        to_real(all.max),
-        to_real(all.value),
-        all.at.0,
-        block
-    ])?;
+    let block: Option<i64> = first(connection, sql, params![id, all.first], |row| row.get(0))?;
+    let block: i64 = match block {
+        Some(block) => {
+            let sql = "UPDATE series_block SET points = ?2 WHERE id = ?1";
+            connection.execute(sql, params![block, encode(points)])?;
+            block
+        }
+        None => {
+            let sql = "INSERT INTO series_block (points) VALUES (?1) RETURNING id";
+            value(connection, sql, params![encode(points)])?
+        }
+    };
+    let sql = "INSERT INTO series_chunk (series_id, first_step, last_step, count, min, max, \
+        last_value, last_at, block) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        ON CONFLICT (series_id, first_step) DO UPDATE SET last_step = excluded.last_step, count = \
+        excluded.count, min = excluded.min, max = excluded.max, last_value = excluded.last_value, \
+        last_at = excluded.last_at, block = excluded.block";
+    connection.execute(
+        sql,
+        params![
+            id,
+            all.first,
+            all.last,
+            length(points),
+            to_real(all.min),
+            to_real(all.max),
+            to_real(all.value),
+            all.at.0,
+            block
+        ],
+    )?;
     Ok(())
 }
 
 /// The points of the chunk that begins at a step.
-pub(super) fn read_chunk(
-    connection: &Connection,
+pub(in crate::storage) fn read_chunk(
+    connection: &dyn Connection,
     id: i64,
     first_step: f64,
 ) -> Result<Vec<Point>, Fault> {
     let sql = "SELECT b.points FROM series_chunk c JOIN series_block b ON b.id = c.block WHERE \
         c.series_id = ?1 AND c.first_step = ?2";
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut found = statement.query(params![id, first_step])?;
     let place = || format!("table `series_chunk`, series {id}, step {first_step}");
-    let Some(row) = found.next()? else {
-        return Err(Fault::corrupt(place(), "there is no such chunk"));
-    };
-    let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-    decode(bytes).map_err(|why| Fault::corrupt(place(), why))
+    let points = first(connection, sql, params![id, first_step], |row| {
+        decode(row.bytes(0)?).map_err(|why| Fault::corrupt(place(), why))
+    })?;
+    points.ok_or_else(|| Fault::corrupt(place(), "there is no such chunk"))
 }
 
 /// Updates the summary in the row of a series.
-fn summarise(connection: &Connection, id: i64, attempt: i64) -> Result<(), Fault> {
+fn summarise(connection: &dyn Connection, id: i64, attempt: i64) -> Result<(), Fault> {
     let sql = "UPDATE series SET attempt = ?2,
           first_step = (SELECT min(first_step) FROM series_chunk WHERE series_id = ?1),
           (last_step, last_value) = (SELECT last_step, last_value FROM series_chunk
             WHERE series_id = ?1 ORDER BY first_step DESC LIMIT 1)
         WHERE id = ?1";
-    connection.prepare_cached(sql)?.execute([id, attempt])?;
+    connection.execute(sql, [id, attempt])?;
     Ok(())
 }
 
 /// The reports of a metric by a trial, as points.
-pub(super) fn reported(
-    connection: &Connection,
+pub(in crate::storage) fn reported(
+    connection: &dyn Connection,
     trial: i64,
     metric: i64,
 ) -> Result<Vec<Point>, Fault> {
@@ -268,12 +283,15 @@ pub(super) fn reported(
         step";
     rows(connection, sql, [trial, metric], |row| {
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
-        let step = row.get::<_, i64>(0)? as f64;
+        let step = row.get::<i64>(0)? as f64;
         Ok(Point { step, value: from_real(row.get(1)?), at: Timestamp(row.get(2)?) })
     })
 }
 
 /// The id of a metric; `None` if it was never reported or logged.
-pub(super) fn metric_id(connection: &Connection, name: &str) -> Result<Option<i64>, Fault> {
+pub(in crate::storage) fn metric_id(
+    connection: &dyn Connection,
+    name: &str,
+) -> Result<Option<i64>, Fault> {
     Ok(values(connection, "SELECT id FROM metric WHERE name = ?1", [name])?.pop())
 }

@@ -1,6 +1,6 @@
 //! Rows of artifacts, and their stored texts.
 
-use rusqlite::{Connection, params};
+use super::connection::{Connection, params};
 
 use super::column::{Cells, first, number_of, rows, to_json, trial_id, trial_ids};
 use super::fault::Fault;
@@ -10,8 +10,8 @@ use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
 /// Writes an artifact as the next version of its name, unless the present one has the same content.
-pub(super) fn save(
-    connection: &Connection,
+pub(in crate::storage) fn save(
+    connection: &dyn Connection,
     (trial, seq, now): (i64, i64, Timestamp),
     artifact: &Artifact,
     content: Option<&str>,
@@ -26,31 +26,22 @@ pub(super) fn save(
         return Ok(());
     }
     let version = newest.map_or(1, |(version, _)| version + 1);
-    connection
-        .prepare_cached(
-            "INSERT INTO artifact (trial_id, name, version, seq, at, digest, body) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )?
-        .execute(params![
-            trial,
-            artifact.name,
-            version,
-            seq,
-            now.0,
-            artifact.digest,
-            to_json(artifact)?
-        ])?;
+    let sql = "INSERT INTO artifact (trial_id, name, version, seq, at, digest, body) VALUES (?1, ?2, \
+        ?3, ?4, ?5, ?6, ?7)";
+    let (name, digest, body) = (&artifact.name, &artifact.digest, to_json(artifact)?);
+    connection.execute(sql, params![trial, name, version, seq, now.0, digest, body])?;
     if let Some(content) = content {
-        connection
-            .prepare_cached("INSERT OR IGNORE INTO document (digest, body) VALUES (?1, ?2)")?
-            .execute(params![artifact.digest, content])?;
+        connection.execute(
+            "INSERT INTO document (digest, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            params![artifact.digest, content],
+        )?;
     }
     Ok(())
 }
 
 /// The artifacts of one trial, or of all, in the order in which they were logged.
-pub(super) fn artifacts(
-    connection: &Connection,
+pub(in crate::storage) fn artifacts(
+    connection: &dyn Connection,
     study: StudyId,
     trial: Option<TrialNumber>,
 ) -> Result<Vec<StoredArtifact>, Fault> {
@@ -76,8 +67,8 @@ pub(super) fn artifacts(
 }
 
 /// Removes the texts that only artifacts of these trials refer to.
-pub(super) fn remove_documents(
-    connection: &Connection,
+pub(in crate::storage) fn remove_documents(
+    connection: &dyn Connection,
     (least, most): (i64, i64),
 ) -> Result<(), Fault> {
     connection.execute(

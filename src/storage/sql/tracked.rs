@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, params};
+use super::connection::Connection;
 
 use super::append::{Append, Cache};
-use super::column::{first, trial_id, value};
+use super::column::{first, trial_id, values};
 use super::fault::Fault;
 use super::read::study_row;
-use super::write::trials_of;
+use super::write::{lock, trials_of};
 use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
 use crate::storage::{StorageError, StudyId};
 use crate::study::event::{Event, RunnerEvent, Seq, TrialEvent};
@@ -19,14 +19,15 @@ use crate::study::tracked::free_name;
 use crate::study::trial::{AttemptNumber, Origin, TrialNumber};
 
 /// Begins an attempt of a run; a new run gets its number here.
-pub(super) fn begin_run(
-    connection: &Connection,
+pub(in crate::storage) fn begin_run(
+    connection: &dyn Connection,
     cache: &mut Cache,
     store: &Path,
     study: StudyId,
     now: Timestamp,
     (begin, process): (&BeginRun, &TrackerProcess),
 ) -> Result<RunFence, Fault> {
+    lock(connection, study)?;
     let row = study_row(connection, study)?;
     if !row.spec.is_tracked() {
         return Err(StorageError::Searched { study: row.spec.name }.into());
@@ -91,21 +92,22 @@ pub(super) fn begin_run(
 }
 
 /// Writes events of a run.
-pub(super) fn append_run(
-    connection: &Connection,
+pub(in crate::storage) fn append_run(
+    connection: &dyn Connection,
     cache: &mut Cache,
     store: &Path,
     fence: &RunFence,
     now: Timestamp,
     (events, logged): (&[Event], &[LoggedSeries]),
 ) -> Result<(), Fault> {
+    lock(connection, fence.study)?;
     match newest_attempt(connection, fence.study, fence.trial)? {
         Some((newest, false)) if newest == fence.attempt => {}
         _ => return Err(StorageError::RunFenced { trial: fence.trial }.into()),
     }
-    let sql = "SELECT revision, spec ->> '$.sampler.name' FROM study WHERE id = ?1";
+    let sql = "SELECT revision, json_extract(spec, '$.sampler.name') FROM study WHERE id = ?1";
     let row = first(connection, sql, [fence.study.0], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?))
+        Ok((row.get::<i64>(0)?, row.get::<Option<String>>(1)?))
     })?;
     let Some((revision, sampler)) = row else {
         return Err(StorageError::NoStudy { study: fence.study }.into());
@@ -122,7 +124,7 @@ pub(super) fn append_run(
 
 /// A run's newest attempt, and whether it has ended.
 fn newest_attempt(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
     trial: TrialNumber,
 ) -> Result<Option<(AttemptNumber, bool)>, Fault> {
@@ -134,9 +136,11 @@ fn newest_attempt(
 }
 
 /// The names of a study's runs.
-pub(super) fn names(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
-    let sql = "SELECT coalesce(json_group_array(origin ->> '$.tracked.name'), '[]') FROM trial \
-        WHERE study_id = ?1 AND origin ->> '$.tracked.name' IS NOT NULL";
-    let names: String = value(connection, sql, params![study.0])?;
-    serde_json::from_str(&names).map_err(Fault::unstorable)
+pub(in crate::storage) fn names(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<String>, Fault> {
+    let sql = "SELECT json_extract(origin, '$.tracked.name') FROM trial WHERE study_id = ?1 AND \
+        json_extract(origin, '$.tracked.name') IS NOT NULL";
+    values(connection, sql, [study.0])
 }

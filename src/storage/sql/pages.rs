@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use rusqlite::{Connection, Row};
+use super::connection::Connection;
 
 use super::column::{
     Cells, TRIALS_PER_STUDY, first, from_real, number_of, rows, to_limit, trial_id, trial_ids,
@@ -26,8 +26,8 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{Note, Origin, Trial, TrialNumber, TrialState};
 
 /// A page of trials.
-pub(super) fn page(
-    connection: &Connection,
+pub(in crate::storage) fn page(
+    connection: &dyn Connection,
     study: StudyId,
     query: &TrialQuery,
 ) -> Result<Vec<Trial>, Fault> {
@@ -42,8 +42,8 @@ pub(super) fn page(
 }
 
 /// The numbers of the trials of a page.
-pub(super) fn numbers(
-    connection: &Connection,
+pub(in crate::storage) fn numbers(
+    connection: &dyn Connection,
     study: StudyId,
     query: &TrialQuery,
 ) -> Result<Vec<TrialNumber>, Fault> {
@@ -57,7 +57,7 @@ pub(super) fn numbers(
     Ok(numbers)
 }
 
-fn ids(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Vec<i64>, Fault> {
+fn ids(connection: &dyn Connection, study: StudyId, query: &TrialQuery) -> Result<Vec<i64>, Fault> {
     if query.limit == 0 {
         return Ok(Vec::new());
     }
@@ -77,8 +77,8 @@ fn ids(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Ve
 }
 
 /// The sort positions of a page's trials, to merge them with those of other studies.
-pub(super) fn places(
-    connection: &Connection,
+pub(in crate::storage) fn places(
+    connection: &dyn Connection,
     study: StudyId,
     query: &TrialQuery,
 ) -> Result<Vec<Place>, Fault> {
@@ -112,7 +112,7 @@ pub(super) fn places(
 
 /// With several objectives, the ranks of complete trials that can be on the front: 0 is best.
 fn ranks(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
     objectives: &[Objective],
 ) -> Result<BTreeMap<TrialNumber, f64>, Fault> {
@@ -143,7 +143,7 @@ fn cut(mut places: Vec<Place>, query: &TrialQuery) -> Vec<Place> {
 /// The first and the last id of a page of all trials by number, where numbers have no gaps. The last
 /// is before the first where there are none. `None`: the page is not one range.
 fn range(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
     query: &TrialQuery,
 ) -> Result<Option<(i64, i64)>, Fault> {
@@ -152,7 +152,7 @@ fn range(
     }
     let (least, most) = trial_ids(study);
     let removed = "SELECT 1 FROM removed_run WHERE trial_id BETWEEN ?1 AND ?2";
-    if connection.prepare_cached(removed)?.exists([least, most])? {
+    if connection.exists(removed, [least, most])? {
         return Ok(None);
     }
     let newest = "SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2";
@@ -170,14 +170,14 @@ fn range(
 
 /// Whether an order is reversed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reverse {
+pub(in crate::storage) enum Reverse {
     No,
     Yes,
 }
 
 /// Which complete trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(in crate::storage) enum Which {
     All,
     /// Those that are not hidden.
     Visible,
@@ -187,7 +187,7 @@ pub(super) enum Which {
 
 /// SQL for the complete trials of the study `?1` whose value is not NaN, the best first: as `v`, in
 /// the order of an index.
-pub(super) fn ranked(direction: Direction, reverse: Reverse, which: Which) -> String {
+pub(in crate::storage) fn ranked(direction: Direction, reverse: Reverse, which: Which) -> String {
     let order =
         if (direction == Direction::Maximize) == (reverse == Reverse::No) { "DESC" } else { "ASC" };
     let condition = match which {
@@ -204,7 +204,7 @@ pub(super) fn ranked(direction: Direction, reverse: Reverse, which: Which) -> St
 
 /// The ids of a page of complete trials by their values: NaN is worst.
 fn best_ids(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
     direction: Direction,
     query: &TrialQuery,
@@ -236,8 +236,8 @@ fn best_ids(
 }
 
 /// The number of trials that pass a filter.
-pub(super) fn count(
-    connection: &Connection,
+pub(in crate::storage) fn count(
+    connection: &dyn Connection,
     study: StudyId,
     filter: &Filter,
 ) -> Result<u64, Fault> {
@@ -271,7 +271,7 @@ type Marks = BTreeMap<TrialNumber, (Vec<Note>, Vec<String>)>;
 
 /// A scan of a study's trials that reads only the needed columns.
 struct Scan<'a> {
-    connection: &'a Connection,
+    connection: &'a dyn Connection,
     study: StudyId,
     needs: Needs,
     states: Option<Vec<TrialState>>,
@@ -293,15 +293,10 @@ impl Scan<'_> {
         };
         let statistics: Vec<&(String, Statistic)> = self.needs.series.iter().collect();
         let sql = self.sql(&wanted)?;
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement.query([first, last])?;
-        let mut statement = self.connection.prepare_cached(
-            "SELECT trial_id, dimension, value FROM param WHERE \
-                trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id",
-        )?;
-        let read = |row: &Row<'_>| Ok((number_of(row.get(0)?), param(row, &names)?));
-        let range = if self.needs.all_params { [first, last] } else { [first, first - 1] };
-        let mut all_params = statement.query_and_then(range, read)?.peekable();
+        let mut all_params = match self.needs.all_params {
+            true => self.all_params(&names)?,
+            false => BTreeMap::new(),
+        };
         let mut marks = if self.needs.marks { self.marks()? } else { Marks::new() };
         let mut summaries = match self.needs.summary {
             true => summaries(self.connection, self.study)?,
@@ -311,7 +306,7 @@ impl Scan<'_> {
             true => values_by_name(self.connection, self.study)?,
             false => BTreeMap::new(),
         };
-        while let Some(row) = rows.next()? {
+        self.connection.for_each(&sql, [first, last], |row| {
             let id: i64 = row.get(0)?;
             let cells = Cells::of(row, || format!("table `trial`, id {id}"));
             let mut trial = sparse(&cells, &self.needs)?;
@@ -324,14 +319,8 @@ impl Scan<'_> {
                     trial.params.insert(*name, value);
                 }
             }
-            let is_due = |param: &Result<(TrialNumber, _), Fault>| {
-                param.as_ref().map_or(true, |(owner, _)| *owner <= trial.number)
-            };
-            while let Some(param) = all_params.next_if(is_due) {
-                let (owner, (name, value)) = param?;
-                if owner == trial.number {
-                    trial.params.insert(name, value);
-                }
+            if let Some(params) = all_params.remove(&trial.number) {
+                trial.params = params;
             }
             if let Some(marks) = marks.get_mut(&trial.number) {
                 (trial.notes, trial.tags) = std::mem::take(marks);
@@ -344,8 +333,23 @@ impl Scan<'_> {
             }
             measured.summary = summaries.remove(&trial.number).unwrap_or_default();
             take(&trial, &measured);
-        }
-        Ok(())
+            Ok(())
+        })
+    }
+
+    /// All parameters of each trial.
+    fn all_params(
+        &self,
+        names: &BTreeMap<i64, String>,
+    ) -> Result<BTreeMap<TrialNumber, Params>, Fault> {
+        let sql = "SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2";
+        let mut found: BTreeMap<TrialNumber, Params> = BTreeMap::new();
+        self.connection.for_each(sql, trial_ids(self.study), |row| {
+            let (name, value) = param(row, names)?;
+            found.entry(number_of(row.get(0)?)).or_default().insert(name, value);
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// Notes and tags of the trials that have any.
@@ -379,7 +383,7 @@ impl Scan<'_> {
             column(words, "t.device"),
             column(words, "t.reason"),
             column(metrics, "t.last_metrics"),
-            column(origin, "iif(t.origin LIKE '{\"tracked\"%', t.origin, NULL)"),
+            column(origin, "CASE WHEN t.origin LIKE '{\"tracked\"%' THEN t.origin END"),
         );
         for (_, indices) in params {
             let indices: Vec<String> = indices.iter().map(i64::to_string).collect();
@@ -421,7 +425,7 @@ impl Scan<'_> {
 /// With several objectives, their values of each trial: those of a complete one, else the last
 /// reports, which need not be the last report of the trial.
 fn values_by_name(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
 ) -> Result<BTreeMap<TrialNumber, BTreeMap<String, f64>>, Fault> {
     let mut found: BTreeMap<TrialNumber, BTreeMap<String, f64>> = BTreeMap::new();
@@ -433,13 +437,15 @@ fn values_by_name(
     for (index, Objective { metric, .. }) in objectives.iter().enumerate() {
         let index = i64::try_from(index).unwrap_or(i64::MAX);
         let id = series::metric_id(connection, metric)?;
-        let reported = "SELECT trial_id, value, max(step) FROM report WHERE trial_id BETWEEN ?1 \
-            AND ?2 AND metric_id = ?3 GROUP BY trial_id";
+        let reported = "SELECT r.trial_id, r.value FROM report r JOIN (SELECT trial_id, max(step) AS \
+            step FROM report WHERE trial_id BETWEEN ?1 AND ?2 AND metric_id = ?3 GROUP BY trial_id) \
+            AS newest ON r.trial_id = newest.trial_id AND r.step = newest.step WHERE r.metric_id = \
+            ?3";
         let ended =
             "SELECT trial_id, value FROM trial_value WHERE trial_id BETWEEN ?1 AND ?2 AND idx = ?3";
         for (sql, key) in id.map(|id| (reported, id)).into_iter().chain([(ended, index)]) {
             for (trial, value) in rows(connection, sql, [first, last, key], |row| {
-                Ok((row.get::<_, i64>(0)?, from_real(row.get(1)?)))
+                Ok((row.get::<i64>(0)?, from_real(row.get(1)?)))
             })? {
                 found.entry(number_of(trial)).or_default().insert(metric.clone(), value);
             }
@@ -451,7 +457,7 @@ fn values_by_name(
 /// SQL for a value of a series of the trial `t`; NULL if there is none, and for NaN. Metrics that
 /// were only reported are in the table of reports.
 fn series_value(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
     metric: i64,
     statistic: Statistic,
@@ -461,7 +467,7 @@ fn series_value(
         format!(
             "(SELECT {function}(v) FROM (SELECT c.{function} AS v FROM series s JOIN series_chunk \
              c ON c.series_id = s.id WHERE s.{of_trial} UNION ALL SELECT value FROM report WHERE \
-             {of_trial}))"
+             {of_trial}) AS every)"
         )
     };
     Ok(match statistic {
@@ -472,10 +478,10 @@ fn series_value(
             let own = series_read::study_clock(connection, study)?;
             let order = SeriesClock::ALL.map(SeriesClock::as_str).join(" ");
             format!(
-                "iif(EXISTS (SELECT 1 FROM series WHERE {of_trial} AND count > 0), (SELECT \
+                "CASE WHEN EXISTS (SELECT 1 FROM series WHERE {of_trial} AND count > 0) THEN (SELECT \
                  last_value FROM series WHERE {of_trial} AND count > 0 ORDER BY clock = '{own}' \
-                 DESC, instr('{order}', clock) LIMIT 1), (SELECT value FROM report WHERE \
-                 {of_trial} ORDER BY step DESC LIMIT 1))"
+                 DESC, instr('{order}', clock) LIMIT 1) ELSE (SELECT value FROM report WHERE \
+                 {of_trial} ORDER BY step DESC LIMIT 1) END"
             )
         }
     })
@@ -484,7 +490,7 @@ fn series_value(
 /// The summaries of tracked runs; the last value of each name. They are found by the prefix of
 /// their JSON, so that a long journal is not parsed.
 fn summaries(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
 ) -> Result<BTreeMap<TrialNumber, BTreeMap<String, serde_json::Value>>, Fault> {
     let mut summaries: BTreeMap<TrialNumber, BTreeMap<_, _>> = BTreeMap::new();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use rusqlite::{Connection, Row};
+use super::connection::{Connection, Row};
 
 use super::column::{Cells, from_real, number_of, point, rows, trial_id, trial_ids, value, values};
 use super::fault::Fault;
@@ -18,7 +18,10 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{DecisionAtStep, Hold, Note, Trial, TrialNumber, TrialState};
 
 /// All trials by number.
-pub(super) fn all(connection: &Connection, study: StudyId) -> Result<Vec<Trial>, Fault> {
+pub(in crate::storage) fn all(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<Trial>, Fault> {
     let (first, last) = trial_ids(study);
     let trials = Loader::new(connection, study)?.range(first, last)?;
     let sql = "SELECT trial_id FROM removed_run WHERE trial_id BETWEEN ?1 AND ?2";
@@ -35,8 +38,8 @@ pub(super) fn all(connection: &Connection, study: StudyId) -> Result<Vec<Trial>,
 }
 
 /// One trial.
-pub(super) fn one(
-    connection: &Connection,
+pub(in crate::storage) fn one(
+    connection: &dyn Connection,
     study: StudyId,
     number: TrialNumber,
 ) -> Result<Option<Trial>, Fault> {
@@ -45,8 +48,8 @@ pub(super) fn one(
 }
 
 /// The trials with these ids, in this order.
-pub(super) fn listed(
-    connection: &Connection,
+pub(in crate::storage) fn listed(
+    connection: &dyn Connection,
     study: StudyId,
     ids: &[i64],
 ) -> Result<Vec<Trial>, Fault> {
@@ -59,8 +62,8 @@ pub(super) fn listed(
 }
 
 /// The trials with ids from `first` to `last`, by number.
-pub(super) fn range(
-    connection: &Connection,
+pub(in crate::storage) fn range(
+    connection: &dyn Connection,
     study: StudyId,
     first: i64,
     last: i64,
@@ -69,34 +72,40 @@ pub(super) fn range(
 }
 
 /// The direction of the study's first objective.
-pub(super) fn direction(connection: &Connection, study: StudyId) -> Result<Direction, Fault> {
+pub(in crate::storage) fn direction(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Direction, Fault> {
     let sql = "SELECT direction FROM objective WHERE study_id = ?1 AND idx = 0";
     let word: String = value(connection, sql, [study.0])?;
     Ok(if word == Direction::Maximize.as_str() { Direction::Maximize } else { Direction::Minimize })
 }
 
 /// The study's objectives, without their thresholds.
-pub(super) fn objectives(connection: &Connection, study: StudyId) -> Result<Vec<Objective>, Fault> {
+pub(in crate::storage) fn objectives(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<Objective>, Fault> {
     let sql = "SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx";
     rows(connection, sql, [study.0], |row| {
         let word: String = row.get(1)?;
         let is_maximized = word == Direction::Maximize.as_str();
         let direction = if is_maximized { Direction::Maximize } else { Direction::Minimize };
-        Ok(Objective::new(&row.get::<_, String>(0)?, direction))
+        Ok(Objective::new(&row.get::<String>(0)?, direction))
     })
 }
 
 /// Calls `add` with the values of several objectives of each complete trial in a range of ids, in
 /// their order.
-pub(super) fn add_values(
-    connection: &Connection,
+pub(in crate::storage) fn add_values(
+    connection: &dyn Connection,
     range: [i64; 2],
     mut add: impl FnMut(TrialNumber, f64),
 ) -> Result<(), Fault> {
     let sql = "SELECT trial_id, value FROM trial_value WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY \
         trial_id, idx";
     for (id, value) in
-        rows(connection, sql, range, |row| Ok((row.get::<_, i64>(0)?, from_real(row.get(1)?))))?
+        rows(connection, sql, range, |row| Ok((row.get::<i64>(0)?, from_real(row.get(1)?))))?
     {
         add(number_of(id), value);
     }
@@ -105,13 +114,16 @@ pub(super) fn add_values(
 
 /// The values of a study of several objectives: the points of its complete trials that can be on the
 /// front.
-pub(super) fn points(connection: &Connection, study: StudyId) -> Result<Vec<Point>, Fault> {
+pub(in crate::storage) fn points(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<Point>, Fault> {
     let sql = "SELECT v.trial_id, v.value FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id \
         WHERE v.trial_id BETWEEN ?1 AND ?2 AND t.state = 'complete' AND t.violation IS NULL AND \
         t.hidden = 0 ORDER BY v.trial_id, v.idx";
     let mut points: Vec<Point> = Vec::new();
     for (id, value) in rows(connection, sql, trial_ids(study), |row| {
-        Ok((row.get::<_, i64>(0)?, from_real(row.get(1)?)))
+        Ok((row.get::<i64>(0)?, from_real(row.get(1)?)))
     })? {
         match points.last_mut().filter(|(number, _)| *number == number_of(id)) {
             Some((_, values)) => values.push(value),
@@ -123,8 +135,8 @@ pub(super) fn points(connection: &Connection, study: StudyId) -> Result<Vec<Poin
 }
 
 /// The names of a study's parameters, all versions of each, by index.
-pub(super) fn dimensions(
-    connection: &Connection,
+pub(in crate::storage) fn dimensions(
+    connection: &dyn Connection,
     study: StudyId,
 ) -> Result<BTreeMap<i64, String>, Fault> {
     let sql = "SELECT idx, name FROM dimension WHERE study_id = ?1";
@@ -133,8 +145,8 @@ pub(super) fn dimensions(
 }
 
 /// The parameter of a trial in a row of table `param` (trial, dimension, value).
-pub(super) fn param<'a>(
-    row: &Row<'_>,
+pub(in crate::storage) fn param<'a>(
+    row: &dyn Row,
     dimensions: &'a BTreeMap<i64, String>,
 ) -> Result<(&'a str, Value), Fault> {
     let (id, dimension): (i64, i64) = (row.get(0)?, row.get(1)?);
@@ -146,7 +158,7 @@ pub(super) fn param<'a>(
 
 /// Loads trials of one study.
 struct Loader<'a> {
-    connection: &'a Connection,
+    connection: &'a dyn Connection,
     study: StudyId,
     dimensions: BTreeMap<i64, String>,
     /// The ids of the objectives' metrics, once anything was reported of them.
@@ -154,7 +166,7 @@ struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    fn new(connection: &'a Connection, study: StudyId) -> Result<Self, Fault> {
+    fn new(connection: &'a dyn Connection, study: StudyId) -> Result<Self, Fault> {
         let metrics = "SELECT m.id FROM objective o LEFT JOIN metric m ON m.name = o.metric \
             WHERE o.study_id = ?1 ORDER BY o.idx";
         Ok(Loader {
@@ -173,7 +185,7 @@ impl<'a> Loader<'a> {
             FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 \
             WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id";
         let mut trials = rows(self.connection, sql, [first, last], trial)?;
-        let mut add = |sql: &str, take: &dyn Fn(&mut Trial, &Row<'_>) -> Result<(), Fault>| {
+        let mut add = |sql: &str, take: &dyn Fn(&mut Trial, &dyn Row) -> Result<(), Fault>| {
             self.add(&mut trials, sql, [first, last], take)
         };
         add(
@@ -212,7 +224,7 @@ impl<'a> Loader<'a> {
                 }
             })?;
         }
-        let mut add = |sql: &str, take: &dyn Fn(&mut Trial, &Row<'_>) -> Result<(), Fault>| {
+        let mut add = |sql: &str, take: &dyn Fn(&mut Trial, &dyn Row) -> Result<(), Fault>| {
             self.add(&mut trials, sql, [first, last], take)
         };
         add(
@@ -270,11 +282,9 @@ impl<'a> Loader<'a> {
         trials: &mut [Trial],
         sql: &str,
         range: [i64; 2],
-        take: &dyn Fn(&mut Trial, &Row<'_>) -> Result<(), Fault>,
+        take: &dyn Fn(&mut Trial, &dyn Row) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query(range)?;
-        while let Some(row) = rows.next()? {
+        self.connection.for_each(sql, range, |row| {
             let number = number_of(row.get(0)?);
             let place = trials.binary_search_by_key(&number, |trial| trial.number);
             let trial = place.ok().and_then(|place| trials.get_mut(place));
@@ -284,14 +294,13 @@ impl<'a> Loader<'a> {
                     format!("trial {number} is missing"),
                 )
             };
-            take(trial.ok_or_else(missing)?, row)?;
-        }
-        Ok(())
+            take(trial.ok_or_else(missing)?, row)
+        })
     }
 }
 
 /// A row of table `checkpoint` (trial, step, path, bytes).
-pub(super) fn checkpoint(row: &Row<'_>) -> Result<Checkpoint, Fault> {
+pub(in crate::storage) fn checkpoint(row: &dyn Row) -> Result<Checkpoint, Fault> {
     let id: i64 = row.get(0)?;
     let cells = Cells::of(row, || format!("table `checkpoint`, trial {id}"));
     Ok(Checkpoint {
@@ -301,7 +310,7 @@ pub(super) fn checkpoint(row: &Row<'_>) -> Result<Checkpoint, Fault> {
     })
 }
 
-fn decision(row: &Row<'_>) -> Result<DecisionAtStep, Fault> {
+fn decision(row: &dyn Row) -> Result<DecisionAtStep, Fault> {
     let id: i64 = row.get(0)?;
     let cells = Cells::of(row, || format!("table `decision`, trial {id}"));
     let word: String = cells.get(2)?;
@@ -317,7 +326,7 @@ fn decision(row: &Row<'_>) -> Result<DecisionAtStep, Fault> {
     Ok(DecisionAtStep { step: cells.integer(1)?, verdict })
 }
 
-fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
+fn trial(row: &dyn Row) -> Result<Trial, Fault> {
     let id: i64 = row.get(0)?;
     let cells = Cells::of(row, || format!("table `trial`, id {id}"));
     Ok(Trial {
@@ -342,7 +351,7 @@ fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
 
 /// A value of table `param`. Numbers, the most common, are parsed without the JSON parser, which
 /// halves the time of reading many.
-pub(super) fn param_value(text: &str) -> serde_json::Result<Value> {
+pub(in crate::storage) fn param_value(text: &str) -> serde_json::Result<Value> {
     if text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         if let Ok(int) = text.parse() {
             return Ok(Value::Int(int));

@@ -1,8 +1,8 @@
 //! Reads series: their list, their points, their pixels in a chart, and their consistency.
 
-use std::ops::RangeInclusive;
+use std::ops::{ControlFlow, RangeInclusive};
 
-use rusqlite::{Connection, params};
+use super::connection::{Connection, Params as _, Row, params};
 
 use super::chunk::decode;
 use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids, value};
@@ -15,9 +15,15 @@ use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
 /// The clock of a study's reports.
-pub(super) fn study_clock(connection: &Connection, study: StudyId) -> Result<SeriesClock, Fault> {
-    let word: String =
-        value(connection, "SELECT spec ->> '$.step' FROM study WHERE id = ?1", [study.0])?;
+pub(in crate::storage) fn study_clock(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<SeriesClock, Fault> {
+    let word: String = value(
+        connection,
+        "SELECT json_extract(spec, '$.step') FROM study WHERE id = ?1",
+        [study.0],
+    )?;
     let unit = [StepUnit::Epoch, StepUnit::Step, StepUnit::Samples];
     let unit = unit.into_iter().find(|unit| unit.as_str() == word);
     unit.map(SeriesClock::from).ok_or_else(|| {
@@ -27,8 +33,8 @@ pub(super) fn study_clock(connection: &Connection, study: StudyId) -> Result<Ser
 
 /// The series of some trials, in the order of the trials, then by metric and clock. A metric that
 /// was only reported is a series on the study's clock.
-pub(super) fn list(
-    connection: &Connection,
+pub(in crate::storage) fn list(
+    connection: &dyn Connection,
     study: StudyId,
     trials: &[TrialNumber],
 ) -> Result<Vec<SeriesSummary>, Fault> {
@@ -75,7 +81,7 @@ enum Place {
 }
 
 fn place(
-    connection: &Connection,
+    connection: &dyn Connection,
     study: StudyId,
     trial: TrialNumber,
     metric: &str,
@@ -99,8 +105,8 @@ const CHUNKS_OF_RANGE: &str = "FROM series_chunk WHERE series_id = ?1 AND first_
     AND first_step <= ?2), ?2) ORDER BY first_step";
 
 /// The points of a series whose steps are in a range, in their order.
-pub(super) fn points(
-    connection: &Connection,
+pub(in crate::storage) fn points(
+    connection: &dyn Connection,
     study: StudyId,
     trial: TrialNumber,
     metric: &str,
@@ -117,24 +123,22 @@ pub(super) fn points(
     };
     let points = "(SELECT points FROM series_block WHERE id = block)";
     let sql = format!("SELECT first_step, {points} {CHUNKS_OF_RANGE}");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut chunks = statement.query(params![id, range.start(), range.end()])?;
     let mut points = Vec::new();
-    while let Some(row) = chunks.next()? {
-        let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        let decoded = decode(bytes).map_err(|why| {
-            let step = row.get::<_, f64>(0).unwrap_or(f64::NAN);
+    connection.for_each(&sql, params![id, range.start(), range.end()], |row| {
+        let decoded = decode(row.bytes(1)?).map_err(|why| {
+            let step = row.get::<f64>(0).unwrap_or(f64::NAN);
             Fault::corrupt(format!("table `series_chunk`, series {id}, step {step}"), why)
         })?;
         points.extend(decoded.into_iter().filter(|point| range.contains(&point.step)));
-    }
+        Ok(())
+    })?;
     Ok(points)
 }
 
 /// The pixels of a series in a range, from its first to its last step there. Only chunks that span
 /// several pixels are decoded.
-pub(super) fn pixels(
-    connection: &Connection,
+pub(in crate::storage) fn pixels(
+    connection: &dyn Connection,
     study: StudyId,
     trial: TrialNumber,
     metric: &str,
@@ -187,7 +191,10 @@ pub(super) fn pixels(
 }
 
 /// The first disagreement between a study's series and their rows.
-pub(super) fn check(connection: &Connection, study: StudyId) -> Result<Option<SeriesFault>, Fault> {
+pub(in crate::storage) fn check(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Option<SeriesFault>, Fault> {
     let (low, high) = trial_ids(study);
     let sql = "SELECT s.id, s.trial_id, m.name, s.clock, s.count, s.first_step, s.last_step, \
         s.last_value FROM series s JOIN metric m ON m.id = s.metric_id WHERE s.trial_id BETWEEN \
@@ -237,52 +244,68 @@ type ChunkFault = (f64, &'static str, String, String);
 /// The number of points in a series, and the first and last; or the first fault.
 #[expect(clippy::type_complexity, reason = "read once, above")]
 fn check_chunks(
-    connection: &Connection,
+    connection: &dyn Connection,
     id: i64,
 ) -> Result<Result<(usize, Option<[Point; 2]>), ChunkFault>, Fault> {
     let sql = "SELECT first_step, last_step, count, min, max, last_value, last_at, \
         (SELECT points FROM series_block WHERE id = block) FROM series_chunk WHERE series_id = ?1 \
         ORDER BY first_step";
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut chunks = statement.query([id])?;
     let (mut count, mut ends): (usize, Option<[Point; 2]>) = (0, None);
-    while let Some(row) = chunks.next()? {
-        let step: f64 = row.get(0)?;
-        let bytes = row.get_ref(7)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
-        let points = match decode(bytes.unwrap_or_default()) {
-            Ok(points) => points,
-            Err(why) => return Ok(Err((step, "points", "damaged".to_owned(), why.to_owned()))),
-        };
-        let (Some(all), Some(begin), Some(end)) =
-            (Pixel::of(&points), points.first(), points.last())
-        else {
-            return Ok(Err((step, "points", "none".to_owned(), "at least one".to_owned())));
-        };
-        let stored_count: i64 = row.get(2)?;
-        let at = Timestamp(row.get(6)?);
-        let facts = [
-            ("first_step", step.to_string(), all.first.to_string()),
-            ("last_step", row.get::<_, f64>(1)?.to_string(), all.last.to_string()),
-            ("count", stored_count.to_string(), all.count.to_string()),
-            ("min", real(row.get(3)?), number(all.min)),
-            ("max", real(row.get(4)?), number(all.max)),
-            ("last_value", real(row.get(5)?), number(all.value)),
-            ("last_at", at.0.to_string(), all.at.0.to_string()),
-        ];
-        if let Some((field, stored, now)) = facts.into_iter().find(|(_, stored, now)| stored != now)
-        {
-            return Ok(Err((step, field, stored, now)));
+    let mut fault: Option<ChunkFault> = None;
+    connection.query(sql, &[id].cells(), &mut |row| match check_chunk(
+        row,
+        ends.map(|[_, last]| last),
+    )? {
+        Ok(points) => {
+            count += points.len();
+            let (Some(begin), Some(end)) = (points.first(), points.last()) else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            ends = Some([ends.map_or(*begin, |[first, _]| first), *end]);
+            Ok(ControlFlow::Continue(()))
         }
-        let follows = ends.is_none_or(|[_, last]| last.step < begin.step)
-            && points.is_sorted_by(|one, next| one.step < next.step);
-        if !follows {
-            let stored = "out of order".to_owned();
-            return Ok(Err((step, "points", stored, "steps that ascend".to_owned())));
+        Err(found) => {
+            fault = Some(found);
+            Ok(ControlFlow::Break(()))
         }
-        count += points.len();
-        ends = Some([ends.map_or(*begin, |[first, _]| first), *end]);
+    })?;
+    Ok(fault.map_or(Ok((count, ends)), Err))
+}
+
+/// The points of a chunk that begins after the point before; or its fault.
+fn check_chunk(
+    row: &dyn Row,
+    before: Option<Point>,
+) -> Result<Result<Vec<Point>, ChunkFault>, Fault> {
+    let step: f64 = row.get(0)?;
+    let points = match decode(row.bytes(7)?) {
+        Ok(points) => points,
+        Err(why) => return Ok(Err((step, "points", "damaged".to_owned(), why.to_owned()))),
+    };
+    let (Some(all), Some(begin)) = (Pixel::of(&points), points.first()) else {
+        return Ok(Err((step, "points", "none".to_owned(), "at least one".to_owned())));
+    };
+    let stored_count: i64 = row.get(2)?;
+    let at = Timestamp(row.get(6)?);
+    let facts = [
+        ("first_step", step.to_string(), all.first.to_string()),
+        ("last_step", row.get::<f64>(1)?.to_string(), all.last.to_string()),
+        ("count", stored_count.to_string(), all.count.to_string()),
+        ("min", real(row.get(3)?), number(all.min)),
+        ("max", real(row.get(4)?), number(all.max)),
+        ("last_value", real(row.get(5)?), number(all.value)),
+        ("last_at", at.0.to_string(), all.at.0.to_string()),
+    ];
+    if let Some((field, stored, now)) = facts.into_iter().find(|(_, stored, now)| stored != now) {
+        return Ok(Err((step, field, stored, now)));
     }
-    Ok(Ok((count, ends)))
+    let follows = before.is_none_or(|last| last.step < begin.step)
+        && points.is_sorted_by(|one, next| one.step < next.step);
+    if !follows {
+        let stored = "out of order".to_owned();
+        return Ok(Err((step, "points", stored, "steps that ascend".to_owned())));
+    }
+    Ok(Ok(points))
 }
 
 /// A column that is NULL for NaN.
@@ -300,8 +323,8 @@ fn optional(column: Option<f64>) -> String {
 }
 
 /// The origin of a trial's seconds: the start of its first attempt.
-pub(super) fn began(
-    connection: &Connection,
+pub(in crate::storage) fn began(
+    connection: &dyn Connection,
     study: StudyId,
     trial: TrialNumber,
 ) -> Result<Option<Timestamp>, Fault> {

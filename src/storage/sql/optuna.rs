@@ -6,7 +6,7 @@ use crate::study::params::Value;
 use crate::study::space::{Distribution, Scale};
 
 /// Optuna's `distribution_json`.
-pub(super) fn distribution_json(distribution: &Distribution) -> Json {
+pub(in crate::storage) fn distribution_json(distribution: &Distribution) -> Json {
     match distribution {
         Distribution::Float { low, high, scale, step } => json!({
             "name": "FloatDistribution",

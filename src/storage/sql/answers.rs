@@ -1,17 +1,16 @@
-//! The storage traits for every type that reads or writes a store in SQLite.
+//! The storage traits for every store whose database the queries understand.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use super::append::Cache;
 use super::artifacts;
-use super::column::value;
+use super::column::{rows, value};
+use super::connection::Connection;
 use super::fault::Fault;
-use super::place::lock_file;
-use super::wal::Rescue;
-use super::{
-    SqliteReader, SqliteStore, exchanged_error, outcomes, pages, read, remove, remove_run,
-    series_read, tracked, trials, used, write,
-};
+use super::located::{Roots, has_path};
+use super::{outcomes, pages, read, remove, remove_run, series_read, tracked, trials, used, write};
 use crate::storage::tracked::{BeginRun, Move, Recorded, RemovedRun, RunFence, TrackerProcess};
 use crate::storage::{
     Attempt, Curve, Holder, Lease, OutcomeCursor, Remarked, RemovedStudy, SeriesFault, Storage,
@@ -31,103 +30,169 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
 
-/// A type that reads through a [`SqliteReader`].
-pub trait Reads: Send {
-    /// The reader.
-    fn reader(&self) -> &SqliteReader;
+/// A store that reads by queries of a database.
+pub(in crate::storage) trait Reads: Send {
+    /// Runs `work` on one committed state; again if the connection to it is lost.
+    fn read<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnMut(&dyn Connection) -> Result<T, Fault>,
+    ) -> Result<T, StorageError>;
+
+    /// Its path or address; empty for a store in memory.
+    fn address(&self) -> &Path;
+
+    /// The file that a study's runner keeps locked, if such files are beside the store.
+    fn lock_file_of(&self, study: StudyId) -> Option<PathBuf>;
+
+    /// The time after which a lease ends unless it is renewed, if leases end.
+    fn time_of_leases(&self) -> Option<Duration> {
+        None
+    }
 
     /// Whether anything was committed by anyone since the last call.
     fn look_for_changes(&mut self) -> Result<bool, StorageError>;
-}
 
-impl Reads for SqliteReader {
-    fn reader(&self) -> &SqliteReader {
-        self
+    /// Reads a study, which must exist.
+    fn read_of<T>(
+        &self,
+        study: StudyId,
+        doing: &'static str,
+        mut work: impl FnMut(&dyn Connection, StudyId) -> Result<T, Fault>,
+    ) -> Result<T, StorageError> {
+        self.read(doing, |connection| {
+            read::require(connection, study)?;
+            work(connection, study)
+        })
     }
 
-    fn look_for_changes(&mut self) -> Result<bool, StorageError> {
-        self.files.check().map_err(|exchanged| {
-            exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader)
-        })?;
-        let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
-        let version =
-            version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
-        self.files.learn();
-        Ok(self.seen.replace(version) != Some(version))
-    }
-}
-
-impl Reads for SqliteStore {
-    fn reader(&self) -> &SqliteReader {
-        &self.reader
+    /// The base directories of a study's stored paths.
+    fn roots(&self, study: StudyId) -> Result<Roots, StorageError> {
+        self.read("reading where files lie", |connection| {
+            Roots::of(connection, study, self.address())
+        })
     }
 
-    fn look_for_changes(&mut self) -> Result<bool, StorageError> {
-        // SQLite's `data_version` changes with the commits of others only.
-        let own = std::mem::take(&mut self.wrote);
-        self.tend()?;
-        Ok(self.reader.look_for_changes()? || own)
+    /// Resolves the paths of checkpoints.
+    fn locate<'a>(
+        &self,
+        study: StudyId,
+        checkpoints: impl Iterator<Item = (TrialNumber, &'a mut Checkpoint)>,
+    ) -> Result<(), StorageError> {
+        let mut checkpoints = checkpoints.peekable();
+        if checkpoints.peek().is_none() {
+            return Ok(());
+        }
+        let roots = self.roots(study)?;
+        checkpoints.for_each(|(trial, checkpoint)| {
+            checkpoint.path = roots.found(Some(trial), &checkpoint.path)
+        });
+        Ok(())
+    }
+
+    /// Resolves those of trials.
+    fn locate_trials(&self, study: StudyId, trials: &mut [Trial]) -> Result<(), StorageError> {
+        let checkpoints = trials.iter_mut().flat_map(|trial| {
+            let number = trial.number;
+            trial.checkpoints.iter_mut().map(move |checkpoint| (number, checkpoint))
+        });
+        self.locate(study, checkpoints)
+    }
+
+    /// Events with resolved paths.
+    fn located_events(
+        &self,
+        study: StudyId,
+        mut events: Vec<(Seq, Timestamp, Event)>,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        if events.iter().any(|(_, _, event)| has_path(event)) {
+            let roots = self.roots(study)?;
+            for (_, _, event) in &mut events {
+                if let Some(located) = roots.found_event(event) {
+                    *event = located;
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    /// A study's line with its lock file.
+    fn with_lock_file(&self, mut summary: StudySummary) -> StudySummary {
+        if let Some(held) = &mut summary.held {
+            held.lock_file = self.lock_file_of(summary.id);
+        }
+        summary
     }
 }
 
 impl<T: Reads> StorageReader for T {
     fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.reader().read_of(study, "reading where files lie", read::directories)
+        self.read_of(study, "reading where files lie", read::directories)
     }
 
     fn identity(&self) -> Result<Option<String>, StorageError> {
-        let reader = self.reader();
-        if reader.is_in_memory() {
+        if self.address().as_os_str().is_empty() {
             return Ok(None);
         }
-        reader.read("reading its name", |connection| {
-            value(connection, "SELECT id FROM store", []).map(Some)
+        self.read("reading its name", |connection| {
+            value(connection, "SELECT id FROM store", ()).map(Some)
+        })
+    }
+
+    fn salt(&self) -> Result<String, StorageError> {
+        self.read("reading its salt", |connection| value(connection, "SELECT salt FROM store", ()))
+    }
+
+    fn objectives(&self, study: StudyId) -> Result<Vec<(String, String)>, StorageError> {
+        let sql = "SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx";
+        self.read("reading objectives", |connection| {
+            rows(connection, sql, [study.0], |row| Ok((row.get(0)?, row.get(1)?)))
         })
     }
 
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
-        let studies = self.reader().read("listing the studies", read::studies)?;
-        Ok(studies.into_iter().map(|study| self.reader().with_lock_file(study)).collect())
+        let studies = self.read("listing the studies", read::studies)?;
+        Ok(studies.into_iter().map(|study| self.with_lock_file(study)).collect())
     }
 
     fn names(&self) -> Result<Vec<(StudyId, String)>, StorageError> {
-        self.reader().read("listing the studies", read::names)
+        self.read("listing the studies", read::names)
     }
 
     fn removed_studies(&self) -> Result<Vec<RemovedStudy>, StorageError> {
-        self.reader().read("listing removed studies", remove::removed_studies)
+        self.read("listing removed studies", remove::removed_studies)
     }
 
     fn removed_runs(&self) -> Result<Vec<RemovedRun>, StorageError> {
-        self.reader().read("listing removed runs", remove_run::removed_runs)
+        self.read("listing removed runs", remove_run::removed_runs)
     }
 
     fn next_number(&self, study: StudyId) -> Result<TrialNumber, StorageError> {
-        self.reader().read_of(study, "reading trials", |connection, study| {
+        self.read_of(study, "reading trials", |connection, study| {
             write::trials_of(connection, study).map(TrialNumber)
         })
     }
 
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
-        self.reader().read("reading a study", |connection| read::study(connection, name))
+        self.read("reading a study", |connection| read::study(connection, name))
     }
 
     fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
-        let summary = self.reader().read_of(study, "reading a study", read::summary)?;
-        Ok(self.reader().with_lock_file(summary))
+        let summary = self.read_of(study, "reading a study", read::summary)?;
+        Ok(self.with_lock_file(summary))
     }
 
     fn view(&self, study: StudyId) -> Result<StudyState, StorageError> {
-        let mut view = self.reader().read_of(study, "reading a study", read::view)?;
-        self.reader().locate_trials(study, &mut view.trials)?;
+        let mut view = self.read_of(study, "reading a study", read::view)?;
+        self.locate_trials(study, &mut view.trials)?;
         Ok(view)
     }
 
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
-        let mut trials = self.reader().read_of(study, "reading trials", |connection, study| {
+        let mut trials = self.read_of(study, "reading trials", |connection, study| {
             pages::page(connection, study, query)
         })?;
-        self.reader().locate_trials(study, &mut trials)?;
+        self.locate_trials(study, &mut trials)?;
         Ok(trials)
     }
 
@@ -136,19 +201,19 @@ impl<T: Reads> StorageReader for T {
         study: StudyId,
         query: &TrialQuery,
     ) -> Result<Vec<TrialNumber>, StorageError> {
-        self.reader().read_of(study, "reading trials", |connection, study| {
+        self.read_of(study, "reading trials", |connection, study| {
             pages::numbers(connection, study, query)
         })
     }
 
     fn places(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Place>, StorageError> {
-        self.reader().read_of(study, "reading trials", |connection, study| {
+        self.read_of(study, "reading trials", |connection, study| {
             pages::places(connection, study, query)
         })
     }
 
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
-        self.reader().read_of(study, "counting trials", |connection, study| {
+        self.read_of(study, "counting trials", |connection, study| {
             pages::count(connection, study, filter)
         })
     }
@@ -158,7 +223,7 @@ impl<T: Reads> StorageReader for T {
         study: StudyId,
         after: OutcomeCursor,
     ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
-        self.reader().read_of(study, "reading outcomes", |connection, study| {
+        self.read_of(study, "reading outcomes", |connection, study| {
             outcomes::outcomes(connection, study, after)
         })
     }
@@ -169,28 +234,28 @@ impl<T: Reads> StorageReader for T {
         metric: &str,
         trials: &[TrialNumber],
     ) -> Result<Vec<Curve>, StorageError> {
-        self.reader().read_of(study, "reading reports", |connection, study| {
+        self.read_of(study, "reading reports", |connection, study| {
             read::curves(connection, study, metric, trials)
         })
     }
 
     fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.reader().read_of(study, "reading the names of parameters", read::params)
+        self.read_of(study, "reading the names of parameters", read::params)
     }
 
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.reader().read_of(study, "reading the names of metrics", read::metrics)
+        self.read_of(study, "reading the names of metrics", read::metrics)
     }
 
     fn series_names(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.reader().read_of(study, "reading the names of series", read::series_names)
+        self.read_of(study, "reading the names of series", read::series_names)
     }
 
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
-        let mut trial = self.reader().read_of(study, "reading a trial", |connection, study| {
+        let mut trial = self.read_of(study, "reading a trial", |connection, study| {
             trials::one(connection, study, number)
         })?;
-        self.reader().locate_trials(study, trial.as_mut_slice())?;
+        self.locate_trials(study, trial.as_mut_slice())?;
         Ok(trial)
     }
 
@@ -199,12 +264,11 @@ impl<T: Reads> StorageReader for T {
         study: StudyId,
         trial: Option<TrialNumber>,
     ) -> Result<Vec<Attempt>, StorageError> {
-        let mut attempts =
-            self.reader().read_of(study, "reading attempts", |connection, study| {
-                read::attempts(connection, study, trial)
-            })?;
+        let mut attempts = self.read_of(study, "reading attempts", |connection, study| {
+            read::attempts(connection, study, trial)
+        })?;
         if attempts.iter().any(|attempt| attempt.resume.is_some()) {
-            let roots = self.reader().roots(study)?;
+            let roots = self.roots(study)?;
             for attempt in &mut attempts {
                 if let Some((_, path)) = &mut attempt.resume {
                     *path = roots.found(Some(attempt.trial), path);
@@ -219,7 +283,7 @@ impl<T: Reads> StorageReader for T {
         study: StudyId,
         trial: TrialNumber,
     ) -> Result<Vec<(String, u64, f64)>, StorageError> {
-        self.reader().read_of(study, "reading reports", |connection, study| {
+        self.read_of(study, "reading reports", |connection, study| {
             read::reports(connection, study, trial)
         })
     }
@@ -229,7 +293,7 @@ impl<T: Reads> StorageReader for T {
         study: StudyId,
         trials: &[TrialNumber],
     ) -> Result<Vec<SeriesSummary>, StorageError> {
-        self.reader().read_of(study, "listing series", |connection, study| {
+        self.read_of(study, "listing series", |connection, study| {
             series_read::list(connection, study, trials)
         })
     }
@@ -242,8 +306,8 @@ impl<T: Reads> StorageReader for T {
         clock: SeriesClock,
         range: RangeInclusive<f64>,
     ) -> Result<Vec<Point>, StorageError> {
-        self.reader().read_of(study, "reading a series", |connection, study| {
-            series_read::points(connection, study, trial, metric, clock, range)
+        self.read_of(study, "reading a series", |connection, study| {
+            series_read::points(connection, study, trial, metric, clock, range.clone())
         })
     }
 
@@ -256,19 +320,19 @@ impl<T: Reads> StorageReader for T {
         range: RangeInclusive<f64>,
         columns: usize,
     ) -> Result<Vec<Pixel>, StorageError> {
-        self.reader().read_of(study, "reading a series", |connection, study| {
-            series_read::pixels(connection, study, trial, metric, clock, range, columns)
+        self.read_of(study, "reading a series", |connection, study| {
+            series_read::pixels(connection, study, trial, metric, clock, range.clone(), columns)
         })
     }
 
     fn began(&self, study: StudyId, trial: TrialNumber) -> Result<Option<Timestamp>, StorageError> {
-        self.reader().read_of(study, "reading attempts", |connection, study| {
+        self.read_of(study, "reading attempts", |connection, study| {
             series_read::began(connection, study, trial)
         })
     }
 
     fn series_fault(&self, study: StudyId) -> Result<Option<SeriesFault>, StorageError> {
-        self.reader().read_of(study, "reading series", series_read::check)
+        self.read_of(study, "reading series", series_read::check)
     }
 
     fn events_after(
@@ -277,10 +341,10 @@ impl<T: Reads> StorageReader for T {
         seq: Seq,
         limit: u64,
     ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        let events = self.reader().read_of(study, "reading the journal", |connection, study| {
+        let events = self.read_of(study, "reading the journal", |connection, study| {
             read::events_after(connection, study, seq, limit)
         })?;
-        self.reader().located_events(study, events)
+        self.located_events(study, events)
     }
 
     fn events_before(
@@ -289,10 +353,10 @@ impl<T: Reads> StorageReader for T {
         seq: Seq,
         limit: u64,
     ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        let events = self.reader().read_of(study, "reading the journal", |connection, study| {
+        let events = self.read_of(study, "reading the journal", |connection, study| {
             read::events_before(connection, study, seq, limit)
         })?;
-        self.reader().located_events(study, events)
+        self.located_events(study, events)
     }
 
     fn remarks(
@@ -301,33 +365,32 @@ impl<T: Reads> StorageReader for T {
         trial: TrialNumber,
         after: Seq,
     ) -> Result<(Vec<Remarked>, Seq), StorageError> {
-        self.reader().read_of(study, "reading remarks", |connection, study| {
+        self.read_of(study, "reading remarks", |connection, study| {
             read::remarks(connection, study, trial, after)
         })
     }
 
     fn used(&self, study: StudyId) -> Result<Used, StorageError> {
-        self.reader().read_of(study, "reading what a study used", used::used)
+        self.read_of(study, "reading what a study used", used::used)
     }
 
     fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
-        let mut checkpoints =
-            self.reader().read_of(study, "reading checkpoints", used::checkpoints)?;
+        let mut checkpoints = self.read_of(study, "reading checkpoints", used::checkpoints)?;
         let each = checkpoints.iter_mut().map(|(trial, checkpoint)| (*trial, checkpoint));
-        self.reader().locate(study, each)?;
+        self.locate(study, each)?;
         Ok(checkpoints)
     }
 
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
-        self.reader().read_of(study, "reading a study", read::running_since)
+        self.read_of(study, "reading a study", read::running_since)
     }
 
     fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
-        self.reader().read_of(study, "reading runners", read::runners)
+        self.read_of(study, "reading runners", read::runners)
     }
 
     fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
-        self.reader().read_of(study, "reading a study", read::revisions)
+        self.read_of(study, "reading a study", read::revisions)
     }
 
     fn artifacts(
@@ -335,18 +398,21 @@ impl<T: Reads> StorageReader for T {
         study: StudyId,
         trial: Option<TrialNumber>,
     ) -> Result<Vec<StoredArtifact>, StorageError> {
-        self.reader().read_of(study, "reading artifacts", |connection, study| {
+        self.read_of(study, "reading artifacts", |connection, study| {
             artifacts::artifacts(connection, study, trial)
         })
     }
 
     fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
-        self.reader().read("reading a document", |connection| read::document(connection, digest))
+        self.read("reading a document", |connection| read::document(connection, digest))
     }
 
     fn lock_file(&self, study: StudyId) -> Option<PathBuf> {
-        let reader = self.reader();
-        (!reader.is_in_memory()).then(|| lock_file(&reader.path, study))
+        self.lock_file_of(study)
+    }
+
+    fn lease_time(&self) -> Option<Duration> {
+        self.time_of_leases()
     }
 
     fn changed(&mut self) -> Result<bool, StorageError> {
@@ -354,34 +420,31 @@ impl<T: Reads> StorageReader for T {
     }
 }
 
-/// A type that writes through a [`SqliteStore`].
-pub trait Writes: Reads {
-    /// The store.
-    fn store(&mut self) -> &mut SqliteStore;
-}
-
-impl Writes for SqliteStore {
-    fn store(&mut self) -> &mut SqliteStore {
-        self
-    }
+/// A store that writes by statements of a database.
+pub(in crate::storage) trait Writes: Reads {
+    /// Runs `work` in one transaction, which is rolled back if it fails. It is repeated where the
+    /// database asks for it.
+    fn write<T>(
+        &mut self,
+        doing: &'static str,
+        work: impl FnMut(&dyn Connection, &mut Cache) -> Result<T, Fault>,
+    ) -> Result<T, StorageError>;
 }
 
 impl<T: Writes> Storage for T {
     fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError> {
-        self.store().write("taking a directory", |transaction, _| {
+        self.write("taking a directory", |transaction, _| {
             write::take_directory(transaction, study, name)
         })
     }
 
     fn renew_identity(&mut self) -> Result<Option<String>, StorageError> {
-        self.store()
-            .write("giving it a name", |transaction, _| write::renew_identity(transaction))?;
+        self.write("giving it a name", |transaction, _| write::renew_identity(transaction))?;
         self.identity()
     }
 
     fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError> {
-        self.store()
-            .write("creating a study", |transaction, _| write::create_study(transaction, now, spec))
+        self.write("creating a study", |transaction, _| write::create_study(transaction, now, spec))
     }
 
     fn remove_study(
@@ -390,7 +453,7 @@ impl<T: Writes> Storage for T {
         now: Timestamp,
         directories: &[PathBuf],
     ) -> Result<(), StorageError> {
-        self.store().write("removing a study", |transaction, cache| {
+        self.write("removing a study", |transaction, cache| {
             remove::remove_study(transaction, lease, now, directories)?;
             *cache = Default::default();
             Ok(())
@@ -398,7 +461,7 @@ impl<T: Writes> Storage for T {
     }
 
     fn files_removed(&mut self, study: StudyId) -> Result<(), StorageError> {
-        self.store().write("noting that files are gone", |transaction, _| {
+        self.write("noting that files are gone", |transaction, _| {
             remove::files_removed(transaction, study)
         })
     }
@@ -409,8 +472,8 @@ impl<T: Writes> Storage for T {
         now: Timestamp,
         runs: &[TrialNumber],
     ) -> Result<(), StorageError> {
-        let store = self.reader().path.clone();
-        self.store().write("removing runs", |transaction, cache| {
+        let store = self.address().to_owned();
+        self.write("removing runs", |transaction, cache| {
             remove_run::remove_runs(transaction, cache, &store, study, now, runs)
         })
     }
@@ -420,14 +483,14 @@ impl<T: Writes> Storage for T {
         now: Timestamp,
         moving: &Move<'_>,
     ) -> Result<Vec<TrialNumber>, StorageError> {
-        let store = self.reader().path.clone();
-        self.store().write("moving runs", |transaction, cache| {
+        let store = self.address().to_owned();
+        self.write("moving runs", |transaction, cache| {
             remove_run::move_runs(transaction, cache, &store, now, moving)
         })
     }
 
     fn files_moved(&mut self, study: StudyId, run: TrialNumber) -> Result<(), StorageError> {
-        self.store().write("noting that files are moved", |transaction, _| {
+        self.write("noting that files are moved", |transaction, _| {
             remove_run::files_moved(transaction, study, run)
         })
     }
@@ -438,7 +501,7 @@ impl<T: Writes> Storage for T {
         now: Timestamp,
         spec: &StudySpec,
     ) -> Result<(), StorageError> {
-        self.store().write("changing a study", |transaction, _| {
+        self.write("changing a study", |transaction, _| {
             write::update_spec(transaction, lease, now, spec)
         })
     }
@@ -450,19 +513,17 @@ impl<T: Writes> Storage for T {
         now: Timestamp,
         takeover: Takeover,
     ) -> Result<Lease, StorageError> {
-        self.store().write("taking a study", |transaction, _| {
+        self.write("taking a study", |transaction, _| {
             write::acquire(transaction, study, holder, now, takeover)
         })
     }
 
     fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError> {
-        self.store()
-            .write("renewing a lease", |transaction, _| write::renew(transaction, lease, holder))
+        self.write("renewing a lease", |transaction, _| write::renew(transaction, lease, holder))
     }
 
     fn release(&mut self, lease: &Lease) -> Result<(), StorageError> {
-        self.store()
-            .write("giving a study back", |transaction, _| write::release(transaction, lease))
+        self.write("giving a study back", |transaction, _| write::release(transaction, lease))
     }
 
     fn append_history(
@@ -470,8 +531,8 @@ impl<T: Writes> Storage for T {
         lease: &Lease,
         history: &[(Timestamp, Vec<Event>)],
     ) -> Result<(), StorageError> {
-        let store = self.reader().path.clone();
-        self.store().write("importing trials", |transaction, cache| {
+        let store = self.address().to_owned();
+        self.write("importing trials", |transaction, cache| {
             history.iter().try_for_each(|(at, events)| {
                 write::append(transaction, cache, &store, lease, *at, events, &[]).map(drop)
             })
@@ -485,8 +546,8 @@ impl<T: Writes> Storage for T {
         events: &[Event],
         logged: &[LoggedSeries],
     ) -> Result<Seq, StorageError> {
-        let store = self.reader().path.clone();
-        self.store().write("writing events", |transaction, cache| {
+        let store = self.address().to_owned();
+        self.write("writing events", |transaction, cache| {
             write::append(transaction, cache, &store, lease, now, events, logged)
         })
     }
@@ -498,8 +559,8 @@ impl<T: Writes> Storage for T {
         begin: &BeginRun,
         process: &TrackerProcess,
     ) -> Result<RunFence, StorageError> {
-        let store = self.reader().path.clone();
-        self.store().write("beginning a run", |transaction, cache| {
+        let store = self.address().to_owned();
+        self.write("beginning a run", |transaction, cache| {
             tracked::begin_run(transaction, cache, &store, study, now, (begin, process))
         })
     }
@@ -511,8 +572,8 @@ impl<T: Writes> Storage for T {
         events: &[Event],
         logged: &[LoggedSeries],
     ) -> Result<(), StorageError> {
-        let store = self.reader().path.clone();
-        self.store().write("writing a run", |transaction, cache| {
+        let store = self.address().to_owned();
+        self.write("writing a run", |transaction, cache| {
             tracked::append_run(transaction, cache, &store, fence, now, (events, logged))
         })
     }
@@ -524,8 +585,8 @@ impl<T: Writes> Storage for T {
         begin: (&BeginRun, &TrackerProcess),
         rest: &mut dyn FnMut(&RunFence) -> Recorded,
     ) -> Result<(), StorageError> {
-        let store = self.reader().path.clone();
-        self.store().write("importing a run", |transaction, cache| {
+        let store = self.address().to_owned();
+        self.write("importing a run", |transaction, cache| {
             let fence = tracked::begin_run(transaction, cache, &store, study, began, begin)?;
             let (events, logged) = rest(&fence);
             let rest = (events.as_slice(), logged.as_slice());
@@ -534,7 +595,7 @@ impl<T: Writes> Storage for T {
     }
 
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError> {
-        self.store().write("keeping a document", |transaction, _| {
+        self.write("keeping a document", |transaction, _| {
             write::keep_document(transaction, digest, body)
         })
     }
@@ -545,18 +606,18 @@ impl<T: Writes> Storage for T {
         now: Timestamp,
         request: &Request,
     ) -> Result<i64, StorageError> {
-        let store = self.reader().path.clone();
-        self.store().write("writing a request", |transaction, cache| {
+        let store = self.address().to_owned();
+        self.write("writing a request", |transaction, cache| {
             write::request(transaction, cache, &store, study, now, request)
         })
     }
 
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {
-        self.reader().read_of(study, "reading requests", read::pending_requests)
+        self.read_of(study, "reading requests", read::pending_requests)
     }
 
     fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError> {
-        self.reader().read_of(study, "reading a request", |connection, study| {
+        self.read_of(study, "reading a request", |connection, study| {
             read::answer(connection, study, id)
         })
     }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, params};
+use super::connection::{Connection, params};
 
 use super::append::{Append, Cache};
 use super::column::{Cells, number_of, rows, study_of, to_integer, to_json, trial_id, values};
@@ -17,7 +17,7 @@ use super::located::{Roots, mapped};
 use super::read::{entry, study_row};
 use super::remove::{remove_documents, remove_rows};
 use super::tracked::names;
-use super::write::{is_there, trials_of};
+use super::write::{is_there, lock, trials_of};
 use crate::storage::paths::StudyFiles;
 use crate::storage::tracked::{Move, RemovedRun};
 use crate::storage::{StorageError, StudyId};
@@ -31,31 +31,34 @@ use crate::study::trial::{Origin, TrialNumber};
 const REMOVED: &str = "removed_run";
 
 /// Removes runs, and records that free pages of the file may still contain them.
-pub(super) fn remove_runs(
-    connection: &Connection,
+pub(in crate::storage) fn remove_runs(
+    connection: &dyn Connection,
     cache: &mut Cache,
     store: &Path,
     study: StudyId,
     now: Timestamp,
     runs: &[TrialNumber],
 ) -> Result<(), Fault> {
+    lock(connection, study)?;
     runs.iter().try_for_each(|run| check(connection, study, *run))?;
     for (run, entries) in journals(connection, store, study, runs)? {
         remove(connection, cache, store, (study, run, &entries), now, None)?;
     }
-    connection.execute("UPDATE store SET values_left = 1", [])?;
+    connection.execute("UPDATE store SET values_left = 1", ())?;
     Ok(())
 }
 
 /// Moves runs; returns their numbers in the other study.
-pub(super) fn move_runs(
-    connection: &Connection,
+pub(in crate::storage) fn move_runs(
+    connection: &dyn Connection,
     cache: &mut Cache,
     store: &Path,
     now: Timestamp,
     moving: &Move<'_>,
 ) -> Result<Vec<TrialNumber>, Fault> {
     let mut moved: BTreeMap<TrialNumber, TrialNumber> = BTreeMap::new();
+    lock(connection, moving.from.min(moving.to))?;
+    lock(connection, moving.from.max(moving.to))?;
     moving.runs.iter().try_for_each(|run| check(connection, moving.from, *run))?;
     for (run, entries) in journals(connection, store, moving.from, moving.runs)? {
         let number = write_again(connection, cache, store, moving, (run, &entries, &moved))?;
@@ -68,9 +71,11 @@ pub(super) fn move_runs(
 }
 
 /// The removed runs.
-pub(super) fn removed_runs(connection: &Connection) -> Result<Vec<RemovedRun>, Fault> {
+pub(in crate::storage) fn removed_runs(
+    connection: &dyn Connection,
+) -> Result<Vec<RemovedRun>, Fault> {
     let sql = "SELECT trial_id, moved_to FROM removed_run ORDER BY trial_id";
-    rows(connection, sql, [], |row| {
+    rows(connection, sql, (), |row| {
         let (id, moved): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
         let place = |id: i64| (study_of(id), number_of(id));
         let (study, run) = place(id);
@@ -79,8 +84,8 @@ pub(super) fn removed_runs(connection: &Connection) -> Result<Vec<RemovedRun>, F
 }
 
 /// Records that the files of a moved run are moved, too.
-pub(super) fn files_moved(
-    connection: &Connection,
+pub(in crate::storage) fn files_moved(
+    connection: &dyn Connection,
     study: StudyId,
     run: TrialNumber,
 ) -> Result<(), Fault> {
@@ -90,7 +95,7 @@ pub(super) fn files_moved(
 }
 
 /// An error if there is no such run, or it is being tracked.
-fn check(connection: &Connection, study: StudyId, run: TrialNumber) -> Result<(), Fault> {
+fn check(connection: &dyn Connection, study: StudyId, run: TrialNumber) -> Result<(), Fault> {
     let spec = study_row(connection, study)?.spec;
     if !spec.is_tracked() {
         return Err(StorageError::Searched { study: spec.name }.into());
@@ -99,14 +104,14 @@ fn check(connection: &Connection, study: StudyId, run: TrialNumber) -> Result<()
         return Err(StorageError::NoTrial { trial: run }.into());
     }
     let open = "SELECT 1 FROM attempt WHERE trial_id = ?1 AND ended_at IS NULL";
-    if connection.prepare_cached(open)?.exists([trial_id(study, run)?])? {
+    if connection.exists(open, [trial_id(study, run)?])? {
         return Err(StorageError::RunTracked { study: spec.name, run }.into());
     }
     Ok(())
 }
 
 /// The start events of the processes that tracked this run.
-fn runners(connection: &Connection, id: i64) -> Result<Vec<i64>, Fault> {
+fn runners(connection: &dyn Connection, id: i64) -> Result<Vec<i64>, Fault> {
     let sql = "SELECT runner FROM attempt a WHERE trial_id = ?1 AND runner IS NOT NULL AND NOT \
         EXISTS (SELECT 1 FROM attempt o WHERE o.runner = a.runner AND o.trial_id <> ?1)";
     values(connection, sql, [id])
@@ -118,7 +123,7 @@ type Entries = Vec<(Seq, Timestamp, Event)>;
 /// The journal's entries about each of these runs, the processes that tracked it and its requests,
 /// in one pass.
 fn journals(
-    connection: &Connection,
+    connection: &dyn Connection,
     store: &Path,
     study: StudyId,
     runs: &[TrialNumber],
@@ -129,20 +134,23 @@ fn journals(
         of_runner.extend(runners.into_iter().map(|runner| (runner, *run)));
     }
     let numbers = to_json(&runs)?;
-    let asked = "SELECT id, body ->> '$.trial' FROM request WHERE study_id = ?1 AND body ->> \
-        '$.trial' IN (SELECT value FROM json_each(?2))";
+    let asked = "SELECT id, CAST(json_extract(body, '$.trial') AS BIGINT) FROM request WHERE \
+        study_id = ?1 AND CAST(json_extract(body, '$.trial') AS BIGINT) IN (SELECT CAST(value AS \
+        BIGINT) FROM json_each(?2))";
     let of_request = rows(connection, asked, params![study.0, numbers], |row| {
         let cells = Cells::of(row, || format!("table `request`, study {}", study.0));
         Ok((cells.get(0)?, TrialNumber(cells.integer(1)?)))
     })?;
     let of_request: BTreeMap<i64, TrialNumber> = of_request.into_iter().collect();
     let keys = |map: &BTreeMap<i64, TrialNumber>| to_json(&map.keys().collect::<Vec<_>>());
-    let sql = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND (body ->> '$.trial' IN \
-        (SELECT value FROM json_each(?2)) OR seq IN (SELECT value FROM json_each(?3)) \
-        OR type = 'runner_described' AND seq - 1 IN (SELECT value FROM json_each(?3)) \
-        OR type = 'runner_stopped' AND body ->> '$.runner' IN (SELECT value FROM json_each(?3)) \
-        OR type = 'request_served' AND body ->> '$.id' IN (SELECT value FROM json_each(?4))) \
-        ORDER BY seq";
+    let sql = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND \
+        (CAST(json_extract(body, '$.trial') AS BIGINT) IN (SELECT CAST(value AS BIGINT) FROM \
+        json_each(?2)) OR seq IN (SELECT CAST(value AS BIGINT) FROM json_each(?3)) \
+        OR type = 'runner_described' AND seq - 1 IN (SELECT CAST(value AS BIGINT) FROM \
+        json_each(?3)) OR type = 'runner_stopped' AND CAST(json_extract(body, '$.runner') AS \
+        BIGINT) IN (SELECT CAST(value AS BIGINT) FROM json_each(?3)) OR type = 'request_served' \
+        AND CAST(json_extract(body, '$.id') AS BIGINT) IN (SELECT CAST(value AS BIGINT) FROM \
+        json_each(?4))) ORDER BY seq";
     let (runners, requests) = (keys(&of_runner)?, keys(&of_request)?);
     let entries = rows(connection, sql, params![study.0, numbers, runners, requests], entry)?;
     let roots = Roots::of(connection, study, store)?;
@@ -169,7 +177,7 @@ fn journals(
 
 /// Removes a run with these journal entries; `moved` is its id and number in the other study.
 fn remove(
-    connection: &Connection,
+    connection: &dyn Connection,
     cache: &mut Cache,
     store: &Path,
     (study, run, entries): (StudyId, TrialNumber, &Entries),
@@ -184,14 +192,15 @@ fn remove(
     remove_rows(connection, (id, id), &[REMOVED])?;
     connection.execute("DELETE FROM trial WHERE id = ?1", [id])?;
     for (seq, _, _) in entries {
-        connection.prepare_cached("DELETE FROM event WHERE seq = ?1")?.execute([seq.0])?;
+        connection.execute("DELETE FROM event WHERE seq = ?1", [seq.0])?;
     }
-    let sql = "DELETE FROM runner WHERE seq IN (SELECT value FROM json_each(?1))";
+    let sql = "DELETE FROM runner WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(?1))";
     connection.execute(sql, [runners])?;
-    let sql = "DELETE FROM request WHERE study_id = ?1 AND body ->> '$.trial' = ?2";
+    let sql = "DELETE FROM request WHERE study_id = ?1 AND CAST(json_extract(body, '$.trial') AS \
+        BIGINT) = ?2";
     connection.execute(sql, [study.0, to_integer(run.0)?])?;
     // The study's sums must equal those of the remaining journal.
-    let killed = "SELECT body ->> '$.heard' FROM event WHERE study_id = ?1 AND type = \
+    let killed = "SELECT CAST(json_extract(body, '$.heard') AS BIGINT) FROM event WHERE study_id = ?1 AND type = \
         'runner_stopped' ORDER BY seq DESC LIMIT 1";
     let killed: Option<i64> = values(connection, killed, [study.0])?.pop().flatten();
     connection.execute(
@@ -214,7 +223,7 @@ fn remove(
 /// Replays a run in the other study from its journal entries, with their times; `moved` are the
 /// numbers that other runs got there.
 fn write_again(
-    connection: &Connection,
+    connection: &dyn Connection,
     cache: &mut Cache,
     store: &Path,
     moving: &Move<'_>,

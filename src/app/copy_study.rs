@@ -1,0 +1,307 @@
+//! Copies a study to another store: its journal is written again there, with its times, and the
+//! result is compared with the original.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use super::AppError;
+use crate::runner::{self, OwnLease, take_lease_of_any};
+use crate::storage::any::AnyStore;
+use crate::storage::{
+    Storage as _, StorageError, StorageReader, StoredStudy, StudyId, StudySummary,
+};
+use crate::study::event::{Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::series::{LoggedPoint, LoggedSeries, Point, SeriesSummary};
+use crate::study::spec::StudySpec;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber};
+use crate::tracking::settle_dead;
+
+/// Number of events in a transaction.
+const EVENTS: usize = 1000;
+
+/// All steps of a series.
+const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
+
+/// Length of a digest in hexadecimal digits.
+const DIGEST: usize = 64;
+
+type Entry = (Seq, Timestamp, Event);
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Trials.
+    pub trials: u64,
+    /// Entries of the journal.
+    pub events: u64,
+    /// Series.
+    pub series: u64,
+}
+
+/// Copies a study that no process runs. Files of trials stay where they are: the copy has the
+/// absolute paths of checkpoints. Requests that wait for a runner are not copied.
+///
+/// # Errors
+/// A process runs it; the other store has a study of its name; runs were removed from it; a store
+/// failed; the copy differs, and is removed again.
+pub fn copy_study(
+    from: &mut AnyStore,
+    study: &StudySummary,
+    to: &mut AnyStore,
+) -> Result<Copied, AppError> {
+    if from.removed_runs()?.iter().any(|removed| removed.study == study.id) {
+        return Err(AppError::CopyOfRemoved { study: study.spec.name.clone() });
+    }
+    if study.spec.is_tracked() {
+        settle_dead(from, study.id, &study.spec)?;
+    }
+    // Held, so that nothing is written to it meanwhile.
+    let stored = study.clone().stored();
+    let mut held = take_lease_of_any(from, &stored)?;
+    let copied = Copy { from, study: stored, to, held: &mut held }.run();
+    from.release(&held)?;
+    copied
+}
+
+struct Copy<'a> {
+    from: &'a mut AnyStore,
+    study: StoredStudy,
+    to: &'a mut AnyStore,
+    /// The lease on the original.
+    held: &'a mut OwnLease,
+}
+
+impl Copy<'_> {
+    fn run(&mut self) -> Result<Copied, AppError> {
+        let journal = self.from.events_after(self.study.id, Seq(0), u64::MAX)?;
+        let revisions = self.from.revisions(self.study.id)?;
+        let Some(((_, first), later)) = revisions.split_first() else {
+            let why = "it has no specification".to_owned();
+            let place = format!("table `study_revision`, study {}", self.study.id.0);
+            return Err(StorageError::Corrupt { place, why }.into());
+        };
+        let spec = StudySpec { name: self.study.spec.name.clone(), ..first.clone() };
+        let id = self.to.create_study(self.study.created, &spec)?;
+        let stored = StoredStudy { id, spec, directory: None, ..self.study.clone() };
+        let mut lease = take_lease_of_any(self.to, &stored)?;
+        let written = self.write(&mut lease, &journal, later).and_then(|series| {
+            self.compare(id, &journal, &series)?;
+            let trials = self.to.summary(id)?.counts.total();
+            Ok(Copied { trials, events: journal.len() as u64, series: series.len() as u64 })
+        });
+        match written {
+            Ok(copied) => {
+                self.to.release(&lease)?;
+                Ok(copied)
+            }
+            Err(error) => {
+                self.to.remove_study(&lease, runner::now(), &[])?;
+                Err(error)
+            }
+        }
+    }
+
+    fn keep(&mut self, lease: &mut OwnLease) -> Result<(), StorageError> {
+        self.held.keep(self.from)?;
+        lease.keep(self.to)
+    }
+
+    fn write(
+        &mut self,
+        lease: &mut OwnLease,
+        journal: &[Entry],
+        later: &[(Seq, StudySpec)],
+    ) -> Result<Vec<SeriesSummary>, AppError> {
+        self.write_documents(journal)?;
+        self.write_journal(lease, journal, later)?;
+        self.write_series(lease)
+    }
+
+    /// The texts that the journal refers to by their digests.
+    fn write_documents(&mut self, journal: &[Entry]) -> Result<(), AppError> {
+        let mut digests: BTreeSet<String> = BTreeSet::new();
+        for (_, _, event) in journal {
+            let refers = matches!(
+                event,
+                Event::Runner(RunnerEvent::Described { .. })
+                    | Event::Trial(_, TrialEvent::ArtifactSaved { .. })
+            );
+            if refers {
+                digests.extend(digests_in(&serde_json::to_string(event)?));
+            }
+        }
+        for digest in digests {
+            if let Some(text) = self.from.document(&digest)? {
+                self.to.keep_document(&digest, &text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_journal(
+        &mut self,
+        lease: &mut OwnLease,
+        journal: &[Entry],
+        later: &[(Seq, StudySpec)],
+    ) -> Result<(), AppError> {
+        let mut later = later.iter().peekable();
+        let mut runners: BTreeMap<Seq, Seq> = BTreeMap::new();
+        let mut waiting: Vec<(Timestamp, Vec<Event>)> = Vec::new();
+        let mut moment = self.study.created;
+        let mut entries = journal.iter().peekable();
+        while let Some((seq, at, event)) = entries.next() {
+            while let Some((_, spec)) = later.next_if(|(before, _)| before < seq) {
+                self.flush(lease, &mut waiting)?;
+                self.to.update_spec(lease, moment, spec)?;
+            }
+            moment = *at;
+            match event {
+                Event::Runner(RunnerEvent::Started { .. }) => {
+                    self.flush(lease, &mut waiting)?;
+                    // Its description follows it directly.
+                    let is_described = |(_, then, event): &&Entry| {
+                        then == at && matches!(event, Event::Runner(RunnerEvent::Described { .. }))
+                    };
+                    let described = entries.next_if(is_described);
+                    let mut events = vec![event.clone()];
+                    events.extend(described.map(|(_, _, event)| event.clone()));
+                    let last = self.to.append(lease, *at, &events)?;
+                    let first = last.0 + 1 - if described.is_some() { 2 } else { 1 };
+                    runners.insert(*seq, Seq(first));
+                }
+                event => waiting.push((*at, vec![renumbered(event, &runners)])),
+            }
+            if waiting.len() >= EVENTS {
+                self.flush(lease, &mut waiting)?;
+            }
+        }
+        self.flush(lease, &mut waiting)?;
+        for (_, spec) in later {
+            self.to.update_spec(lease, moment, spec)?;
+        }
+        Ok(())
+    }
+
+    fn flush(
+        &mut self,
+        lease: &mut OwnLease,
+        waiting: &mut Vec<(Timestamp, Vec<Event>)>,
+    ) -> Result<(), StorageError> {
+        self.keep(lease)?;
+        if !waiting.is_empty() {
+            self.to.append_history(lease, waiting)?;
+            waiting.clear();
+        }
+        Ok(())
+    }
+
+    /// Points are not in the journal.
+    fn write_series(&mut self, lease: &mut OwnLease) -> Result<Vec<SeriesSummary>, AppError> {
+        let mut newest: BTreeMap<TrialNumber, AttemptNumber> = BTreeMap::new();
+        for attempt in self.from.attempts(self.study.id, None)? {
+            newest.insert(attempt.trial, attempt.attempt);
+        }
+        let trials: Vec<TrialNumber> = newest.keys().copied().collect();
+        let all = self.from.series(self.study.id, &trials)?;
+        let id = lease.study;
+        let known = self.to.series(id, &trials)?;
+        for series in all.iter().filter(|series| !known.contains(series)) {
+            self.keep(lease)?;
+            let points = points(self.from, self.study.id, series)?;
+            let logged = |Point { step, value, at }| LoggedPoint { step: Some(step), value, at };
+            let logged = LoggedSeries {
+                trial: series.trial,
+                attempt: newest.get(&series.trial).copied().unwrap_or(AttemptNumber(0)),
+                metric: series.metric.clone(),
+                clock: series.clock,
+                points: points.into_iter().map(logged).collect(),
+            };
+            self.to.append_logged(lease, self.study.created, &[], &[logged])?;
+        }
+        Ok(all)
+    }
+
+    /// An error if the copy differs from the original.
+    fn compare(
+        &self,
+        id: StudyId,
+        journal: &[Entry],
+        series: &[SeriesSummary],
+    ) -> Result<(), AppError> {
+        let differs =
+            |what: String| Err(AppError::CopyDiffers { study: self.study.spec.name.clone(), what });
+        let copied = self.to.events_after(id, Seq(0), u64::MAX)?;
+        if copied.len() != journal.len() {
+            return differs(format!("{} of {} entries", copied.len(), journal.len()));
+        }
+        for ((seq, at, event), (_, copied_at, copied)) in journal.iter().zip(&copied) {
+            if at != copied_at || comparable(event) != comparable(copied) {
+                return differs(format!("entry {} of the journal", seq.0));
+            }
+        }
+        let trials: BTreeSet<TrialNumber> = series.iter().map(|series| series.trial).collect();
+        let trials: Vec<TrialNumber> = trials.into_iter().collect();
+        if self.to.series(id, &trials)?.len() != series.len() {
+            return differs("the number of series".to_owned());
+        }
+        for series in series {
+            let (mine, copied) =
+                (points(self.from, self.study.id, series)?, points(self.to, id, series)?);
+            let is_same = |(one, other): (&Point, &Point)| {
+                (one.step, one.at) == (other.step, other.at)
+                    && (one.value == other.value || one.value.is_nan() && other.value.is_nan())
+            };
+            if mine.len() != copied.len() || !mine.iter().zip(&copied).all(is_same) {
+                return differs(format!("series `{}` of trial {}", series.metric, series.trial));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn points(
+    store: &dyn StorageReader,
+    study: StudyId,
+    series: &SeriesSummary,
+) -> Result<Vec<Point>, StorageError> {
+    store.series_points(study, series.trial, &series.metric, series.clock, ALL)
+}
+
+/// An event with the position that its runner has in the copy.
+fn renumbered(event: &Event, runners: &BTreeMap<Seq, Seq>) -> Event {
+    let mut event = event.clone();
+    if let Event::Runner(RunnerEvent::Stopped { runner: Some(seq), .. }) = &mut event {
+        *seq = runners.get(seq).copied().unwrap_or(*seq);
+    }
+    event
+}
+
+/// An event without what is another in a copy: positions of runners, and the directory of files.
+fn comparable(event: &Event) -> Event {
+    let mut event = event.clone();
+    match &mut event {
+        Event::Runner(RunnerEvent::Stopped { runner, .. }) => *runner = None,
+        Event::Trial(
+            _,
+            TrialEvent::CheckpointSaved { path, .. } | TrialEvent::CheckpointDropped { path },
+        ) => *path = name_of(path),
+        Event::Trial(_, TrialEvent::AttemptStarted { resume: Some((_, path)), .. }) => {
+            *path = name_of(path)
+        }
+        _ => {}
+    }
+    event
+}
+
+fn name_of(path: &Path) -> PathBuf {
+    path.file_name().map(PathBuf::from).unwrap_or_default()
+}
+
+/// The digests in a text: words of 64 hexadecimal digits.
+fn digests_in(text: &str) -> impl Iterator<Item = String> {
+    text.split(|char: char| !char.is_ascii_hexdigit())
+        .filter(|word| word.len() == DIGEST)
+        .map(str::to_owned)
+}

@@ -1,0 +1,60 @@
+//! `hpsearch copy`: copies studies to another store.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+
+use super::console::shown;
+use super::{Console, Exit, Failure};
+use crate::app::copy_study::copy_study;
+use crate::app::find;
+use crate::report::wording::{count, one_line};
+use crate::storage::address::keep_password;
+use crate::storage::any::AnyStore;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch copy digits --to other.db                       to another file
+  hpsearch copy digits sms --to postgres://me@db/lab       to a server
+  hpsearch copy digits --store postgres://me@db/lab --to runs/hpsearch.db
+
+The journal is written again in the other store, with its times, and compared
+with the original, and so are all series. A study is copied while it does not
+run. Files of trials stay where they are: the copy knows the paths of its
+checkpoints. The original is kept.";
+
+/// Arguments of `hpsearch copy`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CopyArguments {
+    /// The studies, by name or file
+    #[arg(value_name = "STUDY", required = true)]
+    pub studies: Vec<String>,
+    /// The other store, a path or postgres://..; a file is created if missing
+    #[arg(long, value_name = "STORE", value_parser = OsStringValueParser::new().map(|store| keep_password(store.into())), value_hint = clap::ValueHint::FilePath)]
+    pub to: PathBuf,
+}
+
+/// Copies them.
+pub fn copy(arguments: &CopyArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let mut from = console.writer()?;
+    let studies: Vec<_> = arguments
+        .studies
+        .iter()
+        .map(|named| find::study(&from, Some(named)))
+        .collect::<Result<_, _>>()?;
+    let mut to = AnyStore::open(&arguments.to)?;
+    for study in studies {
+        let copied = copy_study(&mut from, &study, &mut to)?;
+        console.say(&format!(
+            "`{}` is in `{}`, too: {}, {} and {} series, compared with the original",
+            one_line(&study.spec.name),
+            one_line(&shown(&arguments.to)),
+            count(copied.trials, "trial"),
+            count(copied.events, "event"),
+            copied.series,
+        ));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,90 @@
+//! Addresses of databases: told from paths, and written without their passwords.
+
+/// How they begin.
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// Whether a text is the address of a database.
+pub fn is_database_url(text: &str) -> bool {
+    SCHEMES.iter().any(|scheme| text.starts_with(scheme))
+}
+
+/// An address without its password, and the password.
+pub fn without_password(url: &str) -> (String, Option<String>) {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (rest, query) = match rest.split_once('?') {
+        Some((rest, query)) => (rest, Some(query)),
+        None => (rest, None),
+    };
+    let place = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(place);
+    let (mut user, hosts) = match authority.rsplit_once('@') {
+        Some((user, hosts)) => (Some(user), hosts),
+        None => (None, authority),
+    };
+    let mut password = None;
+    if let Some((name, given)) = user.and_then(|user| user.split_once(':')) {
+        (user, password) = (Some(name), Some(decoded(given)));
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    for pair in query.into_iter().flat_map(|query| query.split('&')) {
+        match pair.split_once('=') {
+            Some(("password", given)) => password = Some(decoded(given)),
+            _ => kept.push(pair),
+        }
+    }
+    let user = user.map(|user| format!("{user}@")).unwrap_or_default();
+    let query = if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) };
+    (format!("{scheme}://{user}{hosts}{path}{query}"), password)
+}
+
+/// A word of a command line, in which an address, perhaps after `--store=`, has no password.
+pub fn masked_word(word: &str) -> String {
+    let begin = SCHEMES.iter().filter_map(|scheme| word.find(scheme)).min();
+    match begin.map(|begin| word.split_at(begin)) {
+        Some((before, url)) => format!("{before}{}", without_password(url).0),
+        None => word.to_owned(),
+    }
+}
+
+/// Text without the percent signs of URLs.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, others)) = rest.split_first() {
+        let digits = others.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &others[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = others;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_taken_out_of_an_address_wherever_it_is() {
+        for (url, address, password) in [
+            ("postgres://u:p@h:5432/d", "postgres://u@h:5432/d", Some("p")),
+            ("postgresql://u:a%40b%3a@h/d?a=b", "postgresql://u@h/d?a=b", Some("a@b:")),
+            ("postgres://h/d?password=p&user=u", "postgres://h/d?user=u", Some("p")),
+            ("postgres://u@/d?host=/run/pg", "postgres://u@/d?host=/run/pg", None),
+            ("postgres://h/d", "postgres://h/d", None),
+        ] {
+            let found = without_password(url);
+            assert_eq!(found, (address.to_owned(), password.map(str::to_owned)), "{url}");
+            assert!(is_database_url(url));
+        }
+        assert_eq!(masked_word("--store=postgres://u:p@h/d"), "--store=postgres://u@h/d");
+        assert_eq!(masked_word("runs/hpsearch.db"), "runs/hpsearch.db");
+        assert!(!is_database_url("runs/postgres://"));
+    }
+}
