@@ -60,12 +60,12 @@
 //! a random stream; their only state is caches. Each entry of their tables runs the conformance
 //! suite of its trait. [`Storage`](storage::Storage) and [`StorageReader`](storage::StorageReader)
 //! have one conformance suite for all stores, and one set of queries: the store in memory is an
-//! SQLite database, and PostgreSQL is reached through the same SQL. [`Engine::step`](engine::Engine::step) turns one
-//! [`Input`](engine::Input) into [`Effect`](engine::Effect)s; the [simulator](engine::simulator)
-//! drives it under a virtual clock. [`Launcher`](runner::launcher::Launcher) and
-//! [`Job`](runner::launcher::Job) abstract over processes and threads.
-//! [`Reporter`](report::Reporter) writes the output of a run; [`Host`](trainer::Host) is the
-//! trainer's only connection to the rest.
+//! SQLite database, and PostgreSQL is reached through the same SQL.
+//! [`Engine::step`](engine::Engine::step) turns one [`Input`](engine::Input) into
+//! [`Effect`](engine::Effect)s; the [simulator](engine::simulator) drives it under a virtual clock.
+//! [`Launcher`](runner::launcher::Launcher) and [`Job`](runner::launcher::Job) abstract over
+//! processes and threads. [`Reporter`](report::Reporter) writes the output of a run;
+//! [`Host`](trainer::Host) is the trainer's only connection to the rest.
 //!
 //! # Data flow
 //!
@@ -176,8 +176,10 @@
 //! # Store
 //!
 //! The source of truth are STRICT tables with singular names; `event` is the journal of the same
-//! transactions, and folding it gives the same state. NULL means NaN. Read-only views have Optuna's
-//! table names. Network file systems are rejected. Removing a study deletes all its rows in one
+//! transactions, and folding it gives the same state. NULL means NaN. On a PostgreSQL server the
+//! tables are the same; a lease ends by the server's clock unless its holder renews it, and every
+//! write locks the row of its lease first. Read-only views have Optuna's table names. Network file
+//! systems are rejected. Removing a study deletes all its rows in one
 //! transaction, which records the directories of its files until they are deleted
 //! ([`app::remove_study`]); its key is never reused. A trial of a search is never removed, only
 //! hidden by an event.

@@ -684,11 +684,20 @@ fn clear_orphaned_files(
     study: &StoredStudy,
     store: &Path,
 ) -> Result<(), RunnerError> {
-    // Process ids of other machines mean nothing here.
-    let open = storage
-        .attempts(study.id, None)?
+    // In a store on a server, runners on other machines have recorded their processes, too; agents
+    // always.
+    let is_on_server = storage.lease_time().is_some();
+    let runners = if is_on_server { storage.runners(study.id)? } else { Vec::new() };
+    let elsewhere: BTreeSet<Seq> = runners
         .into_iter()
-        .filter(|attempt| attempt.end.is_none() && attempt.slot.devices.agent().is_none());
+        .filter(|runner| runner.host != processes::host())
+        .map(|runner| runner.seq)
+        .collect();
+    let open = storage.attempts(study.id, None)?.into_iter().filter(|attempt| {
+        attempt.end.is_none()
+            && attempt.slot.devices.agent().is_none()
+            && attempt.runner.is_none_or(|runner| !elsewhere.contains(&runner))
+    });
     for (pid, started) in open.filter_map(|attempt| attempt.process) {
         if processes::is_alive(pid, started) && !belongs_elsewhere(pid, store) {
             processes::descendants(pid).into_iter().for_each(processes::kill);

@@ -384,12 +384,13 @@ mod tests {
     fn every_error_of_a_store_an_export_or_a_runner_names_a_next_step() {
         use crate::engine::EngineError;
         use crate::storage::sqlite::Rescue;
-        use crate::storage::{Holder, SqliteFailure, StudyId};
+        use crate::storage::{Holder, PostgresFailure, SqliteFailure, StudyId};
         use crate::study::time::Timestamp;
         use crate::study::trial::TrialNumber;
 
         let (path, why) = (|| "runs/hpsearch.db".to_owned(), || "a byte is wrong".to_owned());
         let system = || io::Error::other("input/output error");
+        let address = || "postgres://h/d".to_owned();
         let sqlite = || rusqlite::Error::InvalidQuery;
         let holder = Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None };
         let holder_elsewhere = Holder { host: "there".into(), ..holder.clone() };
@@ -435,6 +436,14 @@ mod tests {
             StorageError::Searched { study: text("s") },
             StorageError::RunTracked { study: text("s"), run: TrialNumber(3) },
             StorageError::RunFenced { trial: TrialNumber(3) },
+            StorageError::Postgres {
+                address: address(),
+                doing,
+                failure: PostgresFailure::Other,
+                source: system().into(),
+            },
+            StorageError::Address { address: address(), why: why() },
+            StorageError::WithoutPostgres { address: address() },
         ];
         let exported = [
             ExportError::Damaged { path: "c".into(), why: why() },

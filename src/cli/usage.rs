@@ -27,7 +27,7 @@ All commands:
   look   ls show trials best curves plot importance explain diff logs events
   steer  stop pause resume kill enqueue retry extend continue note tag
   models export train predict generate
-  store  artifacts export-data report import sync du gc rm mv verify doctor
+  store  artifacts export-data report import sync du gc rm mv copy verify doctor
   more   ask-tell devices list schema completions man
 
 `hpsearch --help` describes them, `hpsearch run --help` one of them.

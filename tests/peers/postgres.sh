@@ -25,7 +25,7 @@ url=postgres://postgres@127.0.0.1:$port/postgres
 sql() { "$bin/psql" -X -q -At -h 127.0.0.1 -p "$port" -U postgres "$@"; }
 say() { printf '\n== %s\n' "$*"; }
 
-test() {
+suite() {
     (cd "$here/../.." && HPSEARCH_TEST_POSTGRES=$url cargo test --no-default-features --features \
         "${FEATURES:-postgres}" --lib -- "$@" --ignored --nocapture 2>&1 | grep -E "^test |rounds|panicked|test result: (F|ok. [1-9])")
 }
@@ -39,11 +39,11 @@ restart="$work/restart"
 } >"$restart"
 if ((rounds > 0)); then
 say "the conformance suite"
-test storage::postgres --skip chaos
+suite storage::postgres --skip chaos
 say "$rounds rounds of stop and continue, with a lease of 1 s, while connections are cut"
-HPSEARCH_TEST_ROUNDS=$rounds test chaos::writers
+HPSEARCH_TEST_ROUNDS=$rounds suite chaos::writers
 say "the same while the server is killed and started again"
-HPSEARCH_TEST_RESTART="sh $restart" HPSEARCH_TEST_ROUNDS=$((rounds / 5)) test chaos::writers
+HPSEARCH_TEST_RESTART="sh $restart" HPSEARCH_TEST_ROUNDS=$((rounds / 5)) suite chaos::writers
 fi
 
 export HPSEARCH_STORE=$url

@@ -570,9 +570,9 @@ pub(in crate::storage) fn pending_requests(
     rows(connection, sql, [study.0], |row| {
         // An unreadable request must not prevent running the study: it is refused when it is
         // served.
-        let read = match row.cell(1)? {
-            Cell::Text(text) => serde_json::from_str(text).map_err(|error| error.to_string()),
-            _ => Err("it is not text".to_owned()),
+        let read = match row.cell(1) {
+            Ok(Cell::Text(text)) => serde_json::from_str(text).map_err(|error| error.to_string()),
+            _ => Err("it is not text in UTF-8".to_owned()),
         };
         let request = read.unwrap_or_else(|why| Request::Unreadable { why });
         Ok(StoredRequest { id: row.get(0)?, request })

@@ -50,9 +50,9 @@ impl Row for rusqlite::Row<'_> {
             ValueRef::Null => Cell::Null,
             ValueRef::Integer(integer) => Cell::Integer(integer),
             ValueRef::Real(real) => Cell::Real(real),
-            ValueRef::Text(_) => {
-                Cell::Text(self.get_ref(column)?.as_str().map_err(rusqlite::Error::from)?)
-            }
+            ValueRef::Text(bytes) => Cell::Text(std::str::from_utf8(bytes).map_err(|why| {
+                Fault::corrupt(format!("column `{}`", self.column_name(column)), why)
+            })?),
             ValueRef::Blob(bytes) => Cell::Blob(bytes),
         })
     }
