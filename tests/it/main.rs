@@ -20,6 +20,7 @@ mod concurrent_trials;
 mod config;
 mod constraints;
 mod controls;
+mod copy;
 mod data_files;
 mod data_verbs;
 mod devices;

@@ -230,7 +230,8 @@ impl<'a> Append<'a> {
             Event::Study(StudyEvent::Tagged { tag, present }) => {
                 let sql = match present {
                     true => {
-                        "INSERT INTO study_tag (study_id, tag) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
+                        "INSERT INTO study_tag (study_id, tag) VALUES (?1, ?2) ON CONFLICT DO \
+                         NOTHING"
                     }
                     false => "DELETE FROM study_tag WHERE study_id = ?1 AND tag = ?2",
                 };
@@ -363,8 +364,8 @@ impl<'a> Append<'a> {
                 Some(distribution) => distribution.to_internal(value),
                 None => value.as_number(),
             };
-            let sql = "INSERT INTO param (trial_id, dimension, value, internal) VALUES (?1, ?2, ?3, ?4) \
-                ON CONFLICT (trial_id, dimension) DO UPDATE SET value = excluded.value, internal = \
+            let sql = "INSERT INTO param (trial_id, dimension, value, internal) VALUES (?1, ?2, ?3, \
+                ?4) ON CONFLICT (trial_id, dimension) DO UPDATE SET value = excluded.value, internal = \
                 excluded.internal";
             self.execute(sql, params![id, idx, to_json(value)?, internal])?;
         }
@@ -479,7 +480,8 @@ impl<'a> Append<'a> {
             TrialEvent::Tagged { tag, present } => {
                 let sql = match present {
                     true => {
-                        "INSERT INTO trial_tag (trial_id, tag) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
+                        "INSERT INTO trial_tag (trial_id, tag) VALUES (?1, ?2) ON CONFLICT DO \
+                         NOTHING"
                     }
                     false => "DELETE FROM trial_tag WHERE trial_id = ?1 AND tag = ?2",
                 };
@@ -629,8 +631,8 @@ impl<'a> Append<'a> {
     }
 
     fn decide(&self, id: i64, step: i64, verdict: &Decision) -> Result<(), Fault> {
-        let sql = "INSERT INTO decision (trial_id, step, verdict, reason, at) VALUES (?1, ?2, ?3, ?4, \
-            ?5) ON CONFLICT (trial_id, step) DO UPDATE SET verdict = excluded.verdict, reason = \
+        let sql = "INSERT INTO decision (trial_id, step, verdict, reason, at) VALUES (?1, ?2, ?3, \
+            ?4, ?5) ON CONFLICT (trial_id, step) DO UPDATE SET verdict = excluded.verdict, reason = \
             excluded.reason, at = excluded.at";
         let reason = verdict.reason().map(to_json).transpose()?;
         self.execute(sql, params![id, step, verdict.word(), reason, self.now.0])

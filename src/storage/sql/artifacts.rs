@@ -26,8 +26,8 @@ pub(in crate::storage) fn save(
         return Ok(());
     }
     let version = newest.map_or(1, |(version, _)| version + 1);
-    let sql = "INSERT INTO artifact (trial_id, name, version, seq, at, digest, body) VALUES (?1, ?2, \
-        ?3, ?4, ?5, ?6, ?7)";
+    let sql = "INSERT INTO artifact (trial_id, name, version, seq, at, digest, body) VALUES (?1, \
+        ?2, ?3, ?4, ?5, ?6, ?7)";
     let (name, digest, body) = (&artifact.name, &artifact.digest, to_json(artifact)?);
     connection.execute(sql, params![trial, name, version, seq, now.0, digest, body])?;
     if let Some(content) = content {

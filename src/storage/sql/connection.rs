@@ -35,8 +35,8 @@ pub(in crate::storage) struct Dialect {
     /// A query: the tables that have a column called `?1`, including those of later schema
     /// versions.
     pub tables_with: &'static str,
-    /// A query that keeps other writers of the study `?1` out until the transaction ends, and counts
-    /// the write. `None`: the database has one writer at a time, and counts by itself.
+    /// A query that keeps other writers of the study `?1` out until the transaction ends, and
+    /// counts the write. `None`: the database has one writer at a time, and counts by itself.
     pub lock_study: Option<&'static str>,
     /// The same for other creators of studies.
     pub lock_studies: Option<&'static str>,

@@ -1,5 +1,5 @@
-//! Writers that are stopped and continued at any moment, while connections are cut and the server is
-//! restarted: nothing stale is written, nothing acknowledged is lost, nothing is written twice.
+//! Writers that are stopped and continued at any moment, while connections are cut and the server
+//! is restarted: nothing stale is written, nothing acknowledged is lost, nothing is written twice.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -139,7 +139,8 @@ fn writers_that_are_stopped_past_the_end_of_their_lease_write_nothing_stale() {
     assert!(taken as u64 >= rounds / 4, "most stops are longer than the lease");
 }
 
-/// Stops and continues the holder of a study, and cuts connections; returns the number of takeovers.
+/// Stops and continues the holder of a study, and cuts connections; returns the number of
+/// takeovers.
 fn storm(url: &str, study: StudyId, seed: u64, rounds: u64, restart: Option<&str>) -> usize {
     let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut draw = |below: u64| {

@@ -1,0 +1,73 @@
+//! `hpsearch copy`: studies in another store are the same, and nothing is left of a failed copy.
+
+use crate::harness::{ONE_SLOT, REPORT_X, Site, assert_done, assert_names, assert_refused, study};
+
+/// Logs a series that the study's decisions do not use, and reports.
+const LOGS: &str = "for step in 1 2 3; do
+    echo \"@hpsearch {\\\"step\\\":$step,\\\"speed\\\":$step,\\\"wrong\\\":NaN}\"
+done
+echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"
+";
+
+fn table(site: &Site, store: &str, name: &str) -> Vec<String> {
+    ["jsonl", "--series"]
+        .map(|form| {
+            let mut words = vec!["--store", store, "export-data", name, "--format", "jsonl"];
+            words.extend((form == "--series").then_some(form));
+            let ended = site.run(&words);
+            assert_done(&ended);
+            ended.out
+        })
+        .into()
+}
+
+#[test]
+fn a_copied_study_has_the_same_tables_and_decisions_and_continues() {
+    let site = Site::new(&study("trials = 4", ONE_SLOT), LOGS);
+    assert_done(&site.run_study());
+    assert_done(&site.run(&["note", "s", "0", "-m", "a note"]));
+    assert_done(&site.run(&["extend", "s", "--trials", "2"]));
+    assert_done(&site.run_study());
+    let track = ["track", "--study", "runs", "--name", "first", "--", "sh", "trial.sh", "0.5"];
+    assert_done(&site.run(&track));
+    let copied = site.run(&["copy", "s", "runs", "--to", "other.db"]);
+    assert_done(&copied);
+    assert_names(&copied.err, &["`s` is in", "6 trials", "`runs` is in", "1 trial"]);
+    for name in ["s", "runs"] {
+        assert_eq!(table(&site, "runs/hpsearch.db", name), table(&site, "other.db", name));
+        assert_done(&site.run(&["--store", "other.db", "verify", name]));
+    }
+    assert_names(&site.run(&["--store", "other.db", "show", "s", "0"]).out, &["a note"]);
+    let more = site.run(&["--store", "other.db", "extend", "s", "--trials", "1"]);
+    assert_done(&more);
+    assert_done(&site.run(&["--store", "other.db", "run", "study.toml", "--plain"]));
+    assert_names(&site.run(&["--store", "other.db", "ls"]).out, &["7/7"]);
+    assert_names(&site.run(&["ls"]).out, &["6/6"]);
+}
+
+#[test]
+fn a_study_that_is_there_or_lacks_runs_is_not_copied() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    assert_done(&site.run(&["copy", "s", "--to", "other.db"]));
+    assert_refused(&site.run(&["copy", "s", "--to", "other.db"]), &["`s`", "exists already"]);
+    assert_refused(&site.run(&["copy", "none", "--to", "other.db"]), &["none"]);
+    for value in ["1", "2"] {
+        let track = ["track", "--study", "runs", "--", "sh", "trial.sh", value];
+        assert_done(&site.run(&track));
+    }
+    assert_done(&site.run(&["rm", "runs", "0", "--yes"]));
+    let refused = site.run(&["copy", "runs", "--to", "other.db"]);
+    assert_names(&refused.err, &["runs were removed from `runs`", "hpsearch mv"]);
+    assert!(refused.code != 0 && !site.run(&["--store", "other.db", "ls"]).out.contains("runs"));
+}
+
+#[test]
+fn a_store_in_postgresql_is_refused_by_a_binary_without_it_and_its_password_is_not_shown() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
+    // Nothing listens there: a binary with PostgreSQL cannot reach it.
+    let ended = site.run(&["--store", "postgres://u:hunter2@127.0.0.1:1/d", "ls"]);
+    assert!(ended.code != 0, "{}", ended.err);
+    assert_names(&ended.err, &["postgres://u@127.0.0.1:1/d", "help:"]);
+    assert!(!ended.err.contains("hunter2"), "{}", ended.err);
+}
