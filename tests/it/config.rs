@@ -6,6 +6,7 @@ use std::path::Path;
 
 use hpsearch::config::{self, ChangeClass, Look, TABLES, difference};
 use hpsearch::study::budget::Count;
+use hpsearch::study::cluster::{AgentStart, SshHost};
 use hpsearch::study::field::FieldKind;
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Value;
@@ -775,15 +776,49 @@ fn every_accepted_key_is_taken() {
     assert_eq!((cwd.as_path(), env["OMP_PROC_BIND"].get().unwrap()), (directory.path(), "true"));
 }
 
+/// A `[cluster]` of each type.
+const CLUSTERS: [&str; 4] = [
+    "[cluster]\nshared_dir = \"shared\"\nlisten = \"127.0.0.1:0\"\nlost_after = \"90s\"\n",
+    "[cluster]\ntype = \"slurm\"\npartition = \"gpu\"\naccount = \"me\"\ntime = \"1:00\"\n\
+     gres = \"gpu:1\"\ncpus = 4\nmemory = \"8G\"\nmax_jobs = 3\nextra = [\"--qos=low\"]\n",
+    "[cluster]\ntype = \"ssh\"\n\nhost = [{ name = \"node1\", devices = [\"cuda:0\"] }]\n",
+    "[cluster]\ntype = \"command\"\nrun = [\"start\", \"{file}\"]\nmax_jobs = 2\n",
+];
+
+#[test]
+fn clusters_of_each_type_are_resolved() {
+    let directory = directory();
+    let clusters = CLUSTERS.map(|table| {
+        let spec = parse_in(directory.path(), &format!("{COMMAND}\n{table}"), &[]).unwrap();
+        let json = serde_json::to_string(&spec).unwrap();
+        assert_eq!(serde_json::from_str::<StudySpec>(&json).unwrap(), spec);
+        (spec.cluster.unwrap(), spec.checkpoints.dir)
+    });
+    let [(manual, files), (slurm, own), (ssh, _), (command, _)] = clusters;
+    assert_eq!((&manual.start, manual.lost_after.as_secs()), (&AgentStart::Manual, 90));
+    assert_eq!(
+        (manual.listen.as_str(), files.as_ref()),
+        ("127.0.0.1:0", manual.shared_dir.as_ref())
+    );
+    assert_eq!((slurm.listen.as_str(), slurm.lost_after.as_secs(), own), ("0.0.0.0:0", 120, None));
+    let AgentStart::Slurm(slurm) = slurm.start else { panic!("{slurm:?}") };
+    assert_eq!((slurm.cpus, slurm.max_jobs, slurm.extra.len()), (Some(4), 3, 1));
+    let host = SshHost { name: "node1".to_owned(), devices: vec!["cuda:0".to_owned()] };
+    assert_eq!(ssh.start, AgentStart::Ssh { hosts: vec![host] });
+    let run = ["start", "{file}"].map(str::to_owned).to_vec();
+    assert_eq!(command.start, AgentStart::Command { run, max_jobs: 2 });
+}
+
 #[test]
 fn the_full_example_writes_every_key_of_the_tables() {
+    let written = format!("{FULL}\n{}", CLUSTERS.join("\n"));
     for table in TABLES {
         for key in table
             .fields
             .iter()
             .filter(|key| !matches!(key.kind, FieldKind::Objectives | FieldKind::CommandMetrics))
         {
-            assert!(FULL.contains(&format!("\n{} = ", key.name)), "{}.{}", table.name, key.name);
+            assert!(written.contains(&format!("\n{} = ", key.name)), "{}.{}", table.name, key.name);
         }
     }
 }
