@@ -373,8 +373,9 @@ impl<'a> Runner<'a> {
         // Unblocks threads that wait for room in the channel.
         self.rx = crossbeam_channel::never();
         self.points.close();
-        for job in self.jobs.values_mut() {
-            job.kill();
+        let is_fenced = matches!(&result, Err(RunnerError::Storage(StorageError::Fenced { .. })));
+        if !(is_fenced && self.launcher.hand_over()) {
+            self.jobs.values_mut().for_each(|job| job.kill());
         }
         self.jobs.clear();
         self.launcher.shut_down();

@@ -1,8 +1,10 @@
 //! `hpsearch agent`: runs trials for a runner on another machine.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use clap::Args;
+use rustix::fs::FlockOperation;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::{Console, Exit, Failure};
@@ -55,9 +57,17 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
             }
         };
     }
+    let mut locked = None;
     let way = match (&arguments.file, &arguments.socket) {
         (Some(file), _) => Way::File(file.clone()),
         (None, Some(socket)) => {
+            // Another relay may have started one at the same moment.
+            let lock = File::create(socket.with_extension("lock"))?;
+            let taken = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
+            if taken.is_err() {
+                return Ok(Exit::Done);
+            }
+            locked = Some(lock);
             // It outlives the session that started it.
             let _is_the_first = rustix::process::setsid();
             Way::Socket(socket.clone())
@@ -73,6 +83,7 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
     if let Some(socket) = &arguments.socket {
         let _removed_already = std::fs::remove_file(socket);
     }
+    drop(locked);
     match end {
         AgentEnd::Dismissed => Ok(Exit::Done),
         AgentEnd::Interrupted => {

@@ -4,7 +4,7 @@ mod connector;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
@@ -50,7 +50,7 @@ pub enum AgentEnd {
 pub struct Agent {
     program: PathBuf,
     devices: Vec<String>,
-    hello: Arc<Mutex<Hello>>,
+    hello: Hello,
     outbox: Outbox,
     /// The last message that was received.
     received: u64,
@@ -108,12 +108,13 @@ impl Agent {
             received: 0,
             first: 1,
             attempts: Vec::new(),
+            can_return: false,
         };
         let signals = inputs.clone();
         let agent = Agent {
             program,
             devices,
-            hello: Arc::new(Mutex::new(hello)),
+            hello,
             outbox: Outbox::default(),
             received: 0,
             link: None,
@@ -136,7 +137,8 @@ impl Agent {
 
     /// Works until the runner needs it no more, or is lost.
     pub fn run(mut self, way: Way) -> AgentEnd {
-        let events = match connector::start(way, Arc::clone(&self.hello)) {
+        self.hello.can_return = !matches!(way, Way::StandardStreams);
+        let events = match connector::start(way) {
             Ok(events) => events,
             Err(error) => return AgentEnd::Unusable(format!("cannot start a thread: {error}")),
         };
@@ -186,13 +188,20 @@ impl Agent {
             match event {
                 LinkEvent::Frame(frame) => self.outbox.acknowledge(frame.received),
                 LinkEvent::Closed | LinkEvent::Refused(_) | LinkEvent::NoRunner => return,
-                LinkEvent::Open(..) => {}
+                LinkEvent::Open(..) | LinkEvent::Greet(_) => {}
             }
         }
     }
 
     fn follow(&mut self, event: LinkEvent) -> Option<AgentEnd> {
         match event {
+            LinkEvent::Greet(told) => {
+                let attempts = self.attempts.keys().copied().collect();
+                let (received, first) = (self.received, self.outbox.first());
+                let hello = Hello { received, first, attempts, ..self.hello.clone() };
+                // The connection is gone again.
+                let _ended = told.send(hello);
+            }
             LinkEvent::Open(connected, welcome) => {
                 if let Err(why) = self.greet(connected, *welcome) {
                     self.put(&ToRunner::Unfit { why: why.clone() });
@@ -212,7 +221,12 @@ impl Agent {
                 match frame.number {
                     Some(number) if number == self.received + 1 => self.received = number,
                     // It came before, or a connection that is replaced was read to its end.
-                    Some(_) => return None,
+                    Some(number) if number <= self.received => return None,
+                    Some(_) => {
+                        let why = "messages of its runner were lost".to_owned();
+                        self.leave(AgentEnd::Unusable(why));
+                        return None;
+                    }
                     None => {}
                 }
                 if self.carry_out(frame.message) {
@@ -220,7 +234,6 @@ impl Agent {
                 }
             }
         }
-        self.update_hello();
         None
     }
 
@@ -235,11 +248,8 @@ impl Agent {
             self.received = 0;
             self.runner = Some(welcome.runner.clone());
         }
-        {
-            let mut hello = self.hello.lock().map_err(|_| "a thread has failed".to_owned())?;
-            hello.name = Some(welcome.name.clone());
-            hello.runner = Some(welcome.runner.clone());
-        }
+        self.hello.name = Some(welcome.name.clone());
+        self.hello.runner = Some(welcome.runner.clone());
         self.link = Some(connected);
         let kept: BTreeSet<AttemptOf> = welcome.attempts.iter().copied().collect();
         let received = welcome.received;
@@ -264,6 +274,7 @@ impl Agent {
                 job.kill();
             }
         }
+        work.deferred.retain(|waits| kept.contains(&(waits.trial, waits.attempt)));
         for number in self.outbox.first().max(received + 1)..=self.outbox.last() {
             let Ok(Some(message)) = self.outbox.get(number) else {
                 return Err("its spool cannot be read".to_owned());
@@ -272,6 +283,16 @@ impl Agent {
         }
         if is_new {
             self.report_again();
+        }
+        if let Some((_, end)) = &self.leaving {
+            if is_new {
+                let why = match end {
+                    AgentEnd::Unusable(why) => why.clone(),
+                    _ => "its machine asks it to leave".to_owned(),
+                };
+                self.put(&ToRunner::Leaving { why });
+            }
+            return Ok(());
         }
         let slots = match places.is_empty() {
             // A new runner does not know them.
@@ -313,6 +334,9 @@ impl Agent {
                 if matches!(act, Act::Answer(_)) {
                     self.unanswered.remove(&(trial, attempt));
                 }
+                if matches!(act, Act::Kill | Act::Leave) {
+                    self.drop_deferred((trial, attempt));
+                }
                 let job = self.work.as_mut().and_then(|work| work.jobs.get_mut(&(trial, attempt)));
                 match (job, act) {
                     (None, _) => {}
@@ -332,10 +356,27 @@ impl Agent {
         false
     }
 
+    /// Ends an attempt that has not begun.
+    fn drop_deferred(&mut self, key: AttemptOf) {
+        let Some(work) = &mut self.work else { return };
+        let before = work.deferred.len();
+        work.deferred.retain(|waits| (waits.trial, waits.attempt) != key);
+        if work.deferred.len() < before {
+            let (trial, attempt) = key;
+            let (end, message) = (AttemptEnd::Interrupted, None);
+            self.hear(Input::Ended { trial, attempt, end, message });
+        }
+    }
+
     fn launch(&mut self, assignment: Assignment) {
         let key = (assignment.trial, assignment.attempt);
         let Some(work) = &mut self.work else { return };
         self.attempts.insert(key, None);
+        if self.leaving.is_some() {
+            let (trial, attempt) = key;
+            let (end, message) = (AttemptEnd::Interrupted, None);
+            return self.hear(Input::Ended { trial, attempt, end, message });
+        }
         if work.jobs.keys().any(|(trial, _)| *trial == key.0) {
             // An attempt that an earlier runner gave up is being killed.
             work.deferred.push(assignment);
@@ -410,7 +451,6 @@ impl Agent {
             if let Some(end) = self.attempts.get_mut(&key) {
                 *end = Some(number);
             }
-            self.update_hello();
             let deferred = self.work.as_mut().map(|work| {
                 work.deferred.extract_if(.., |waits| waits.trial == key.0).collect::<Vec<_>>()
             });
@@ -459,7 +499,9 @@ impl Agent {
         let is_idle = self.work.as_ref().is_none_or(|work| work.jobs.is_empty());
         match &self.leaving {
             Some((_, end)) if is_idle => return Some(end.clone()),
-            Some((until, _)) if *until <= now => {
+            Some((until, end)) if *until <= now => {
+                // Those that are left then are killed again.
+                self.leaving = Some((now + Duration::from_secs(2), end.clone()));
                 self.work
                     .iter_mut()
                     .flat_map(|work| work.jobs.values_mut())
@@ -496,15 +538,6 @@ impl Agent {
     fn send_raw(&self, number: Option<u64>, message: &[u8]) {
         if let Some(link) = &self.link {
             link.send(envelope(number, self.received, message));
-        }
-    }
-
-    /// What a next connection begins with.
-    fn update_hello(&self) {
-        if let Ok(mut hello) = self.hello.lock() {
-            hello.received = self.received;
-            hello.first = self.outbox.first();
-            hello.attempts = self.attempts.keys().copied().collect();
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::runner::clock::Clock;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::threads;
 use crate::study::event::AttemptEnd;
+use crate::study::series::LoggedSeries;
 
 /// How much longer than an agent the runner waits before it gives an agent up: the agent's trials
 /// have ended then.
@@ -82,24 +83,19 @@ struct Agent {
     gone_at: Option<Instant>,
     running: BTreeSet<AttemptOf>,
     is_leaving: bool,
-    /// Whether it leaves since nothing waits for it.
-    is_dismissed: bool,
+    /// Since when it leaves, as nothing waits for it.
+    dismissed: Option<Instant>,
     /// Since when it has nothing to do, as far as anybody looked.
     idle_since: Option<Instant>,
+    /// Whether it can connect again when its connection ends.
+    can_return: bool,
+    /// The number of its last connection.
+    generation: u64,
 }
 
 struct Connection {
     frames: Sender<Vec<u8>>,
     generation: u64,
-}
-
-/// Whether an agent whose connection ends can connect again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
-    /// It can.
-    Network,
-    /// It cannot: the pipe was made for it.
-    Pipe,
 }
 
 impl Hub {
@@ -125,12 +121,7 @@ impl Hub {
     ///
     /// # Errors
     /// The stream fails or holds something else.
-    pub fn serve(
-        &self,
-        mut reader: FrameReader,
-        mut writer: FrameWriter,
-        medium: Medium,
-    ) -> io::Result<()> {
+    pub fn serve(&self, mut reader: FrameReader, mut writer: FrameWriter) -> io::Result<()> {
         let Some(frame) = reader.read()? else { return Ok(()) };
         let hello: Hello = serde_json::from_slice(&frame)?;
         let session = hello.session.clone();
@@ -160,8 +151,10 @@ impl Hub {
                         Ok(envelope) => envelope,
                         Err(error) => break Err(error.into()),
                     };
-                    if !self.receive(&session, generation, envelope)? {
-                        break Ok(());
+                    match self.receive(&session, generation, envelope) {
+                        Ok(true) => {}
+                        Ok(false) => break Ok(()),
+                        Err(error) => break Err(error),
                     }
                 }
             }
@@ -171,7 +164,7 @@ impl Hub {
             && agent.connection.as_ref().is_some_and(|now| now.generation == generation)
         {
             agent.connection = None;
-            agent.gone_at = (medium == Medium::Pipe).then(Instant::now);
+            agent.gone_at = (!agent.can_return).then(Instant::now);
         }
         result
     }
@@ -228,8 +221,10 @@ impl Hub {
                 gone_at: None,
                 running,
                 is_leaving: false,
-                is_dismissed: false,
+                dismissed: None,
                 idle_since: None,
+                can_return: hello.can_return,
+                generation: 0,
             };
             for attempt in agent.running.clone() {
                 for message in state.early.remove(&attempt).unwrap_or_default() {
@@ -244,7 +239,9 @@ impl Hub {
         let had =
             if hello.runner.as_deref() == Some(&self.run.runner) { hello.received } else { 0 };
         agent.outbox.acknowledge(had);
-        let generation = agent.connection.take().map_or(0, |before| before.generation + 1);
+        agent.can_return = hello.can_return;
+        agent.generation += 1;
+        let generation = agent.generation;
         agent.connection = Some(Connection { frames, generation });
         agent.heard = now;
         agent.gone_at = None;
@@ -307,7 +304,11 @@ impl Hub {
                 let _runner_gone = inputs.send(input);
             }
             ToRunner::Points(series) => {
-                self.run.points.add(series.into_iter().map(SentSeries::received));
+                // Those of an attempt that has ended are stored: its agent sends them again.
+                let series = series.into_iter().map(SentSeries::received);
+                let is_open =
+                    |series: &LoggedSeries| agent.running.contains(&(series.trial, series.attempt));
+                self.run.points.add(series.filter(is_open));
             }
             ToRunner::Leaving { why } => {
                 agent.is_leaving = true;
@@ -372,6 +373,13 @@ impl Hub {
             let _runner_gone = self.run.inputs.send(left);
             self.lose(agent, &reason);
         }
+        let is_told = |agent: &&mut Agent| {
+            agent.running.is_empty() && agent.dismissed.is_some_and(|at| at.elapsed() > MARGIN)
+        };
+        for agent in state.agents.values_mut().filter(is_told) {
+            agent.dismissed = None;
+            agent.put(&ToAgent::End);
+        }
         let overdue = state.awaited.extract_if(.., |_, (_, until)| *until <= now);
         for ((trial, attempt), (name, _)) in overdue {
             let message = Some(format!("agent `{name}` did not come back"));
@@ -427,17 +435,15 @@ impl Hub {
         }
     }
 
-    /// Ends agents that have had nothing to do for some time. They take no more trials first, and
-    /// are told at a later call, when the runner knows that.
+    /// Dismisses agents that have had nothing to do for some time: they take no more trials, and are
+    /// told when the runner knows that.
     pub fn dismiss_idle(&self, after: Duration) {
         let mut state = self.lock();
         for agent in state.agents.values_mut().filter(|agent| agent.running.is_empty()) {
             let idle = agent.idle_since.get_or_insert_with(Instant::now).elapsed();
-            if agent.is_dismissed && idle > after + MARGIN {
-                agent.put(&ToAgent::End);
-            } else if idle > after && !agent.is_leaving {
+            if idle > after && !agent.is_leaving {
                 agent.is_leaving = true;
-                agent.is_dismissed = true;
+                agent.dismissed = Some(Instant::now());
                 let reason = "nothing waits for it".to_owned();
                 let left = Input::AgentLeft { agent: agent.name.clone(), reason };
                 let _runner_gone = self.run.inputs.send(left);
@@ -459,6 +465,13 @@ impl Hub {
     pub fn end(&self) {
         self.lock().is_over = true;
         self.send_to_all(&ToAgent::End);
+    }
+
+    /// Closes all connections, and takes no new ones: another runner continues.
+    pub fn abandon(&self) {
+        let mut state = self.lock();
+        state.is_over = true;
+        state.agents.clear();
     }
 
     /// Whether the run is over.

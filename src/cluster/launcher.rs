@@ -1,17 +1,18 @@
 //! Starts attempts on agents; each goes to the agent of its device.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::Sender;
 
 use super::frames::{FrameReader, FrameWriter, Token, accept};
-use super::hub::{Hub, Medium, Run};
+use super::hub::{Hub, Run};
 use super::message::{Act, AttemptOf, ToAgent, Welcome};
 use super::rendezvous::Rendezvous;
 use super::starter::Starter;
@@ -56,7 +57,6 @@ pub struct ClusterLauncher {
     points: Arc<PointQueue>,
     listening: Option<Listening>,
     looked: Instant,
-    touched: Instant,
     /// The agents of slots that were used.
     agents: HashMap<usize, String>,
     is_resting: bool,
@@ -79,7 +79,6 @@ impl ClusterLauncher {
             points: Arc::default(),
             listening: None,
             looked: Instant::now(),
-            touched: Instant::now(),
             agents: HashMap::new(),
             is_resting: false,
             demand: 0,
@@ -88,6 +87,18 @@ impl ClusterLauncher {
 
     fn hub(&self) -> Option<&Hub> {
         self.listening.as_ref().map(|listening| &listening.hub)
+    }
+}
+
+/// Touches the file now and then, and writes it again if somebody removed it.
+fn beat(hub: &Hub, file: &Path, written: &Rendezvous) {
+    while !hub.is_over() {
+        threads::sleep(HEARTBEAT);
+        if !hub.is_over() {
+            let open = File::options().append(true).open(file);
+            let touched = open.and_then(|file| file.set_modified(SystemTime::now()));
+            let _tried_again = touched.or_else(|_| written.write(file));
+        }
     }
 }
 
@@ -115,7 +126,7 @@ fn serve(listener: &TcpListener, hub: &Hub, token: Token) {
             // A stranger, or a link that breaks: the agent tries again.
             let _ended = connected.and_then(|(reader, writer)| {
                 stream.set_read_timeout(Some(hub.silence()))?;
-                hub.serve(reader, writer, Medium::Network)
+                hub.serve(reader, writer)
             });
         });
         if served.is_err() {
@@ -152,9 +163,12 @@ impl Launcher for ClusterLauncher {
         let awaited = surviving.iter().filter_map(|SlottedAttempt { trial, attempt, slot }| {
             Some(((*trial, *attempt), slot.devices.agent()?.to_owned()))
         });
-        // The file is touched while its runner lives.
+        // The file is touched while its runner lives; clocks of other machines mean nothing here.
+        let before = Rendezvous::read(&self.plan.file).ok();
+        let is_ours = before.is_some_and(|before| before.host == processes::host());
         let touched = std::fs::metadata(&self.plan.file).and_then(|file| file.modified());
-        let dead = touched.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        let dead = touched.ok().filter(|_| is_ours).and_then(|at| at.elapsed().ok());
+        let dead = dead.unwrap_or_default();
         let hub = Hub::new(run, awaited, dead.saturating_sub(HEARTBEAT * 2));
         let listener = TcpListener::bind(&self.plan.listen)?;
         let address = listener.local_addr()?;
@@ -164,6 +178,9 @@ impl Launcher for ClusterLauncher {
         let doors = hub.clone();
         threads::spawn("agents", move || serve(&listener, &doors, token))?;
         rendezvous.write(&self.plan.file)?;
+        // On a thread: as long as this process answers agents, whatever else holds it up.
+        let (pulse, file, written) = (hub.clone(), self.plan.file.clone(), rendezvous.clone());
+        threads::spawn("heartbeat", move || beat(&pulse, &file, &written))?;
         self.listening = Some(Listening { hub, address, rendezvous });
         Ok(())
     }
@@ -197,16 +214,9 @@ impl Launcher for ClusterLauncher {
             return;
         }
         self.looked = Instant::now();
-        let Some(Listening { hub, rendezvous, .. }) = &self.listening else { return };
+        let Some(Listening { hub, .. }) = &self.listening else { return };
         hub.look_after();
         self.plan.starter.look_after(hub, self.demand);
-        if self.touched.elapsed() >= HEARTBEAT {
-            self.touched = Instant::now();
-            // A file that somebody removed is written again.
-            let file = std::fs::File::options().append(true).open(&self.plan.file);
-            let touched = file.and_then(|file| file.set_modified(std::time::SystemTime::now()));
-            let _tried_again = touched.or_else(|_| rendezvous.write(&self.plan.file));
-        }
     }
 
     fn set_demand(&mut self, trials: u64) {
@@ -223,6 +233,12 @@ impl Launcher for ClusterLauncher {
         if !std::mem::replace(&mut self.is_resting, true) {
             self.hub().into_iter().for_each(|hub| hub.send_to_all(&ToAgent::Rest));
         }
+    }
+
+    fn hand_over(&mut self) -> bool {
+        // Agents find the next runner by the file, which is its own now.
+        self.listening.take().into_iter().for_each(|listening| listening.hub.abandon());
+        true
     }
 
     fn shut_down(&mut self) {

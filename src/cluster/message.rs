@@ -43,6 +43,8 @@ pub struct Hello {
     pub first: u64,
     /// Attempts whose end no runner has acknowledged.
     pub attempts: Vec<AttemptOf>,
+    /// Whether it can connect again when this connection ends.
+    pub can_return: bool,
 }
 
 /// The answer to [`Hello`].

@@ -80,11 +80,8 @@ fn start(path: &Path, devices: &[String]) -> io::Result<UnixStream> {
         match UnixStream::connect(path) {
             Ok(stream) => return Ok(stream),
             Err(error) if Instant::now() >= until => return Err(error),
-            Err(error) => {
-                if agent.try_wait()?.is_some() {
-                    return Err(error);
-                }
-            }
+            // One that has ended may have found that another one runs.
+            Err(_) => drop(agent.try_wait()?),
         }
         threads::sleep(Duration::from_millis(20));
     }

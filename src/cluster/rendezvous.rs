@@ -19,6 +19,8 @@ pub const FILE: &str = "agents.json";
 pub struct Rendezvous {
     /// The study's name, for users.
     pub study: String,
+    /// The runner's host.
+    pub host: String,
     /// `host:port`, to be tried in this order.
     pub addresses: Vec<String>,
     /// The token in hexadecimal digits.
@@ -44,7 +46,7 @@ impl Rendezvous {
             vec![local.to_string()]
         };
         let token = token.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Rendezvous { study: study.to_owned(), addresses, token })
+        Ok(Rendezvous { study: study.to_owned(), host: host.to_owned(), addresses, token })
     }
 
     /// The token; `None` if the file was edited.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use self::slurm::Slurm;
 use super::frames::over_pipe;
-use super::hub::{Hub, Medium};
+use super::hub::Hub;
 use crate::runner::threads;
 use crate::study::cluster::{AgentStart, ClusterSpec};
 
@@ -41,8 +41,6 @@ struct Line {
     words: Vec<String>,
     /// What has to be run before, if the process ends with [`ssh::MISSING`].
     install: Option<Vec<String>>,
-    /// Whether its agent goes on when the process ends.
-    medium: Medium,
 }
 
 #[derive(Default)]
@@ -73,12 +71,7 @@ fn lines(start: &AgentStart, file: &Path) -> Vec<Line> {
             let words: Vec<String> = words.collect();
             let name = words.first().cloned().unwrap_or_default();
             (0..*max_jobs)
-                .map(|_| Line {
-                    name: name.clone(),
-                    words: words.clone(),
-                    install: None,
-                    medium: Medium::Pipe,
-                })
+                .map(|_| Line { name: name.clone(), words: words.clone(), install: None })
                 .collect()
         }
         AgentStart::Ssh { hosts } => hosts.iter().map(|host| ssh::line(host, file)).collect(),
@@ -159,8 +152,8 @@ impl Process {
             return;
         }
         self.began = Some(now);
-        let medium = (next == &line.words).then_some(line.medium);
-        match start(next, medium, &self.complaint, hub) {
+        let installs = next != &line.words;
+        match start(next, installs, &self.complaint, hub) {
             Ok(child) => self.child = Some(child),
             Err(error) => {
                 hub.tell_trouble(&line.name, &format!("`{}`: {error}", next[0]));
@@ -176,11 +169,11 @@ impl Process {
     }
 }
 
-/// Starts a process whose streams may be an agent's; without a medium it installs this program,
-/// which it gets on its standard input.
+/// Starts a process whose streams may be an agent's; one that installs gets this program on its
+/// standard input instead.
 fn start(
     words: &[String],
-    medium: Option<Medium>,
+    installs: bool,
     complaint: &Arc<Mutex<String>>,
     hub: &Hub,
 ) -> io::Result<Child> {
@@ -196,19 +189,19 @@ fn start(
     let (Some(stdout), Some(mut stdin)) = (child.stdout.take(), child.stdin.take()) else {
         return Ok(child);
     };
-    let Some(medium) = medium else {
+    if installs {
         threads::spawn("agent copy", move || {
             let own = std::fs::File::open(crate::runner::process::own_program());
             // Its exit status tells whether all of it arrived.
             let _copied = own.and_then(|mut own| io::copy(&mut own, &mut stdin));
         })?;
         return Ok(child);
-    };
+    }
     let hub = hub.clone();
     threads::spawn("agent pipe", move || {
         let (reader, writer) = over_pipe(stdout, stdin);
         // Something else that was printed, or a pipe that breaks: its process is started again.
-        let _ended = hub.serve(reader, writer, medium);
+        let _ended = hub.serve(reader, writer);
     })?;
     Ok(child)
 }

@@ -114,9 +114,14 @@ impl Engine {
         let last = self.view.trial(trial).and_then(Trial::last_step);
         let mut running = RunningAttempt::new(trial, attempt, self.now, None);
         running.known_to = last;
+        let decided = self.final_decision(trial);
+        running.leaving = decided.map(|leaving| (leaving, self.now.after(self.grace)));
         let slot = &mut self.slots[index];
         slot.warm = true;
         slot.running = Some(running);
+        if self.hold_of(trial).is_some() {
+            self.ask_to_pause(index);
+        }
     }
 
     /// The slot of an open attempt that may have survived its runner.

@@ -160,10 +160,15 @@ impl Slots {
         let closed = there.split_off(wanted.min(there.len()));
         closed.iter().for_each(|index| self[*index].closed = true);
         let mut missing = wanted - there.len();
-        let taken_away = |slot: &&mut EngineSlot| slot.closed && slot.devices() == devices;
-        for slot in self.0.iter_mut().filter(taken_away).take(missing) {
-            slot.closed = false;
-            missing -= 1;
+        // Those with an attempt, which may have survived its runner, take up the device already.
+        for is_busy in [true, false] {
+            let taken_away = |slot: &&mut EngineSlot| {
+                slot.closed && slot.devices() == devices && slot.running.is_some() == is_busy
+            };
+            for slot in self.0.iter_mut().filter(taken_away).take(missing) {
+                slot.closed = false;
+                missing -= 1;
+            }
         }
         for _ in 0..missing {
             self.add(devices.clone());

@@ -105,6 +105,12 @@ pub trait Launcher {
     /// Called when the study is paused and idle: frees what is kept between attempts.
     fn rest(&mut self) {}
 
+    /// Called instead of killing attempts if another runner has taken the study over: leaves alone
+    /// what that one continues. Returns whether there is such a thing.
+    fn hand_over(&mut self) -> bool {
+        false
+    }
+
     /// Ends everything that is kept between attempts.
     fn shut_down(&mut self) {}
 }

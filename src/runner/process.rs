@@ -31,7 +31,7 @@ use crate::runner::protocol::{
 };
 use crate::storage::paths::{self, StudyFiles};
 use crate::study::decision::Decision;
-use crate::study::device::Slot;
+use crate::study::device::{DeviceGroup, Slot};
 use crate::study::params::Params;
 use crate::study::printed_metrics::{Patterns, PrintedMetrics};
 use crate::study::program::Program;
@@ -86,6 +86,8 @@ struct Worker {
     stdin: Arc<Pipe>,
     listening: Listening,
     trials: u32,
+    /// The devices that it sees: an agent's next runner may number slots in another way.
+    devices: DeviceGroup,
 }
 
 /// Writes to a child's stdin, shared with its job. A separate thread writes, since a stopped child
@@ -256,7 +258,8 @@ impl ProcessLauncher {
         let stdin = Pipe::start(stream, pid)
             .inspect_err(|_| processes::kill(pid))
             .map_err(LaunchError::refused("start a thread for a worker"))?;
-        Ok(Worker { pid, stdin: Arc::new(stdin), listening, trials: 0 })
+        let devices = slot.devices.clone();
+        Ok(Worker { pid, stdin: Arc::new(stdin), listening, trials: 0, devices })
     }
 
     /// A free port for the processes of a group, which no other group of this run has.
@@ -402,7 +405,10 @@ impl Launcher for ProcessLauncher {
         let index = assignment.slot.index;
         let single = !matches!(self.spec.program, Program::Trainer { .. });
         let reusable = self.workers.get(&index).is_some_and(|worker| {
-            !single && worker.trials < TRIALS_PER_WORKER && worker.listening.is_reusable()
+            !single
+                && worker.trials < TRIALS_PER_WORKER
+                && worker.devices == assignment.slot.devices
+                && worker.listening.is_reusable()
         });
         if !reusable {
             if let Some(old) = self.workers.remove(&index) {

@@ -18,7 +18,7 @@ use hpsearch::study::device::Device;
 use hpsearch::study::event::AttemptEnd;
 use hpsearch::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use hpsearch::study::time::Timestamp;
-use hpsearch::study::trial::TrialNumber;
+use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use serde_json::{Value as Json, json};
 
 use crate::harness::{Running, Site, assert_code, assert_done, assert_names, wait_until};
@@ -404,6 +404,7 @@ impl Scripted {
             received: 0,
             first: 1,
             attempts: Vec::new(),
+            can_return: true,
         }
     }
 
@@ -449,29 +450,39 @@ impl Scripted {
     }
 }
 
+/// Points of a series without steps, whose values count from 0.
+fn points((trial, attempt): (TrialNumber, AttemptNumber), count: u32, from: i64) -> ToRunner {
+    let point = |index: u32| LoggedPoint {
+        step: None,
+        value: f64::from(index),
+        at: Timestamp(from + i64::from(index)),
+    };
+    let series = LoggedSeries {
+        trial,
+        attempt,
+        metric: "other".to_owned(),
+        clock: SeriesClock::Step,
+        points: (0..count).map(point).collect(),
+    };
+    ToRunner::Points(vec![SentSeries::of(series, 0)])
+}
+
 #[test]
 fn what_a_killed_runner_stored_and_could_not_acknowledge_is_stored_once() {
-    let site = Site::new(&study(1, 0, "lost_after = \"60s\""), TRIAL);
+    let site = Site::new(&study(2, 0, "lost_after = \"60s\""), TRIAL);
     let mut runner = start(&site);
     let (mut agent, first) = Scripted::connect(&site, Scripted::hello(), Vec::new());
     agent.send(&ToRunner::Slots(vec![Device::Cpu.into()]));
+    // The first trial has ended by then, the second has not.
     let Assignment { trial, attempt, .. } = agent.launched();
-    let point = |count: u32, from: i64| {
-        let point = |index: u32| LoggedPoint {
-            step: None,
-            value: f64::from(index),
-            at: Timestamp(from + i64::from(index)),
-        };
-        let series = LoggedSeries {
-            trial,
-            attempt,
-            metric: "other".to_owned(),
-            clock: SeriesClock::Step,
-            points: (0..count).map(point).collect(),
-        };
-        ToRunner::Points(vec![SentSeries::of(series, 0)])
-    };
+    let ended = (trial, attempt);
     let metrics = || [("loss".to_owned(), 0.5)].into_iter().collect();
+    agent.send(&points(ended, 4, 500_000));
+    let report = Input::Report { trial, attempt, step: 1, metrics: metrics() };
+    let end = Input::Ended { trial, attempt, end: AttemptEnd::Completed, message: None };
+    [report, end].into_iter().for_each(|input| agent.send(&ToRunner::Input(input)));
+    let Assignment { trial, attempt, .. } = agent.launched();
+    let point = |count: u32, from: i64| points((trial, attempt), count, from);
     let path = site.path("saved");
     site.write("saved", "state");
     let inputs = |step| {
@@ -507,10 +518,14 @@ fn what_a_killed_runner_stored_and_could_not_acknowledge_is_stored_once() {
     let store = site.store();
     let study = store.study("s").unwrap().unwrap().id;
     let all = f64::MIN..=f64::MAX;
-    let points = store.series_points(study, trial, "other", SeriesClock::Step, all).unwrap();
-    let values: Vec<f64> = points.iter().map(|point| point.value).collect();
-    assert_eq!(values, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.0, 1.0, 2.0]);
-    assert_eq!(reports(&site), BTreeMap::from([((0, 1), 1), ((0, 2), 1)]));
+    let values = |trial| -> Vec<f64> {
+        let all = all.clone();
+        let points = store.series_points(study, trial, "other", SeriesClock::Step, all).unwrap();
+        points.iter().map(|point| point.value).collect()
+    };
+    assert_eq!(values(ended.0), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(values(trial), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.0, 1.0, 2.0]);
+    assert_eq!(reports(&site), BTreeMap::from([((0, 1), 1), ((1, 1), 1), ((1, 2), 1)]));
     let saved = journal(&site);
     let saved = saved.iter().filter(|event| event["type"] == "checkpoint_saved");
     assert_eq!(saved.count(), 2, "one for each step");

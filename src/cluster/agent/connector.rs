@@ -4,7 +4,6 @@ use std::io;
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -34,6 +33,8 @@ pub enum Way {
 
 /// What happens to the connection.
 pub(super) enum LinkEvent {
+    /// It is open, and begins with what the agent knows now, after all earlier events.
+    Greet(Sender<Hello>),
     /// It is open, and greeted.
     Open(Connected, Box<Welcome>),
     /// A message.
@@ -59,22 +60,22 @@ impl Connected {
 }
 
 /// Starts the thread. Its events end when there will be no other connection.
-pub(super) fn start(way: Way, hello: Arc<Mutex<Hello>>) -> io::Result<Receiver<LinkEvent>> {
+pub(super) fn start(way: Way) -> io::Result<Receiver<LinkEvent>> {
     // A reader that is ahead of the agent waits.
     let (events, heard) = bounded(1024);
     threads::spawn("link", move || match way {
         Way::StandardStreams => {
             let streams = over_pipe(io::stdin(), io::stdout());
-            let _closed = serve(streams, &hello, &events);
+            let _closed = serve(streams, &events);
         }
-        Way::File(path) => connect_again_and_again(&path, &hello, &events),
-        Way::Socket(path) => serve_relays(&path, &hello, &events),
+        Way::File(path) => connect_again_and_again(&path, &events),
+        Way::Socket(path) => serve_relays(&path, &events),
     })?;
     Ok(heard)
 }
 
 /// Serves the relay that came last.
-fn serve_relays(path: &Path, hello: &Arc<Mutex<Hello>>, events: &Sender<LinkEvent>) {
+fn serve_relays(path: &Path, events: &Sender<LinkEvent>) {
     // One that a killed agent left.
     let _none_there = std::fs::remove_file(path);
     let Ok(listener) = UnixListener::bind(path) else { return };
@@ -87,20 +88,20 @@ fn serve_relays(path: &Path, hello: &Arc<Mutex<Hello>>, events: &Sender<LinkEven
         }
         let streams = stream.try_clone().and_then(|from| Ok((from, stream.try_clone()?)));
         let Ok((from, to)) = streams else { continue };
-        let (hello, events) = (Arc::clone(hello), events.clone());
+        let events = events.clone();
         let served = threads::spawn("relay", move || {
-            let _broken = serve(over_pipe(from, to), &hello, &events);
+            let _broken = serve(over_pipe(from, to), &events);
         });
         before = served.ok().map(|served| (stream, served));
     }
 }
 
-fn connect_again_and_again(path: &Path, hello: &Mutex<Hello>, events: &Sender<LinkEvent>) {
+fn connect_again_and_again(path: &Path, events: &Sender<LinkEvent>) {
     let (first, longest) = PAUSES;
     let mut pause = first;
     loop {
         let begun = Instant::now();
-        let result = open(path).and_then(|streams| serve(streams, hello, events));
+        let result = open(path).and_then(|streams| serve(streams, events));
         // A directory that cannot be reached says nothing.
         let is_there = |parent: &Path| parent == Path::new("") || parent.exists();
         let has_ended = || !path.exists() && path.parent().is_some_and(is_there);
@@ -169,11 +170,15 @@ enum Served {
 
 fn serve(
     (mut reader, mut writer): (FrameReader, FrameWriter),
-    hello: &Mutex<Hello>,
     events: &Sender<LinkEvent>,
 ) -> io::Result<Served> {
-    let said = bytes(&*hello.lock().unwrap_or_else(PoisonError::into_inner));
-    writer.write(&said)?;
+    let (tell, told) = bounded(1);
+    let asked = events.send(LinkEvent::Greet(tell)).is_ok();
+    // The agent has ended.
+    let Some(hello) = asked.then(|| told.recv().ok()).flatten() else {
+        return Ok(Served::ToTheEnd);
+    };
+    writer.write(&bytes(&hello))?;
     let Some(greeting) = reader.read()? else { return Ok(Served::Broken) };
     let welcome = match serde_json::from_slice(&greeting)? {
         Greeting::Welcome(welcome) => welcome,

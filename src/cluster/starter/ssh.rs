@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 use sha2::{Digest as _, Sha256};
 
 use super::Line;
-use crate::cluster::hub::Medium;
 use crate::runner::process::own_program;
 use crate::study::cluster::SshHost;
 
@@ -53,7 +52,6 @@ pub(super) fn line(host: &SshHost, file: &Path) -> Line {
         name: host.name.clone(),
         words: call(&host.name, &agent),
         install: Some(call(&host.name, &install)),
-        medium: Medium::Network,
     }
 }
 
