@@ -14,7 +14,8 @@
 //!   started ([`starter`]), over ssh through a [`relay`].
 //! - Messages in both directions are numbered, and kept until they are acknowledged ([`outbox`]):
 //!   whatever happens to connections, each arrives once and in order. The runner acknowledges what
-//!   it has stored.
+//!   it has stored. What a killed runner stored without that is sent again to the next one, which
+//!   recognises reports, checkpoints, points and ends; remarks and artifacts it stores again.
 //! - While the link is down, trials continue for `lost_after`. An agent whose last answered ping is
 //!   older stops its trials, after a checkpoint, and leaves; the runner waits longer, so that no
 //!   trial runs twice.
