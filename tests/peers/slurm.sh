@@ -13,7 +13,7 @@ clean() {
     scancel --me > /dev/null 2>&1 || true
     sleep 1
     pkill -f "$T" > /dev/null 2>&1 || true
-    [ -n "${KEEP:-}" ] || rm -rf "$T"
+    [ -n "${KEEP:-}" ] || rm -rf "$T" 2> /dev/null || { sleep 2; rm -rf "$T"; }
 }
 trap clean EXIT
 
