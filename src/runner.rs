@@ -67,14 +67,13 @@ use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, StudyEvent, Trial
 use crate::study::program::Program;
 use crate::study::request::{Answer, Request};
 use crate::study::series::{LoggedSeries, SeriesSummary};
-use crate::study::spec::FailureCause;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 use clock::Clock;
 pub use clock::system_time as now;
 use commit::{Committed, commit};
-use launcher::{BegunRun, Job, LaunchError, Launcher};
+use launcher::{BegunRun, Job, Launcher};
 pub use lease::OwnLease;
 pub use lease::{
     Liveness, identified_process, liveness, process_liveness, take_lease, take_lease_of_any,
@@ -538,11 +537,7 @@ impl<'a> Runner<'a> {
                 match self.launcher.launch(&assignment, &self.tx) {
                     Ok(job) => drop(self.jobs.insert((trial, attempt), job)),
                     Err(error) => {
-                        let end = match error {
-                            LaunchError::Refused(_) => AttemptEnd::Refused,
-                            LaunchError::Impossible(_) => AttemptEnd::Failed(FailureCause::Program),
-                        };
-                        let message = Some(error.to_string());
+                        let (end, message) = (error.end(), Some(error.to_string()));
                         let ended = Input::Ended { trial, attempt, end, message };
                         let _own_channel = self.tx.send(ended);
                     }

@@ -135,9 +135,6 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         }
         spec.name.clone_from(name);
     }
-    if arguments.dry_run {
-        return dry_run(&spec, console);
-    }
     let machine = Machine::detect(&spec.devices.select);
     // Agents have those of other machines.
     let places = match &spec.cluster {
@@ -145,12 +142,16 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         None => slots(&spec.devices, &spec.program, &machine)?,
     };
     remarks(&places).iter().for_each(|remark| console.say(remark));
-    let idle = left_over(&spec.devices, &spec.program, &machine);
-    if let Some(idle) = idle.filter(|_| spec.cluster.is_none()) {
+    if spec.cluster.is_none()
+        && let Some(idle) = left_over(&spec.devices, &spec.program, &machine)
+    {
         console.say(&idle);
     }
     let path = console.absolute_store()?;
     reconcile::place_files(&mut spec, &file, &path)?;
+    if arguments.dry_run {
+        return dry_run(&spec, &path, console);
+    }
     let is_new = !is_on_server(&path) && !path.exists();
     if is_new {
         checked.begins()?;
@@ -328,9 +329,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
 }
 
 /// Prints how agents would be started.
-fn dry_run(spec: &StudySpec, console: &mut Console) -> Result<Exit, Failure> {
-    let store = std::path::absolute(&console.store)?;
-    let lines = app::cluster::command_lines(spec, &store);
+fn dry_run(spec: &StudySpec, store: &Path, console: &mut Console) -> Result<Exit, Failure> {
+    let lines = app::cluster::command_lines(spec, store);
     for line in &lines {
         writeln!(console.out, "{}", one_line(&command_line::quoted(line)))?;
     }

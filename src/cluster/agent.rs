@@ -17,17 +17,17 @@ use super::message::{
 use super::outbox::Outbox;
 use crate::engine::{Assignment, Input};
 use crate::runner::clock::Clock;
-use crate::runner::launcher::{Job, LaunchError, Launcher};
+use crate::runner::launcher::{Job, Launcher};
 use crate::runner::point_queue::PointQueue;
 use crate::runner::process::ProcessLauncher;
 use crate::runner::slots::{Machine, slots};
 use crate::runner::system_metrics::SystemMetrics;
-use crate::runner::{now, processes};
+use crate::runner::{now, processes, threads};
 use crate::storage::paths::StudyFiles;
 use crate::study::device::Slot;
 use crate::study::event::AttemptEnd;
 use crate::study::program::{EnvironmentValue, Program};
-use crate::study::spec::{FailureCause, StudySpec};
+use crate::study::spec::StudySpec;
 
 /// Longest interval between looks at deadlines and points.
 const LOOK: Duration = Duration::from_millis(100);
@@ -50,6 +50,7 @@ pub enum AgentEnd {
 pub struct Agent {
     program: PathBuf,
     devices: Vec<String>,
+    /// What connections begin with, except for `received`, `first` and `attempts`.
     hello: Hello,
     outbox: Outbox,
     /// The last message that was received.
@@ -57,8 +58,6 @@ pub struct Agent {
     link: Option<Connected>,
     /// Set at the first greeting.
     work: Option<Work>,
-    /// The runner that it works for.
-    runner: Option<String>,
     /// Attempts whose end is not acknowledged: the number of that message, once it has ended.
     attempts: BTreeMap<AttemptOf, Option<u64>>,
     /// Their last reports without an answer, with the numbers of those messages.
@@ -119,7 +118,6 @@ impl Agent {
             received: 0,
             link: None,
             work: None,
-            runner: None,
             attempts: BTreeMap::new(),
             unanswered: BTreeMap::new(),
             pings: VecDeque::new(),
@@ -158,7 +156,7 @@ impl Agent {
                     }
                     Err(_) => {
                         self.leave(AgentEnd::Unusable("its runner is gone".to_owned()));
-                        std::thread::sleep(LOOK);
+                        threads::sleep(LOOK);
                     }
                 },
                 default(LOOK) => {}
@@ -239,14 +237,13 @@ impl Agent {
 
     /// Takes up the connection to a runner.
     fn greet(&mut self, connected: Connected, welcome: Welcome) -> Result<(), String> {
-        let is_new = self.runner.as_ref() != Some(&welcome.runner);
+        let is_new = self.hello.runner.as_ref() != Some(&welcome.runner);
         self.lost_after = Duration::from_micros(welcome.lost_after_micros);
         self.grace = Duration::from_micros(welcome.grace_micros);
         self.lease = Instant::now() + self.lost_after;
         self.pings.clear();
         if is_new {
             self.received = 0;
-            self.runner = Some(welcome.runner.clone());
         }
         self.hello.name = Some(welcome.name.clone());
         self.hello.runner = Some(welcome.runner.clone());
@@ -362,9 +359,7 @@ impl Agent {
         let before = work.deferred.len();
         work.deferred.retain(|waits| (waits.trial, waits.attempt) != key);
         if work.deferred.len() < before {
-            let (trial, attempt) = key;
-            let (end, message) = (AttemptEnd::Interrupted, None);
-            self.hear(Input::Ended { trial, attempt, end, message });
+            self.end_unbegun(key, AttemptEnd::Interrupted, None);
         }
     }
 
@@ -373,9 +368,7 @@ impl Agent {
         let Some(work) = &mut self.work else { return };
         self.attempts.insert(key, None);
         if self.leaving.is_some() {
-            let (trial, attempt) = key;
-            let (end, message) = (AttemptEnd::Interrupted, None);
-            return self.hear(Input::Ended { trial, attempt, end, message });
+            return self.end_unbegun(key, AttemptEnd::Interrupted, None);
         }
         if work.jobs.keys().any(|(trial, _)| *trial == key.0) {
             // An attempt that an earlier runner gave up is being killed.
@@ -389,16 +382,17 @@ impl Agent {
         }
         match work.launcher.launch(&assignment, &self.inputs) {
             Ok(job) => drop(work.jobs.insert(key, job)),
-            Err(error) => {
-                let end = match error {
-                    LaunchError::Refused(_) => AttemptEnd::Refused,
-                    LaunchError::Impossible(_) => AttemptEnd::Failed(FailureCause::Program),
-                };
-                let (trial, attempt) = key;
-                let message = Some(error.to_string());
-                self.hear(Input::Ended { trial, attempt, end, message });
-            }
+            Err(error) => self.end_unbegun(key, error.end(), Some(error.to_string())),
         }
+    }
+
+    fn end_unbegun(
+        &mut self,
+        (trial, attempt): AttemptOf,
+        end: AttemptEnd,
+        message: Option<String>,
+    ) {
+        self.hear(Input::Ended { trial, attempt, end, message });
     }
 
     /// Relays a message of a trial; signals are for the agent itself.

@@ -234,7 +234,7 @@ impl Hub {
             state.agents.insert(hello.session.clone(), agent);
         }
         let agent = state.agents.get_mut(&hello.session).expect("it was put there if missing");
-        // What was acknowledged by this runner, after an older greeting was begun.
+        // Earlier ones were acknowledged.
         agent.received = agent.received.max(hello.first.saturating_sub(1));
         let had =
             if hello.runner.as_deref() == Some(&self.run.runner) { hello.received } else { 0 };

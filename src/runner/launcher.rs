@@ -11,6 +11,8 @@ use super::clock::Clock;
 use super::point_queue::PointQueue;
 use crate::engine::{Assignment, Input, SlottedAttempt};
 use crate::study::decision::Decision;
+use crate::study::event::AttemptEnd;
+use crate::study::spec::FailureCause;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// Why an attempt could not be started.
@@ -26,6 +28,14 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
+    /// The end of the attempt that could not be started.
+    pub fn end(&self) -> AttemptEnd {
+        match self {
+            LaunchError::Refused(_) => AttemptEnd::Refused,
+            LaunchError::Impossible(_) => AttemptEnd::Failed(FailureCause::Program),
+        }
+    }
+
     /// An error for an operation that the machine refused.
     pub fn refused(what: &str) -> impl FnOnce(io::Error) -> Self {
         move |error| LaunchError::Refused(format!("cannot {what}: {error}"))
