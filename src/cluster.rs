@@ -3,7 +3,7 @@
 //! An **agent** (`hpsearch agent`) is a process on another machine. It starts trials as the runner
 //! does on its own machine (the same [`ProcessLauncher`](crate::runner::process::ProcessLauncher)),
 //! and relays their messages. Files of trials are in a directory that both machines see at the same
-//! path.
+//! path, or travel over the link ([`transfer`]).
 //!
 //! ```text
 //! runner ── Hub ══ link ══ agent ── ProcessLauncher ── trials
@@ -27,6 +27,11 @@
     reason = "the clock, threads and processes of agents are here"
 )]
 
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::PathBuf;
+
 pub mod agent;
 pub mod frames;
 pub mod hub;
@@ -36,3 +41,31 @@ pub mod outbox;
 pub mod relay;
 pub mod rendezvous;
 pub mod starter;
+pub mod transfer;
+
+/// The directory of agents among the user's caches, or for temporary files; only its owner may
+/// enter it.
+///
+/// # Errors
+/// It cannot be made, or belongs to somebody else.
+fn cache_directory() -> io::Result<PathBuf> {
+    let given = |name: &str| {
+        std::env::var_os(name).map(PathBuf::from).filter(|directory| directory.is_absolute())
+    };
+    let caches = given("XDG_CACHE_HOME").or_else(|| Some(given("HOME")?.join(".cache")));
+    let directory = match caches {
+        Some(caches) => caches.join("hpsearch").join("agents"),
+        // Which anybody may write to.
+        None => {
+            let user = rustix::process::geteuid().as_raw();
+            std::env::temp_dir().join(format!("hpsearch-agents-{user}"))
+        }
+    };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+    let metadata = fs::symlink_metadata(&directory)?;
+    if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
+        let why = format!("`{}` belongs to another user", directory.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(directory)
+}

@@ -1,25 +1,31 @@
 //! Prepares a study's run on agents.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
 
 use crate::cluster::launcher::{ClusterLauncher, Plan};
 use crate::cluster::message::Welcome;
 use crate::cluster::rendezvous;
 use crate::cluster::starter::{self, Starter};
+use crate::cluster::transfer::Location;
 use crate::runner::processes;
 use crate::storage::StoredStudy;
-use crate::storage::paths::StudyFiles;
+use crate::storage::paths::{DATA_CACHE, StudyFiles};
 use crate::study::cluster::ClusterSpec;
 use crate::study::program::Program;
+use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 
-/// The launcher of a study with `[cluster]`. `spec` has the values of `[command] env`; `protected`:
-/// paths that no checkpoint may contain.
+/// The launcher of a study with `[cluster]`. `spec` has the values of `[command] env`; `prepared`:
+/// the directory of prepared data; `protected`: paths that no checkpoint may contain.
 pub fn launcher(
     study: &StoredStudy,
     (spec, cluster): (&StudySpec, &ClusterSpec),
     store: &Path,
+    prepared: Option<&Path>,
     protected: Vec<PathBuf>,
 ) -> ClusterLauncher {
     let files = study.files(store);
@@ -41,6 +47,8 @@ pub fn launcher(
         env,
         store: store.to_owned(),
         directory: files.name().to_owned(),
+        marker: String::new(),
+        is_shared: cluster.shared_dir.is_some(),
         protected,
         now: Timestamp::default(),
         lost_after_micros: u64::try_from(cluster.lost_after.as_micros()).unwrap_or(u64::MAX),
@@ -52,7 +60,37 @@ pub fn launcher(
         listen: cluster.listen.clone(),
         file: file.clone(),
         starter: Starter::new(&cluster.start, &spec.name, &file),
+        trainer_inputs: trainer_inputs(spec, &files, prepared),
+        files,
     })
+}
+
+/// What the built-in trainer reads: the files and directories that its arguments name, or may name,
+/// and the prepared data.
+fn trainer_inputs(spec: &StudySpec, files: &StudyFiles, prepared: Option<&Path>) -> Vec<Location> {
+    let Program::Trainer { arguments, data } = &spec.program else { return Vec::new() };
+    let mut paths = BTreeSet::new();
+    arguments.values().chain(data.values()).for_each(|value| paths_in(value, &mut paths));
+    for dimension in spec.space.dimensions() {
+        if let Distribution::Choice { choices } = &dimension.distribution {
+            choices.iter().for_each(|choice| paths_in(&choice.to_json(), &mut paths));
+        }
+    }
+    let cache = files.root().join(DATA_CACHE);
+    let prepared = prepared.and_then(|directory| directory.strip_prefix(cache).ok());
+    let prepared = prepared.map(|name| Location::Prepared(name.to_owned()));
+    paths.into_iter().map(Location::Input).chain(prepared).collect()
+}
+
+fn paths_in(value: &Json, paths: &mut BTreeSet<PathBuf>) {
+    match value {
+        Json::String(text) if Path::new(text).is_absolute() && Path::new(text).exists() => {
+            paths.insert(PathBuf::from(text));
+        }
+        Json::Array(values) => values.iter().for_each(|value| paths_in(value, paths)),
+        Json::Object(values) => values.values().for_each(|value| paths_in(value, paths)),
+        _ => {}
+    }
 }
 
 /// The command lines that start agents of a study.

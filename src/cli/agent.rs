@@ -38,6 +38,9 @@ pub struct AgentArguments {
     /// Wait at this socket for what connects the runner
     #[arg(long, value_name = "PATH", hide = true, conflicts_with_all = ["file", "stdio"])]
     pub socket: Option<PathBuf>,
+    /// Send files over the link even if the runner's directory is seen here
+    #[arg(long, conflicts_with = "keep")]
+    pub carry: bool,
     /// Devices instead of those of the study file
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub devices: Vec<String>,
@@ -78,6 +81,7 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
     let _refused_by_old_kernels =
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let (agent, inputs) = Agent::new(own_program(), arguments.devices.clone());
+    let agent = if arguments.carry { agent.carrying() } else { agent };
     let signals = SignalWatch::start(inputs, HangUp::Leaves, None)?;
     let end = agent.run(way);
     if let Some(socket) = &arguments.socket {

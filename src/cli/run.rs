@@ -260,7 +260,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let protected = vec![path.clone(), std::path::absolute(&file)?];
     let launcher: Box<dyn Launcher + Send> = match &spec.cluster {
         Some(cluster) => {
-            Box::new(app::cluster::launcher(&study, (&spec, cluster), &path, protected))
+            let prepared = prepared.directory.as_deref();
+            Box::new(app::cluster::launcher(&study, (&spec, cluster), &path, prepared, protected))
         }
         None => Box::new(ProcessLauncher::new(
             own_program(),

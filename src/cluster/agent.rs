@@ -1,36 +1,34 @@
 //! The agent: runs trials for a runner on another machine, and relays their messages.
 
+mod carrying;
 mod connector;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
 
+use self::carrying::Arrived;
 pub use self::connector::Way;
 use self::connector::{Connected, LinkEvent};
+use self::work::Work;
 use super::message::{
     Act, AttemptOf, Hello, PROTOCOL, SentSeries, ToAgent, ToRunner, Welcome, bytes, envelope,
 };
 use super::outbox::Outbox;
+use super::transfer::Carried;
 use crate::engine::{Assignment, Input};
-use crate::runner::clock::Clock;
-use crate::runner::launcher::{Job, Launcher};
-use crate::runner::point_queue::PointQueue;
-use crate::runner::process::ProcessLauncher;
-use crate::runner::slots::{Machine, slots};
-use crate::runner::system_metrics::SystemMetrics;
+use crate::runner::launcher::Launcher as _;
 use crate::runner::{now, processes, threads};
-use crate::storage::paths::StudyFiles;
-use crate::study::device::Slot;
 use crate::study::event::AttemptEnd;
-use crate::study::program::{EnvironmentValue, Program};
-use crate::study::spec::StudySpec;
 
 /// Longest interval between looks at deadlines and points.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Time for the last files to be sent, besides that which trials have to save.
+const SENDING: Duration = Duration::from_secs(60);
 
 /// Time for the last messages to be stored at the end.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -50,6 +48,7 @@ pub enum AgentEnd {
 pub struct Agent {
     program: PathBuf,
     devices: Vec<String>,
+    always_carries: bool,
     /// What connections begin with, except for `received`, `first` and `attempts`.
     hello: Hello,
     outbox: Outbox,
@@ -73,20 +72,6 @@ pub struct Agent {
     leaving: Option<(Instant, AgentEnd)>,
     inputs: Sender<Input>,
     heard: Receiver<Input>,
-}
-
-/// What is needed to run trials of a study.
-struct Work {
-    launcher: ProcessLauncher,
-    jobs: BTreeMap<AttemptOf, Box<dyn Job>>,
-    /// Attempts that wait for the end of another one of their trial.
-    deferred: Vec<Assignment>,
-    points: Arc<PointQueue>,
-    clock: Clock,
-    /// Microseconds by which the runner's clock is ahead. Never less than before: series are in the
-    /// order of their times.
-    ahead: i64,
-    system_metrics: Option<SystemMetrics>,
 }
 
 impl Agent {
@@ -113,6 +98,7 @@ impl Agent {
         let agent = Agent {
             program,
             devices,
+            always_carries: false,
             hello,
             outbox: Outbox::default(),
             received: 0,
@@ -131,6 +117,12 @@ impl Agent {
             heard,
         };
         (agent, signals)
+    }
+
+    /// The same, with files that travel over the link even if it sees the runner's directory.
+    #[must_use]
+    pub fn carrying(self) -> Self {
+        Agent { always_carries: true, ..self }
     }
 
     /// Works until the runner needs it no more, or is lost.
@@ -175,6 +167,9 @@ impl Agent {
             self.put(&ToRunner::Left);
             self.wait_until_stored(&events);
         }
+        if let Some(carrying) = self.work.and_then(|work| work.carrying) {
+            carrying.end();
+        }
         end
     }
 
@@ -184,7 +179,10 @@ impl Agent {
         // The runner closes the connection once it has read the last message.
         while let Ok(event) = events.recv_deadline(until) {
             match event {
-                LinkEvent::Frame(frame) => self.outbox.acknowledge(frame.received),
+                LinkEvent::Frame(frame) => {
+                    self.outbox.acknowledge(frame.received);
+                    self.send();
+                }
                 LinkEvent::Closed | LinkEvent::Refused(_) | LinkEvent::NoRunner => return,
                 LinkEvent::Open(..) | LinkEvent::Greet(_) => {}
             }
@@ -216,6 +214,7 @@ impl Agent {
                 self.outbox.acknowledge(frame.received);
                 let stored = frame.received;
                 self.attempts.retain(|_, end| end.is_none_or(|number| number > stored));
+                self.send();
                 match frame.number {
                     Some(number) if number == self.received + 1 => self.received = number,
                     // It came before, or a connection that is replaced was read to its end.
@@ -249,22 +248,18 @@ impl Agent {
         self.hello.runner = Some(welcome.runner.clone());
         self.link = Some(connected);
         let kept: BTreeSet<AttemptOf> = welcome.attempts.iter().copied().collect();
-        let received = welcome.received;
-        let places = match &mut self.work {
-            Some(work) => {
-                work.ahead = work.ahead.max(welcome.now.0 - work.clock.now().0);
-                Vec::new()
-            }
+        self.outbox.resume(welcome.received);
+        match &mut self.work {
+            Some(work) => work.ahead = work.ahead.max(welcome.now.0 - work.clock.now().0),
             None => {
                 let mut welcome = welcome;
                 if !self.devices.is_empty() {
                     welcome.spec.devices.select.clone_from(&self.devices);
                 }
-                let (work, places) = Work::begin(self.program.clone(), welcome)?;
-                self.work = Some(work);
-                places
+                let (program, session) = (self.program.clone(), &self.hello.session);
+                self.work = Some(Work::begin(program, welcome, session, self.always_carries)?);
             }
-        };
+        }
         let work = self.work.as_mut().expect("it was begun above");
         for (attempt, job) in &mut work.jobs {
             if !kept.contains(attempt) {
@@ -272,14 +267,17 @@ impl Agent {
             }
         }
         work.deferred.retain(|waits| kept.contains(&(waits.trial, waits.attempt)));
-        for number in self.outbox.first().max(received + 1)..=self.outbox.last() {
-            let Ok(Some(message)) = self.outbox.get(number) else {
-                return Err("its spool cannot be read".to_owned());
-            };
-            self.send_raw(Some(number), &message);
-        }
+        let requests = work.carrying.as_mut().map_or_else(Vec::new, |carrying| {
+            carrying.drop_waiting(|attempt| kept.contains(&attempt));
+            carrying.requests()
+        });
+        let is_ready = requests.iter().all(|request| !matches!(request, ToRunner::ListInputs));
+        self.send();
         if is_new {
             self.report_again();
+            for request in &requests {
+                self.put(request);
+            }
         }
         if let Some((_, end)) = &self.leaving {
             if is_new {
@@ -291,14 +289,13 @@ impl Agent {
             }
             return Ok(());
         }
-        let slots = match places.is_empty() {
-            // A new runner does not know them.
-            true if is_new => work_slots(&self.work)?,
-            true => return Ok(()),
-            false => places,
-        };
-        let devices = slots.into_iter().map(|slot| slot.devices).collect();
-        self.put(&ToRunner::Slots(devices));
+        // A new runner does not know them.
+        if is_new && is_ready { self.put_slots() } else { Ok(()) }
+    }
+
+    fn put_slots(&mut self) -> Result<(), String> {
+        let slots = self.work.as_ref().ok_or("it has no study")?.slots()?;
+        self.put(&ToRunner::Slots(slots.into_iter().map(|slot| slot.devices).collect()));
         Ok(())
     }
 
@@ -327,6 +324,22 @@ impl Agent {
             }
             ToAgent::Stored => {}
             ToAgent::Launch { assignment } => self.launch(*assignment),
+            ToAgent::Carried(message) => self.arrive(message),
+            ToAgent::Inputs(inputs) => {
+                let work = self.work.as_mut().and_then(|work| work.carrying.as_mut());
+                let requests = work.map_or_else(Vec::new, |carrying| carrying.list(inputs));
+                for request in &requests {
+                    self.put(request);
+                }
+                let carrying = self.work.as_mut().and_then(|work| work.carrying.as_mut());
+                if carrying.is_some_and(|carrying| carrying.has_inputs()) {
+                    self.take_inputs();
+                }
+            }
+            ToAgent::Remove(location) => {
+                let carrying = self.work.iter().filter_map(|work| work.carrying.as_ref());
+                carrying.for_each(|carrying| carrying.remove(&location));
+            }
             ToAgent::Attempt { trial, attempt, act } => {
                 if matches!(act, Act::Answer(_)) {
                     self.unanswered.remove(&(trial, attempt));
@@ -353,12 +366,47 @@ impl Agent {
         false
     }
 
+    /// Takes in a part of files that it asked for.
+    fn arrive(&mut self, message: Carried) {
+        let Some(carrying) = self.work.as_mut().and_then(|work| work.carrying.as_mut()) else {
+            return;
+        };
+        match carrying.arrive(message) {
+            Arrived::Nothing => {}
+            Arrived::Checkpoint(assignments) => {
+                assignments.into_iter().for_each(|assignment| self.start(assignment));
+            }
+            Arrived::Inputs => self.take_inputs(),
+            Arrived::Failed { why, is_input: true, .. } => self.leave(AgentEnd::Unusable(why)),
+            Arrived::Failed { why, attempts, .. } => {
+                for attempt in attempts {
+                    self.end_unbegun(attempt, AttemptEnd::Refused, Some(why.clone()));
+                }
+            }
+        }
+        // Before the window is full: it would be the next ping.
+        self.send_raw(None, &bytes(&ToRunner::Received));
+    }
+
+    fn take_inputs(&mut self) {
+        self.work.iter_mut().for_each(Work::take_inputs);
+        if self.leaving.is_none()
+            && let Err(why) = self.put_slots()
+        {
+            self.leave(AgentEnd::Unusable(why));
+        }
+    }
+
     /// Ends an attempt that has not begun.
     fn drop_deferred(&mut self, key: AttemptOf) {
         let Some(work) = &mut self.work else { return };
         let before = work.deferred.len();
         work.deferred.retain(|waits| (waits.trial, waits.attempt) != key);
-        if work.deferred.len() < before {
+        let waiting = work
+            .carrying
+            .as_mut()
+            .map_or_else(Vec::new, |carrying| carrying.drop_waiting(|attempt| attempt != key));
+        if work.deferred.len() < before || !waiting.is_empty() {
             self.end_unbegun(key, AttemptEnd::Interrupted, None);
         }
     }
@@ -370,16 +418,34 @@ impl Agent {
         if self.leaving.is_some() {
             return self.end_unbegun(key, AttemptEnd::Interrupted, None);
         }
-        if work.jobs.keys().any(|(trial, _)| *trial == key.0) {
+        if work.is_busy_with(&assignment) {
             // An attempt that an earlier runner gave up is being killed.
             work.deferred.push(assignment);
             return;
         }
-        let slot = Slot::on(assignment.slot.index, assignment.slot.devices.local());
-        let assignment = Assignment { slot, ..assignment };
+        match &mut work.carrying {
+            None => self.start(assignment),
+            Some(carrying) => match carrying.launch(assignment) {
+                Ok(assignment) => self.start(assignment),
+                Err(location) => {
+                    self.put(&ToRunner::Fetch(location));
+                }
+            },
+        }
+    }
+
+    /// Starts an attempt whose files are here.
+    fn start(&mut self, assignment: Assignment) {
+        let key = (assignment.trial, assignment.attempt);
+        let Some(work) = &mut self.work else { return };
+        if self.leaving.is_some() {
+            return self.end_unbegun(key, AttemptEnd::Interrupted, None);
+        }
+        let assignment = work.here(assignment);
         if let Some(metrics) = &work.system_metrics {
             metrics.started(key.0, key.1, &assignment.slot.devices);
         }
+        work.carrying.iter_mut().for_each(|carrying| carrying.started(key));
         match work.launcher.launch(&assignment, &self.inputs) {
             Ok(job) => drop(work.jobs.insert(key, job)),
             Err(error) => self.end_unbegun(key, error.end(), Some(error.to_string())),
@@ -428,12 +494,33 @@ impl Agent {
                 ) {
                     work.launcher.sweep();
                 }
-                Some((*trial, *attempt))
+                Some(*trial)
             }
             _ => None,
         };
+        let input = match &mut work.carrying {
+            Some(carrying) => carrying.hear(input),
+            None => Some(input),
+        };
+        input.into_iter().for_each(|input| self.relay(input));
+        if let Some(ended) = ended {
+            let deferred = self.work.as_mut().map(|work| {
+                work.deferred.extract_if(.., |waits| waits.trial == ended).collect::<Vec<_>>()
+            });
+            deferred.into_iter().flatten().for_each(|assignment| self.launch(assignment));
+        }
+    }
+
+    /// Sends an input whose files are sent.
+    fn relay(&mut self, input: Input) {
+        let Some(work) = &self.work else { return };
+        let input = work.relative(input);
         let report = match &input {
             Input::Report { trial, attempt, .. } => Some(((*trial, *attempt), input.clone())),
+            _ => None,
+        };
+        let ended = match &input {
+            Input::Ended { trial, attempt, .. } => Some((*trial, *attempt)),
             _ => None,
         };
         let number = self.put(&ToRunner::Input(input));
@@ -445,11 +532,16 @@ impl Agent {
             if let Some(end) = self.attempts.get_mut(&key) {
                 *end = Some(number);
             }
-            let deferred = self.work.as_mut().map(|work| {
-                work.deferred.extract_if(.., |waits| waits.trial == key.0).collect::<Vec<_>>()
-            });
-            deferred.into_iter().flatten().for_each(|assignment| self.launch(assignment));
         }
+    }
+
+    /// Sends the next pieces of files, and what waited for them.
+    fn carry(&mut self) {
+        let carrying = self.work.as_mut().and_then(|work| work.carrying.as_mut());
+        let Some(carrying) = carrying else { return };
+        let ready = carrying.send(&mut self.outbox);
+        self.send();
+        ready.into_iter().for_each(|input| self.relay(input));
     }
 
     /// Sends the points that wait; only if they are due, unless `all`.
@@ -474,6 +566,7 @@ impl Agent {
     fn look(&mut self) -> Option<AgentEnd> {
         let now = Instant::now();
         self.send_points(false);
+        self.carry();
         if let Some(work) = &mut self.work {
             work.launcher.look_after();
         }
@@ -491,9 +584,13 @@ impl Agent {
             self.leave(AgentEnd::Unusable(why));
         }
         let is_idle = self.work.as_ref().is_none_or(|work| work.jobs.is_empty());
+        let carries = self.work.as_ref().and_then(|work| work.carrying.as_ref());
+        let has_sent = self.link.is_none() || carries.is_none_or(|carrying| carrying.is_done());
         match &self.leaving {
-            Some((_, end)) if is_idle => return Some(end.clone()),
-            Some((until, end)) if *until <= now => {
+            Some((until, end)) if is_idle && (has_sent || *until + SENDING <= now) => {
+                return Some(end.clone());
+            }
+            Some((until, end)) if *until <= now && !is_idle => {
                 // Those that are left then are killed again.
                 self.leaving = Some((now + Duration::from_secs(2), end.clone()));
                 self.work
@@ -523,58 +620,25 @@ impl Agent {
     }
 
     fn put(&mut self, message: &ToRunner) -> u64 {
-        let message = bytes(message);
-        let number = self.outbox.put(&message);
-        self.send_raw(Some(number), &message);
+        let number = self.outbox.put(&bytes(message));
+        self.send();
         number
+    }
+
+    /// Sends the next messages, as far as the connection takes them.
+    fn send(&mut self) {
+        if self.link.is_none() {
+            return;
+        }
+        // One that cannot be read back is missing on the other side, which ends the link.
+        while let Ok(Some((number, message))) = self.outbox.next_to_send() {
+            self.send_raw(Some(number), &message);
+        }
     }
 
     fn send_raw(&self, number: Option<u64>, message: &[u8]) {
         if let Some(link) = &self.link {
             link.send(envelope(number, self.received, message));
         }
-    }
-}
-
-fn work_slots(work: &Option<Work>) -> Result<Vec<Slot>, String> {
-    let work = work.as_ref().ok_or("it has no study")?;
-    places(work.launcher.spec())
-}
-
-/// The slots of the study on this machine.
-fn places(spec: &StudySpec) -> Result<Vec<Slot>, String> {
-    let machine = Machine::detect(&spec.devices.select);
-    slots(&spec.devices, &spec.program, &machine).map_err(|error| error.to_string())
-}
-
-impl Work {
-    fn begin(program: PathBuf, welcome: Welcome) -> Result<(Self, Vec<Slot>), String> {
-        let Welcome { mut spec, env, store, directory, protected, now: runners, .. } = welcome;
-        if let Program::Command { env: named, .. } = &mut spec.program {
-            for (name, value) in env {
-                named.insert(name, EnvironmentValue::new(value));
-            }
-        }
-        let files = StudyFiles::of(&spec, Some(&directory), &store);
-        if !files.directory().is_dir() {
-            return Err(format!(
-                "the study's files at `{}` are not on this machine: mount them at the same path, \
-                 or name a shared directory by `shared_dir` under [cluster]",
-                files.directory().display()
-            ));
-        }
-        let places = places(&spec)?;
-        let points = Arc::new(PointQueue::default());
-        let system_metrics = match spec.track.system {
-            // Series without it are better than no trial.
-            Some(period) => SystemMetrics::start(period, Arc::clone(&points)).ok(),
-            None => None,
-        };
-        let mut launcher = ProcessLauncher::new(program, Arc::new(spec), store, files, protected);
-        launcher.log_to(Arc::clone(&points));
-        let clock = Clock::start(now(), None);
-        let ahead = runners.0 - clock.now().0;
-        let (jobs, deferred) = (BTreeMap::new(), Vec::new());
-        Ok((Work { launcher, jobs, deferred, points, clock, ahead, system_metrics }, places))
     }
 }

@@ -1,8 +1,11 @@
 //! The runner's side of all links: which agents there are, what was sent to each, and what they
 //! send.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+mod files;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,12 +17,15 @@ use super::message::{
     envelope,
 };
 use super::outbox::Outbox;
+use super::transfer::{Carried, ENOUGH, Location, Sending};
 use crate::engine::{Assignment, Input};
 use crate::runner::clock::Clock;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::threads;
+use crate::storage::paths::StudyFiles;
 use crate::study::event::AttemptEnd;
 use crate::study::series::LoggedSeries;
+use crate::study::trial::TrialNumber;
 
 /// How much longer than an agent the runner waits before it gives an agent up: the agent's trials
 /// have ended then.
@@ -40,6 +46,10 @@ pub struct Run {
     pub lost_after: Duration,
     /// Time that trials have to save and exit.
     pub grace: Duration,
+    /// The study's files.
+    pub files: StudyFiles,
+    /// What the trainer reads.
+    pub trainer_inputs: Vec<Location>,
     /// The runner's channel.
     pub inputs: Sender<Input>,
     /// The runner's queue of points.
@@ -91,6 +101,14 @@ struct Agent {
     can_return: bool,
     /// The number of its last connection.
     generation: u64,
+    /// Files that it asked for.
+    outgoing: VecDeque<Sending>,
+    /// Whether its files travel.
+    carries: bool,
+    /// Trials that ran there.
+    trials: BTreeSet<TrialNumber>,
+    /// What did not arrive as it was sent, and why.
+    damaged: BTreeMap<PathBuf, String>,
 }
 
 struct Connection {
@@ -219,12 +237,16 @@ impl Hub {
                 connection: None,
                 heard: now,
                 gone_at: None,
-                running,
                 is_leaving: false,
                 dismissed: None,
                 idle_since: None,
                 can_return: hello.can_return,
                 generation: 0,
+                outgoing: VecDeque::new(),
+                carries: false,
+                trials: running.iter().map(|(trial, _)| *trial).collect(),
+                damaged: BTreeMap::new(),
+                running,
             };
             for attempt in agent.running.clone() {
                 for message in state.early.remove(&attempt).unwrap_or_default() {
@@ -238,18 +260,14 @@ impl Hub {
         agent.received = agent.received.max(hello.first.saturating_sub(1));
         let had =
             if hello.runner.as_deref() == Some(&self.run.runner) { hello.received } else { 0 };
-        agent.outbox.acknowledge(had);
+        agent.outbox.resume(had);
         agent.can_return = hello.can_return;
         agent.generation += 1;
         let generation = agent.generation;
         agent.connection = Some(Connection { frames, generation });
         agent.heard = now;
         agent.gone_at = None;
-        for number in agent.outbox.first()..=agent.outbox.last() {
-            // What cannot be read back cannot be sent: the agent ends with a gap.
-            let Ok(Some(message)) = agent.outbox.get(number) else { break };
-            agent.send_raw(Some(number), &message);
-        }
+        agent.send_next();
         let welcome = Welcome {
             name: agent.name.clone(),
             received: agent.received,
@@ -275,15 +293,36 @@ impl Hub {
         }
         agent.heard = Instant::now();
         agent.outbox.acknowledge(envelope.received);
-        if let ToRunner::Ping { ping } = envelope.message {
-            agent.send(None, &ToAgent::Pong { ping });
-            return Ok(true);
+        agent.fill();
+        match envelope.message {
+            ToRunner::Ping { ping } => {
+                agent.send(None, &ToAgent::Pong { ping });
+                return Ok(true);
+            }
+            ToRunner::Received => return Ok(true),
+            _ => {}
         }
         match envelope.number {
             Some(number) if number <= agent.received => return Ok(true),
-            Some(number) if number == agent.received + 1 => agent.received = number,
+            Some(number) if number == agent.received + 1 => {}
             _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "a message is missing")),
         }
+        if matches!(envelope.message, ToRunner::Log { .. } | ToRunner::Carried(_)) {
+            // Others need not wait for the disk.
+            drop(state);
+            let damaged = self.store_file(&envelope.message);
+            state = self.lock();
+            let Some(agent) = state.agents.get_mut(session) else { return Ok(false) };
+            let is_newest =
+                agent.connection.as_ref().is_some_and(|now| now.generation == generation);
+            if !is_newest {
+                return Ok(false);
+            }
+            agent.carries = true;
+            agent.damaged.extend(damaged);
+        }
+        let Some(agent) = state.agents.get_mut(session) else { return Ok(false) };
+        agent.received += 1;
         let mark = Input::Mark { sender: agent.sender, number: agent.received };
         let name = agent.name.clone();
         let inputs = &self.run.inputs;
@@ -298,6 +337,7 @@ impl Hub {
                 let _runner_gone = inputs.send(Input::AgentJoined { agent: name.clone(), devices });
             }
             ToRunner::Input(input) => {
+                let input = self.absolute(input, &mut agent.damaged);
                 if let Input::Ended { trial, attempt, .. } = &input {
                     agent.running.remove(&(*trial, *attempt));
                 }
@@ -332,7 +372,23 @@ impl Hub {
                 agent.into_iter().for_each(|agent| self.lose(agent, "it has ended"));
                 return Ok(false);
             }
-            ToRunner::Slots(_) | ToRunner::Ping { .. } => {}
+            ToRunner::Fetch(location) => {
+                agent.carries = true;
+                match self.find(&location) {
+                    Ok(sending) => agent.outgoing.push_back(sending),
+                    Err(why) => agent.put(&missing(location, &why)),
+                }
+                agent.fill();
+            }
+            ToRunner::ListInputs => {
+                agent.carries = true;
+                self.list_inputs(session.to_owned());
+            }
+            ToRunner::Slots(_)
+            | ToRunner::Log { .. }
+            | ToRunner::Carried(_)
+            | ToRunner::Received
+            | ToRunner::Ping { .. } => {}
         }
         let _runner_gone = inputs.send(mark);
         Ok(true)
@@ -396,8 +452,10 @@ impl Hub {
             return false;
         };
         agent.running.insert((assignment.trial, assignment.attempt));
+        agent.trials.insert(assignment.trial);
         agent.idle_since = None;
-        agent.put(&ToAgent::Launch { assignment: Box::new(assignment.clone()) });
+        let assignment = Box::new(self.relative(assignment.clone()));
+        agent.put(&ToAgent::Launch { assignment });
         true
     }
 
@@ -490,6 +548,10 @@ impl Hub {
     }
 }
 
+fn missing(of: Location, error: &io::Error) -> ToAgent {
+    ToAgent::Carried(Carried::Missing { of, why: error.to_string() })
+}
+
 impl State {
     /// The name of a new agent: the one that it had, else its host, numbered if it is taken.
     fn name_for(&self, hello: &Hello) -> String {
@@ -514,9 +576,41 @@ impl State {
 impl Agent {
     /// Sends a message that must arrive.
     fn put(&mut self, message: &ToAgent) {
-        let message = bytes(message);
-        let number = self.outbox.put(&message);
-        self.send_raw(Some(number), &message);
+        self.outbox.put(&bytes(message));
+        self.send_next();
+    }
+
+    /// Sends the next messages, as far as the connection takes them.
+    fn send_next(&mut self) {
+        if self.connection.is_none() {
+            return;
+        }
+        // What cannot be read back cannot be sent: the agent ends with a gap.
+        while let Ok(Some((number, message))) = self.outbox.next_to_send() {
+            self.send_raw(Some(number), &message);
+        }
+    }
+
+    /// Sends the next pieces of the files that it asked for, as long as few are on their way.
+    fn fill(&mut self) {
+        while self.outbox.bytes() < ENOUGH
+            && let Some(sending) = self.outgoing.front_mut()
+        {
+            let message = match sending.next_message() {
+                Ok(Some(message)) => ToAgent::Carried(message),
+                Ok(None) => {
+                    self.outgoing.pop_front();
+                    continue;
+                }
+                Err(error) => {
+                    let location = sending.location().clone();
+                    self.outgoing.pop_front();
+                    missing(location, &error)
+                }
+            };
+            self.outbox.put(&bytes(&message));
+        }
+        self.send_next();
     }
 
     fn send(&self, number: Option<u64>, message: &ToAgent) {

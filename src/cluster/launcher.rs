@@ -16,12 +16,17 @@ use super::hub::{Hub, Run};
 use super::message::{Act, AttemptOf, ToAgent, Welcome};
 use super::rendezvous::Rendezvous;
 use super::starter::Starter;
+use super::transfer::Location;
 use crate::engine::{Assignment, Input, SlottedAttempt};
 use crate::runner::launcher::{BegunRun, Job, LaunchError, Launcher};
 use crate::runner::point_queue::PointQueue;
-use crate::runner::{processes, threads};
+use crate::runner::{disk, processes, threads};
+use crate::storage::paths::StudyFiles;
 use crate::study::decision::Decision;
 use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// First part of the name of a file by which agents know the study's directory.
+const MARKER: &str = ".agents-";
 
 /// Longest wait for the first messages of a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -45,6 +50,10 @@ pub struct Plan {
     pub welcome: Welcome,
     /// `address:port` to listen at.
     pub listen: String,
+    /// The study's files.
+    pub files: StudyFiles,
+    /// What the trainer reads.
+    pub trainer_inputs: Vec<Location>,
     /// The file by which agents find this runner.
     pub file: PathBuf,
     /// What starts agents.
@@ -102,6 +111,19 @@ fn beat(hub: &Hub, file: &Path, written: &Rendezvous) {
     }
 }
 
+/// Makes a file by which agents know that they see this directory, in place of those of earlier
+/// runners; returns its name. A new name for each run: other machines may remember old ones.
+fn mark(directory: &Path, token: &Token) -> io::Result<String> {
+    for path in disk::entries(directory) {
+        if disk::name_of(&path).is_some_and(|name| name.starts_with(MARKER)) {
+            let _gone_already = std::fs::remove_file(&path);
+        }
+    }
+    let name = format!("{MARKER}{}", &blake3::hash(token).to_hex()[..16]);
+    File::create(directory.join(&name))?;
+    Ok(name)
+}
+
 fn serve(listener: &TcpListener, hub: &Hub, token: Token) {
     let strangers = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
@@ -150,7 +172,14 @@ impl Launcher for ClusterLauncher {
     fn begin(&mut self, run: &BegunRun<'_>) -> io::Result<()> {
         let BegunRun { inputs, clock, grace, surviving } = *run;
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let welcome = Welcome { grace_micros: micros(grace), ..self.plan.welcome.clone() };
+        let listener = TcpListener::bind(&self.plan.listen)?;
+        let address = listener.local_addr()?;
+        let study = &self.plan.welcome.spec.name;
+        let rendezvous = Rendezvous::new(study, address, &processes::host())?;
+        let token = rendezvous.token().ok_or_else(|| io::Error::other("no token"))?;
+        let marker = mark(&self.plan.files.directory(), &token)?;
+        let grace_micros = micros(grace);
+        let welcome = Welcome { grace_micros, marker, ..self.plan.welcome.clone() };
         let run = Run {
             runner: welcome.runner.clone(),
             clock,
@@ -158,6 +187,8 @@ impl Launcher for ClusterLauncher {
             grace,
             inputs: inputs.clone(),
             points: Arc::clone(&self.points),
+            files: self.plan.files.clone(),
+            trainer_inputs: self.plan.trainer_inputs.clone(),
             welcome,
         };
         let awaited = surviving.iter().filter_map(|SlottedAttempt { trial, attempt, slot }| {
@@ -170,11 +201,6 @@ impl Launcher for ClusterLauncher {
         let dead = touched.ok().filter(|_| is_ours).and_then(|at| at.elapsed().ok());
         let dead = dead.unwrap_or_default();
         let hub = Hub::new(run, awaited, dead.saturating_sub(HEARTBEAT * 2));
-        let listener = TcpListener::bind(&self.plan.listen)?;
-        let address = listener.local_addr()?;
-        let study = &self.plan.welcome.spec.name;
-        let rendezvous = Rendezvous::new(study, address, &processes::host())?;
-        let token = rendezvous.token().ok_or_else(|| io::Error::other("no token"))?;
         let doors = hub.clone();
         threads::spawn("agents", move || serve(&listener, &doors, token))?;
         rendezvous.write(&self.plan.file)?;
@@ -223,6 +249,10 @@ impl Launcher for ClusterLauncher {
         self.demand = trials;
     }
 
+    fn removed(&mut self, trial: TrialNumber, path: &Path) {
+        self.hub().into_iter().for_each(|hub| hub.removed(trial, path));
+    }
+
     fn vacate(&mut self, slot: usize) {
         if let (Some(agent), Some(hub)) = (self.agents.remove(&slot), self.hub()) {
             hub.send_to_agent(&agent, &ToAgent::Vacate { slot });
@@ -249,6 +279,11 @@ impl Launcher for ClusterLauncher {
             threads::sleep(Duration::from_millis(10));
         }
         self.plan.starter.shut_down();
+        for path in disk::entries(&self.plan.files.directory()) {
+            if disk::name_of(&path).is_some_and(|name| name.starts_with(MARKER)) {
+                let _gone_already = std::fs::remove_file(&path);
+            }
+        }
         // Another runner may have replaced it.
         if Rendezvous::read(&self.plan.file).is_ok_and(|found| found == *rendezvous) {
             let _gone_already = std::fs::remove_file(&self.plan.file);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::transfer::{Blob, Carried, Location};
 use crate::engine::{Assignment, Input};
 use crate::study::decision::Decision;
 use crate::study::device::DeviceGroup;
@@ -15,7 +16,7 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// The version of these messages; both sides must have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// One attempt of a trial.
 pub type AttemptOf = (TrialNumber, AttemptNumber);
@@ -79,6 +80,10 @@ pub struct Welcome {
     pub store: PathBuf,
     /// Name of the study's directory of files.
     pub directory: String,
+    /// Name of a file there, by which an agent knows that it sees the same directory.
+    pub marker: String,
+    /// Whether that directory is said to be shared.
+    pub is_shared: bool,
     /// Paths that no checkpoint may contain.
     pub protected: Vec<PathBuf>,
     /// The runner's clock.
@@ -110,6 +115,25 @@ pub enum ToRunner {
     Input(Input),
     /// Points of series.
     Points(Vec<SentSeries>),
+    /// What was added to the log of an attempt.
+    Log {
+        /// Number of the trial.
+        trial: TrialNumber,
+        /// Number of the trial's attempt, from 0.
+        attempt: AttemptNumber,
+        /// Position in the log.
+        offset: u64,
+        /// The bytes.
+        bytes: Blob,
+    },
+    /// A part of files that its trials wrote.
+    Carried(Carried),
+    /// It asks for files that a trial needs.
+    Fetch(Location),
+    /// It asks for what the trainer reads.
+    ListInputs,
+    /// Nothing but the acknowledgement that its envelope carries.
+    Received,
     /// It will leave, and takes no more trials.
     Leaving {
         /// The reason, for users.
@@ -154,6 +178,12 @@ pub enum ToAgent {
     },
     /// Free what is kept between attempts.
     Rest,
+    /// A part of files that it asked for.
+    Carried(Carried),
+    /// What the trainer reads.
+    Inputs(Vec<TrainerInput>),
+    /// Files of a trial are needed no more.
+    Remove(Location),
     /// The study is over, or stops: end.
     End,
     /// Nothing but the acknowledgement that its envelope carries.
@@ -163,6 +193,15 @@ pub enum ToAgent {
         /// Its number.
         ping: u64,
     },
+}
+
+/// A file or directory that the trainer reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainerInput {
+    /// Its place.
+    pub of: Location,
+    /// The digest of everything in it, see [`super::transfer::digest`].
+    pub digest: String,
 }
 
 /// The operations of [`crate::runner::launcher::Job`].

@@ -1,4 +1,5 @@
-//! Numbered messages that are kept until the other side has acknowledged them.
+//! Numbered messages that are kept until the other side has acknowledged them, and are sent again
+//! on each new connection.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,12 +10,22 @@ use std::path::PathBuf;
 /// Bytes kept in memory; more goes to the disk.
 const IN_MEMORY: usize = 4 << 20;
 
+/// Bytes that are on their way at a time, unless one message alone has more: a slow connection
+/// leaves the rest on the disk.
+const WINDOW: usize = 2 << 20;
+
 /// Unacknowledged messages, in order. Numbers begin at 1.
 #[derive(Debug, Default)]
 pub struct Outbox {
     kept: VecDeque<Kept>,
     /// The number of the last message put in.
     last: u64,
+    /// The number of the last message sent on this connection.
+    sent: u64,
+    /// Bytes of sent messages.
+    on_the_way: usize,
+    /// Bytes of all messages.
+    bytes: usize,
     /// Bytes in memory.
     held: usize,
     spool: Option<Spool>,
@@ -24,6 +35,15 @@ pub struct Outbox {
 enum Kept {
     Held(Vec<u8>),
     Spooled { offset: u64, length: usize },
+}
+
+impl Kept {
+    fn length(&self) -> usize {
+        match self {
+            Kept::Held(message) => message.len(),
+            Kept::Spooled { length, .. } => *length,
+        }
+    }
 }
 
 /// A file without a name: it is gone with its process.
@@ -37,6 +57,7 @@ impl Outbox {
     /// Keeps a message; returns its number.
     pub fn put(&mut self, message: &[u8]) -> u64 {
         self.last += 1;
+        self.bytes += message.len();
         let fits = self.held + message.len() <= IN_MEMORY;
         let spooled = if fits { None } else { self.spool(message).ok() };
         // Without a disk, memory has to do.
@@ -68,13 +89,53 @@ impl Outbox {
         self.last
     }
 
+    /// Bytes of the messages kept.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A connection begins whose other side has messages up to and including a number.
+    pub fn resume(&mut self, number: u64) {
+        self.acknowledge(number);
+        self.sent = self.first() - 1;
+        self.on_the_way = 0;
+    }
+
+    /// The next message to be sent, unless enough are on their way.
+    ///
+    /// # Errors
+    /// The spool cannot be read.
+    pub fn next_to_send(&mut self) -> io::Result<Option<(u64, Vec<u8>)>> {
+        let number = self.sent + 1;
+        let Some(message) = self.length(number) else { return Ok(None) };
+        if self.on_the_way > 0 && self.on_the_way + message > WINDOW {
+            return Ok(None);
+        }
+        self.on_the_way += message;
+        self.sent = number;
+        Ok(self.get(number)?.map(|message| (number, message)))
+    }
+
+    fn length(&self, number: u64) -> Option<usize> {
+        let index = usize::try_from(number.checked_sub(self.first())?).ok()?;
+        self.kept.get(index).map(Kept::length)
+    }
+
     /// Forgets messages up to and including a number.
     pub fn acknowledge(&mut self, number: u64) {
-        while self.first() <= number.min(self.last) && !self.kept.is_empty() {
-            if let Some(Kept::Held(message)) = self.kept.pop_front() {
-                self.held -= message.len();
+        while self.first() <= number.min(self.last) {
+            let was_sent = self.first() <= self.sent;
+            let Some(message) = self.kept.pop_front() else { break };
+            let length = message.length();
+            self.bytes -= length;
+            if matches!(message, Kept::Held(_)) {
+                self.held -= length;
+            }
+            if was_sent {
+                self.on_the_way -= length;
             }
         }
+        self.sent = self.sent.max(self.first() - 1);
         if self.kept.is_empty()
             && let Some(spool) = &mut self.spool
         {
@@ -84,11 +145,7 @@ impl Outbox {
         }
     }
 
-    /// A kept message.
-    ///
-    /// # Errors
-    /// The spool cannot be read.
-    pub fn get(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
+    fn get(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
         let index = number.checked_sub(self.first()).and_then(|index| usize::try_from(index).ok());
         match index.and_then(|index| self.kept.get(index)) {
             None => Ok(None),
@@ -160,6 +217,34 @@ mod tests {
         outbox.acknowledge(12);
         assert_eq!((outbox.held, outbox.spool.as_ref().unwrap().end), (0, 0));
         outbox.put(b"small");
+        assert_eq!(outbox.bytes(), 5);
         assert_eq!(outbox.get(13).unwrap().as_deref(), Some(&b"small"[..]));
+    }
+
+    #[test]
+    fn a_connection_carries_a_window_and_the_next_one_begins_with_what_is_not_acknowledged() {
+        let mut outbox = Outbox::default();
+        let numbers: Vec<u64> = (0..6).map(|_| outbox.put(&[7; WINDOW / 2])).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
+        let sent = |outbox: &mut Outbox| {
+            let next = std::iter::from_fn(|| outbox.next_to_send().unwrap());
+            next.map(|(number, _)| number).collect::<Vec<_>>()
+        };
+        outbox.resume(0);
+        assert_eq!(sent(&mut outbox), [1, 2]);
+        outbox.acknowledge(1);
+        assert_eq!(sent(&mut outbox), [3]);
+        // It breaks: the other side has the second, too.
+        outbox.resume(2);
+        assert_eq!(sent(&mut outbox), [3, 4]);
+        outbox.acknowledge(6);
+        assert_eq!(sent(&mut outbox), [0; 0]);
+        // More than a window by itself.
+        outbox.put(&[7; WINDOW * 2]);
+        outbox.put(b"small");
+        assert_eq!(sent(&mut outbox), [7]);
+        outbox.acknowledge(7);
+        assert_eq!(sent(&mut outbox), [8]);
+        assert_eq!(outbox.bytes(), 5);
     }
 }

@@ -1,17 +1,17 @@
 //! A relay between standard streams and an agent that outlives them: over ssh, an agent does not end
 //! with the connection that started it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::cache_directory;
 use crate::runner::process::own_program;
 use crate::runner::threads;
 
@@ -56,15 +56,9 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// The agent's socket, in a directory that only its owner may enter.
+/// The agent's socket.
 fn socket(key: &str) -> io::Result<PathBuf> {
-    let given = |name: &str| {
-        std::env::var_os(name).map(PathBuf::from).filter(|directory| directory.is_absolute())
-    };
-    let caches = given("XDG_CACHE_HOME").or_else(|| Some(given("HOME")?.join(".cache")));
-    let directory = caches.unwrap_or_else(std::env::temp_dir).join("hpsearch").join("agents");
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-    Ok(directory.join(format!("{key}.socket")))
+    Ok(cache_directory()?.join(format!("{key}.socket")))
 }
 
 fn start(path: &Path, devices: &[String]) -> io::Result<UnixStream> {

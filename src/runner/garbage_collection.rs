@@ -14,7 +14,7 @@ use super::ownership::{Owner, homes, is_gone, own_homes, owner};
 use crate::runner::processes;
 use crate::runner::protocol::{CHECKPOINTS, USED_BY};
 use crate::storage::address::directory_beside;
-use crate::storage::paths::{COPIES, StudyFiles, component};
+use crate::storage::paths::{COPIES, DATA_CACHE, StudyFiles, component};
 use crate::storage::sqlite::{is_open_here, studies_at};
 use crate::storage::tracked::RemovedRun;
 use crate::storage::{
@@ -29,7 +29,7 @@ use crate::study::trial::{TrialNumber, TrialState};
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// The directory of tokenised data in a directory of files.
-const DATA: &str = "data";
+const DATA: &str = DATA_CACHE;
 
 /// The reason why a file is orphaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

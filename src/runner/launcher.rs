@@ -2,6 +2,7 @@
 //! or a simulation.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,6 +109,9 @@ pub trait Launcher {
 
     /// Called at every turn: how many more trials could run now, if there were slots for them.
     fn set_demand(&mut self, _trials: u64) {}
+
+    /// Called when a checkpoint of a trial was removed.
+    fn removed(&mut self, _trial: TrialNumber, _path: &Path) {}
 
     /// Called when a slot is no longer used and idle: frees what is kept for it.
     fn vacate(&mut self, _slot: usize) {}

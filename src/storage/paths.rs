@@ -15,6 +15,9 @@ pub const COPIES: &str = "copies";
 /// The directory, within a trial's, of copies of artifacts: a file for each digest.
 pub const ARTIFACTS: &str = "artifacts";
 
+/// The directory of prepared data, in that of all files.
+pub const DATA_CACHE: &str = "data";
+
 /// Prefix of the directory of a copy, before its step.
 const OF_STEP: &str = "step-";
 
@@ -32,7 +35,7 @@ pub fn files_directory(spec: &StudySpec, store: &Path) -> PathBuf {
 
 /// The cache of tokenised data, shared by all studies of a store.
 pub fn data_cache(spec: &StudySpec, store: &Path) -> PathBuf {
-    files_directory(spec, store).join("data")
+    files_directory(spec, store).join(DATA_CACHE)
 }
 
 /// The cache of compiled GPU kernels, shared by all studies of a user: `hpsearch/kernels` in the
@@ -61,6 +64,11 @@ impl StudyFiles {
             root: files_directory(spec, store),
             name: name.map_or_else(|| component(&spec.name), str::to_owned),
         }
+    }
+
+    /// Files in the directory `name` below `root`.
+    pub fn below(root: &Path, name: &str) -> Self {
+        StudyFiles { root: root.to_owned(), name: name.to_owned() }
     }
 
     /// The directory of files, which studies share.

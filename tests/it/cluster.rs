@@ -21,6 +21,7 @@ use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use serde_json::{Value as Json, json};
 
+use crate::harness::simulated_agent::{Shared, SimulatedAgent};
 use crate::harness::{Running, Site, assert_code, assert_done, assert_names, wait_until};
 
 /// A report and a point a step, with a pause.
@@ -29,9 +30,9 @@ const TRIAL: &str = "step=0\nwhile [ $step -lt $2 ]; do step=$((step + 1))\n\
     echo \"@hpsearch {\\\"other\\\":$step}\"\n\
     echo step $step done\nsleep 0.05\ndone\n";
 
-const FILE: &str = "runs/files/s/agents.json";
+pub const FILE: &str = "runs/files/s/agents.json";
 
-fn study(trials: u64, steps: u64, cluster: &str) -> String {
+pub fn study(trials: u64, steps: u64, cluster: &str) -> String {
     format!(
         "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\n\
          [space]\nx = {{ float = [0.0, 1.0] }}\n\
@@ -41,7 +42,7 @@ fn study(trials: u64, steps: u64, cluster: &str) -> String {
     )
 }
 
-fn start(site: &Site) -> Running {
+pub fn start(site: &Site) -> Running {
     let mut command = site.command(&["run", "study.toml", "--plain"]);
     command.env("HPSEARCH_GRACE", "0.5");
     let running = Running::start(command);
@@ -53,12 +54,12 @@ fn agent(site: &Site, file: &str) -> Running {
     Running::start(site.command(&["agent", file]))
 }
 
-fn journal(site: &Site) -> Vec<Json> {
+pub fn journal(site: &Site) -> Vec<Json> {
     site.events().iter().map(|event| serde_json::to_value(event).unwrap()).collect()
 }
 
 /// How often each step of each trial is in the journal.
-fn reports(site: &Site) -> BTreeMap<(u64, u64), usize> {
+pub fn reports(site: &Site) -> BTreeMap<(u64, u64), usize> {
     let mut counts = BTreeMap::new();
     for event in journal(site).iter().filter(|event| event["type"] == "reported") {
         let key = (event["trial"].as_u64().unwrap(), event["step"].as_u64().unwrap());
@@ -349,6 +350,64 @@ fn an_agent_outlives_the_relays_that_connect_it() {
     assert_done(&runner.end());
     assert_complete(&site, 4, 40);
     wait_until("the agent has ended", || !site.exists("cache/hpsearch/agents/here.socket"));
+}
+
+/// Numbers that look random, the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % limit
+    }
+}
+
+#[test]
+fn two_hundred_agents_lose_double_and_reorder_nothing_whatever_breaks() {
+    let rounds = std::env::var("HPSEARCH_CHAOS_ROUNDS").ok().and_then(|text| text.parse().ok());
+    let rounds: u32 = rounds.unwrap_or(3);
+    let (agents, trials, steps) = (200, 500, 12);
+    let site = Site::new(&study(trials, 0, "lost_after = \"60s\""), TRIAL);
+    let mut runner = start(&site);
+    let shared = Arc::new(Shared::default());
+    let mut cables = Vec::new();
+    let mut threads = Vec::new();
+    for index in 0..agents {
+        let pace = Duration::from_millis(250);
+        let agent = SimulatedAgent::new(index, &site.path(FILE), steps, pace, &shared);
+        cables.push(agent.cable());
+        threads.push(agent.start());
+    }
+    let mut dice = Dice(7);
+    for _ in 0..rounds {
+        let before = reports(&site).len();
+        wait_until("reports arrive", || {
+            // Some links break, some are down for a while.
+            for cable in &cables {
+                match dice.below(40) {
+                    0 => cable.cut(),
+                    1 => cable.pull_out(true),
+                    2..=9 => cable.pull_out(false),
+                    _ => {}
+                }
+            }
+            reports(&site).len() > before + 400
+        });
+        runner.kill();
+        runner = start(&site);
+    }
+    cables.iter().for_each(|cable| cable.pull_out(false));
+    assert_done(&runner.end());
+    shared.is_over.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let expected = (0..trials).flat_map(|trial| (1..=steps).map(move |step| ((trial, step), 1)));
+    assert_eq!(reports(&site), expected.collect(), "each once");
+    let mut last = BTreeMap::new();
+    for event in journal(&site).iter().filter(|event| event["type"] == "reported") {
+        let (trial, step) = (event["trial"].as_u64().unwrap(), event["step"].as_u64().unwrap());
+        assert_eq!(last.insert(trial, step).unwrap_or(0) + 1, step, "trial {trial}");
+    }
+    assert_eq!(shared.reports.load(Ordering::Relaxed), trials * steps);
 }
 
 #[test]

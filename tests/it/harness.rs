@@ -10,6 +10,7 @@ mod process;
 mod scene;
 mod scripts;
 mod simulated;
+pub mod simulated_agent;
 mod site;
 mod terminal;
 #[cfg(feature = "train")]

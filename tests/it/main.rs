@@ -12,6 +12,7 @@ mod changes;
 mod chaos;
 mod checkpoint_copies;
 mod cluster;
+mod cluster_files;
 mod command_lines;
 mod commands;
 mod concurrency;

@@ -1,0 +1,176 @@
+//! What an agent needs to run the trials of its study.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::carrying::Carrying;
+use crate::cluster::message::{AttemptOf, Welcome};
+use crate::engine::{Assignment, Input};
+use crate::runner::clock::Clock;
+use crate::runner::launcher::{Job, Launcher as _};
+use crate::runner::now;
+use crate::runner::point_queue::PointQueue;
+use crate::runner::process::ProcessLauncher;
+use crate::runner::slots::{Machine, slots};
+use crate::runner::system_metrics::SystemMetrics;
+use crate::storage::paths::StudyFiles;
+use crate::study::device::Slot;
+use crate::study::program::{EnvironmentValue, Program};
+use crate::study::spec::StudySpec;
+
+/// The study, and its trials that run here.
+pub(super) struct Work {
+    program: PathBuf,
+    store: PathBuf,
+    protected: Vec<PathBuf>,
+    /// As the runner knows it, with the devices of this machine.
+    spec: StudySpec,
+    pub files: StudyFiles,
+    pub launcher: ProcessLauncher,
+    pub jobs: BTreeMap<AttemptOf, Box<dyn Job>>,
+    /// Attempts that wait for the end of another one of their trial.
+    pub deferred: Vec<Assignment>,
+    pub points: Arc<PointQueue>,
+    pub clock: Clock,
+    /// Microseconds by which the runner's clock is ahead. Never less than before: series are in the
+    /// order of their times.
+    pub ahead: i64,
+    pub system_metrics: Option<SystemMetrics>,
+    /// Where this agent and the runner share no directory.
+    pub carrying: Option<Carrying>,
+}
+
+impl Work {
+    /// Prepares for the study of a runner. `session` identifies the agent; `always_carries`: its
+    /// files travel even if it sees the runner's directory.
+    ///
+    /// # Errors
+    /// The study cannot run here.
+    pub fn begin(
+        program: PathBuf,
+        welcome: Welcome,
+        session: &str,
+        always_carries: bool,
+    ) -> Result<Self, String> {
+        let Welcome { mut spec, env, store, directory, protected, now: runners, .. } = welcome;
+        if let Program::Command { env: named, cwd, .. } = &mut spec.program {
+            for (name, value) in env {
+                named.insert(name, EnvironmentValue::new(value));
+            }
+            if !cwd.is_dir() {
+                return Err(format!(
+                    "the working directory of the study's command, `{}`, is not on this machine: \
+                     make it there, with what the command needs",
+                    cwd.display()
+                ));
+            }
+        }
+        let mut files = StudyFiles::of(&spec, Some(&directory), &store);
+        let sees = files.directory().join(&welcome.marker).exists();
+        if welcome.is_shared && !sees {
+            return Err(format!(
+                "the study's files at `{}` are not on this machine: mount them at the same path, \
+                 or leave out `shared_dir` under [cluster], so that files travel over the link",
+                files.directory().display()
+            ));
+        }
+        let mut carrying = None;
+        if !sees || always_carries {
+            let refused = |error: io::Error| format!("it has no place for files: {error}");
+            let (begun, root) = Carrying::begin(session).map_err(refused)?;
+            files = begun.files().clone();
+            spec.checkpoints.dir = Some(root);
+            carrying = Some(begun);
+        }
+        places(&spec)?;
+        let points = Arc::new(PointQueue::default());
+        let system_metrics = match spec.track.system {
+            // Series without it are better than no trial.
+            Some(period) => SystemMetrics::start(period, Arc::clone(&points)).ok(),
+            None => None,
+        };
+        let clock = Clock::start(now(), None);
+        let mut work = Work {
+            launcher: ProcessLauncher::new(
+                program.clone(),
+                Arc::new(spec.clone()),
+                store.clone(),
+                files.clone(),
+                protected.clone(),
+            ),
+            program,
+            store,
+            protected,
+            spec,
+            files,
+            jobs: BTreeMap::new(),
+            deferred: Vec::new(),
+            points,
+            clock,
+            ahead: runners.0 - clock.now().0,
+            system_metrics,
+            carrying,
+        };
+        work.launcher.log_to(Arc::clone(&work.points));
+        if let (Some(carrying), Program::Trainer { .. }) = (&mut work.carrying, &work.spec.program)
+        {
+            carrying.ask_for_inputs();
+        }
+        Ok(work)
+    }
+
+    /// The trainer's inputs are here: its trials are told where.
+    pub fn take_inputs(&mut self) {
+        let Some(carrying) = &self.carrying else { return };
+        let mut spec = self.spec.clone();
+        carrying.rewrite(&mut spec);
+        let (store, protected) = (self.store.clone(), self.protected.clone());
+        let files = self.files.clone();
+        self.launcher =
+            ProcessLauncher::new(self.program.clone(), Arc::new(spec), store, files, protected);
+        self.launcher.log_to(Arc::clone(&self.points));
+    }
+
+    /// The slots of the study on this machine.
+    ///
+    /// # Errors
+    /// It has not the devices.
+    pub fn slots(&self) -> Result<Vec<Slot>, String> {
+        places(&self.spec)
+    }
+
+    /// Whether an attempt of the trial of this one is still being killed.
+    pub fn is_busy_with(&self, assignment: &Assignment) -> bool {
+        self.jobs.keys().any(|(trial, _)| *trial == assignment.trial)
+    }
+
+    /// An input whose path of a checkpoint is relative to the study's files, as the runner has them
+    /// elsewhere.
+    pub fn relative(&self, input: Input) -> Input {
+        match input {
+            Input::Checkpoint { trial, attempt, step, path, bytes, system } => {
+                let below = path.strip_prefix(self.files.directory()).map(PathBuf::from);
+                let path = below.unwrap_or(path);
+                Input::Checkpoint { trial, attempt, step, path, bytes, system }
+            }
+            other => other,
+        }
+    }
+
+    /// An assignment with the path of its checkpoint here.
+    pub fn here(&self, mut assignment: Assignment) -> Assignment {
+        if let Some(checkpoint) = &mut assignment.resume {
+            // An absolute path stays as it is.
+            checkpoint.path = self.files.directory().join(&checkpoint.path);
+        }
+        let slot = Slot::on(assignment.slot.index, assignment.slot.devices.local());
+        Assignment { slot, ..assignment }
+    }
+}
+
+fn places(spec: &StudySpec) -> Result<Vec<Slot>, String> {
+    let machine = Machine::detect(&spec.devices.select);
+    slots(&spec.devices, &spec.program, &machine).map_err(|error| error.to_string())
+}

@@ -1,0 +1,139 @@
+//! Files that travel between the runner and agents that share no directory with it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use super::Hub;
+use crate::cluster::message::{ToAgent, ToRunner, TrainerInput};
+use crate::cluster::transfer::{Carried, Location, Sending, checked, complete, digest, take_piece};
+use crate::engine::{Assignment, Input};
+use crate::runner::threads;
+use crate::storage::paths;
+use crate::study::remark::{Remark, RemarkKind};
+use crate::study::trial::TrialNumber;
+
+impl Hub {
+    /// Writes what an agent sends of its files; returns what did not arrive as it was sent, and
+    /// why.
+    pub(super) fn store_file(&self, message: &ToRunner) -> Option<(PathBuf, String)> {
+        match message {
+            ToRunner::Log { trial, attempt, offset, bytes } => {
+                let path = self.run.files.log(*trial, *attempt);
+                // A full disk loses logs of trials of this machine, too.
+                let _lost = append(&path, *offset, &bytes.0);
+                None
+            }
+            ToRunner::Carried(Carried::Piece { of, file, offset, bytes }) => {
+                let target = self.target(of);
+                // What is not written is missing when all should be here.
+                let _noticed_then =
+                    target.and_then(|path| take_piece(&path, file, *offset, &bytes.0));
+                None
+            }
+            ToRunner::Carried(Carried::Complete { of: Location::Study(below), files }) => {
+                let target = self.target(&Location::Study(below.clone()));
+                let error = target.and_then(|path| complete(&path, files)).err()?;
+                Some((below.clone(), error.to_string()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Where something that an agent sends belongs.
+    fn target(&self, of: &Location) -> io::Result<PathBuf> {
+        match of {
+            Location::Study(below) => Ok(self.run.files.directory().join(checked(below)?)),
+            Location::Prepared(_) | Location::Input(_) => Err(not_here()),
+        }
+    }
+
+    /// What an agent asks for.
+    pub(super) fn find(&self, of: &Location) -> io::Result<Sending> {
+        let path = match of {
+            Location::Study(below) => self.run.files.directory().join(checked(below)?),
+            _ if !self.run.trainer_inputs.contains(of) => return Err(not_here()),
+            _ => self.input(of)?,
+        };
+        Sending::new(of.clone(), &path)
+    }
+
+    fn input(&self, of: &Location) -> io::Result<PathBuf> {
+        match of {
+            Location::Input(path) => Ok(path.clone()),
+            Location::Prepared(name) => {
+                Ok(self.run.files.root().join(paths::DATA_CACHE).join(checked(name)?))
+            }
+            Location::Study(_) => Err(not_here()),
+        }
+    }
+
+    /// Tells an agent what the trainer reads. On a thread: the files are read for their digests.
+    pub(super) fn list_inputs(&self, session: String) {
+        let hub = self.clone();
+        let listed = move || {
+            let of = |of: &Location| {
+                let digest = digest(&hub.input(of).ok()?).ok()?;
+                Some(TrainerInput { of: of.clone(), digest })
+            };
+            // What cannot be read here, the trial that needs it names.
+            let inputs = hub.run.trainer_inputs.iter().filter_map(of).collect();
+            if let Some(agent) = hub.lock().agents.get_mut(&session) {
+                agent.put(&ToAgent::Inputs(inputs));
+            }
+        };
+        // Out of threads: the agent waits, and is found to be idle.
+        let _refused = threads::spawn("inputs", listed);
+    }
+
+    /// Tells agents that files of a trial are needed no more.
+    pub fn removed(&self, trial: TrialNumber, path: &Path) {
+        let Ok(below) = path.strip_prefix(self.run.files.directory()) else { return };
+        let mut state = self.lock();
+        let there = |agent: &&mut super::Agent| agent.carries && agent.trials.contains(&trial);
+        for agent in state.agents.values_mut().filter(there) {
+            agent.put(&ToAgent::Remove(Location::Study(below.to_owned())));
+        }
+    }
+
+    /// An input with the path of its checkpoint on this machine; a remark in its place if that did
+    /// not arrive.
+    pub(super) fn absolute(&self, input: Input, damaged: &mut BTreeMap<PathBuf, String>) -> Input {
+        match input {
+            Input::Checkpoint { trial, attempt, path, .. } if damaged.contains_key(&path) => {
+                let why = damaged.remove(&path).unwrap_or_default();
+                let why = format!("`{}` did not arrive from its agent: {why}", path.display());
+                let remark = Remark::new(RemarkKind::Checkpoint, why);
+                Input::Remark { trial, attempt, remark }
+            }
+            Input::Checkpoint { trial, attempt, step, path, bytes, system } => {
+                let path = self.run.files.directory().join(path);
+                Input::Checkpoint { trial, attempt, step, path, bytes, system }
+            }
+            other => other,
+        }
+    }
+
+    /// An assignment with the path of its checkpoint relative to the study's files.
+    pub(super) fn relative(&self, mut assignment: Assignment) -> Assignment {
+        if let Some(checkpoint) = &mut assignment.resume
+            && let Ok(below) = checkpoint.path.strip_prefix(self.run.files.directory())
+        {
+            checkpoint.path = below.to_owned();
+        }
+        assignment
+    }
+}
+
+fn append(path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    File::options().write(true).create(true).truncate(false).open(path)?.write_all_at(bytes, offset)
+}
+
+fn not_here() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "it is not one of the study's")
+}
