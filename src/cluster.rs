@@ -35,6 +35,7 @@ use std::path::PathBuf;
 pub mod agent;
 pub mod frames;
 pub mod hub;
+pub mod kubernetes;
 pub mod launcher;
 pub mod message;
 pub mod outbox;

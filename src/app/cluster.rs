@@ -1,13 +1,15 @@
 //! Prepares a study's run on agents.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
+use crate::cluster::kubernetes::{self, JobOptions};
 use crate::cluster::launcher::{ClusterLauncher, Plan};
 use crate::cluster::message::Welcome;
-use crate::cluster::rendezvous;
+use crate::cluster::rendezvous::{self, Rendezvous};
 use crate::cluster::starter::{self, Starter};
 use crate::cluster::transfer::Location;
 use crate::runner::processes;
@@ -91,6 +93,15 @@ fn paths_in(value: &Json, paths: &mut BTreeSet<PathBuf>) {
         Json::Object(values) => values.values().for_each(|value| paths_in(value, paths)),
         _ => {}
     }
+}
+
+/// The manifests of a Kubernetes Job of agents for the runner at `file`.
+///
+/// # Errors
+/// The file cannot be read, or is another one.
+pub fn job_manifests(file: &Path, options: &JobOptions<'_>) -> io::Result<Json> {
+    let study = Rendezvous::read(file)?.study;
+    Ok(kubernetes::manifests(&study, &std::fs::read_to_string(file)?, options))
 }
 
 /// The command lines that start agents of a study.

@@ -1,14 +1,17 @@
 //! `hpsearch agent`: runs trials for a runner on another machine.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rustix::fs::FlockOperation;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::{Console, Exit, Failure};
+use crate::app;
 use crate::cluster::agent::{Agent, AgentEnd, Way};
+use crate::cluster::kubernetes::JobOptions;
 use crate::cluster::relay::relay;
 use crate::config;
 use crate::report::wording::one_line;
@@ -19,8 +22,14 @@ const EXAMPLES: &str = "\
 Examples:
   hpsearch agent runs/files/digits/agents.json
 
+  hpsearch agent runs/files/digits/agents.json --kubernetes me/hpsearch:1 \\
+      --agents 8 --resource cpu=4 --resource nvidia.com/gpu=1 | kubectl apply -f -
+
 The runner of a study with [cluster] writes the file, and starts agents by
 `type`. Without a type they are started by hand, one on each machine.";
+
+/// Seconds that pods have to save and end, besides those of trials.
+const POD_GRACE: u64 = 60;
 
 /// Arguments of `hpsearch agent`.
 #[derive(Clone, Debug, Args)]
@@ -41,6 +50,20 @@ pub struct AgentArguments {
     /// Send files over the link even if the runner's directory is seen here
     #[arg(long, conflicts_with = "keep")]
     pub carry: bool,
+    /// Print the manifests of a Job of agents with this container image, and run nothing
+    #[arg(long, value_name = "IMAGE", requires = "file", conflicts_with = "carry")]
+    pub kubernetes: Option<String>,
+    /// With --kubernetes, the number of agents
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "kubernetes")]
+    pub agents: u32,
+    /// With --kubernetes, a resource of each agent, such as `nvidia.com/gpu=1`
+    #[arg(
+        long = "resource",
+        value_name = "NAME=AMOUNT",
+        value_parser = resource,
+        requires = "kubernetes"
+    )]
+    pub resources: Vec<(String, String)>,
     /// Devices instead of those of the study file
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub devices: Vec<String>,
@@ -59,6 +82,9 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
                 Err(Failure::new(Exit::Store, format!("no agent can be started: {error}")))
             }
         };
+    }
+    if let (Some(image), Some(file)) = (&arguments.kubernetes, &arguments.file) {
+        return print_job(image, file, arguments, console);
     }
     let mut locked = None;
     let way = match (&arguments.file, &arguments.socket) {
@@ -109,4 +135,35 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
             }))
         }
     }
+}
+
+fn resource(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, amount)) if !name.is_empty() && !amount.is_empty() => {
+            Ok((name.to_owned(), amount.to_owned()))
+        }
+        _ => Err("it has the form NAME=AMOUNT, such as cpu=4".to_owned()),
+    }
+}
+
+fn print_job(
+    image: &str,
+    file: &Path,
+    arguments: &AgentArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let options = JobOptions {
+        image,
+        agents: arguments.agents,
+        resources: &arguments.resources,
+        devices: &arguments.devices,
+        grace: POD_GRACE,
+    };
+    let manifests = app::cluster::job_manifests(file, &options).map_err(|error| {
+        let what = format!("`{}` cannot be used: {error}", file.display());
+        Failure::new(Exit::Store, what)
+            .help("a runner of a study with [cluster] writes it; run the study first")
+    })?;
+    writeln!(console.out, "{}", serde_json::to_string_pretty(&manifests)?)?;
+    Ok(Exit::Done)
 }

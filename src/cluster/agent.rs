@@ -580,7 +580,10 @@ impl Agent {
         }
         if self.lease <= now && self.leaving.is_none() {
             let seconds = self.lost_after.as_secs_f64();
-            let why = format!("its runner has not answered for {seconds} s");
+            let why = match self.work {
+                Some(_) => format!("its runner has not answered for {seconds} s"),
+                None => format!("no runner was found within {seconds} s"),
+            };
             self.leave(AgentEnd::Unusable(why));
         }
         let is_idle = self.work.as_ref().is_none_or(|work| work.jobs.is_empty());

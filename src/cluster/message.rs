@@ -200,7 +200,7 @@ pub enum ToAgent {
 pub struct TrainerInput {
     /// Its place.
     pub of: Location,
-    /// The digest of everything in it, see [`super::transfer::digest`].
+    /// The digest of everything in it, see [`super::transfer::digest`]; of prepared data, its name.
     pub digest: String,
 }
 

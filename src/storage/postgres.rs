@@ -16,7 +16,7 @@ mod schema;
 mod session;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use self::login::Login;
 use self::session::Session;
@@ -27,12 +27,18 @@ use super::sql::connection::Connection;
 use super::sql::fault::Fault;
 use super::{BUSY_TIMEOUT, StorageError, StudyId};
 
+/// Longest interval between questions to the server whether something has changed, which is asked
+/// at once when it says so.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A store opened for reading only.
 #[derive(Debug)]
 pub struct PostgresReader {
     session: Session,
     address: PathBuf,
     seen: Option<String>,
+    /// When the server was last asked for changes.
+    asked: Option<Instant>,
 }
 
 /// A store opened for reading and writing.
@@ -61,7 +67,7 @@ impl PostgresReader {
     }
 
     fn new(session: Session, login: &Login) -> Self {
-        PostgresReader { session, address: PathBuf::from(login.address()), seen: None }
+        PostgresReader { session, address: PathBuf::from(login.address()), seen: None, asked: None }
     }
 
     /// The version of the store's schema.
@@ -112,6 +118,12 @@ impl Reads for PostgresReader {
     }
 
     fn look_for_changes(&mut self) -> Result<bool, StorageError> {
+        // Notifications are a hint: they may be lost.
+        let is_due = self.asked.is_none_or(|at| at.elapsed() >= ASK_INTERVAL);
+        if !self.session.is_notified() && !is_due {
+            return Ok(false);
+        }
+        self.asked = Some(Instant::now());
         // Every transaction that writes to a study counts it in the row that it locks.
         let sql = "SELECT concat_ws(' ', count(*), sum(study_id), sum(writes)) FROM lease";
         let look = || value::<String>(&self.session, sql, ());

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::runner::monitor::{Gpu, Machine, Monitor, TreeLoad};
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::device::{Device, DeviceGroup};
-use crate::study::event::{DeviceEvent, Event, Seq};
+use crate::study::event::{AgentChange, DeviceEvent, Event, RunnerEvent, Seq};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -60,6 +60,26 @@ pub struct DeviceLoad {
     pub shared: Option<String>,
 }
 
+/// Another machine that runs trials of the study, or did in this run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentSeen {
+    /// What the journal says last of it.
+    pub change: AgentChange,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What the journal says of devices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JournalOfDevices {
+    /// How many trials share a device, and why.
+    shared: BTreeMap<Device, String>,
+    /// Agents, by their names.
+    pub agents: BTreeMap<String, AgentSeen>,
+    /// Up to where it was read.
+    heard: Seq,
+}
+
 /// All devices at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DevicesData {
@@ -69,8 +89,10 @@ pub struct DevicesData {
     pub devices: Vec<DeviceLoad>,
     /// The unit of steps.
     pub clock: &'static str,
-    /// Up to where the journal was read for what it says of devices.
-    pub heard: Seq,
+    /// What the journal says of devices.
+    pub journal: JournalOfDevices,
+    /// When this was looked at.
+    pub now: Timestamp,
 }
 
 /// So many of the trials that began last tell the throughput.
@@ -100,7 +122,9 @@ impl DevicesData {
         for trial in &running {
             let attempts = reader.attempts(study, Some(trial.number))?;
             let Some(attempt) = attempts.last() else { continue };
-            let pid = attempt.process.map(|(pid, _)| pid);
+            // Numbers of processes on other machines mean nothing here.
+            let is_here = attempt.slot.devices.agent().is_none();
+            let pid = attempt.process.filter(|_| is_here).map(|(pid, _)| pid);
             roots.extend(pid);
             occupied.push((attempt.slot.clone(), trial, pid));
         }
@@ -126,10 +150,10 @@ impl DevicesData {
         for device in used.flat_map(DeviceGroup::members).chain(&paused_devices) {
             devices.entry(device.clone()).or_default();
         }
-        let (shared, heard) = match spec.devices.packed {
-            true => shared(reader, study, before)?,
-            false => Default::default(),
-        };
+        let mut journal = before.map(|before| before.journal.clone()).unwrap_or_default();
+        if spec.devices.packed || spec.cluster.is_some() {
+            journal.read(reader, study)?;
+        }
         let devices = devices.into_iter().map(|(device, mut occupied)| {
             occupied.sort_by_key(|slot| slot.slot);
             let known = before.iter().flat_map(|before| &before.devices);
@@ -142,13 +166,14 @@ impl DevicesData {
             DeviceLoad {
                 throughput: throughput(&latest, &device, now),
                 paused: paused_devices.contains(&device),
-                shared: shared.get(&device).cloned(),
+                shared: journal.shared.get(&device).cloned(),
                 device,
                 occupied,
                 busy,
             }
         });
-        Ok(DevicesData { devices: devices.collect(), machine, clock: spec.step.as_str(), heard })
+        let devices = devices.collect();
+        Ok(DevicesData { devices, machine, clock: spec.step.as_str(), journal, now })
     }
 
     /// Those that the study runs on or was paused on, the busy ones first.
@@ -162,26 +187,30 @@ impl DevicesData {
     }
 }
 
-/// What the journal says last about how many trials share devices; and up to where it was read.
-fn shared(
-    reader: &dyn StorageReader,
-    study: StudyId,
-    before: Option<&DevicesData>,
-) -> Result<(BTreeMap<Device, String>, Seq), StorageError> {
-    let known = before.iter().flat_map(|before| &before.devices);
-    let mut shared: BTreeMap<Device, String> =
-        known.filter_map(|load| Some((load.device.clone(), load.shared.clone()?))).collect();
-    let mut heard = before.map_or(Seq(0), |before| before.heard);
-    loop {
-        let page = reader.events_after(study, heard, 10_000)?;
-        let Some((last, ..)) = page.last() else { return Ok((shared, heard)) };
-        heard = *last;
-        for (_, _, event) in page {
-            if let Event::Device(DeviceEvent::ConcurrencyChanged {
-                device, slots, reason, ..
-            }) = event
-            {
-                shared.insert(device, format!("{slots} at a time: {reason}"));
+impl JournalOfDevices {
+    /// Reads on.
+    fn read(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<(), StorageError> {
+        loop {
+            let page = reader.events_after(study, self.heard, 10_000)?;
+            let Some((last, ..)) = page.last() else { return Ok(()) };
+            self.heard = *last;
+            for (_, at, event) in page {
+                match event {
+                    Event::Device(DeviceEvent::ConcurrencyChanged {
+                        device,
+                        slots,
+                        reason,
+                        ..
+                    }) => {
+                        self.shared.insert(device, format!("{slots} at a time: {reason}"));
+                    }
+                    Event::Device(DeviceEvent::AgentChanged { agent, change }) => {
+                        self.agents.insert(agent, AgentSeen { change, at });
+                    }
+                    // They come again, or are gone.
+                    Event::Runner(RunnerEvent::Started { .. }) => self.agents.clear(),
+                    _ => {}
+                }
             }
         }
     }

@@ -99,6 +99,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &["cluster", "runner", "worker", "tracking/process", "cli/run", "cli/foreground", "server"],
     ),
     ("snow", &["cluster/frames"]),
+    ("base64", &["cluster/transfer"]),
     ("httparse", &["server/http"]),
     // Storage asks what file system a directory is on.
     (
@@ -144,7 +145,7 @@ const CRATES: &[(&str, &[&str])] = &[
     (
         "blake3",
         &[
-            "cluster/starter",
+            "cluster",
             "study/seed",
             "samplers/start",
             "trainer",

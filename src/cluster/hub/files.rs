@@ -75,7 +75,11 @@ impl Hub {
         let hub = self.clone();
         let listed = move || {
             let of = |of: &Location| {
-                let digest = digest(&hub.input(of).ok()?).ok()?;
+                let digest = match of {
+                    // Its name is the digest of all that it was made from.
+                    Location::Prepared(name) => name.display().to_string(),
+                    _ => digest(&hub.input(of).ok()?).ok()?,
+                };
                 Some(TrainerInput { of: of.clone(), digest })
             };
             // What cannot be read here, the trial that needs it names.

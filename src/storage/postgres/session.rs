@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use postgres::error::SqlState;
+use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, NoTls, Row as ServerRow, SimpleQueryMessage, Statement};
 
@@ -63,8 +64,10 @@ impl Session {
                     information_schema.tables t USING (table_schema, table_name) WHERE \
                     c.table_schema = current_schema() AND t.table_type = 'BASE TABLE' AND \
                     c.column_name = ?1 ORDER BY c.table_name",
+                // Readers hear of it when it is committed, once for each transaction.
                 lock_study: Some(
-                    "UPDATE lease SET writes = writes + 1 WHERE study_id = ?1 RETURNING writes",
+                    "UPDATE lease SET writes = writes + 1 WHERE study_id = ?1 RETURNING writes, \
+                     pg_notify('hpsearch', '')",
                 ),
                 lock_studies: Some("SELECT 1 FROM pg_advisory_xact_lock(1752199027)"),
                 lease: Some(lease.unwrap_or(LEASE)),
@@ -87,11 +90,21 @@ impl Session {
         let mut client = self.login.config().connect(NoTls)?;
         client.batch_execute(&format!(
             "SET lock_timeout = {}; SET client_min_messages = warning; SET \
-             standard_conforming_strings = on",
+             standard_conforming_strings = on; LISTEN hpsearch",
             BUSY_TIMEOUT.as_millis()
         ))?;
         *link = Some(Link { client, statements: HashMap::new() });
         Ok(())
+    }
+
+    /// Whether another transaction was committed since the last call, as far as the server said so:
+    /// it may say nothing, for example through a proxy that shares connections.
+    pub(super) fn is_notified(&self) -> bool {
+        let mut link = self.link.borrow_mut();
+        let Some(link) = link.as_mut() else { return true };
+        // A lost connection is one to look at, too.
+        let found = link.client.notifications().iter().count().map_or(true, |count| count > 0);
+        found || link.client.is_closed()
     }
 
     /// Runs statements without parameters.

@@ -103,3 +103,21 @@ fn a_connection_that_is_cut_is_made_again() {
         assert_eq!(store.pending_requests(study).unwrap().len() as i64, moment - 1);
     }
 }
+
+#[test]
+#[ignore = "needs a PostgreSQL server: tests/peers/postgres.sh"]
+fn readers_hear_of_changes_at_once_and_ask_seldom() {
+    let url = fresh();
+    let mut store = PostgresStore::open(&url).unwrap();
+    let study = store.create_study(Timestamp(1), &small_study("s", Direction::Minimize)).unwrap();
+    let mut reader = PostgresReader::open(&url).unwrap();
+    for moment in 2..8 {
+        while reader.changed().unwrap() {}
+        let asked = reader.asked.unwrap();
+        assert!(!reader.changed().unwrap() && reader.asked == Some(asked), "nothing is asked");
+        store.request(study, Timestamp(moment), &Request::Stop).unwrap();
+        while !reader.changed().unwrap() {}
+        let waited = reader.asked.unwrap() - asked;
+        assert!(waited < ASK_INTERVAL / 2, "{waited:?}");
+    }
+}

@@ -10,6 +10,7 @@ use crate::report::sparkline::sparkline;
 use crate::report::wording::{bytes, count, number, one_line, rough_duration, width};
 use crate::runner::monitor::{Gpu, Machine, Memory, Processor, gibibytes};
 use crate::study::device::Device;
+use crate::study::event::AgentChange;
 use crate::study::trial::TrialState;
 use crate::tui::theme::{Theme, wrapped};
 
@@ -41,7 +42,15 @@ const BAR: usize = 20;
 
 fn lines(data: &DevicesData, room: usize, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
+    let mut machine = None;
     for load in &data.devices {
+        let agent = load.device.agent();
+        if agent != machine {
+            machine = agent;
+            lines.extend(
+                agent.into_iter().flat_map(|agent| machine_lines(agent, data, room, theme)),
+            );
+        }
         lines.push(title(load, data, room, theme));
         lines.extend(gauges(load, &data.machine, room, theme));
         let shared = load.shared.iter();
@@ -49,6 +58,12 @@ fn lines(data: &DevicesData, room: usize, theme: Theme) -> Vec<Line<'static>> {
         lines.extend(wrapped(shared.collect(), room));
         lines.extend(load.occupied.iter().map(|slot| slot_line(slot, data.clock, theme)));
         lines.extend(throughput_line(load, data.clock, theme));
+        lines.push(Line::default());
+    }
+    let is_listed =
+        |agent: &str| data.devices.iter().any(|load| load.device.agent() == Some(agent));
+    for agent in data.journal.agents.keys().filter(|agent| !is_listed(agent)) {
+        lines.extend(machine_lines(agent, data, room, theme));
         lines.push(Line::default());
     }
     match &data.machine.gpus {
@@ -60,6 +75,27 @@ fn lines(data: &DevicesData, room: usize, theme: Theme) -> Vec<Line<'static>> {
         ),
     }
     lines
+}
+
+/// Another machine: since when it is here, or why it is not.
+fn machine_lines(agent: &str, data: &DevicesData, room: usize, theme: Theme) -> Vec<Line<'static>> {
+    let seen = data.journal.agents.get(agent);
+    let ago = seen.map_or_else(String::new, |seen| rough_duration(data.now.since(seen.at)));
+    let (what, why) = match seen.map(|seen| &seen.change) {
+        Some(AgentChange::Joined { slots }) => {
+            (format!("here for {ago}, {}", count(*slots, "slot")), String::new())
+        }
+        Some(AgentChange::Left { reason }) => (format!("not here, {ago} ago:"), one_line(reason)),
+        None => ("not here".to_owned(), String::new()),
+    };
+    let mut line = Line::from(Span::styled(format!(" {}  ", one_line(agent)), theme.strong()));
+    line.push_span(Span::styled(what, theme.dim()));
+    if line.width() + 1 + width(&why) <= room {
+        line.push_span(Span::styled(format!(" {why}"), theme.dim()));
+        return vec![line];
+    }
+    let why = wrapped(vec![Line::styled(format!("   {why}"), theme.dim())], room);
+    std::iter::once(line).chain(why).collect()
 }
 
 /// What is the case, and why: on two lines where one is too short.

@@ -20,7 +20,13 @@ fn idle(device: Device, busy: Vec<f64>) -> DeviceLoad {
 fn laptop(load: DeviceLoad) -> DevicesData {
     let machine =
         Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
-    DevicesData { machine, devices: vec![load], clock: "epoch", heard: Seq(0) }
+    DevicesData {
+        machine,
+        devices: vec![load],
+        clock: "epoch",
+        journal: JournalOfDevices::default(),
+        now: Timestamp(0),
+    }
 }
 
 fn processor() -> Processor {
@@ -82,8 +88,41 @@ fn busy() -> DevicesData {
             },
         ],
         clock: "epoch",
-        heard: Seq(0),
+        journal: JournalOfDevices::default(),
+        now: Timestamp(0),
     }
+}
+
+/// A study on two machines, a third of which has left.
+fn cluster() -> DevicesData {
+    let seen = |name: &str, change, minutes: i64| {
+        (name.to_owned(), AgentSeen { change, at: Timestamp(minutes * 60_000_000) })
+    };
+    let left = |reason: &str| AgentChange::Left { reason: reason.to_owned() };
+    let agents = [
+        seen("node1", AgentChange::Joined { slots: 2 }, 10),
+        seen("node2", AgentChange::Joined { slots: 1 }, 57),
+        seen("node3", left("its machine asks it to leave"), 40),
+        seen("slurm", left("3 jobs wait: Resources"), 59),
+    ];
+    let slot = |device: &str, trial| {
+        let device: Device = device.parse().unwrap();
+        let slot = OccupiedSlot {
+            slot: 0,
+            trial: TrialNumber(trial),
+            step: Some(3),
+            running: Duration::from_secs(75),
+            tree: None,
+            devices: device.clone().into(),
+        };
+        DeviceLoad { occupied: vec![slot], ..idle(device, Vec::new()) }
+    };
+    let mut data = laptop(idle(Device::Cpu, vec![0.42]));
+    data.devices.extend([slot("node1/cuda:0", 3), slot("node1/cuda:1", 7)]);
+    data.devices.push(idle("node3/cuda:0".parse().unwrap(), Vec::new()));
+    data.journal.agents = agents.into();
+    data.now = Timestamp(60 * 60_000_000);
+    data
 }
 
 /// A laptop with a study's only trial on it.
@@ -114,6 +153,8 @@ fn devices_on_terminals_of_several_kinds() {
         ("one_trial_200x60", one_trial(), (200, 60), COLOURS),
         ("empty_80x24", empty(), (80, 24), COLOURS),
         ("empty_120x40", empty(), (120, 40), COLOURS),
+        ("machines_with_their_devices", cluster(), (80, 24), COLOURS),
+        ("machines_on_a_small_terminal", cluster(), (50, 24), PLAIN),
         ("a_machine_without_a_gpu_says_so", no_gpu, (80, 10), COLOURS),
     ] {
         insta::assert_snapshot!(name, drawn(&data, size, theme));
