@@ -293,7 +293,8 @@ impl<'a> Runner<'a> {
         note_stored_points(storage, study.id, &surviving, &points)?;
         let mut launcher = launcher;
         launcher.log_to(Arc::clone(&points));
-        let begun = BegunRun { inputs: &tx, clock, grace, surviving: &surviving };
+        let begun =
+            BegunRun { epoch: lease.epoch, inputs: &tx, clock, grace, surviving: &surviving };
         launcher
             .begin(&begun)
             .map_err(|source| RunnerError::System { doing: "listen for agents", source })?;

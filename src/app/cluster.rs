@@ -19,7 +19,6 @@ use crate::study::cluster::ClusterSpec;
 use crate::study::program::Program;
 use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
-use crate::study::time::Timestamp;
 
 /// The launcher of a study with `[cluster]`. `spec` has the values of `[command] env`; `prepared`:
 /// the directory of prepared data; `protected`: paths that no checkpoint may contain.
@@ -42,19 +41,13 @@ pub fn launcher(
     let started = processes::start_time(pid).unwrap_or(0);
     let welcome = Welcome {
         runner: format!("{}.{pid}.{started}", processes::host()),
-        name: String::new(),
-        received: 0,
-        attempts: Vec::new(),
-        spec: spec.clone(),
         env,
         store: store.to_owned(),
         directory: files.name().to_owned(),
-        marker: String::new(),
         is_shared: cluster.shared_dir.is_some(),
         protected,
-        now: Timestamp::default(),
         lost_after_micros: u64::try_from(cluster.lost_after.as_micros()).unwrap_or(u64::MAX),
-        grace_micros: 0,
+        ..Welcome::of(spec.clone())
     };
     let file = files.directory().join(rendezvous::FILE);
     ClusterLauncher::new(Plan {

@@ -22,8 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   hpsearch agent runs/files/digits/agents.json
 
-  hpsearch agent runs/files/digits/agents.json --kubernetes me/hpsearch:1 \\
-      --agents 8 --resource cpu=4 --resource nvidia.com/gpu=1 | kubectl apply -f -
+  hpsearch agent agents.json --kubernetes me/hpsearch:1 --agents 8 \\
+      --resource cpu=4 --resource nvidia.com/gpu=1 | kubectl apply -f -
 
 The runner of a study with [cluster] writes the file, and starts agents by
 `type`. Without a type they are started by hand, one on each machine.";

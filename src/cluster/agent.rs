@@ -6,6 +6,7 @@ mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
@@ -15,7 +16,7 @@ pub use self::connector::Way;
 use self::connector::{Connected, LinkEvent};
 use self::work::Work;
 use super::message::{
-    Act, AttemptOf, Hello, PROTOCOL, SentSeries, ToAgent, ToRunner, Welcome, bytes, envelope,
+    Act, AttemptOf, Hello, SentSeries, ToAgent, ToRunner, Welcome, bytes, envelope,
 };
 use super::outbox::Outbox;
 use super::transfer::Carried;
@@ -32,6 +33,9 @@ const SENDING: Duration = Duration::from_secs(60);
 
 /// Time for the last messages to be stored at the end.
 const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Looks without a turn of the agent's loop after which it hangs.
+const HANGING_LOOKS: u32 = 15;
 
 /// How an agent ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,19 +85,8 @@ impl Agent {
         let (inputs, heard) = unbounded();
         let pid = std::process::id();
         let started = processes::start_time(pid).unwrap_or(0);
-        let hello = Hello {
-            protocol: PROTOCOL,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            session: format!("{}.{pid}.{started}.{}", processes::host(), now().0),
-            name: None,
-            host: processes::host(),
-            pid,
-            runner: None,
-            received: 0,
-            first: 1,
-            attempts: Vec::new(),
-            can_return: false,
-        };
+        let session = format!("{}.{pid}.{started}.{}", processes::host(), now().0);
+        let hello = Hello::of_session(session);
         let signals = inputs.clone();
         let agent = Agent {
             program,
@@ -133,7 +126,13 @@ impl Agent {
             Err(error) => return AgentEnd::Unusable(format!("cannot start a thread: {error}")),
         };
         let heard = self.heard.clone();
+        let lease = Arc::new(Mutex::new((self.lease, Instant::now())));
+        if let Err(error) = watch(&lease) {
+            return AgentEnd::Unusable(format!("cannot start a thread: {error}"));
+        }
         let end = loop {
+            let until = self.lease + self.grace;
+            *lease.lock().unwrap_or_else(PoisonError::into_inner) = (until, Instant::now());
             select! {
                 recv(heard) -> input => input.into_iter().for_each(|input| self.hear(input)),
                 recv(events) -> event => match event {
@@ -157,6 +156,7 @@ impl Agent {
                 break end;
             }
         };
+        drop(lease);
         if let Some(work) = &mut self.work {
             work.points.close();
             work.jobs.values_mut().for_each(|job| job.kill());
@@ -644,4 +644,25 @@ impl Agent {
             link.send(envelope(number, self.received, message));
         }
     }
+}
+
+/// Ends the process if its lease is over and its loop hangs, as on a file system that does not
+/// answer: its trials end with it, and run elsewhere.
+fn watch(lease: &Arc<Mutex<(Instant, Instant)>>) -> std::io::Result<()> {
+    let lease = Arc::downgrade(lease);
+    threads::spawn("lease", move || {
+        // Counted, since a process that was stopped finds that much time has passed.
+        let (mut looks, mut before) = (0, Instant::now());
+        while let Some(lease) = lease.upgrade() {
+            let (until, turned) = *lease.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(lease);
+            let hangs = turned == before && until < Instant::now();
+            (looks, before) = (if hangs { looks + 1 } else { 0 }, turned);
+            if looks >= HANGING_LOOKS {
+                std::process::abort();
+            }
+            threads::sleep(LOOK);
+        }
+    })
+    .map(drop)
 }

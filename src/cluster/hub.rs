@@ -260,6 +260,7 @@ impl Hub {
         agent.received = agent.received.max(hello.first.saturating_sub(1));
         let had =
             if hello.runner.as_deref() == Some(&self.run.runner) { hello.received } else { 0 };
+        agent.outbox.acknowledge(had);
         agent.outbox.resume(had);
         agent.can_return = hello.can_return;
         agent.generation += 1;
@@ -540,6 +541,11 @@ impl Hub {
     /// How long a connection may be silent: agents send pings.
     pub fn silence(&self) -> Duration {
         self.run.lost_after.max(Duration::from_secs(1))
+    }
+
+    /// How many agents have come so far.
+    pub fn agents_so_far(&self) -> u64 {
+        self.lock().senders
     }
 
     /// Whether agents are left that can hear.

@@ -170,7 +170,7 @@ impl Launcher for ClusterLauncher {
     }
 
     fn begin(&mut self, run: &BegunRun<'_>) -> io::Result<()> {
-        let BegunRun { inputs, clock, grace, surviving } = *run;
+        let BegunRun { epoch, inputs, clock, grace, surviving } = *run;
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let listener = TcpListener::bind(&self.plan.listen)?;
         let address = listener.local_addr()?;
@@ -179,7 +179,7 @@ impl Launcher for ClusterLauncher {
         let token = rendezvous.token().ok_or_else(|| io::Error::other("no token"))?;
         let marker = mark(&self.plan.files.directory(), &token)?;
         let grace_micros = micros(grace);
-        let welcome = Welcome { grace_micros, marker, ..self.plan.welcome.clone() };
+        let welcome = Welcome { epoch, grace_micros, marker, ..self.plan.welcome.clone() };
         let run = Run {
             runner: welcome.runner.clone(),
             clock,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::transfer::{Blob, Carried, Location};
 use crate::engine::{Assignment, Input};
+use crate::runner::processes;
 use crate::study::decision::Decision;
 use crate::study::device::DeviceGroup;
 use crate::study::metric::Number;
@@ -48,6 +49,26 @@ pub struct Hello {
     pub can_return: bool,
 }
 
+impl Hello {
+    /// Of an agent's process that knows no runner yet.
+    pub fn of_session(session: impl Into<String>) -> Self {
+        let host = processes::host();
+        Hello {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            session: session.into(),
+            name: None,
+            host,
+            pid: std::process::id(),
+            runner: None,
+            received: 0,
+            first: 1,
+            attempts: Vec::new(),
+            can_return: false,
+        }
+    }
+}
+
 /// The answer to [`Hello`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,6 +87,8 @@ pub enum Greeting {
 pub struct Welcome {
     /// Identifies the runner's process.
     pub runner: String,
+    /// The epoch of its lease: a runner with an earlier one was replaced.
+    pub epoch: i64,
     /// The agent's name, unique in the study.
     pub name: String,
     /// The last message of the agent that the runner has.
@@ -92,6 +115,29 @@ pub struct Welcome {
     pub lost_after_micros: u64,
     /// Microseconds that trials have to save and exit.
     pub grace_micros: u64,
+}
+
+impl Welcome {
+    /// Of a study, without anything that belongs to a run.
+    pub fn of(spec: StudySpec) -> Self {
+        Welcome {
+            runner: String::new(),
+            epoch: 0,
+            name: String::new(),
+            received: 0,
+            attempts: Vec::new(),
+            spec,
+            env: BTreeMap::new(),
+            store: PathBuf::new(),
+            directory: String::new(),
+            marker: String::new(),
+            is_shared: false,
+            protected: Vec::new(),
+            now: Timestamp::default(),
+            lost_after_micros: 0,
+            grace_micros: 0,
+        }
+    }
 }
 
 /// A frame after the greeting.

@@ -94,11 +94,12 @@ impl Outbox {
         self.bytes
     }
 
-    /// A connection begins whose other side has messages up to and including a number.
+    /// A connection begins whose other side has received messages up to and including a number.
+    /// They are kept: it may be killed before it stores them.
     pub fn resume(&mut self, number: u64) {
-        self.acknowledge(number);
-        self.sent = self.first() - 1;
-        self.on_the_way = 0;
+        self.sent = number.clamp(self.first() - 1, self.last);
+        let sent = usize::try_from(self.sent + 1 - self.first()).unwrap_or(usize::MAX);
+        self.on_the_way = self.kept.iter().take(sent).map(Kept::length).sum();
     }
 
     /// The next message to be sent, unless enough are on their way.
@@ -234,9 +235,12 @@ mod tests {
         assert_eq!(sent(&mut outbox), [1, 2]);
         outbox.acknowledge(1);
         assert_eq!(sent(&mut outbox), [3]);
-        // It breaks: the other side has the second, too.
+        // It breaks: the other side has the second, too, and has not stored it.
         outbox.resume(2);
-        assert_eq!(sent(&mut outbox), [3, 4]);
+        assert_eq!(sent(&mut outbox), [3]);
+        assert_eq!((outbox.first(), outbox.bytes()), (2, 5 * WINDOW / 2), "it is kept");
+        outbox.acknowledge(2);
+        assert_eq!(sent(&mut outbox), [4]);
         outbox.acknowledge(6);
         assert_eq!(sent(&mut outbox), [0; 0]);
         // More than a window by itself.

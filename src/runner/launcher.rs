@@ -62,6 +62,8 @@ pub trait Job {
 
 /// A run that begins.
 pub struct BegunRun<'a> {
+    /// The epoch of the runner's lease.
+    pub epoch: i64,
     /// The runner's channel.
     pub inputs: &'a Sender<Input>,
     /// The study's clock.

@@ -117,6 +117,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "tui",
             // Its sockets are polled.
             "server",
+            "cluster",
             "cli/agent",
             "cli/run",
             "cli/track",

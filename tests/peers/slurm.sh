@@ -3,9 +3,12 @@
 # controller and the runner are killed and started again.
 #
 #     apt-get install -y slurm-wlm munge
-#     tests/peers/slurm.sh target/debug/hpsearch
+#     STUDIES=studies tests/peers/slurm.sh target/release/hpsearch
+#
+# Without STUDIES (and a program without the trainer), the quickstart is left out.
 set -euo pipefail
 program=$(realpath "$1")
+[ -z "${STUDIES:-}" ] || STUDIES=$(realpath "$STUDIES")
 T=$(mktemp -d /tmp/hpsearch-slurm.XXXXXX)
 export SLURM_CONF=$T/slurm.conf
 HOST=$(hostname)
@@ -75,7 +78,7 @@ step=0; sum=0
 if [ -n "$HPSEARCH_RESUME" ]; then . "$HPSEARCH_RESUME"; fi
 save() { printf 'step=%s\nsum=%s\n' $step $sum > "$HPSEARCH_CHECKPOINT_DIR/state.new"; mv "$HPSEARCH_CHECKPOINT_DIR/state.new" "$HPSEARCH_CHECKPOINT_DIR/state-$step"; echo "@hpsearch {\"checkpoint\": \"$HPSEARCH_CHECKPOINT_DIR/state-$step\", \"step\": $step}"; }
 trap 'save; exit 0' TERM
-while [ $step -lt 60 ]; do
+while [ $step -lt ${1:-60} ]; do
     step=$((step + 1)); sum=$((sum * 31 % 10007 + step))
     echo "@hpsearch {\"step\": $step, \"loss\": $sum}"
     [ $((step % 10)) != 0 ] || save
@@ -154,3 +157,66 @@ for trial, step, _ in seen:
 assert all(found == set(range(1, 61)) for found in steps.values()), "a report is lost"
 print(f"8 trials, each with the value {sys.argv[1]} and 60 steps, none lost or doubled; {moved} attempts went on elsewhere")
 END
+
+echo "--- walltime: jobs of three minutes hand their trials over before they end"
+cat > drain.toml << END
+[study]
+name = "drain"
+metric = "loss"
+direction = "minimize"
+step = "step"
+value = "last"
+[space]
+x = [1, 2]
+[sampler]
+type = "grid"
+[command]
+run = ["sh", "trial.sh", "600"]
+[devices]
+use = ["cpu"]
+trials_per_device = 1
+[track]
+system = "off"
+[cluster]
+type = "slurm"
+partition = "low"
+time = "3:00"
+cpus = 4
+max_jobs = 2
+lost_after = "1m"
+END
+"$program" run drain.toml --plain > drain.log 2>&1 || { cat drain.log; exit 1; }
+cat drain.log
+grep -q "is gone: its machine asks it to leave" drain.log
+"$program" events drain --json > events.json
+python3 - << 'END'
+import collections, json
+events = [json.loads(line)["event"] for line in open("events.json")]
+seen = collections.Counter((e["trial"], e["step"]) for e in events if e["type"] == "reported")
+ends = [event["end"] for event in events if event["type"] == "attempt_ended"]
+assert set(seen) == {(trial, step) for trial in (0, 1) for step in range(1, 601)}
+assert all(count == 1 for count in seen.values()), "a step was trained twice"
+assert not any(str(end).startswith("lost") for end in ends), ends
+print(f"2 trials of 600 steps in {len(ends)} attempts, no step trained twice: {ends}")
+END
+
+if [ -n "${STUDIES:-}" ]; then
+    echo "--- the quickstart over 8 agents"
+    cp -r "$STUDIES" studies
+    cat >> studies/quickstart.toml << END
+[devices]
+use = ["cpu"]
+trials_per_device = 1
+[cluster]
+type = "slurm"
+partition = "low"
+time = "10:00"
+cpus = 2
+max_jobs = 8
+END
+    "$program" run studies/quickstart.toml --plain > quickstart.log 2>&1 || { cat quickstart.log; exit 1; }
+    cat quickstart.log
+    echo "$(grep -c 'is here, with' quickstart.log) agents"
+    "$program" export quickstart -o model
+    "$program" predict model "The street light in front of my house is broken"
+fi

@@ -4,10 +4,12 @@ use std::io;
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, SendError, Sender, bounded, unbounded};
 
 use crate::cluster::frames::{FrameReader, FrameWriter, connect, over_pipe};
 use crate::cluster::message::{Envelope, Greeting, Hello, ToAgent, Welcome, bytes};
@@ -59,10 +61,25 @@ impl Connected {
     }
 }
 
+/// Where events go.
+#[derive(Clone)]
+struct Events {
+    tx: Sender<LinkEvent>,
+    /// The latest epoch of a runner.
+    epoch: Arc<AtomicI64>,
+}
+
+impl Events {
+    fn send(&self, event: LinkEvent) -> Result<(), SendError<LinkEvent>> {
+        self.tx.send(event)
+    }
+}
+
 /// Starts the thread. Its events end when there will be no other connection.
 pub(super) fn start(way: Way) -> io::Result<Receiver<LinkEvent>> {
     // A reader that is ahead of the agent waits.
-    let (events, heard) = bounded(1024);
+    let (tx, heard) = bounded(1024);
+    let events = Events { tx, epoch: Arc::new(AtomicI64::new(i64::MIN)) };
     threads::spawn("link", move || match way {
         Way::StandardStreams => {
             let streams = over_pipe(io::stdin(), io::stdout());
@@ -75,7 +92,7 @@ pub(super) fn start(way: Way) -> io::Result<Receiver<LinkEvent>> {
 }
 
 /// Serves the relay that came last.
-fn serve_relays(path: &Path, events: &Sender<LinkEvent>) {
+fn serve_relays(path: &Path, events: &Events) {
     // One that a killed agent left.
     let _none_there = std::fs::remove_file(path);
     let Ok(listener) = UnixListener::bind(path) else { return };
@@ -96,7 +113,7 @@ fn serve_relays(path: &Path, events: &Sender<LinkEvent>) {
     }
 }
 
-fn connect_again_and_again(path: &Path, events: &Sender<LinkEvent>) {
+fn connect_again_and_again(path: &Path, events: &Events) {
     let (first, longest) = PAUSES;
     let mut pause = first;
     loop {
@@ -170,7 +187,7 @@ enum Served {
 
 fn serve(
     (mut reader, mut writer): (FrameReader, FrameWriter),
-    events: &Sender<LinkEvent>,
+    events: &Events,
 ) -> io::Result<Served> {
     let (tell, told) = bounded(1);
     let asked = events.send(LinkEvent::Greet(tell)).is_ok();
@@ -181,6 +198,12 @@ fn serve(
     writer.write(&bytes(&hello))?;
     let Some(greeting) = reader.read()? else { return Ok(Served::Broken) };
     let welcome = match serde_json::from_slice(&greeting)? {
+        // A runner that was replaced, and has not noticed it yet.
+        Greeting::Welcome(welcome)
+            if events.epoch.fetch_max(welcome.epoch, Ordering::Relaxed) > welcome.epoch =>
+        {
+            return Ok(Served::Broken);
+        }
         Greeting::Welcome(welcome) => welcome,
         Greeting::Refused { why } => {
             let _ended = events.send(LinkEvent::Refused(why));
@@ -217,4 +240,43 @@ fn serve(
         return Ok(Served::ToTheEnd);
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::metric::Direction;
+    use crate::study::program::Program;
+    use crate::study::space::Space;
+    use crate::study::spec::StudySpec;
+
+    /// What an agent does with the greeting of a runner of this epoch.
+    fn greeted(epoch: i64, events: &Events, heard: &Receiver<LinkEvent>) -> bool {
+        let (here, there) = UnixStream::pair().unwrap();
+        let runner = std::thread::spawn(move || {
+            let (mut reader, mut writer) = over_pipe(there.try_clone().unwrap(), there);
+            let spec =
+                StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
+            let welcome = Welcome { epoch, ..Welcome::of(spec) };
+            reader.read().unwrap();
+            writer.write(&bytes(&Greeting::Welcome(Box::new(welcome)))).unwrap();
+        });
+        let serving = events.clone();
+        let agent = std::thread::spawn(move || {
+            let _closed = serve(over_pipe(here.try_clone().unwrap(), here), &serving);
+        });
+        let Ok(LinkEvent::Greet(tell)) = heard.recv() else { panic!("it begins with a greeting") };
+        tell.send(Hello::of_session("a")).unwrap();
+        agent.join().unwrap();
+        runner.join().unwrap();
+        heard.try_iter().any(|event| matches!(event, LinkEvent::Open(..)))
+    }
+
+    #[test]
+    fn a_runner_that_was_replaced_is_not_followed() {
+        let (tx, heard) = bounded(16);
+        let events = Events { tx, epoch: Arc::new(AtomicI64::new(i64::MIN)) };
+        let followed = [5, 4, 5, 6, 5].map(|epoch| greeted(epoch, &events, &heard));
+        assert_eq!(followed, [true, false, true, true, false]);
+    }
 }

@@ -17,6 +17,9 @@ const QUERY: Duration = Duration::from_secs(30);
 /// How long an agent may have nothing to do.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// Longest wait for the end of the jobs that wait.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// How long before its end a job is told, so that its trials can save.
 const NOTICE: u32 = 90;
 
@@ -32,6 +35,11 @@ pub(super) struct Slurm {
     asked: Option<Instant>,
     answer: Option<Receiver<Result<String, String>>>,
     is_known: bool,
+    /// The answer to a submission, and how many agents had come before it.
+    submitted: Option<(Receiver<Result<String, String>>, u64)>,
+    /// Submissions in a row whose jobs ended before an agent came.
+    fruitless: u32,
+    not_before: Option<Instant>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +105,9 @@ impl Slurm {
             asked: None,
             answer: None,
             is_known: false,
+            submitted: None,
+            fruitless: 0,
+            not_before: None,
         }
     }
 
@@ -110,13 +121,22 @@ impl Slurm {
             self.answer = None;
             match answer {
                 Ok(text) => self.take(&text, hub),
-                Err(why) => hub.tell_trouble("slurm", &why),
+                Err(why) => {
+                    // What is there is not known.
+                    hub.tell_trouble("slurm", &why);
+                    return;
+                }
             }
-            self.submit(hub, demand);
+            if self.judge(hub) {
+                self.submit(hub, demand);
+            }
         }
         if self.asked.is_none_or(|asked| asked.elapsed() >= QUERY) {
             self.asked = Some(Instant::now());
-            self.answer = query(&self.name).ok();
+            let words = ["squeue", "--me", "--noheader", "--format=%i|%T|%r"];
+            let name = format!("--name={}", self.name);
+            let words = words.map(str::to_owned).into_iter().chain([name]);
+            self.answer = run(words.collect()).ok();
         }
     }
 
@@ -134,6 +154,27 @@ impl Slurm {
         }
     }
 
+    /// Looks what became of the last submission; whether there may be another one.
+    fn judge(&mut self, hub: &Hub) -> bool {
+        if let Some((answer, before)) = &self.submitted {
+            // A controller that does not answer is waited for.
+            let Ok(answer) = answer.try_recv() else { return false };
+            let has_worked = hub.agents_so_far() > *before || !self.jobs.is_empty();
+            self.submitted = None;
+            if let Err(why) = &answer {
+                hub.tell_trouble("slurm", why);
+            } else if !has_worked {
+                let logs = self.file.with_file_name("agent-*.log");
+                let why = format!("jobs end before an agent comes: see {}", logs.display());
+                hub.tell_trouble("slurm", &why);
+            }
+            self.fruitless = if has_worked { 0 } else { (self.fruitless + 1).min(6) };
+            self.not_before = (self.fruitless > 0)
+                .then(|| Instant::now() + QUERY.saturating_mul(1 << self.fruitless));
+        }
+        self.not_before.is_none_or(|moment| moment <= Instant::now())
+    }
+
     fn submit(&mut self, hub: &Hub, demand: u64) {
         let there: u64 = self.jobs.values().map(|job| job.count).sum();
         let waiting: u64 =
@@ -146,34 +187,37 @@ impl Slurm {
             return;
         };
         let own = std::env::current_exe().unwrap_or_else(|_| "hpsearch".into());
-        let words = submission(&self.spec, &self.study, &own, &self.file, count);
-        match run(&words) {
-            Ok(_) => {}
-            Err(why) => hub.tell_trouble("slurm", &why),
+        if !own.exists() {
+            let why = format!(
+                "`{}` was replaced since this run began: stop it and run the study again",
+                own.display()
+            );
+            return hub.tell_trouble("slurm", &why);
         }
+        let words = submission(&self.spec, &self.study, &own, &self.file, count);
+        self.submitted = run(words).ok().map(|answer| (answer, hub.agents_so_far()));
     }
 
     /// Cancels the jobs that wait; those that run end by themselves.
     pub fn shut_down(&mut self) {
         let words = ["scancel", "--me", "--state=PENDING", &format!("--name={}", self.name)];
         // Without Slurm there is nothing to cancel; a job that starts finds no runner, and ends.
-        let _none_left = run(&words.map(str::to_owned));
+        let cancelled = run(words.map(str::to_owned).to_vec());
+        let _none_left = cancelled.map(|answer| answer.recv_timeout(PATIENCE));
     }
 }
 
-/// The list of a study's jobs, asked for on a thread: a busy scheduler takes seconds.
-fn query(name: &str) -> std::io::Result<Receiver<Result<String, String>>> {
-    let words = ["squeue", "--me", "--noheader", "--format=%i|%T|%r", &format!("--name={name}")];
-    let words = words.map(str::to_owned);
+/// Runs a command of Slurm on a thread: a busy scheduler takes seconds. The answer is what it
+/// printed, or why it failed.
+fn run(words: Vec<String>) -> std::io::Result<Receiver<Result<String, String>>> {
     let (tell, answer) = bounded(1);
-    threads::spawn("squeue", move || {
-        let _nobody_waits = tell.send(run(&words));
+    threads::spawn("slurm", move || {
+        let _nobody_waits = tell.send(output(&words));
     })?;
     Ok(answer)
 }
 
-/// Runs a command of Slurm; returns what it printed, or why it failed.
-fn run(words: &[String]) -> Result<String, String> {
+fn output(words: &[String]) -> Result<String, String> {
     let output = Command::new(&words[0])
         .args(&words[1..])
         .output()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::RecvTimeoutError;
 use hpsearch::cluster::frames::{FrameReader, FrameWriter, connect};
 use hpsearch::cluster::message::{
-    AttemptOf, Envelope, Greeting, Hello, PROTOCOL, ToAgent, ToRunner, Welcome, bytes, envelope,
+    AttemptOf, Envelope, Greeting, Hello, ToAgent, ToRunner, Welcome, bytes, envelope,
 };
 use hpsearch::cluster::outbox::Outbox;
 use hpsearch::cluster::rendezvous::Rendezvous;
@@ -80,17 +80,9 @@ impl SimulatedAgent {
         shared: &Arc<Shared>,
     ) -> Self {
         let hello = Hello {
-            protocol: PROTOCOL,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            session: format!("simulated-{index}"),
-            name: None,
             host: format!("node{index}"),
-            pid: 1,
-            runner: None,
-            received: 0,
-            first: 1,
-            attempts: Vec::new(),
             can_return: true,
+            ..Hello::of_session(format!("simulated-{index}"))
         };
         SimulatedAgent {
             hello,
