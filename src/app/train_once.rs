@@ -21,7 +21,7 @@ use crate::study::metric::{Metrics, Score};
 use crate::study::params::Params;
 use crate::study::program::Program;
 use crate::study::space::Space;
-use crate::study::spec::{StudySpec, ValueRule};
+use crate::study::spec::{Objective, StudySpec, ValueRule};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
 
@@ -185,7 +185,7 @@ fn job(recipe: &Recipe, scratch: &Path) -> (TrainJob, BTreeMap<String, String>) 
         arguments: recipe.trainer_arguments(),
         data: recipe.data_arguments(),
         cache: scratch.join("data"),
-        direction: recipe.direction,
+        monitored: Objective::new(&recipe.metric, recipe.direction),
         clock: recipe.clock,
         milestones: recipe.milestones.clone(),
         rows_at_once: None,

@@ -42,7 +42,7 @@ struct Line {
     aliases: &'static [&'static str],
     summary: &'static str,
     options: Vec<OptionLine>,
-    metrics: &'static [&'static str],
+    metrics: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -78,11 +78,18 @@ fn registered(Entry { name, aliases, summary, options, .. }: Entry<()>) -> Line 
         default: option.default.to_string(),
         summary: option.doc,
     };
-    Line { name, aliases, summary, options: options.iter().map(option).collect(), metrics: &[] }
+    Line {
+        name,
+        aliases,
+        summary,
+        options: options.iter().map(option).collect(),
+        metrics: Vec::new(),
+    }
 }
 
 fn task(task: &TrainerTask) -> Line {
-    let TrainerTask { name, doc: summary, metrics, .. } = *task;
+    let TrainerTask { kind, name, doc: summary, .. } = *task;
+    let metrics = kind.objectives();
     Line { name, aliases: &[], summary, options: Vec::new(), metrics }
 }
 

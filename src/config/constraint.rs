@@ -9,10 +9,11 @@ use crate::study::condition::{self, Expression, ExpressionError, Known};
 use crate::study::constraint::{self, Constraint};
 use crate::study::params::Params;
 
-/// Reads all constraints; invalid ones are left out.
+/// Reads all constraints; invalid ones are left out. `metrics`: those that a limit may name.
 pub(super) fn read(
     entry: &Entry,
     searched: Option<&Searched>,
+    metrics: Known<'_>,
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<Constraint> {
     let Some(list) = entry.value.list() else {
@@ -23,12 +24,13 @@ pub(super) fn read(
         );
         return Vec::new();
     };
-    list.iter().filter_map(|node| one(node, searched, problems)).collect()
+    list.iter().filter_map(|node| one(node, searched, metrics, problems)).collect()
 }
 
 fn one(
     node: &Node,
     searched: Option<&Searched>,
+    metrics: Known<'_>,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Constraint> {
     let Item::Table(table) = &node.item else {
@@ -44,9 +46,7 @@ fn one(
             let known = space.map(Known::Parameters);
             condition(require, known, problems).map(Constraint::Require)
         }
-        (None, Some(limit)) => {
-            condition(limit, Some(Known::Metrics), problems).map(Constraint::Limit)
-        }
+        (None, Some(limit)) => condition(limit, Some(metrics), problems).map(Constraint::Limit),
         (Some(require), Some(limit)) => {
             let problem =
                 Diagnostic::error(limit.place, "a constraint has `require` or `limit`, not both")

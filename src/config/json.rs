@@ -9,6 +9,7 @@ use super::enqueue;
 use super::sampler_pruner;
 use super::space;
 use super::syntax::{Entry, Form, Item, Node, Table};
+use crate::study::condition::Known;
 use crate::study::constraint::Constraint;
 use crate::study::params::Params;
 use crate::study::space::Space;
@@ -76,8 +77,8 @@ impl JsonSearch {
         };
         let (sampler, pruner) =
             (chosen("sampler", &self.sampler)?, chosen("pruner", &self.pruner)?);
-        let constraints =
-            constraint::read(&self.entry(&self.constraints), Some(&searched), &mut problems);
+        let (entry, any) = (self.entry(&self.constraints), Known::Metrics);
+        let constraints = constraint::read(&entry, Some(&searched), any, &mut problems);
         sound("constraints", &problems)?;
         let entry = self.entry(&self.enqueue);
         let enqueue = enqueue::read(&entry, &searched, &mut problems);

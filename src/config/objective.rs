@@ -3,11 +3,12 @@
 use super::diagnostic::{Diagnostic, Place};
 use super::section::Section;
 use super::syntax::{Entry, Node, Table};
-use crate::arguments::TaskKind;
+use crate::arguments::{COMMON_OBJECTIVES, TaskKind};
+use crate::study::condition::nearest_metric;
 use crate::study::field::{MOST_OBJECTIVES, OBJECTIVE};
 use crate::study::metric::Direction;
 use crate::study::spec::{Duplicates, Objective, StudySpec};
-use crate::study::suggestion::{nearest, quoted};
+use crate::study::suggestion::quoted;
 
 const METRIC_HELP: &str = "write `metric = \"eval_loss\"`, the name your reports give it,";
 const DIRECTION_HELP: &str = "write `direction = \"minimize\"` or `direction = \"maximize\"`";
@@ -182,35 +183,40 @@ pub(super) fn check_several(
 /// The built-in trainer's metrics are known: a misspelt one would make every trial fail.
 pub(super) fn check_metric(
     study: &Section<'_>,
+    index: usize,
     objective: &Objective,
     task: TaskKind,
     problems: &mut Vec<Diagnostic>,
 ) {
-    let known: Vec<&str> = task.line().metrics.iter().copied().chain(["train_loss"]).collect();
+    let place = |key: &str| {
+        let listed = study.node("objective").and_then(Node::list).and_then(|list| list.get(index));
+        let entry = listed.and_then(Node::table).and_then(|table| table.get(key));
+        entry.map(|entry| entry.value.place).or_else(|| study.place_of(key))
+    };
+    let known = task.objectives();
     let metric = objective.metric.as_str();
     if !known.contains(&metric) {
-        let problem = Diagnostic::error(
-            study.place_of("metric"),
-            format!("the trainer reports no metric `{metric}`"),
-        );
-        let suffix = known
-            .iter()
-            .copied()
-            .find(|name| name.strip_prefix("eval_").is_some_and(|rest| rest == metric));
-        problems.push(match suffix.or_else(|| nearest(metric, known.iter().copied())) {
+        let message = match task.reported().contains(&metric) {
+            true => format!("`{metric}` is no objective: it says nothing about a model"),
+            false => format!("the trainer reports no metric `{metric}`"),
+        };
+        let problem = Diagnostic::error(place("metric"), message);
+        problems.push(match nearest_metric(metric, &known) {
             Some(near) => problem.help(format!("did you mean `{near}`?")),
             None => problem.help(format!("it reports {}", quoted(known))),
         });
         return;
     }
-    let smaller = ["loss", "perplexity", "bits_per_byte"].iter().any(|end| metric.ends_with(end));
-    let better = if smaller { Direction::Minimize } else { Direction::Maximize };
+    let smaller = ["loss", "perplexity", "bits_per_byte", "rmse", "mae"];
+    let is_smaller =
+        smaller.iter().any(|end| metric.ends_with(end)) || COMMON_OBJECTIVES.contains(&metric);
+    let better = if is_smaller { Direction::Minimize } else { Direction::Maximize };
     if objective.direction != better {
         let message = format!(
             "`{metric}` is searched for its worst value: `direction = \"{}\"`",
             objective.direction.as_str()
         );
-        let problem = Diagnostic::warning(study.place_of("direction"), message);
+        let problem = Diagnostic::warning(place("direction"), message);
         problems.push(problem.help(format!("did you mean \"{}\"?", better.as_str())));
     }
 }

@@ -19,6 +19,7 @@ use super::trainer::{self, Arguments};
 use super::{STUDY_NAME_RULE, is_study_name};
 use super::{cluster, devices};
 use crate::arguments::TaskKind;
+use crate::study::condition::Known;
 use crate::study::destination::Destination;
 use crate::study::field::{self, keep_best};
 use crate::study::notify::NotifySpec;
@@ -56,10 +57,13 @@ pub(super) fn resolve(
         (Some(entry), Some(searched)) => enqueue::read(entry, searched, problems),
         _ => Vec::<Params>::new(),
     };
+    let task = arguments.as_ref().map(|arguments| TaskKind::of(&arguments.values));
+    let reported = task.map(TaskKind::reported);
+    let metrics = reported.as_deref().map_or(Known::Metrics, Known::Reported);
     let constraints = file
         .tree
         .get("constraint")
-        .map(|entry| constraint::read(entry, searched.as_ref(), problems))
+        .map(|entry| constraint::read(entry, searched.as_ref(), metrics, problems))
         .unwrap_or_default();
     constraint::check_enqueued(&constraints, &enqueue, file.tree.get("enqueue"), problems);
     let devices_table = file.section("devices", problems);
@@ -75,10 +79,9 @@ pub(super) fn resolve(
     let export = export(&file.section("export", problems), base, problems);
     let track = track(&file.section("track", problems), base, problems);
     let notify = notify(&file.section("notify", problems), problems);
-    if let Some(arguments) = &arguments {
-        let task = TaskKind::of(&arguments.values);
-        for objective in objectives.iter().flatten() {
-            objective::check_metric(&study, objective, task, problems);
+    if let Some(task) = task {
+        for (index, objective) in objectives.iter().flatten().enumerate() {
+            objective::check_metric(&study, index, objective, task, problems);
         }
     }
 

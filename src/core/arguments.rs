@@ -34,7 +34,9 @@ pub use problem::{ArgumentProblem, Multiple};
 pub use rows::RowsAtOnce;
 pub use scheduler::{LR_END, Ramp, SchedulerSettings, SchedulerType};
 pub use table::{check_key, check_values, default_of, table_schema};
-pub use tasks::{TRAINER_TASKS, TaskKind, TrainerTask};
+pub use tasks::{
+    COMMON_METRICS, COMMON_OBJECTIVES, TRAINER_TASKS, TaskKind, TrainerTask, monitored,
+};
 pub use trainer_table::ARGUMENTS;
 pub use training::{EvalStrategy, LoggingStrategy, Optim, SamplingStrategy, TrainerArguments};
 pub use unsupported::newer_name;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ExportError;
-use crate::arguments::{TaskKind, TrainerArguments};
+use crate::arguments::{TaskKind, TrainerArguments, monitored};
 use crate::config::shown::{drives_a_terminal, one_line};
 use crate::engine::seed_of;
 use crate::storage::sqlite;
@@ -73,14 +73,18 @@ impl Recipe {
         step: Option<u64>,
         milestones: Milestones,
     ) -> Result<Recipe, ExportError> {
+        let objective = match &spec.program {
+            Program::Trainer { .. } => monitored(&spec.objectives).unwrap_or(spec.objective()),
+            _ => spec.objective(),
+        };
         let mut recipe = Recipe {
             format: 1,
             study: spec.name.clone(),
             trial: trial.number.0,
             seed: seed_of(SeedTree::new(spec.seed), trial),
             device: trial.devices.as_ref().map_or(Device::Cpu, |devices| devices.first().clone()),
-            metric: spec.objective().metric.clone(),
-            direction: spec.direction(),
+            metric: objective.metric.clone(),
+            direction: objective.direction,
             rule: spec.value,
             value: trial.value.filter(|value| value.is_finite()),
             clock: spec.step,

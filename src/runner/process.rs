@@ -23,6 +23,7 @@ use super::registration::Registrar;
 use super::slot_environment::{Port, Ports, RANKS, group_environment, inside, slot_environment};
 use super::threads;
 use super::watchdog::Watchdog;
+use crate::arguments::monitored;
 use crate::config::command_line::{self, GroupValues, TrialValues};
 use crate::engine::{Assignment, Input};
 use crate::runner::processes;
@@ -303,7 +304,9 @@ impl ProcessLauncher {
                     arguments,
                     data: data.clone(),
                     cache: self.cache.clone(),
-                    direction: self.spec.direction(),
+                    monitored: monitored(&self.spec.objectives)
+                        .unwrap_or(self.spec.objective())
+                        .clone(),
                     clock: self.spec.step,
                     milestones: assignment.milestones.clone(),
                     rows_at_once: assignment.rows_at_once,

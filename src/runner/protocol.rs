@@ -15,10 +15,10 @@ use crate::study::artifact::NewArtifact;
 use crate::study::decision::Decision;
 use crate::study::device::{Device, DeviceGroup};
 use crate::study::event::AttemptEnd;
-use crate::study::metric::{Direction, Metrics, Number};
+use crate::study::metric::{Metrics, Number};
 use crate::study::params::Params;
 use crate::study::series::SeriesClock;
-use crate::study::spec::Milestones;
+use crate::study::spec::{Milestones, Objective};
 use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -428,8 +428,8 @@ pub struct TrainJob {
     pub data: BTreeMap<String, serde_json::Value>,
     /// The directory of prepared data.
     pub cache: PathBuf,
-    /// Whether smaller or larger values of the metric are better.
-    pub direction: Direction,
+    /// The objective that early stopping watches.
+    pub monitored: Objective,
     /// Unit of steps.
     pub clock: StepUnit,
     /// When to evaluate.

@@ -36,6 +36,7 @@ mod gradients;
 mod hub;
 mod labelled;
 mod language_modeling;
+mod latency;
 mod layers;
 mod learning_rate_schedule;
 mod lm_tokenizer;
@@ -105,8 +106,7 @@ pub use training::train;
 /// The interface of a training run to its process.
 pub trait Host {
     /// Reports metrics at a study step, and waits for the decision. Names: those of the task
-    /// (`eval_loss` and others, see `TRAINER_TASKS`), `train_loss`, `learning_rate`, `epoch`,
-    /// `steps_per_second`, `grad_norm` of the last step, `weight_norm` after it.
+    /// (`eval_loss` and others, see `TRAINER_TASKS`) and those of `COMMON_METRICS`.
     ///
     /// # Errors
     /// The runner is gone; training ends.
@@ -132,6 +132,11 @@ pub trait Host {
 
     /// Announces progress: `done` of `of` optimiser steps.
     fn at(&mut self, _done: u64, _of: u64) {}
+
+    /// The peak resident memory of this job so far in bytes, reported as `peak_memory`.
+    fn peak_memory(&self) -> Option<u64> {
+        None
+    }
 
     /// Whether the runner asked this trial to stop: it writes a checkpoint before the next
     /// optimiser step and returns [`RunEnd::Interrupted`].

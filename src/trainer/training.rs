@@ -13,8 +13,10 @@ use serde_json::{Value, json};
 use super::checkpoint::{self, CheckpointContents};
 use super::evaluation::named;
 use super::fine_tuning::FineTuning;
+use super::floats::real;
 use super::frozen_features::FrozenFeatures;
 use super::gradients::Gradients;
+use super::latency::predict_ms;
 use super::layers::IndexRanges;
 use super::learning_rate_schedule::LearningRateSchedule;
 use super::optimiser::Optimiser;
@@ -26,6 +28,9 @@ use super::{Host, HostVerdict, Job, RunEnd, Split, TrainerError};
 use hpsearch_core::arguments::LoggingStrategy;
 
 pub(super) use step::StepOutcome;
+
+/// Checkpoints and exports hold weights in f32.
+const BYTES_OF_A_WEIGHT: f64 = 4.0;
 
 /// Trains until the end, a decision to stop, `until`, or the runner's request to stop.
 ///
@@ -159,6 +164,7 @@ impl TrainingRun<'_> {
             metrics.insert("steps_per_second".to_owned(), f64::from(steps) / time.as_secs_f64());
             metrics.insert("grad_norm".to_owned(), self.gradient_norm);
             metrics.insert("weight_norm".to_owned(), self.weight_norm()?);
+            metrics.extend(self.costs(host)?);
         }
         let step = self.state.global_step;
         if self.state.best_metric.is_none_or(|best| loss < best) && loss.is_finite() {
@@ -187,6 +193,22 @@ impl TrainingRun<'_> {
         };
         self.state.last_report = due.reported.then(|| report.clone());
         Ok(report)
+    }
+
+    /// What it costs to keep the model and to use it, with adapters merged, and to train it.
+    fn costs(&self, host: &dyn Host) -> Result<BTreeMap<String, f64>, TrainerError> {
+        let values = self.tuning.merged(&self.values);
+        let count = |value: &Tensor<2>| value.dims().iter().product::<usize>();
+        let n_params = real(values.0.iter().map(count).sum::<usize>());
+        let latency = predict_ms(&*self.model, &values, &self.device, self.job.data)?;
+        let costs = [
+            ("n_params", Some(n_params)),
+            ("model_bytes", Some(n_params * BYTES_OF_A_WEIGHT)),
+            ("peak_memory", host.peak_memory().map(real)),
+            ("predict_ms", Some(latency)),
+        ];
+        let known = |(name, value): (&str, Option<f64>)| Some((name.to_owned(), value?));
+        Ok(costs.into_iter().filter_map(known).collect())
     }
 
     /// Writes a checkpoint, unless this step has one.

@@ -303,8 +303,8 @@ fn training<'a>(
         device,
         seed: job.trial.seed,
         objective: Objective {
-            metric: job.trial.objectives.first().cloned().unwrap_or_default(),
-            maximize: job.direction == Direction::Maximize,
+            metric: job.monitored.metric.clone(),
+            maximize: job.monitored.direction == Direction::Maximize,
         },
         step_unit: step_unit(job.clock),
         milestones: Milestones { every: job.milestones.every, at: job.milestones.at.clone() },
@@ -475,6 +475,10 @@ impl Host for RunnerConnection<'_> {
             *last = Some(Instant::now());
             report_progress("training", done, of);
         }
+    }
+
+    fn peak_memory(&self) -> Option<u64> {
+        peak()
     }
 
     fn stop_requested(&self) -> bool {

@@ -615,6 +615,35 @@ fn problems_of_the_trainer_and_its_data_are_explained() {
 }
 
 #[test]
+fn objectives_and_limits_over_what_the_trainer_does_not_report_are_explained() {
+    let one = "metric = \"eval_loss\"\ndirection = \"minimize\"";
+    let two = |metric: &str, direction: &str| {
+        let objective = |metric: &str, direction: &str| {
+            format!("[[study.objective]]\nmetric = \"{metric}\"\ndirection = \"{direction}\"\n")
+        };
+        let both = objective("eval_loss", "minimize") + &objective(metric, direction);
+        said(&TRAINER.replacen(one, &both, 1), &[])
+    };
+    assert!(TRAINER.contains(one));
+    for known in ["n_params", "model_bytes", "peak_memory", "predict_ms", "train_loss"] {
+        assert!(two(known, "minimize").starts_with("(valid)"), "{known}");
+    }
+    let limit = |text: &str| said(&format!("{TRAINER}\n[[constraint]]\nlimit = \"{text}\"\n"), &[]);
+    let known = "n_params <= 70e6 and eval_accuracy > 0.5 or grad_norm < 1 or epoch > 1";
+    assert!(limit(known).starts_with("(valid)"));
+    snapshot!(
+        [
+            two("n_parameters", "minimize"),
+            two("predict_ms", "maximize"),
+            two("learning_rate", "minimize"),
+            limit("num_params <= 70e6"),
+            limit("accuracy >= 0.7 and latency_ms < 3"),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
 fn asha_of_a_trainer_study_without_known_length_is_explained() {
     let asha = |step: &str, fixed: &str| {
         let text = TRAINER

@@ -55,6 +55,8 @@ mod metric_files;
 #[cfg(feature = "mlflow")]
 mod mlflow;
 #[cfg(feature = "train")]
+mod model_costs;
+#[cfg(feature = "train")]
 mod models;
 mod notify;
 #[cfg(feature = "train")]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::model::{DECODER_TYPES, ENCODER_TYPES, TokenizerKind};
+use crate::study::spec::Objective;
 
 /// A task, serialised as its name in [`TRAINER_TASKS`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +27,18 @@ pub enum TaskKind {
 }
 
 impl TaskKind {
+    /// The metrics that a study may search for.
+    #[must_use]
+    pub fn objectives(self) -> Vec<&'static str> {
+        self.line().metrics.iter().copied().chain(COMMON_OBJECTIVES).collect()
+    }
+
+    /// The metrics of its reports.
+    #[must_use]
+    pub fn reported(self) -> Vec<&'static str> {
+        self.line().metrics.iter().copied().chain(COMMON_METRICS).collect()
+    }
+
     /// The named task; the default if none is named, or an unknown one (which is reported
     /// elsewhere).
     #[must_use]
@@ -59,6 +72,38 @@ impl TaskKind {
     }
 }
 
+/// The metrics that every task reports: the training's, then what it costs to keep the model and to
+/// use it.
+///
+/// `n_params` counts the weights that a checkpoint holds, adapters merged; `model_bytes` are their
+/// bytes there, in f32; `peak_memory` is the most resident memory of the trial's process, in bytes;
+/// `predict_ms` is the median latency of one validation row by itself, in milliseconds.
+pub const COMMON_METRICS: [&str; 10] = [
+    "train_loss",
+    "learning_rate",
+    "epoch",
+    "steps_per_second",
+    "grad_norm",
+    "weight_norm",
+    "n_params",
+    "model_bytes",
+    "peak_memory",
+    "predict_ms",
+];
+
+/// Those of [`COMMON_METRICS`] that a study may search for: less is better.
+pub const COMMON_OBJECTIVES: [&str; 5] =
+    ["train_loss", "n_params", "model_bytes", "peak_memory", "predict_ms"];
+
+/// The objective that a training watches, for early stopping: the first of a study that is not a
+/// cost of the model, which training does not change.
+#[must_use]
+pub fn monitored(objectives: &[Objective]) -> Option<&Objective> {
+    let changes =
+        |one: &&Objective| one.metric == "train_loss" || !COMMON_OBJECTIVES.contains(&&*one.metric);
+    objectives.iter().find(changes).or(objectives.first())
+}
+
 /// One line of `hpsearch list tasks`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainerTask {
@@ -68,8 +113,7 @@ pub struct TrainerTask {
     pub name: &'static str,
     /// A one-sentence description.
     pub doc: &'static str,
-    /// The metrics it reports besides `train_loss`, `learning_rate`, `epoch`, `steps_per_second`,
-    /// `grad_norm` and `weight_norm`.
+    /// The metrics it reports besides [`COMMON_METRICS`].
     pub metrics: &'static [&'static str],
     /// The tokenizers that it accepts, the default first.
     pub tokenizers: &'static [TokenizerKind],

@@ -165,7 +165,7 @@ fn a_verse_is_learnt_measured_and_recited() {
     let last = runner.last_report();
     let names: Vec<&str> = last.keys().map(String::as_str).collect();
     let expected = "epoch eval_bits_per_byte eval_loss eval_perplexity grad_norm learning_rate \
-                    steps_per_second train_loss weight_norm";
+                    model_bytes n_params predict_ms steps_per_second train_loss weight_norm";
     assert_eq!(names.join(" "), expected);
     // Untrained it is 3.3; the rest is the next number, which windows of twelve letters cannot
     // determine.

@@ -7,7 +7,9 @@ use super::*;
 fn timeless(reports: &Reports) -> Reports {
     let mut reports = reports.clone();
     for (_, metrics) in &mut reports {
-        metrics.remove("steps_per_second");
+        for name in ["steps_per_second", "predict_ms"] {
+            metrics.remove(name);
+        }
     }
     reports
 }
@@ -27,7 +29,7 @@ fn a_run_reports_checkpoints_evaluates_and_predicts() {
     let last = runner.last_report();
     let names: Vec<&str> = last.keys().map(String::as_str).collect();
     let expected = "epoch eval_accuracy eval_loss eval_macro_f1 grad_norm learning_rate \
-                    steps_per_second train_loss weight_norm";
+                    model_bytes n_params predict_ms steps_per_second train_loss weight_norm";
     assert_eq!(names.join(" "), expected);
     assert_eq!(last["epoch"], 3.0);
 
@@ -38,6 +40,11 @@ fn a_run_reports_checkpoints_evaluates_and_predicts() {
     };
     let norm = weights.names().map(squares).sum::<f64>().sqrt();
     assert!((last["weight_norm"] / norm - 1.0).abs() < 1e-5, "{last:?} {norm}");
+    let stored = |name: &str| weights.values(name).unwrap().len();
+    let n_params: usize = weights.names().map(stored).sum();
+    assert_eq!(last["n_params"], n_params as f64);
+    assert_eq!(last["model_bytes"], 4.0 * n_params as f64);
+    assert!(last["predict_ms"] > 0.0, "{last:?}");
     assert!(last["grad_norm"] > 0.0, "{last:?}");
     assert_eq!(checkpoint, &directory.join("checkpoint-36"));
     let measured = evaluated(checkpoint, &fixture.data);

@@ -16,6 +16,8 @@ pub enum Known<'a> {
     Parameters(&'a Space),
     /// Metrics: any name, all of them numbers.
     Metrics,
+    /// These metrics of the built-in trainer, which reports no others.
+    Reported(&'a [&'static str]),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,14 @@ impl Kind {
     }
 }
 
+/// The metric that a misspelt name may mean: `accuracy` is `eval_accuracy`.
+pub fn nearest_metric(name: &str, metrics: &[&'static str]) -> Option<&'static str> {
+    let is_of_evaluation =
+        |known: &&&str| known.strip_prefix("eval_").is_some_and(|rest| rest == name);
+    let of_evaluation = metrics.iter().find(is_of_evaluation).copied();
+    of_evaluation.or_else(|| nearest(name, metrics.iter().copied()))
+}
+
 /// All problems of a condition, given the names it may use.
 pub fn check(expression: &Expression, known: Known<'_>) -> Vec<ExpressionError> {
     let mut checker = Checker { known, filter: None, problems: Vec::new(), names: 0 };
@@ -47,7 +57,7 @@ pub fn check(expression: &Expression, known: Known<'_>) -> Vec<ExpressionError> 
             .refuse(&expression.root, format!("this is {}, not a condition", kind.described())),
     }
     if checker.names == 0 && checker.problems.is_empty() {
-        let what = if matches!(known, Known::Metrics) { "metric" } else { "parameter" };
+        let what = if matches!(known, Known::Parameters(_)) { "parameter" } else { "metric" };
         checker.refuse(
             &expression.root,
             format!("the condition names no {what}: it is always the same"),
@@ -84,7 +94,7 @@ impl Checker<'_> {
             Known::Parameters(space) => {
                 space.dimension(name).map(|dimension| &dimension.distribution)
             }
-            Known::Metrics => None,
+            Known::Metrics | Known::Reported(_) => None,
         }
     }
 
@@ -141,7 +151,11 @@ impl Checker<'_> {
 
     fn named(&mut self, node: &Node, name: &str) -> Option<Kind> {
         self.names += 1;
-        let Known::Parameters(space) = self.known else { return Some(Kind::Number) };
+        let space = match self.known {
+            Known::Parameters(space) => space,
+            Known::Metrics => return Some(Kind::Number),
+            Known::Reported(metrics) => return self.reported(node, name, metrics),
+        };
         match self.distribution(name) {
             None => {
                 let names = || space.dimensions().iter().map(|dimension| dimension.name.as_str());
@@ -160,6 +174,19 @@ impl Checker<'_> {
             }
             Some(distribution) => kind_of_all(distribution),
         }
+    }
+
+    fn reported(&mut self, node: &Node, name: &str, metrics: &[&'static str]) -> Option<Kind> {
+        if metrics.contains(&name) {
+            return Some(Kind::Number);
+        }
+        let message = format!("the trainer reports no metric `{name}`");
+        let help = match nearest_metric(name, metrics) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("it reports {}", quoted(metrics.iter().copied())),
+        };
+        self.problems.push(ExpressionError::new(node.span.clone(), message).help(help));
+        None
     }
 
     fn property(&self, property: &Property) -> Option<Kind> {
