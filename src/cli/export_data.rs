@@ -360,24 +360,23 @@ impl Table<'_> {
             });
         }
         self.each_trial(|study, trial| {
-            let row = TrialLine { study, ..TrialLine::from(trial) };
+            let row = TrialLine { study: self.name(study), ..TrialLine::from(trial) };
             object(out, std::mem::replace(&mut before, next), &row, end).map(|()| 1)
         })
     }
 
-    /// Calls `take` for each trial by number, a page in memory at a time, with the name of its
-    /// study if rows have one; returns the sum of its results.
+    /// Calls `take` for each trial by number, a page in memory at a time; returns the sum of its
+    /// results.
     fn each_trial(
         &self,
-        mut take: impl FnMut(Option<&str>, &Trial) -> Result<u64, Failure>,
+        mut take: impl FnMut(&StudySummary, &Trial) -> Result<u64, Failure>,
     ) -> Result<u64, Failure> {
         let mut rows = 0;
         for (study, filter) in &self.studies {
-            let name = self.name(study);
             if !filter.is_all() {
                 for number in self.numbers(study, filter)? {
                     if let Some(trial) = self.reader.trial(study.id, number)? {
-                        rows += take(name, &trial)?;
+                        rows += take(study, &trial)?;
                     }
                 }
                 continue;
@@ -386,7 +385,7 @@ impl Table<'_> {
                 let query = TrialQuery::all(SortKey::Number).page(page * PAGE, PAGE);
                 let trials = self.reader.trials(study.id, &query)?;
                 for trial in &trials {
-                    rows += take(name, trial)?;
+                    rows += take(study, trial)?;
                 }
                 if (trials.len() as u64) < PAGE {
                     break;
@@ -482,14 +481,16 @@ impl Table<'_> {
         let is_tracked = self.studies.iter().any(|(study, _)| study.spec.is_tracked());
         let own = if is_tracked { " name group" } else { "" };
         let cells = format!("{CELLS}{own}");
+        let objectives = self.objectives();
         let names = cells.split(' ').map(str::to_owned);
+        let names = names.chain(objectives.iter().map(|name| format!("values.{name}")));
         let params_named = params.iter().map(|name| format!("params.{name}"));
         let metrics_named = metrics.iter().map(|name| format!("metrics.{name}"));
         let titles = self.titles(names.chain(params_named).chain(metrics_named));
         csv.write_record(titles).map_err(csv_failure)?;
         self.each_trial(|study, trial| {
             let told = TrialLine::from(trial);
-            let mut cells: Vec<String> = study.map(str::to_owned).into_iter().collect();
+            let mut cells: Vec<String> = self.name(study).map(str::to_owned).into_iter().collect();
             cells.extend([
                 told.number.to_string(),
                 told.state.as_str().to_owned(),
@@ -514,6 +515,7 @@ impl Table<'_> {
                     |text: Option<&Option<String>>| text.cloned().flatten().unwrap_or_default();
                 cells.extend([of(run.map(|run| &run.name)), of(run.map(|run| &run.group))]);
             }
+            cells.extend(objectives.iter().map(|name| cell(value_of(study, trial, name))));
             cells.extend(
                 params.iter().map(|name| {
                     trial.params.get(name).map_or_else(String::new, ToString::to_string)
@@ -632,7 +634,10 @@ impl Table<'_> {
             .zip(&kinds)
             .map(|(name, kind)| (format!("params.{name}"), kind.unwrap_or(Kind::Text)));
         let of_metrics = metrics.iter().map(|name| (format!("metrics.{name}"), Kind::Number));
-        let mut table = self.table(out, &columns, of_params.chain(of_metrics).collect())?;
+        let objectives = self.objectives();
+        let of_objectives = objectives.iter().map(|name| (format!("values.{name}"), Kind::Number));
+        let more = of_objectives.chain(of_params).chain(of_metrics).collect();
+        let mut table = self.table(out, &columns, more)?;
         let rows = self.each_trial(|study, trial| {
             let line = TrialLine::from(trial);
             let text = |text: &str| Cell::Text(text.to_owned());
@@ -658,11 +663,14 @@ impl Table<'_> {
                 of(run.map(|run| &run.name)),
                 of(run.map(|run| &run.group)),
             ];
-            let values = params.iter().map(|name| Cell::of(trial.params.get(name), Cell::value));
+            let values =
+                objectives.iter().map(|name| Cell::of(value_of(study, trial, name), Cell::Number));
+            let params = params.iter().map(|name| Cell::of(trial.params.get(name), Cell::value));
             let last =
                 metrics.iter().map(|name| Cell::of(trial.last_metrics.get(name), Cell::Number));
-            let study = study.map(text);
-            table.row(study.into_iter().chain(own).chain(values).chain(last).collect()).map(|()| 1)
+            let study = self.name(study).map(text);
+            let cells = study.into_iter().chain(own).chain(values).chain(params).chain(last);
+            table.row(cells.collect()).map(|()| 1)
         })?;
         table.finish().map(|()| rows)
     }
@@ -682,6 +690,18 @@ impl Table<'_> {
         Ok(names)
     }
 
+    /// The metrics of the objectives of studies with several.
+    fn objectives(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let several = self.studies.iter().filter(|(study, _)| study.spec.has_several_objectives());
+        for name in several.flat_map(|(study, _)| study.spec.objective_names()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     fn metrics(&self) -> Result<Vec<String>, StorageError> {
         let mut names = BTreeSet::new();
         for (study, _) in &self.studies {
@@ -689,6 +709,12 @@ impl Table<'_> {
         }
         Ok(names.into_iter().collect())
     }
+}
+
+/// The value of the objective with this name, in a study of several.
+fn value_of(study: &StudySummary, trial: &Trial, objective: &str) -> Option<f64> {
+    let index = study.spec.objectives.iter().position(|one| one.metric == objective)?;
+    trial.values.get(index).copied()
 }
 
 /// A number in its shortest exact form, NaN and infinities included; empty if absent.

@@ -341,12 +341,13 @@ pub fn result(spec: &StudySpec, trial: &Trial) -> Option<String> {
 
 /// A front in a few words: `8 trials on the front, hypervolume 6.57 up to (0.4, 21)`.
 pub fn front_in_words(front: &Front) -> String {
-    let volume = front
-        .hypervolume
-        .map(|volume| {
+    let volume = match front.hypervolume {
+        Some(volume) => {
             format!(", hypervolume {} up to ({})", number(volume), values(&front.reference))
-        })
-        .unwrap_or_default();
+        }
+        None if front.reference.is_empty() => String::new(),
+        None => ", hypervolume infinite: a value is".to_owned(),
+    };
     format!("{} on the front{volume}", count(front.trials.len() as u64, "trial"))
 }
 

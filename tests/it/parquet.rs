@@ -145,3 +145,17 @@ fn parquet_has_the_values_of_json_lines_with_their_types() {
     assert!(is(f64::is_nan) && is(|value| value == f64::NEG_INFINITY));
     assert!(is(|value| value == 5e-324) && is(|value| value == 0.0 && value.is_sign_negative()));
 }
+
+#[test]
+fn a_study_of_several_objectives_has_a_column_for_each() {
+    let site = crate::several_objectives::finished("[sampler]\ntype = \"random\"");
+    let rows = columns(&site, &[]);
+    let trials = site.trials();
+    assert_eq!(rows.len(), trials.len());
+    for (row, trial) in rows.iter().zip(&trials) {
+        assert!(!row.contains_key("value"));
+        for (index, name) in ["values.error", "values.speed"].into_iter().enumerate() {
+            assert_eq!(row[name], Field::Double(trial["values"][index].as_f64().unwrap()));
+        }
+    }
+}

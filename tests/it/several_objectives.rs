@@ -111,6 +111,66 @@ fn trials_have_values_and_the_best_of_them_are_a_front() {
     assert_eq!(site.query::<i64>("SELECT count(*) FROM trials WHERE state = 'COMPLETE'"), 12);
 }
 
+/// The second objective has the name of a column, and the first that of a parameter.
+#[test]
+fn filters_and_sort_keys_reach_an_objective_named_like_a_column_or_a_parameter() {
+    let text = study(["", ""], "trials = 8", "[sampler]\ntype = \"random\"")
+        .replace("\"speed\"", "\"seconds\"")
+        .replace("\"error\"", "\"y\"");
+    let site = Site::new(&text, &TRIAL.replace("speed", "seconds").replace("error", "y"));
+    assert_done(&site.run_study());
+    let trials = site.trials();
+    let numbers = |words: &[&str]| -> Vec<u64> {
+        let listed = site.json(&[&["trials", "s", "--json"], words].concat());
+        let trials = listed["trials"].as_array().unwrap();
+        trials.iter().map(|trial| trial["number"].as_u64().unwrap()).collect()
+    };
+    for (index, name) in ["y", "seconds"].into_iter().enumerate() {
+        let of = |number: &u64| trials[*number as usize]["values"][index].as_f64().unwrap();
+        let is_small = |trial: &&Json| trial["values"][index].as_f64().unwrap() < 0.5;
+        let small = trials.iter().filter(is_small).count();
+        assert!(small > 0 && small < trials.len());
+        let found = numbers(&["--where", &format!("metrics.{name}<0.5")]);
+        assert_eq!(found.len(), small, "{name}");
+        assert!(found.iter().all(|number| of(number) < 0.5));
+        let sorted = numbers(&["--sort", &format!("metrics.{name}")]);
+        assert!(sorted.len() == trials.len() && sorted.iter().map(of).is_sorted(), "{name}");
+    }
+    // Without the prefix it is the column, and the parameter.
+    assert_eq!(numbers(&["--where", "seconds>=0"]).len(), trials.len());
+    let small = |trial: &&Json| trial["params"]["y"].as_f64().unwrap() < 0.5;
+    assert_eq!(numbers(&["--where", "y<0.5"]).len(), trials.iter().filter(small).count());
+    let refused = site.run(&["trials", "s", "--where", "zebra<1"]);
+    assert_refused(
+        &refused,
+        &["`zebra` is not a parameter or metric", "its objectives are `y`, `seconds`"],
+    );
+}
+
+#[test]
+fn tables_for_other_programs_have_the_values_of_each_objective() {
+    let site = finished("[sampler]\ntype = \"random\"");
+    let csv = site.run(&["export-data", "s"]).out;
+    let mut rows = csv::Reader::from_reader(csv.as_bytes());
+    let titles = rows.headers().unwrap().clone();
+    let columns = ["values.error", "values.speed"]
+        .map(|name| titles.iter().position(|title| title == name).expect(name));
+    for (row, trial) in rows.records().map(Result::unwrap).zip(site.trials()) {
+        let told = columns.map(|column| row[column].parse::<f64>().unwrap());
+        assert_eq!((told[0], told[1]), values(&trial));
+    }
+    // Beside a study of one objective its cells are empty.
+    let one = crate::harness::study("trials = 1", crate::harness::ONE_SLOT);
+    site.write("one.toml", one.replace("name = \"s\"", "name = \"one\""));
+    site.write("trial.sh", "echo '@hpsearch {\"step\":1,\"loss\":1}'\n");
+    assert_done(&site.run(&["run", "one.toml", "--plain"]));
+    assert!(!site.run(&["export-data", "one"]).out.contains("values."));
+    let both = site.run(&["export-data", "--all"]).out;
+    let last = both.lines().find(|line| line.starts_with("one,")).unwrap();
+    assert!(both.lines().next().unwrap().contains("values.error,values.speed"));
+    assert!(last.contains(",,"), "{last}");
+}
+
 #[test]
 fn figures_show_the_front_and_each_objective_in_turn() {
     let site = finished("[sampler]\ntype = \"random\"");

@@ -12,6 +12,7 @@ use crate::study::spec::{Objective, StudySpec};
 use crate::study::trial::{TrialNumber, TrialState};
 
 const EMPTY: &str = "no trial is complete with all values";
+const INFINITE: &str = "the hypervolume is infinite: a trial on the front has an infinite value";
 
 /// The complete trials over each pair of objectives, with the front of all of them.
 pub fn fronts(spec: &StudySpec, outcomes: &[Outcome]) -> Vec<Figure<'static>> {
@@ -72,33 +73,39 @@ fn pair(
 }
 
 /// The hypervolume of the front after each complete trial, with the reference point of the whole
-/// study.
+/// study. Where it is infinite, the title says from which trial on.
 pub fn hypervolume(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
     let points = front::points_of(outcomes);
     let reference = Front::of(&spec.objectives, &points).reference;
     let directions = front::directions(&spec.objectives);
     let limit = pareto::losses(&directions, &reference);
     let (mut growing, mut volume) = (Growing::default(), 0.0);
-    let mut steps = Vec::new();
+    let (mut steps, mut infinite) = (Vec::new(), None);
     for (number, values) in points.iter().filter(|_| !limit.is_empty()) {
         if growing.add(pareto::losses(&directions, values)) {
             volume = growing.hypervolume(&limit);
         }
+        if volume.is_infinite() {
+            infinite = Some(*number);
+            break;
+        }
         steps.push((whole(number.0), volume));
     }
+    let infinity = infinite.map(|from| format!("; infinite from trial {from} on"));
     let words: Vec<String> =
         reference.iter().map(|one| super::super::wording::number(*one)).collect();
     Figure {
         title: one_line(&format!(
-            "{}: hypervolume of the front by trial, up to ({})",
+            "{}: hypervolume of the front by trial, up to ({}){}",
             spec.name,
-            words.join(", ")
+            words.join(", "),
+            infinity.unwrap_or_default()
         )),
         x: Axis::whole().labelled("trial"),
         y: Axis::linear().labelled("hypervolume"),
         series: present(vec![series("", steps, Mark::Steps, SeriesRole::Best)]),
         cells: None,
-        empty: EMPTY,
+        empty: if infinite.is_some() { INFINITE } else { EMPTY },
     }
 }
 
@@ -175,5 +182,22 @@ mod tests {
         assert!(steps.is_sorted());
         let front = Front::of(&spec.objectives, &front::points_of(&outcomes));
         assert_eq!(steps.last().copied(), front.hypervolume);
+    }
+
+    #[test]
+    fn an_infinite_hypervolume_is_said_and_not_drawn() {
+        let mut spec = spec(&[("a", Direction::Minimize), ("b", Direction::Minimize)]);
+        spec.objectives.iter_mut().for_each(|objective| objective.threshold = Some(4.0));
+        let infinite = outcome(7, &[f64::NEG_INFINITY, 2.0], None);
+        let figure = hypervolume(&spec, &[outcome(0, &[3.0, 3.0], None), infinite.clone()]);
+        assert_eq!(figure.series[0].points.as_ref(), [(0.0, 1.0)]);
+        assert!(
+            figure.title.ends_with("up to (4, 4); infinite from trial 7 on"),
+            "{}",
+            figure.title
+        );
+        let figure = hypervolume(&spec, &[infinite]);
+        assert!(figure.series.is_empty());
+        assert_eq!(figure.empty, INFINITE);
     }
 }

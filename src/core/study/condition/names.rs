@@ -4,7 +4,7 @@ use super::property::{Property, Statistic};
 use super::syntax::{ExpressionError, Span, is_name_char};
 use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
-use crate::study::suggestion::nearest;
+use crate::study::suggestion::{nearest, quoted};
 
 /// Names with the same meaning in every study.
 const FIELDS: &[(&str, Property)] = &[
@@ -143,9 +143,12 @@ impl<'a> Names<'a> {
                     [] => "the study has no parameters".to_owned(),
                     params => format!("the study's parameters are {}", params.join(", ")),
                 };
-                let metric = &self.spec.objective().metric;
-                ExpressionError::new(span, message)
-                    .help(format!("{params}; its metric is `{metric}`"))
+                let objectives = self.spec.objectives.iter().map(|one| one.metric.as_str());
+                let metrics = match self.spec.has_several_objectives() {
+                    true => format!("its objectives are {}", quoted(objectives)),
+                    false => format!("its metric is {}", quoted(objectives)),
+                };
+                ExpressionError::new(span, message).help(format!("{params}; {metrics}"))
             }
         }
     }
