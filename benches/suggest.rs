@@ -141,6 +141,7 @@ fn ask<'a>(
     seeds: SeedTree,
 ) -> Ask<'a> {
     Ask {
+        max_resource: None,
         room: None,
         constraints: &[],
         earlier: &[],

@@ -121,12 +121,13 @@ impl Session {
         let speaker = self.client.says("", &topic, false);
         let study = self.study.as_mut().ok_or_else(not_begun)?;
         loop {
+            let again = request.again();
             if let Some(answer) = study.answer(request, &speaker)? {
                 self.client.hear(&topic, &answer);
                 return Ok(answer);
             }
             threads::sleep(LOOK);
-            request = Request::Ask;
+            request = again.expect("only an ask is answered later");
         }
     }
 }
@@ -178,7 +179,7 @@ impl Study {
     /// The answer to a line; `None` to an `ask` while the study is paused: it is asked again later.
     fn answer(&mut self, request: Request, speaker: &Speaker) -> Result<Option<Json>, Refusal> {
         match request {
-            Request::Ask => return self.ask(speaker),
+            Request::Ask { candidates } => return self.ask(speaker, candidates),
             Request::Report { trial, step, values } => self.report(speaker, trial, step, &values),
             Request::Tell { trial, told, metrics } => self.tell(speaker, trial, told, metrics),
             Request::Suggest(suggest) => self.suggest(speaker, *suggest),
@@ -256,7 +257,26 @@ impl Study {
         Ok(())
     }
 
-    fn ask(&mut self, speaker: &Speaker) -> Result<Option<Json>, Refusal> {
+    /// Candidates with their values as the space has them.
+    fn checked(&self, candidates: Vec<Params>) -> Result<Vec<Params>, Refusal> {
+        let space = &self.held.spec().space;
+        let normal = |(name, value): (&str, &Value)| {
+            let known =
+                space.dimension(name).and_then(|dimension| dimension.distribution.normalize(value));
+            (name.to_owned(), known.unwrap_or_else(|| value.clone()))
+        };
+        let check = |(index, given): (usize, Params)| {
+            let params: Params = given.iter().map(normal).collect();
+            match space.check(&params) {
+                Ok(()) => Ok(params),
+                Err(error) => refuse!("`candidates[{index}]`: {error}"),
+            }
+        };
+        candidates.into_iter().enumerate().map(check).collect()
+    }
+
+    fn ask(&mut self, speaker: &Speaker, candidates: Vec<Params>) -> Result<Option<Json>, Refusal> {
+        let candidates = self.checked(candidates)?;
         let owned = self.owners.iter().filter(|(_, owner)| **owner == speaker.client);
         let owned: Vec<TrialNumber> = owned.map(|(number, _)| *number).collect();
         for number in owned {
@@ -266,7 +286,7 @@ impl Study {
                 self.owners.remove(&number);
             }
         }
-        let Some(assignment) = self.held.ask()? else {
+        let Some(assignment) = self.held.ask(&candidates)? else {
             return Ok(if self.held.is_paused() { None } else { Some(self.nothing_to_run()) });
         };
         let number = assignment.trial;
@@ -283,6 +303,10 @@ impl Study {
         let mut answer = json!({ "id": number, "params": assignment.params });
         if let Some(until) = assignment.until {
             answer["until"] = until.into();
+        }
+        // A configuration that was enqueued need not be one of them.
+        if let Some(index) = candidates.iter().position(|params| *params == assignment.params) {
+            answer["candidate"] = index.into();
         }
         Ok(Some(answer))
     }

@@ -71,6 +71,7 @@ use crate::samplers::{self, Sampler};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
 use crate::study::event::{Event, RunnerEvent, TrialEvent};
+use crate::study::params::Params;
 use crate::study::provenance::Provenance;
 use crate::study::registry::{RegistryError, UnknownName};
 use crate::study::remark::RemarkKind;
@@ -127,6 +128,8 @@ pub struct Engine {
     slots: Slots,
     queue: Queue,
     proposals: Proposals,
+    /// The candidates of the present ask, if its program offers some.
+    offered: Vec<Params>,
     /// The state that decisions may use, if it lags behind the full one.
     decision_window: Option<DecisionWindow>,
     budgets: Budgets,
@@ -172,6 +175,7 @@ impl Engine {
             slots: Slots::new(slots),
             queue: Queue::of(&view),
             proposals: Proposals::of(&view),
+            offered: Vec::new(),
             decision_window: spec.deterministic.then(|| DecisionWindow::new(&spec)),
             budgets: Budgets::default(),
             failures: Failures::of(&view),

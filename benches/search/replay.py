@@ -6,11 +6,14 @@
     .venv/bin/python benches/search/replay.py run --tables DIR --sampler auto --pruner '{"type":"asha"}' --label asha --out ours.jsonl
     .venv/bin/python benches/search/replay.py report --against optuna-tpe+asha peers.jsonl ours.jsonl
 
-DIR has the folders taskset, lcbench, fcnet and hpobench_mlp (README.md says what they hold). With curves, a study has as many
+DIR has the folders taskset, lcbench, lcbench_real, fcnet and hpobench_mlp (README.md says what they hold). With curves, a study has as many
 checkpoints to spend as 20 full trainings have; a complete grid has 80 trials. A proposal is the nearest row that its study has not used yet.
 Regret: the final value of the best fully trained row, from 0 for the table's best to 1 for its median. With `--workers N`
 trials run side by side, each a checkpoint in turn. A run that is in the file is not made again. In the pruner's options
 `max_resource` is the table's length unless it is said.
+
+With `--pool N` a proposal is not blurred by nearest rows: the program is shown N random unused rows (`candidates` of an ask) and chooses
+one. The peer `pool-random+asha` takes random rows under promotion ASHA. `regret10` is the regret after half of the budget.
 """
 import argparse, collections, csv, glob, json, math, os, random, statistics, subprocess, sys, time, warnings
 
@@ -22,7 +25,7 @@ TASKSET = {"learning_rate": (1e-8, 10), "beta1": (1e-4, 1), "beta2": (1e-6, 1), 
            "l2": (1e-8, 10), "linear_decay": (1e-7, 1e-4), "exponential_decay": (1e-6, 1e-3)}
 LCBENCH = {"batch_size": ("int", 16, 512, True), "learning_rate": ("float", 1e-4, 1e-1, True), "momentum": ("float", .1, .99, False),
            "weight_decay": ("float", 1e-5, 1e-1, False), "num_layers": ("int", 1, 5, False), "max_units": ("int", 64, 1024, True), "max_dropout": ("float", 0., 1., False)}
-KINDS = ["taskset", "lcbench", "fcnet", "hpobench_mlp"]
+KINDS = ["taskset", "lcbench", "lcbench_real", "fcnet", "hpobench_mlp"]
 
 
 def number(text):
@@ -37,8 +40,11 @@ def unit(value, low, high, log):
 class Table:
     def __init__(self, path):
         self.name, self.kind = os.path.basename(path)[:-4], os.path.basename(os.path.dirname(path))
-        rows = list(csv.reader(open(path)))
-        head, rows = rows[0], rows[1:]
+        if path.endswith(".npz"):
+            head, rows = [], []
+        else:
+            rows = list(csv.reader(open(path)))
+            head, rows = rows[0], rows[1:]
         random.Random(0).shuffle(rows)
         col = {name: index for index, name in enumerate(head)}
         self.curves = None
@@ -48,6 +54,13 @@ class Table:
             held = lambda n, row: max(1 - float(row[col[n]]), 1e-12) if n.startswith("beta") else float(row[col[n]])
             self.unit = np.array([[unit(held(n, row), lo, hi, True) for n, (lo, hi) in TASKSET.items()] for row in rows])
             self.curves = np.array([[number(row[col[f"valid_{k}"]]) for k in range(1, 52)] for row in rows])
+        elif self.kind == "lcbench_real":
+            arrays = np.load(path)
+            order = np.random.RandomState(0).permutation(len(arrays["X"]))
+            self.space = [dict(name=n, type=t, low=lo, high=hi, log=log) for n, (t, lo, hi, log) in LCBENCH.items()]
+            held = lambda n, x: min(max(float(x), LCBENCH[n][1]), LCBENCH[n][2])
+            self.unit = np.array([[unit(held(n, x), *LCBENCH[n][1:]) for n, x in zip(LCBENCH, row)] for row in arrays["X"][order]])
+            self.curves = np.vectorize(number)(arrays["Y"][order])
         elif self.kind == "lcbench":
             self.space = [dict(name=n, type=t, low=lo, high=hi, log=log) for n, (t, lo, hi, log) in LCBENCH.items()]
             self.unit = np.array([[unit(float(row[col[n]]), lo, hi, log) for n, (t, lo, hi, log) in LCBENCH.items()] for row in rows])
@@ -72,6 +85,15 @@ class Table:
         distance = ((self.unit - point) ** 2).sum(1)
         distance[list(used)] = np.inf
         return int(distance.argmin())
+
+    def params(self, row):
+        """The configuration of a row, in the space's own numbers."""
+        params = {}
+        for p, u in zip(self.space, self.unit[row]):
+            low, high = p["low"], p["high"]
+            value = math.exp(math.log(low) + u * (math.log(high) - math.log(low))) if p["log"] else low + u * (high - low)
+            params[p["name"]] = int(round(value)) if p["type"] == "int" else min(max(value, low), high)
+        return params
 
     def value(self, row, step):
         return self.grid[row] if self.curves is None else float(self.curves[row, step - 1])
@@ -113,6 +135,38 @@ class Optuna:
         pass
 
 
+class PoolRandom:
+    """Promotion ASHA (eta 3, first rung 2) over random rows."""
+
+    def __init__(self, table):
+        self.rungs, self.count = [2], 0
+        while self.rungs[-1] * 3 < table.steps:
+            self.rungs.append(self.rungs[-1] * 3)
+        self.reached, self.promoted = [{} for _ in self.rungs], [set() for _ in self.rungs]
+
+    def ask(self, candidates):
+        for values, promoted in reversed(list(zip(self.reached, self.promoted))):
+            best = sorted(values, key=values.get)[: len(values) // 3]
+            waiting = [number for number in best if number not in promoted]
+            if waiting:
+                promoted.add(waiting[0])
+                return waiting[0], None
+        self.count += 1
+        return self.count - 1, 0
+
+    def report(self, number, step, value):
+        if step not in self.rungs:
+            return "continue"
+        self.reached[self.rungs.index(step)][number] = value
+        return "pause"
+
+    def tell(self, number, value, pruned):
+        pass
+
+    def close(self):
+        pass
+
+
 class Ours:
     def __init__(self, program, options, table, seed, workers, trials=400):
         self.program = subprocess.Popen([program, "ask-tell"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
@@ -125,11 +179,13 @@ class Ours:
             raise RuntimeError(answer["error"])
         return answer
 
-    def ask(self):
-        answer = self.say(cmd="ask")
+    def ask(self, candidates=None):
+        answer = self.say(cmd="ask", **({"candidates": candidates} if candidates else {}))
         if answer.get("done"):
             return None, None
-        return (answer["resume"], None) if "resume" in answer else (answer["id"], answer["params"])
+        if "resume" in answer:
+            return answer["resume"], None
+        return answer["id"], answer["candidate"] if candidates else answer["params"]
 
     def report(self, number, step, value):
         return self.say(cmd="report", id=number, step=step, value=value)["verdict"]
@@ -143,17 +199,19 @@ class Ours:
         self.program.wait(timeout=10)
 
 
-def replay(table, peer, workers):
+def replay(table, peer, workers, pool=0, seed=0):
+    rng, half = random.Random(seed), None
     used, spent, best, full, started, live, paused = set(), 0, None, 0, 0, [], {}
     while spent < table.budget:
         while len(live) < workers and started < 400:
-            number, params = peer.ask()
+            rows = rng.sample([row for row in range(len(table.unit)) if row not in used], pool) if pool else []
+            number, params = peer.ask([table.params(row) for row in rows]) if pool else peer.ask()
             if number is None:
                 break
             if params is None:
                 live.append(paused.pop(number))
                 continue
-            row = table.row(params, used)
+            row = rows[params] if pool else table.row(params, used)
             used.add(row)
             live.append([number, row, 0])
             started += 1
@@ -164,6 +222,7 @@ def replay(table, peer, workers):
                 break
             number, row, step = job[0], job[1], job[2] + 1
             job[2], spent = step, spent + 1
+            half = best if 2 * spent <= table.budget else half
             value = table.value(row, step)
             verdict = peer.report(number, step, value) if table.steps > 1 else "continue"
             if step == table.steps:
@@ -176,11 +235,12 @@ def replay(table, peer, workers):
             elif verdict == "stop":
                 peer.tell(number, value, True)
                 live.remove(job)
-    return best if best is not None else table.median, started, full
+    of = lambda value: value if value is not None else table.median
+    return of(best), started, full, of(half)
 
 
 def tables(directory, kinds, names):
-    paths = [path for kind in kinds for path in sorted(glob.glob(os.path.join(directory, kind, "*.csv")))]
+    paths = [path for kind in kinds for path in sorted(glob.glob(os.path.join(directory, kind, "*.csv")) + glob.glob(os.path.join(directory, kind, "*.npz")))]
     return [Table(path) for path in paths if not names or any(name in path for name in names)]
 
 
@@ -200,33 +260,35 @@ def run(a):
                     if (table.name, name, seed, workers) in made:
                         continue
                     begun = time.process_time()
-                    if a.peer:
+                    if name == "pool-random+asha":
+                        peer = PoolRandom(table)
+                    elif a.peer:
                         peer = Optuna(name, table, seed)
                     else:
                         own = dict(options)
                         if a.pruner and table.steps > 1:
                             own["pruner"] = json.loads(a.pruner)
-                            if own["pruner"]["type"] in ("asha", "hyperband", "curve"):
+                            if own["pruner"]["type"] in ("asha", "hyperband", "curve", "freeze-thaw"):
                                 own["pruner"].setdefault("max_resource", table.steps)
                         peer = Ours(a.hpsearch, own, table, seed, workers, a.trials)
-                    best, started, full = replay(table, peer, workers)
+                    best, started, full, half = replay(table, peer, workers, a.pool, seed)
                     peer.close()
-                    row = dict(table=table.name, kind=table.kind, label=name, seed=seed, workers=workers, regret=table.regret(best), best=best, trials=started, full=full)
+                    row = dict(table=table.name, kind=table.kind, label=name, seed=seed, workers=workers, regret=table.regret(best), regret10=table.regret(half), best=best, seconds=round(time.process_time() - begun, 2), trials=started, full=full)
                     with open(a.out, "a") as out:
                         out.write(json.dumps(row) + "\n")
 
 
-def mean_of_tables(runs):
+def mean_of_tables(runs, key="regret"):
     by_table = collections.defaultdict(list)
     for r in runs:
-        by_table[r["table"]].append(r["regret"])
+        by_table[r["table"]].append(r[key])
     return statistics.fmean(statistics.fmean(v) for v in by_table.values())
 
 
-def ratio_with_bounds(ours, peers, draws=2000):
+def ratio_with_bounds(ours, peers, key="regret", draws=2000):
     """Ratio of the means over tables, with the 5 and 95 % points of a bootstrap over the seeds of each table."""
     tables = sorted({r["table"] for r in ours})
-    regrets = lambda runs: [np.array([r["regret"] for r in sorted(runs, key=lambda r: r["seed"]) if r["table"] == t]) for t in tables]
+    regrets = lambda runs: [np.array([r[key] for r in sorted(runs, key=lambda r: r["seed"]) if r["table"] == t]) for t in tables]
     mine, theirs, rng = regrets(ours), regrets(peers), np.random.RandomState(0)
     resampled = lambda groups: np.mean([g[rng.randint(len(g), size=(draws, len(g)))].mean(1) for g in groups], axis=0)
     low, high = np.quantile(resampled(mine) / resampled(theirs), [.05, .95])
@@ -234,21 +296,22 @@ def ratio_with_bounds(ours, peers, draws=2000):
 
 
 def report(a):
+    key = "regret10" if a.half else "regret"
     rows = [r for r in read(a.files) if not a.only or any(name in r["table"] for name in a.only)]
     groups = collections.defaultdict(list)
     for r in rows:
         groups[(r["kind"], r["workers"], r["label"])].append(r)
     print(f"{'tables':13} {'w':>2} {'label':40} {'runs':>4} {'regret':>7} {'ratio':>6} {'5 %':>5} {'95 %':>5} {'trials':>6} {'full':>5}  by table")
-    for (kind, workers, label), runs in sorted(groups.items(), key=lambda item: (KINDS.index(item[0][0]), item[0][1], mean_of_tables(item[1]))):
+    for (kind, workers, label), runs in sorted(groups.items(), key=lambda item: (KINDS.index(item[0][0]), item[0][1], mean_of_tables(item[1], key))):
         peers = groups.get((kind, workers, a.against))
-        if peers and kind in ("taskset", "lcbench"):
+        if peers and kind in ("taskset", "lcbench", "lcbench_real"):
             seeds = {(r["table"], r["seed"]) for r in runs} & {(r["table"], r["seed"]) for r in peers}
             paired = lambda rs: [r for r in rs if (r["table"], r["seed"]) in seeds]
-            bounds = ratio_with_bounds(paired(runs), paired(peers)) if seeds else (math.nan,) * 3
+            bounds = ratio_with_bounds(paired(runs), paired(peers), key) if seeds else (math.nan,) * 3
         else:
             bounds = (math.nan,) * 3
-        by_table = {t: statistics.fmean(r["regret"] for r in runs if r["table"] == t) for t in sorted({r["table"] for r in runs})}
-        print(f"{kind:13} {workers:2} {label:40} {len(runs):4} {mean_of_tables(runs):7.4f} " + " ".join(f"{b:5.2f}" for b in bounds) +
+        by_table = {t: statistics.fmean(r[key] for r in runs if r["table"] == t) for t in sorted({r["table"] for r in runs})}
+        print(f"{kind:13} {workers:2} {label:40} {len(runs):4} {mean_of_tables(runs, key):7.4f} " + " ".join(f"{b:5.2f}" for b in bounds) +
               f" {statistics.fmean(r['trials'] for r in runs):6.0f} {statistics.fmean(r['full'] for r in runs):5.1f}  " + " ".join(f"{v:.3f}" for v in by_table.values()))
 
 
@@ -266,6 +329,7 @@ def main():
     r.add_argument("--label", default="hpsearch")
     r.add_argument("--seeds", default="0-29")
     r.add_argument("--workers", default="1,4")
+    r.add_argument("--pool", type=int, default=0, help="rows that are shown with each ask; 0: nearest rows of proposals")
     r.add_argument("--trials", type=int, default=400, help="trials that a study with curves may have; nobody begins more than 400")
     r.add_argument("--out", required=True)
     r.set_defaults(do=run)
@@ -273,6 +337,7 @@ def main():
     r.add_argument("files", nargs="+")
     r.add_argument("--against", default="optuna-tpe+asha")
     r.add_argument("--only", nargs="*", default=[])
+    r.add_argument("--half", action="store_true", help="regrets after half of the budget")
     r.set_defaults(do=report)
     a = p.parse_args()
     a.do(a)

@@ -227,15 +227,16 @@ impl HeldStudy {
         last.is_some_and(|decision| matches!(decision.verdict, Decision::Stop(_)))
     }
 
-    /// A trial to run: a new point, or one that continues. `None`: there is nothing to run now.
+    /// A trial to run: a new point, one of these candidates if there are any, or one that
+    /// continues. `None`: there is nothing to run now.
     ///
     /// # Errors
     /// The store failed, or the sampler cannot propose a configuration.
-    pub fn ask(&mut self) -> Result<Option<Assignment>, HeldError> {
+    pub fn ask(&mut self, candidates: &[Params]) -> Result<Option<Assignment>, HeldError> {
         self.look()?;
         self.check()?;
         let now = self.clock.now();
-        let effects = self.engine.ask(now).map_err(HeldError::Sampler)?;
+        let effects = self.engine.ask(now, candidates).map_err(HeldError::Sampler)?;
         Ok(self.carry_out(effects)?.0)
     }
 

@@ -36,7 +36,7 @@ pub(super) enum Topic {
 impl Topic {
     pub fn of(request: &Request) -> Self {
         match request {
-            Request::Ask => Topic::Ask,
+            Request::Ask { .. } => Topic::Ask,
             Request::Report { trial, .. } => Topic::Report(*trial),
             Request::Tell { trial, .. } => Topic::Tell(*trial),
             Request::Suggest(suggest) => {

@@ -37,6 +37,14 @@ pub(super) const INIT: &[Field] = &[
     ),
 ];
 const ID: Field = field("id", NATURAL, Required, "the trial's id, from `ask`");
+const ASK: &[Field] = &[field(
+    "candidates",
+    FieldKind::List,
+    Absent,
+    "configurations, of which a new trial gets one",
+)];
+/// Maximum number of candidates of one ask.
+const MOST_CANDIDATES: usize = 10_000;
 const REPORT: &[Field] = &[
     ID,
     field("step", NATURAL, Required, "the step, an integer"),
@@ -67,7 +75,7 @@ const ENQUEUE: &[Field] = &[field(
 /// Every command with its keys besides `cmd`.
 const COMMANDS: [(&str, &[Field]); 9] = [
     ("init", INIT),
-    ("ask", &[]),
+    ("ask", ASK),
     ("report", REPORT),
     ("tell", TELL),
     ("suggest", SUGGEST),
@@ -82,8 +90,8 @@ const COMMANDS: [(&str, &[Field]); 9] = [
 pub(super) enum Request {
     /// The description of a study.
     Init(Box<Checked>),
-    /// A trial to run.
-    Ask,
+    /// A trial to run; a new one gets one of the candidates, if there are any.
+    Ask { candidates: Vec<Params> },
     /// A value of a running trial.
     Report { trial: TrialNumber, step: u64, values: Vec<f64> },
     /// How a trial ended.
@@ -101,6 +109,14 @@ pub(super) enum Request {
 }
 
 impl Request {
+    /// The same request, if it is an ask: it is answered later if the study is paused.
+    pub fn again(&self) -> Option<Request> {
+        match self {
+            Request::Ask { candidates } => Some(Request::Ask { candidates: candidates.clone() }),
+            _ => None,
+        }
+    }
+
     /// Parses a line. Python's bare `NaN`, `Infinity` and `-Infinity` are numbers.
     pub fn read(line: &str) -> Result<Request, Refusal> {
         if line.trim().is_empty() {
@@ -131,7 +147,7 @@ impl Request {
         let mut own = Checked::read(name, object, fields, has_bare_words)?;
         Ok(match *name {
             "init" => Request::Init(Box::new(own)),
-            "ask" => Request::Ask,
+            "ask" => Request::Ask { candidates: candidates(own.take("candidates"))? },
             "best" => Request::Best,
             "trials" => Request::Trials,
             "suggest" => Request::Suggest(Box::new(own)),
@@ -155,6 +171,23 @@ fn params(object: Map<String, Json>) -> Result<Params, Refusal> {
         None => refuse!("`{}` is not a value of a parameter", short(&name)),
     };
     object.into_iter().map(value).collect()
+}
+
+fn candidates(list: Option<Vec<Json>>) -> Result<Vec<Params>, Refusal> {
+    let Some(list) = list else { return Ok(Vec::new()) };
+    if list.is_empty() || list.len() > MOST_CANDIDATES {
+        refuse!(
+            "`candidates` has {} configurations: send 1 to {MOST_CANDIDATES}, or leave it out",
+            list.len()
+        );
+    }
+    let candidate = |(index, json): (usize, Json)| match json {
+        Json::Object(object) => {
+            params(object).map_err(|Refusal(why)| Refusal(format!("`candidates[{index}]`: {why}")))
+        }
+        other => refuse!("`candidates[{index}]` is {}: it must be an object", shown(&other)),
+    };
+    list.into_iter().enumerate().map(candidate).collect()
 }
 
 /// The numbers of `value` or `values`, at least one.

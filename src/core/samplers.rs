@@ -1,6 +1,7 @@
 //! Samplers propose configurations; each is one file and one line of [`SAMPLERS`].
 
 mod auto;
+mod candidates;
 mod cmaes;
 pub mod conformance;
 mod cube;
@@ -54,6 +55,8 @@ pub struct Ask<'a> {
     pub constraints: &'a [Constraint],
     /// Results of earlier studies in similar spaces (warm start).
     pub earlier: &'a [Earlier],
+    /// Steps of a full trial, if known.
+    pub max_resource: Option<u64>,
     /// The memory available to a trial, if it is limited.
     pub room: Option<Room<'a>>,
     /// Seeds for draws that all trials of the study share. Draws of this trial alone come from the
@@ -122,6 +125,7 @@ impl<'a> Ask<'a> {
             budget: None,
             constraints: &[],
             earlier: &[],
+            max_resource: None,
             room: None,
             seeds,
         }
@@ -219,6 +223,20 @@ pub trait Sampler: Send {
     /// `None`: the space is exhausted.
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError>;
 
+    /// The index of the best of `candidates`, which are not empty, are complete configurations of
+    /// `ask.space`, and satisfy its constraints: by default the nearest to a proposal. A pure
+    /// function of its arguments.
+    fn choose(
+        &self,
+        ask: &Ask<'_>,
+        candidates: &[&Params],
+        rng: &mut StreamRng,
+    ) -> Result<usize, SamplerError> {
+        let proposal = self.suggest(ask, rng)?;
+        let proposal = proposal.unwrap_or_else(|| random::point(ask, rng));
+        Ok(candidates::nearest(ask.space, candidates, &proposal))
+    }
+
     /// The sampler that proposes the next configuration, if this one delegates.
     fn choice(&self, _situation: &Situation<'_>) -> Option<Choice> {
         None
@@ -262,6 +280,41 @@ pub fn propose(
         return propose(sampler, &Ask { room: None, ..*ask }, rng);
     }
     by_chance(ask, rng).map(Some)
+}
+
+/// The one of `candidates` that the sampler chooses, as an index; those that violate the
+/// constraints or do not contain `ask.fixed` are left out, and, as long as others remain, so are
+/// those that are not expected to fit in memory. `None`: none is left.
+///
+/// # Errors
+/// The sampler's.
+pub fn choose(
+    sampler: &dyn Sampler,
+    ask: &Ask<'_>,
+    candidates: &[&Params],
+    rng: &mut StreamRng,
+) -> Result<Option<usize>, SamplerError> {
+    let has_fixed = |params: &Params| {
+        ask.fixed.iter().all(|(name, value)| params.get(name).is_some_and(|own| own.same(value)))
+    };
+    let keeps = |ask: &Ask<'_>| -> Vec<usize> {
+        let is_kept = |index: &usize| {
+            has_fixed(candidates[*index])
+                && (!ask.is_restricted() || ask.allows(candidates[*index]))
+        };
+        (0..candidates.len()).filter(is_kept).collect()
+    };
+    let mut kept = keeps(ask);
+    if kept.is_empty() && ask.room.is_some() {
+        // The memory model may be wrong; only running a trial shows.
+        kept = keeps(&Ask { room: None, ..*ask });
+    }
+    if kept.len() < 2 {
+        return Ok(kept.first().copied());
+    }
+    let left: Vec<&Params> = kept.iter().map(|index| candidates[*index]).collect();
+    let chosen = sampler.choose(&Ask { room: None, constraints: &[], ..*ask }, &left, rng)?;
+    Ok(kept.get(chosen).copied())
 }
 
 /// A random configuration that satisfies the constraints.

@@ -185,6 +185,7 @@ impl Engine {
             number,
             fixed: &nothing,
             budget: None,
+            max_resource: None,
             room: None,
             seeds: self.seeds,
         };

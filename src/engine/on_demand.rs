@@ -5,6 +5,7 @@ use super::attempt::Leaving;
 use super::{Effect, Engine, EngineError, Phase};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
+use crate::study::params::Params;
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::{StudyState, TrialResult};
 use crate::study::time::Timestamp;
@@ -69,17 +70,20 @@ impl Engine {
         Ok(Engine { filling: Filling::OnDemand, decision_window: None, ..engine })
     }
 
-    /// Asks for a trial: the effects contain one launch. Without a launch, there is no trial until
+    /// Asks for a trial, a new one of these candidates, if there are any: the effects contain one launch. Without a launch, there is no trial until
     /// outstanding ones are told or the study is resumed; with [`Effect::Finish`], the study is
     /// over.
     ///
     /// # Errors
     /// The sampler cannot propose a configuration. Nothing has changed then.
-    pub fn ask(&mut self, now: Timestamp) -> Result<Vec<Effect>, String> {
+    pub fn ask(&mut self, now: Timestamp, candidates: &[Params]) -> Result<Vec<Effect>, String> {
         self.now = now;
         self.enforce_deadlines();
         if self.phase == Phase::Searching && self.view.paused.is_none() {
-            match self.next_trial()? {
+            self.offered = candidates.to_vec();
+            let next = self.next_trial();
+            self.offered.clear();
+            match next? {
                 Some(trial) => self.start_on_demand(trial),
                 None => self.end_if_idle(),
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Engine;
 use super::pruning::history_of;
+use crate::pruners::MAX_RESOURCE;
 use crate::samplers::{self, Ask, Room};
 use crate::study::budget::Count;
 use crate::study::configuration::{Run, configurations, for_samplers};
@@ -61,6 +62,8 @@ pub(super) struct Drawn {
     pub repeats: Option<TrialNumber>,
     /// How many configurations were skipped because of memory, and why.
     pub skipped: Option<(u64, String)>,
+    /// Whether it is one of the candidates that the program offers.
+    pub is_offered: bool,
 }
 
 impl Engine {
@@ -135,6 +138,10 @@ impl Engine {
             (None, None) => Origin::Sampled(drawn.sampler),
         };
         let trial = self.create_trial(drawn.params, origin);
+        if drawn.is_offered {
+            let candidates = std::mem::take(&mut self.offered);
+            self.emit(Event::Trial(trial, TrialEvent::CandidatesOffered { candidates }));
+        }
         if let Some((points, reason)) = drawn.skipped {
             self.emit(Event::Trial(trial, TrialEvent::ConfigurationsSkipped { points, reason }));
         }
@@ -161,6 +168,7 @@ impl Engine {
         let ask = Ask {
             constraints: &spec.constraints,
             earlier: &spec.earlier,
+            max_resource: self.max_resource(),
             space: &spec.space,
             history: history_of(known, &trials),
             number,
@@ -173,9 +181,25 @@ impl Engine {
             .sampler
             .choice(&ask.situation())
             .map_or_else(|| spec.sampler.name.clone(), |choice| choice.sampler.to_owned());
-        let drawn =
-            |params, repeats| Drawn { params, sampler: sampler.clone(), repeats, skipped: None };
+        let is_offered = enqueued.is_none() && !self.offered.is_empty();
+        let drawn = |params, repeats| Drawn {
+            params,
+            sampler: sampler.clone(),
+            repeats,
+            skipped: None,
+            is_offered,
+        };
         let mut rng = self.seeds.stream(&format!("sampler/{number}"));
+        if let Some(candidates) = self.candidates(enqueued) {
+            let chosen = samplers::choose(self.sampler.as_ref(), &ask, &candidates, &mut rng)
+                .map_err(|error| error.to_string())?;
+            let Some(params) = chosen.map(|index| candidates[index].clone()) else {
+                return self.no_candidate(enqueued);
+            };
+            let before = self.proposals.first_with(&params);
+            let repeats = before.filter(|_| spec.duplicates == Duplicates::Replicate);
+            return Ok(Some(drawn(params, repeats)));
+        }
         let mut last = None;
         for _ in 0..DRAWS {
             let Some(params) = samplers::propose(self.sampler.as_ref(), &ask, &mut rng)
@@ -202,6 +226,57 @@ impl Engine {
         let is_new = |params: &Params| self.proposals.first_with(params).is_none();
         let untried = last.as_ref().and_then(|_| samplers::untried(&ask, is_new, &mut rng));
         Ok(untried.map(|params| drawn(params, None)).or(last))
+    }
+}
+
+impl Engine {
+    /// The configurations to choose from, if not all of the space: those that the program offers,
+    /// or the study's. Of these, those that were tried are left out unless repetitions are wanted;
+    /// a program may offer nothing else.
+    fn candidates(&self, enqueued: Option<&Params>) -> Option<Vec<&Params>> {
+        let spec = &self.spec;
+        let is_offered = enqueued.is_none() && !self.offered.is_empty();
+        let all = if is_offered { &self.offered } else { &spec.candidates };
+        if all.is_empty() {
+            return None;
+        }
+        let may_repeat = spec.duplicates != Duplicates::Skip || enqueued.is_some();
+        let is_new = |params: &&Params| may_repeat || self.proposals.first_with(params).is_none();
+        let new: Vec<&Params> = all.iter().filter(is_new).collect();
+        let is_left = !new.is_empty() || !is_offered;
+        Some(if is_left { new } else { all.iter().collect() })
+    }
+
+    /// The answer if no candidate is left: the study's are exhausted; offered ones, and an enqueued
+    /// configuration, are an error.
+    fn no_candidate(&self, enqueued: Option<&Params>) -> Result<Option<Drawn>, String> {
+        if let Some(fixed) = enqueued {
+            return Err(format!("no candidate of `[space] file` has {fixed}"));
+        }
+        if self.offered.is_empty() {
+            return Ok(None);
+        }
+        Err(format!("none of the {} candidates satisfies the constraints", self.offered.len()))
+    }
+
+    /// Steps of a full trial, as far as the specification says: the pruner's `max_resource`, or
+    /// the trainer's budget.
+    pub(super) fn max_resource(&self) -> Option<u64> {
+        let of_pruner = self.spec.pruner.options.get(MAX_RESOURCE.name);
+        let of_pruner = of_pruner.and_then(serde_json::Value::as_u64);
+        of_pruner.into_iter().chain(crate::config::full_trial(&self.spec)).min()
+    }
+
+    /// Has the next proposal repeated among the candidates that were offered then.
+    pub(super) fn with_offered<T>(
+        &mut self,
+        candidates: &[Params],
+        draw: impl FnOnce(&Engine) -> T,
+    ) -> T {
+        self.offered = candidates.to_vec();
+        let drawn = draw(self);
+        self.offered.clear();
+        drawn
     }
 }
 

@@ -77,7 +77,7 @@ impl OpenStudy {
     pub fn ask(&self) -> Result<Option<AskedTrial>, StudyError> {
         loop {
             let mut session = locked(&self.session);
-            if let Some(assignment) = session.ask()? {
+            if let Some(assignment) = session.ask(&[])? {
                 let session = Arc::clone(&self.session);
                 return Ok(Some(AskedTrial { session, assignment, verdict: None, told: false }));
             }

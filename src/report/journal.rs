@@ -80,6 +80,7 @@ impl Journal {
                 Event::Trial(
                     _,
                     TrialEvent::Remarked { .. }
+                    | TrialEvent::CandidatesOffered { .. }
                     | TrialEvent::ConfigurationsSkipped { .. }
                     | TrialEvent::Noted { .. }
                     | TrialEvent::ResultsKnown,
@@ -286,6 +287,9 @@ fn said_of_trial(
                 }
                 state => format!("{}{}{because}", state.as_str(), spent("after")),
             }
+        }
+        TrialEvent::CandidatesOffered { candidates } => {
+            format!("chosen among {} candidates", candidates.len())
         }
         TrialEvent::ConfigurationsSkipped { points, reason, .. } => skipped(*points, reason),
         TrialEvent::ParamsRecorded { params } => format!("records its parameters: {params}"),

@@ -104,6 +104,7 @@ fn kind(event: &Event) -> EntryKind {
             | TrialEvent::CheckpointDropped { .. }
             | TrialEvent::ArtifactSaved { .. } => Report,
             TrialEvent::Created { .. }
+            | TrialEvent::CandidatesOffered { .. }
             | TrialEvent::Remarked { .. }
             | TrialEvent::Queued { .. }
             | TrialEvent::Held { .. }

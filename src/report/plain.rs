@@ -376,6 +376,7 @@ fn is_silent(event: &Event) -> bool {
             | TrialEvent::Paused { .. }
             | TrialEvent::Held { .. }
             | TrialEvent::Continued { .. }
+            | TrialEvent::CandidatesOffered { .. }
             | TrialEvent::ConfigurationsSkipped { .. }
             | TrialEvent::Finished { .. } => false,
         },

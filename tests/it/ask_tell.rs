@@ -79,6 +79,44 @@ fn the_program_answers_each_line_before_the_next_one_is_sent() {
 }
 
 #[test]
+fn a_candidate_that_was_tried_comes_last_and_odd_candidates_are_refused() {
+    let lines = [
+        INIT,
+        r#"{"cmd":"ask","candidates":[{"x":1,"k":"a"},{"x":0.5,"k":"b","y":2}]}"#,
+        r#"{"cmd":"ask","candidates":[{"x":1,"k":"a"},{"x":0.5,"k":"b","y":2}]}"#,
+        r#"{"cmd":"ask","candidates":[{"x":1,"k":"a"}]}"#,
+        r#"{"cmd":"enqueue","params":{"x":0.25,"k":"a"}}"#,
+        r#"{"cmd":"ask","candidates":[{"x":0.125,"k":"a"}]}"#,
+        r#"{"cmd":"ask","candidates":[{"x":2,"k":"a"}]}"#,
+        r#"{"cmd":"ask","candidates":[{"x":1}]}"#,
+        r#"{"cmd":"ask","candidates":[{"x":1,"k":"a","z":1}]}"#,
+        r#"{"cmd":"ask","candidates":[]}"#,
+        r#"{"cmd":"ask","candidates":[3]}"#,
+        r#"{"cmd":"ask","candidate":[]}"#,
+    ];
+    let answers = served(lines.join("\n").as_bytes());
+    let mut first: Vec<u64> =
+        answers[1..3].iter().map(|answer| answer["candidate"].as_u64().unwrap()).collect();
+    first.sort_unstable();
+    assert_eq!(first, [0, 1]);
+    assert_eq!(answers[3], json!({ "id": 2, "candidate": 0, "params": { "x": 1.0, "k": "a" } }));
+    assert_eq!(answers[5], json!({ "id": 3, "params": { "x": 0.25, "k": "a" } }));
+    let refused: Vec<&str> =
+        answers[6..].iter().map(|answer| answer["error"].as_str().unwrap()).collect();
+    assert_eq!(
+        refused,
+        [
+            "`candidates[0]`: `2` is not a value of `x`",
+            "`candidates[0]`: `k` has no value",
+            "`candidates[0]`: `z` is not a parameter of the space",
+            "`candidates` has 0 configurations: send 1 to 10000, or leave it out",
+            "`candidates[0]` is `3`: it must be an object",
+            "ask has no key `candidate`: did you mean `candidates`?",
+        ]
+    );
+}
+
+#[test]
 fn an_end_in_the_middle_of_a_line_and_a_reader_that_is_gone_are_no_errors() {
     let output = run(format!("{INIT}\r\n{{\"cmd\":\"ask\"}}\n{{\"cmd\":\"te").as_bytes());
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");

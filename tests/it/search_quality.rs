@@ -140,6 +140,7 @@ fn search(sampler: &str, space: &Space, loss: fn(&Params) -> f64, budget: u64, s
     for number in 0..budget {
         let history = History::of(&trials, Direction::Minimize);
         let ask = Ask {
+            max_resource: None,
             room: None,
             constraints: &[],
             earlier: &[],

@@ -516,3 +516,54 @@ fn a_space_grows_by_what_trials_ask_for() {
     talk.quit();
     assert_verified(&site);
 }
+
+#[test]
+fn a_candidate_is_chosen_by_every_sampler_and_the_choice_is_verified() {
+    for sampler in ["random", "tpe", "gp", "auto", "grid", "qmc"] {
+        let site = Site::empty();
+        let init = format!(
+            r#"{{"cmd":"init","space":[{{"name":"x","type":"float","low":0,"high":1}}],"seed":3,"sampler":{{"type":"{sampler}"}},"pruner":{{"type":"asha","mode":"promote","max_resource":9}}}}"#
+        );
+        let mut talk = Talk::new(&site);
+        talk.say(&init);
+        let mut resumed = 0;
+        for turn in 0..60u64 {
+            let xs: Vec<f64> = (0..8)
+                .map(|index| (turn as f64 * 0.37 + f64::from(index) * 0.61).fract())
+                .collect();
+            let offered: Vec<Value> = xs.iter().map(|x| json!({ "x": x })).collect();
+            let ask = json!({ "cmd": "ask", "candidates": offered });
+            let answer = talk.say(&ask.to_string());
+            let (id, from) = match answer.get("resume") {
+                Some(id) => {
+                    resumed += 1;
+                    (id.clone(), answer["reported"].as_u64().unwrap() + 1)
+                }
+                None => {
+                    let index = answer["candidate"].as_u64().unwrap() as usize;
+                    assert_eq!(answer["params"], offered[index], "{sampler}");
+                    (answer["id"].clone(), 1)
+                }
+            };
+            let x = answer["params"]["x"].as_f64().unwrap();
+            for step in from..=9 {
+                let loss = (x - 0.4).abs() + 1.0 / step as f64;
+                let report = json!({ "cmd": "report", "id": id, "step": step, "value": loss });
+                if talk.say(&report.to_string())["verdict"] == "pause" {
+                    break;
+                }
+                if step == 9 {
+                    talk.say(&json!({ "cmd": "tell", "id": id, "value": loss }).to_string());
+                }
+            }
+            if turn == 30 {
+                talk.kill();
+                talk = Talk::new(&site);
+                talk.say(&init);
+            }
+        }
+        assert!(resumed > 8, "{sampler}: {resumed}");
+        talk.quit();
+        assert_verified(&site);
+    }
+}

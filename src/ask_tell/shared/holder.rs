@@ -21,7 +21,7 @@ pub(super) struct Peer {
     pub name: String,
     pub stream: UnixStream,
     /// Its `ask`, while the study is paused.
-    pub paused: Option<Speaker>,
+    pub paused: Option<(Speaker, Request)>,
 }
 
 impl Drop for Peer {
@@ -50,11 +50,12 @@ impl Holder {
     }
 
     pub fn answer(&mut self, peer: u64, request: Result<Request, Refusal>, speaker: Speaker) {
+        let again = request.as_ref().ok().and_then(Request::again);
         let answered = request.and_then(|request| self.study.answer(request, &speaker));
         let Some(known) = self.peers.get_mut(&peer) else { return };
         let answer = match answered {
             Ok(Some(answer)) => answer,
-            Ok(None) => return known.paused = Some(speaker),
+            Ok(None) => return known.paused = again.map(|request| (speaker, request)),
             Err(refusal) => refused(&refusal),
         };
         known.paused = None;
@@ -77,10 +78,11 @@ impl Holder {
                 let _is_answered_later = self.study.client_gone(&name);
             }
         }
-        let paused = |(id, peer): (&u64, &Peer)| Some((*id, peer.paused.clone()?));
-        let paused: Vec<(u64, Speaker)> = self.peers.iter().filter_map(paused).collect();
-        for (peer, speaker) in paused {
-            self.answer(peer, Ok(Request::Ask), speaker);
+        let peers = self.peers.iter_mut();
+        let paused: Vec<(u64, (Speaker, Request))> =
+            peers.filter_map(|(id, peer)| Some((*id, peer.paused.take()?))).collect();
+        for (peer, (speaker, request)) in paused {
+            self.answer(peer, Ok(request), speaker);
         }
     }
 }

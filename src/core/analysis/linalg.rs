@@ -45,6 +45,27 @@ impl Matrix {
         Some(factor)
     }
 
+    /// `L^-1 v` of a lower triangular `L`.
+    pub fn solve(&self, vector: &[f64]) -> Vec<f64> {
+        let mut solved = vector.to_vec();
+        for index in 0..self.size {
+            let own = self.row(index);
+            solved[index] = (solved[index] - dot(&own[..index], &solved[..index])) / own[index];
+        }
+        solved
+    }
+
+    /// `L^-T v` of a lower triangular `L`.
+    pub fn transposed_solve(&self, vector: &[f64]) -> Vec<f64> {
+        let mut solved = vector.to_vec();
+        for index in (0..self.size).rev() {
+            let (before, rest) = solved.split_at_mut(index);
+            rest[0] /= self.row(index)[index];
+            add_scaled(before, -rest[0], &self.row(index)[..index]);
+        }
+        solved
+    }
+
     /// The inverse of a lower triangular matrix.
     pub fn inverse_of_factor(&self) -> Matrix {
         let mut inverse = Matrix::new(self.size);
@@ -154,6 +175,8 @@ mod tests {
         let solved =
             factor.inverse_of_factor().transposed_times(&factor.inverse_of_factor().times(&vector));
         assert!((dot(matrix.row(3), &solved) - 3.0).abs() < 1e-10);
+        let substituted = factor.transposed_solve(&factor.solve(&vector));
+        assert!(solved.iter().zip(&substituted).all(|(a, b)| (a - b).abs() < 1e-10));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Bayesian optimisation with a Gaussian process over the whole space, by expected improvement.
 
+mod curves;
 mod data;
 mod ends;
 mod fit;
@@ -13,15 +14,17 @@ mod warp;
 
 use std::cell::RefCell;
 
+use self::curves::FittedCurves;
 use self::data::Data;
 use self::kernel::Hyperparameters;
+use self::limit::Limit;
 use self::process::{Acquisition, GaussianProcess};
 use self::search::{BEST, Model, Search};
 pub(super) use self::several::MOST_EXACT;
 use self::warp::Warp;
 use super::cube::{Cube, Point, evenly, key, slices};
 use super::prior::Prior;
-use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
+use super::{Ask, Sampler, SamplerEntry, SamplerError, candidates, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::metric::Middle;
 use crate::study::params::Params;
@@ -42,8 +45,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     summary: "maximises the expected improvement of a Gaussian process (few trials, mostly numeric \
         parameters)",
     // 4: forecasts of pruned trials average several models by their likelihood; 5: the median of an
-    // even number of values is the mean of the middle two.
-    version: MEDIAN_SINCE,
+    // even number of values is the mean of the middle two; 6: once trials are stopped or paused, one
+    // process over configurations and steps learns from all reports.
+    version: CURVES_SINCE,
     options: &[N_STARTUP_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
@@ -51,6 +55,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
 
 /// The first version whose median is that mean.
 pub(super) const MEDIAN_SINCE: u32 = 5;
+
+/// The first version that learns from all reports.
+pub(super) const CURVES_SINCE: u32 = 6;
 
 /// Maximum number of trials that the hyperparameters are fitted to.
 const FIT_MOST: usize = 120;
@@ -67,6 +74,10 @@ pub struct Gp {
     fitted: RefCell<Option<Fitted>>,
     /// Cache of the last fit of each of several objectives.
     objectives_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
+    /// Whether reports teach, of stopped trials too: a process over configurations and steps.
+    learns_curves: bool,
+    /// Cache of the last fit of that.
+    curves_fitted: RefCell<Option<FittedCurves>>,
     /// Cache of the last fit of each limit.
     limits_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
 }
@@ -102,6 +113,8 @@ impl Gp {
             waits_for: WaitsFor::Complete,
             middle: Middle::of_version(spec.version, MEDIAN_SINCE),
             startup_trials: N_STARTUP_TRIALS.of(spec),
+            learns_curves: spec.version >= CURVES_SINCE,
+            curves_fitted: RefCell::new(None),
             fitted: RefCell::new(None),
             objectives_fitted: RefCell::default(),
             limits_fitted: RefCell::default(),
@@ -113,7 +126,12 @@ impl Gp {
         Gp { waits_for: WaitsFor::CompleteOrStopped, ..Gp::new(spec) }
     }
 
-    fn learned(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Option<Params> {
+    fn learned<T>(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+        answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
+    ) -> Option<T> {
         let cube = Cube::new(ask.space);
         let data = Data::new(&cube, ask, self.middle);
         let hyperparameters = hyperparameters(
@@ -165,7 +183,7 @@ impl Gp {
         order.sort_by(|a, b| {
             data.is_feasible[*b].cmp(&data.is_feasible[*a]).then(means[*a].total_cmp(&means[*b]))
         });
-        let limit_hyperparameters = self.limit_hyperparameters(&cube, &data);
+        let limit_hyperparameters = self.limit_hyperparameters(&cube, &data.limits);
         let limits = data.limits.iter().zip(&limit_hyperparameters);
         let limits: Vec<(GaussianProcess<'_>, f64)> = limits
             .map(|(limit, hyperparameters)| {
@@ -187,14 +205,14 @@ impl Gp {
             best: order.into_iter().map(|index| data.points[index].as_slice()).collect(),
             taken: all.iter().map(|point| key(point)).collect(),
         };
-        Some(cube.decode(&search.run(rng), ask))
+        Some(answer(&search, rng))
     }
 
     /// The hyperparameters of each limit's process, fitted as those of the losses are.
-    fn limit_hyperparameters(&self, cube: &Cube, data: &Data) -> Vec<Hyperparameters> {
+    fn limit_hyperparameters(&self, cube: &Cube, limits: &[Limit]) -> Vec<Hyperparameters> {
         let mut memos = self.limits_fitted.borrow_mut();
-        memos.resize_with(data.limits.len(), RefCell::default);
-        data.limits
+        memos.resize_with(limits.len(), RefCell::default);
+        limits
             .iter()
             .zip(memos.iter())
             .map(|(limit, memo)| limit.hyperparameters(cube, memo))
@@ -258,9 +276,18 @@ fn selection(points: &[Point], losses: &[f64], variances: &[f64]) -> Selection {
     }
 }
 
-impl Sampler for Gp {
-    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+impl Gp {
+    /// The answer of the search for the best point; `None` during the start-up.
+    fn searched<T>(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+        answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
+    ) -> Option<T> {
         let several = ask.history.has_several_objectives();
+        if self.learns_curves && !several && ask.history.trials().iter().any(Trial::rests) {
+            return self.learned_from_curves(ask, rng, answer);
+        }
         let is_known = |trial: &Trial| match trial.value {
             _ if several => trial.values.iter().all(|value| value.is_finite()),
             value => value.is_some_and(f64::is_finite),
@@ -272,11 +299,32 @@ impl Sampler for Gp {
         };
         let informed = ask.history.trials().iter().filter(counts).count();
         let starting = (informed as u64) < start::trials(ask, self.startup_trials);
-        let learned = match starting {
+        match starting {
             true => None,
-            false if several => self.learned_from_several(ask, rng),
-            false => self.learned(ask, rng),
-        };
-        Ok(Some(learned.unwrap_or_else(|| start::point(ask, self.startup_trials, rng))))
+            false if several => self.learned_from_several(ask, rng, answer),
+            false => self.learned(ask, rng, answer),
+        }
+    }
+}
+
+impl Sampler for Gp {
+    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+        let found = self.searched(ask, rng, |search, rng| {
+            let point = search.run(rng);
+            search.cube.decode(&point, ask)
+        });
+        Ok(Some(found.unwrap_or_else(|| start::point(ask, self.startup_trials, rng))))
+    }
+
+    fn choose(
+        &self,
+        ask: &Ask<'_>,
+        candidates: &[&Params],
+        rng: &mut StreamRng,
+    ) -> Result<usize, SamplerError> {
+        let found = self.searched(ask, rng, |search, rng| {
+            search.choose(candidates::points(search.cube, candidates, rng))
+        });
+        Ok(found.unwrap_or_else(|| candidates::uniform(candidates, rng)))
     }
 }

@@ -3,7 +3,7 @@
 use rand::RngExt as _;
 
 use super::finite_space::FiniteSpace;
-use super::{Ask, Sampler, SamplerEntry, SamplerError};
+use super::{Ask, Sampler, SamplerEntry, SamplerError, candidates};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::params::Params;
 use crate::study::registry::RegistryError;
@@ -158,6 +158,18 @@ impl Sampler for Grid {
             .next_cell(&finite_space, ask, rng)?
             .or(again)
             .and_then(|cell| finite_space.cell(cell)))
+    }
+
+    fn choose(
+        &self,
+        _: &Ask<'_>,
+        candidates: &[&Params],
+        rng: &mut StreamRng,
+    ) -> Result<usize, SamplerError> {
+        Ok(match self.order {
+            Order::Sequential => 0,
+            Order::Random => candidates::uniform(candidates, rng),
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rand::RngExt as _;
 
-use super::{Ask, Sampler, SamplerEntry, SamplerError};
+use super::{Ask, Sampler, SamplerEntry, SamplerError, candidates};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
 
@@ -23,6 +23,15 @@ pub struct Random;
 impl Sampler for Random {
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         Ok(Some(point(ask, rng)))
+    }
+
+    fn choose(
+        &self,
+        _: &Ask<'_>,
+        candidates: &[&Params],
+        rng: &mut StreamRng,
+    ) -> Result<usize, SamplerError> {
+        Ok(candidates::uniform(candidates, rng))
     }
 }
 

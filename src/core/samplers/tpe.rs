@@ -13,7 +13,7 @@ use self::past::Past;
 use self::rules::{GoodWeights, Rules, weights_by_age};
 use super::cube::{Cube, Point, evenly, slices};
 use super::prior::Prior;
-use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
+use super::{Ask, Sampler, SamplerEntry, SamplerError, candidates, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, UNIT, field};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
@@ -153,16 +153,19 @@ impl Tpe {
         improvements(&losses, split.threshold).unwrap_or(by_age)
     }
 
-    fn learned(&self, past: &mut Past, ask: &Ask<'_>, rng: &mut StreamRng) -> Params {
+    fn densities<'a>(&self, past: &'a mut Past, ask: &Ask<'_>) -> (&'a Cube, Densities<'a>) {
         let split = self.split(past, ask);
         let rules = self.rules(ask.number);
         let extras =
             Extras::new(&past.cube, ask, self.good_share, split.good.len() + split.bad.len());
         let slots = split.slots(past, ask);
         let past = &*past;
-        let cube = &past.cube;
-        let densities =
-            Densities::new(past, &slots, Self::good_weights(rules, &split, ask), rules, &extras);
+        let good_weights = Self::good_weights(rules, &split, ask);
+        (&past.cube, Densities::new(past, &slots, good_weights, rules, &extras))
+    }
+
+    fn learned(&self, past: &mut Past, ask: &Ask<'_>, rng: &mut StreamRng) -> Params {
+        let (cube, densities) = self.densities(past, ask);
         let fixed = cube.encode(ask.fixed);
         let mut terms = Vec::new();
         let mut best: Option<(f64, Point)> = None;
@@ -310,10 +313,19 @@ fn thinned<T: Copy>(trials: Vec<T>) -> Vec<T> {
     evenly(old, kept).chain(new.iter().copied()).collect()
 }
 
+impl Tpe {
+    /// The trials so far, and whether they are enough for density estimators.
+    fn past(&self, ask: &Ask<'_>) -> (Past, bool) {
+        let past = Past::after(self.past.take(), ask.space, ask.history);
+        let needed = start::trials(ask, self.startup_trials).max(1);
+        let is_informed = past.informed() as u64 >= needed;
+        (past, is_informed)
+    }
+}
+
 impl Sampler for Tpe {
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
-        let mut past = Past::after(self.past.take(), ask.space, ask.history);
-        let is_informed = past.informed() as u64 >= start::trials(ask, self.startup_trials).max(1);
+        let (mut past, is_informed) = self.past(ask);
         let point = if is_informed {
             self.learned(&mut past, ask, rng)
         } else {
@@ -321,6 +333,26 @@ impl Sampler for Tpe {
         };
         self.past.replace(Some(past));
         Ok(Some(point))
+    }
+
+    fn choose(
+        &self,
+        ask: &Ask<'_>,
+        candidates: &[&Params],
+        rng: &mut StreamRng,
+    ) -> Result<usize, SamplerError> {
+        let (mut past, is_informed) = self.past(ask);
+        let chosen = if is_informed {
+            let (cube, densities) = self.densities(&mut past, ask);
+            let points = candidates::points(cube, candidates, rng);
+            let mut terms = Vec::new();
+            let ratios = points.iter().map(|(_, point)| densities.log_ratio(point, &mut terms));
+            points[candidates::best(ratios)].0
+        } else {
+            candidates::uniform(candidates, rng)
+        };
+        self.past.replace(Some(past));
+        Ok(chosen)
     }
 }
 

@@ -360,6 +360,11 @@ pub enum TrialEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         moved: Option<MovedRun>,
     },
+    /// The trial was chosen among these configurations, which its program offered.
+    CandidatesOffered {
+        /// They.
+        candidates: Vec<Params>,
+    },
     /// Configurations were skipped when a trial was proposed: they are not expected to fit into the
     /// memory of any device.
     #[serde(rename = "passed_over")]

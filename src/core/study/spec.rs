@@ -323,6 +323,9 @@ pub struct StudySpec {
     pub budget: Budget,
     /// The search space.
     pub space: Space,
+    /// The only configurations that are searched; all of the space, if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<Params>,
     /// Configurations to run first; missing parameters are sampled.
     #[serde(default)]
     pub enqueue: Vec<Params>,
@@ -393,6 +396,7 @@ impl StudySpec {
             race: 0,
             budget: Budget::default(),
             space,
+            candidates: Vec::new(),
             enqueue: Vec::new(),
             constraints: Vec::new(),
             warm_start: Vec::new(),

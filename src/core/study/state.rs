@@ -468,6 +468,7 @@ impl StudyState {
             | TrialEvent::AttemptLaunched { .. }
             | TrialEvent::Remarked { .. }
             | TrialEvent::ResultsKnown
+            | TrialEvent::CandidatesOffered { .. }
             | TrialEvent::ConfigurationsSkipped { .. } => return,
         }
         let after = trial.state;

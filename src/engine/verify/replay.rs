@@ -95,10 +95,15 @@ impl Replay {
         next: Option<&Entry>,
         verified: &mut Verified,
     ) -> Option<Found> {
-        let view = &self.engine.view;
         let found = match event {
             Event::Trial(_, TrialEvent::Created { params, origin, .. }) => {
-                let now = self.proposal(params, origin)?;
+                let offered = match next {
+                    Some((_, _, Event::Trial(_, TrialEvent::CandidatesOffered { candidates }))) => {
+                        candidates.as_slice()
+                    }
+                    _ => &[],
+                };
+                let now = self.proposal(params, origin, offered)?;
                 verified.proposals += u64::from(now.is_ok());
                 return now.err().map(|now| ("proposal", proposal_in_words(params, origin), now));
             }
@@ -113,7 +118,12 @@ impl Replay {
                 trial,
                 TrialEvent::Finished { state: TrialState::Complete, value, values, .. },
             ) if self.engine.spec.program != Program::Inline => {
-                let now = view.trial(*trial).map(|trial| view.result_of(trial)).unwrap_or_default();
+                let now = self
+                    .engine
+                    .view
+                    .trial(*trial)
+                    .map(|trial| self.engine.view.result_of(trial))
+                    .unwrap_or_default();
                 let stored = (*value, values.clone());
                 verified.values += 1;
                 return (!is_same_result(&stored, &now))
@@ -121,18 +131,19 @@ impl Replay {
             }
             // Older stores have nothing to compare.
             Event::Trial(trial, TrialEvent::AttemptStarted { rows_at_once: Some(stored), .. }) => {
-                let halving = view.trial(*trial).and_then(|trial| self.engine.halving_of(trial));
+                let halving =
+                    self.engine.view.trial(*trial).and_then(|trial| self.engine.halving_of(trial));
                 let now = halving.map(|halving| halving.rows().train as u64);
                 ("rows", rows_in_words(Some(*stored)), rows_in_words(now))
             }
             Event::Finalists(FinalistsEvent::Chosen { finalists }) => {
                 verified.race_steps += 1;
-                let best = best_configurations(&self.engine.spec, view);
+                let best = best_configurations(&self.engine.spec, &self.engine.view);
                 ("race", finalists_in_words(finalists), finalists_in_words(&best))
             }
             Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Won { .. }) => {
                 verified.race_steps += 1;
-                let now = match standing(view) {
+                let now = match standing(&self.engine.view) {
                     Standing::Events(events) if events.contains(event) => return None,
                     Standing::Events(events) => race_in_words(&events),
                     _ => "the race continues".to_owned(),
@@ -145,8 +156,13 @@ impl Replay {
     }
 
     /// The replayed proposal, as `Err` if it differs; `None` if the study did not decide it.
-    fn proposal(&self, params: &Params, origin: &Origin) -> Option<Result<(), String>> {
-        let engine = &self.engine;
+    fn proposal(
+        &mut self,
+        params: &Params,
+        origin: &Origin,
+        offered: &[Params],
+    ) -> Option<Result<(), String>> {
+        let engine = &mut self.engine;
         let now = match origin {
             Origin::Asked | Origin::Imported(_) | Origin::Tracked(_) => return None,
             Origin::Enqueued(index) => {
@@ -162,7 +178,9 @@ impl Replay {
                     None => Err(format!("there is no trial {of}")),
                 });
             }
-            Origin::Sampled(_) | Origin::Repeat(_) => engine.draw(None),
+            Origin::Sampled(_) | Origin::Repeat(_) => {
+                engine.with_offered(offered, |engine| engine.draw(None))
+            }
         };
         Some(now.and_then(|drawn| {
             let drawn = drawn.ok_or_else(|| "nothing is left to propose".to_owned())?;

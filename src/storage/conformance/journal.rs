@@ -219,6 +219,12 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 TrialEvent::finished(state, value, rng.random_bool(0.5).then_some(reason)),
             )
         }
+        22 if rng.random_bool(0.2) => Event::Trial(
+            trial,
+            TrialEvent::CandidatesOffered {
+                candidates: vec![Params::new(); rng.random_range(1..4)],
+            },
+        ),
         22 if rng.random_bool(0.5) => Event::Trial(
             trial,
             TrialEvent::ConfigurationsSkipped { points: rng.random_range(1..99), reason },

@@ -503,6 +503,7 @@ impl<'a> Append<'a> {
             | TrialEvent::SpoolRead { .. }
             | TrialEvent::Remarked { .. }
             | TrialEvent::ResultsKnown
+            | TrialEvent::CandidatesOffered { .. }
             | TrialEvent::ConfigurationsSkipped { .. } => Ok(()),
         }
     }

@@ -41,17 +41,50 @@ pub(super) fn fit(
 }
 
 /// State of an ascent.
-struct Climb {
+pub(super) struct Climb {
     at: Vec<f64>,
     steps: Vec<f64>,
     /// The previous gradient.
     last: Vec<f64>,
     /// The best value so far, and its position.
-    best: (f64, Vec<f64>),
+    pub best: (f64, Vec<f64>),
+}
+
+/// Rprop: each coordinate's step grows while its gradient keeps its sign, and halves when it flips.
+pub(super) fn climb(
+    from: Climb,
+    count: usize,
+    bounds: impl Fn(usize) -> (f64, f64),
+    value_and_gradient: impl Fn(&[f64]) -> Option<(f64, Vec<f64>)>,
+) -> Climb {
+    let Climb { mut at, mut steps, mut last, mut best } = from;
+    for _ in 0..count {
+        let Some((value, gradient)) = value_and_gradient(&at) else { break };
+        if value > best.0 {
+            best = (value, at.clone());
+        }
+        for (index, derivative) in gradient.iter().enumerate() {
+            let turned = last[index] * derivative;
+            if turned > 0.0 {
+                steps[index] = f64::min(steps[index] * 1.25, 1.0);
+            } else if turned < 0.0 {
+                steps[index] *= 0.5;
+            }
+            last[index] = *derivative;
+            if *derivative != 0.0 {
+                let (low, high) = bounds(index);
+                at[index] = (at[index] + derivative.signum() * steps[index]).clamp(low, high);
+            }
+        }
+        if steps.iter().all(|step| *step < 0.01) {
+            break;
+        }
+    }
+    Climb { at, steps, last, best }
 }
 
 impl Climb {
-    fn from(start: Vec<f64>) -> Self {
+    pub fn from(start: Vec<f64>) -> Self {
         Climb {
             steps: vec![0.3; start.len()],
             last: vec![0.0; start.len()],
@@ -97,33 +130,9 @@ impl<'a> Posterior<'a> {
         Posterior { targets, noise_variances, squares, length_centre }
     }
 
-    /// Rprop: each coordinate's step grows while its gradient keeps its sign, and halves when it
-    /// flips.
-    fn climb(&self, climb: Climb, count: usize) -> Climb {
-        let Climb { mut at, mut steps, mut last, mut best } = climb;
-        for _ in 0..count {
-            let Some((value, gradient)) = self.value_and_gradient(&at) else { break };
-            if value > best.0 {
-                best = (value, at.clone());
-            }
-            for (index, derivative) in gradient.iter().enumerate() {
-                let turned = last[index] * derivative;
-                if turned > 0.0 {
-                    steps[index] = f64::min(steps[index] * 1.25, 1.0);
-                } else if turned < 0.0 {
-                    steps[index] *= 0.5;
-                }
-                last[index] = *derivative;
-                if *derivative != 0.0 {
-                    let (low, high) = limits(index, at.len());
-                    at[index] = (at[index] + derivative.signum() * steps[index]).clamp(low, high);
-                }
-            }
-            if steps.iter().all(|step| *step < 0.01) {
-                break;
-            }
-        }
-        Climb { at, steps, last, best }
+    fn climb(&self, from: Climb, count: usize) -> Climb {
+        let bounds = |index| limits(index, self.squares.len() + 2);
+        climb(from, count, bounds, |at| self.value_and_gradient(at))
     }
 
     /// Logarithm of the posterior (up to a constant), and its gradient.

@@ -50,7 +50,7 @@ impl<'a> GaussianProcess<'a> {
         targets: &[f64],
         noise_variances: &[f64],
     ) -> Option<Self> {
-        let columns = Columns::new(cube, hyperparameters, points);
+        let columns = Columns::new(cube, &hyperparameters.inverse_squares, points);
         let mut covariance = Matrix::new(points.len());
         let mut distances = Vec::new();
         for (row, point) in points.iter().enumerate() {
@@ -179,7 +179,7 @@ fn own_variance(hyperparameters: &Hyperparameters) -> f64 {
 
 impl Acquisition {
     /// The value, and its derivatives with respect to mean and variance.
-    fn of(self, mean: f64, variance: f64) -> (f64, f64, f64) {
+    pub fn of(self, mean: f64, variance: f64) -> (f64, f64, f64) {
         let deviation = variance.sqrt();
         let (Acquisition::Improvement(border) | Acquisition::AtMost(border)) = self;
         let z = (border - mean) / deviation;
@@ -200,7 +200,7 @@ impl Acquisition {
 
 /// The data's positions by axis, so that distances are sums over contiguous columns.
 #[derive(Debug)]
-struct Columns {
+pub(super) struct Columns {
     columns: Vec<Column>,
 }
 
@@ -214,14 +214,14 @@ struct Column {
 }
 
 impl Columns {
-    fn new(cube: &Cube, hyperparameters: &Hyperparameters, points: &[&[f64]]) -> Self {
+    pub fn new(cube: &Cube, inverse_squares: &[f64], points: &[&[f64]]) -> Self {
         let column = |index: usize| {
             let positions: Vec<f64> = points.iter().map(|point| point[index]).collect();
             let has_gaps = positions.iter().any(|position| position.is_nan());
             Column {
                 kind: cube.axes[index].kind,
                 has_gaps,
-                inverse_square: hyperparameters.inverse_squares[index],
+                inverse_square: inverse_squares[index],
                 positions,
             }
         };
@@ -229,7 +229,7 @@ impl Columns {
     }
 
     /// Squared scaled distances from `point` to the first `count` data points.
-    fn distances(&self, point: &[f64], count: usize, distances: &mut Vec<f64>) {
+    pub fn distances(&self, point: &[f64], count: usize, distances: &mut Vec<f64>) {
         distances.clear();
         distances.resize(count, 0.0);
         for (column, own) in self.columns.iter().zip(point) {
@@ -251,7 +251,7 @@ impl Columns {
     }
 
     /// Sums over the data of pulls times scaled differences, per numeric axis.
-    fn gradient(&self, point: &[f64], pulls: &[f64], inverse_squares: &[f64]) -> Vec<f64> {
+    pub fn gradient(&self, point: &[f64], pulls: &[f64], inverse_squares: &[f64]) -> Vec<f64> {
         let derivative = |((column, own), scale): ((&Column, &f64), &f64)| match column.kind {
             AxisKind::Choice(_) | AxisKind::Single => 0.0,
             _ if own.is_nan() => 0.0,

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use rand::RngExt as _;
 
+use super::curves::CurveProcess;
 use super::front::HypervolumeImprovement;
 use super::process::{Acquisition, GaussianProcess};
 use crate::samplers::Ask;
@@ -30,6 +31,8 @@ const ALTERNATIVES: usize = 10;
 pub(super) enum Model<'a> {
     /// An acquisition function of one process.
     One(&'a GaussianProcess<'a>, Acquisition),
+    /// The expected improvement, on this value, of a process over curves at the end.
+    Curves(&'a CurveProcess<'a>, f64),
     /// The expected hypervolume improvement of one process per objective.
     Front(&'a HypervolumeImprovement<'a>),
 }
@@ -38,6 +41,7 @@ impl Model<'_> {
     fn value(&self, point: &[f64]) -> f64 {
         match self {
             Model::One(process, acquisition) => process.value(point, *acquisition),
+            Model::Curves(process, incumbent) => process.value(point, *incumbent),
             Model::Front(improvement) => improvement.value(point),
         }
     }
@@ -45,7 +49,19 @@ impl Model<'_> {
     fn value_and_gradient(&self, point: &[f64]) -> (f64, Vec<f64>) {
         match self {
             Model::One(process, acquisition) => process.value_and_gradient(point, *acquisition),
+            Model::Curves(process, incumbent) => process.value_and_gradient(point, *incumbent),
             Model::Front(improvement) => improvement.value_and_gradient(point),
+        }
+    }
+
+    /// An upper bound of the value at a fraction of its cost, if there is one.
+    fn bound(&self, point: &[f64]) -> Option<f64> {
+        match self {
+            Model::One(process, Acquisition::Improvement(incumbent)) => {
+                Some(process.most_improvement(point, *incumbent))
+            }
+            Model::Curves(process, incumbent) => Some(process.most_improvement(point, *incumbent)),
+            Model::One(_, Acquisition::AtMost(_)) | Model::Front(_) => None,
         }
     }
 }
@@ -109,17 +125,37 @@ impl Search<'_> {
         free.map_or_else(|| self.anywhere(rng), |(_, point)| point)
     }
 
+    /// The index of the candidate with the highest acquisition value; of several, the first.
+    pub fn choose(&self, candidates: Vec<(usize, Point)>) -> usize {
+        let value = |point: &[f64]| self.acquisition(point);
+        let mut bounded: Vec<(f64, usize, Point)> = candidates
+            .into_iter()
+            .map(|(index, point)| (self.bound(&point).unwrap_or(f64::INFINITY), index, point))
+            .collect();
+        bounded.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut best = (f64::NEG_INFINITY, bounded.first().map_or(0, |first| first.1));
+        for (bound, index, point) in bounded {
+            // Tolerance for rounding, which affects the bound more than the value.
+            if bound + 1e-6 < best.0 {
+                break;
+            }
+            let value = value(&point);
+            if value > best.0 {
+                best = (value, index);
+            }
+        }
+        best.1
+    }
+
     /// The points with their acquisition values, except those that their upper bound (a tenth of
     /// the cost) excludes from the best `CLIMBS`.
     fn judged(&self, drawn: Vec<Point>) -> Vec<(f64, Point)> {
-        let ([Model::One(process, Acquisition::Improvement(incumbent))], None) =
-            (&self.models[..], &self.prior)
-        else {
+        if drawn.first().is_none_or(|point| self.bound(point).is_none()) {
             return drawn.into_iter().map(|point| (self.acquisition(&point), point)).collect();
-        };
+        }
         let mut bounded: Vec<(f64, Point)> = drawn
             .into_iter()
-            .map(|point| (process.most_improvement(&point, *incumbent), point))
+            .map(|point| (self.bound(&point).unwrap_or(f64::INFINITY), point))
             .collect();
         sort(&mut bounded);
         let mut judged: Vec<(f64, Point)> = Vec::new();
@@ -138,6 +174,14 @@ impl Search<'_> {
             judged.push((value, point));
         }
         judged
+    }
+
+    /// An upper bound of the acquisition value, if it is that of one model alone.
+    fn bound(&self, point: &[f64]) -> Option<f64> {
+        match (&self.models[..], &self.prior) {
+            ([model], None) => model.bound(point),
+            _ => None,
+        }
     }
 
     fn acquisition(&self, point: &[f64]) -> f64 {

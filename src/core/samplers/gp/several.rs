@@ -13,7 +13,6 @@ use crate::samplers::cube::{Cube, Point, key, slices};
 use crate::samplers::prior::Prior;
 use crate::study::history::History;
 use crate::study::metric::Direction;
-use crate::study::params::Params;
 use crate::study::pareto;
 use crate::study::seed::StreamRng;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -35,21 +34,27 @@ const AUGMENTATION: f64 = 0.05;
 impl Gp {
     /// Up to three objectives: the expected hypervolume improvement. More: the expected improvement
     /// of a random augmented Chebyshev function of the losses, another for each trial (ParEGO).
-    pub(super) fn learned_from_several(
+    pub(super) fn learned_from_several<T>(
         &self,
         ask: &Ask<'_>,
         rng: &mut StreamRng,
-    ) -> Option<Params> {
+        answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
+    ) -> Option<T> {
         if ask.history.directions().len() <= MOST_EXACT {
-            return self.learned_from_front(ask, rng);
+            return self.learned_from_front(ask, rng, answer);
         }
         let trials = scalarised(&ask.history, rng);
         let history = History::of(&trials, Direction::Minimize).with_clock(ask.history.clock());
         // The losses are others every time, so that fits must not be taken for those of the last.
-        self.learned(&Ask { history, ..*ask }, rng)
+        self.learned(&Ask { history, ..*ask }, rng, answer)
     }
 
-    fn learned_from_front(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Option<Params> {
+    fn learned_from_front<T>(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+        answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
+    ) -> Option<T> {
         let cube = Cube::new(ask.space);
         let objectives = ask.history.directions().len();
         let data: Vec<Data> = (0..objectives)
@@ -102,7 +107,7 @@ impl Gp {
         front.extend(unfinished.iter().map(means_at));
         let best: Vec<&[f64]> =
             pareto::order(&means).into_iter().map(|index| complete[index].as_slice()).collect();
-        let limit_hyperparameters = self.limit_hyperparameters(&cube, data.first()?);
+        let limit_hyperparameters = self.limit_hyperparameters(&cube, &data.first()?.limits);
         let limits: Vec<(GaussianProcess<'_>, f64)> = data[0]
             .limits
             .iter()
@@ -131,7 +136,7 @@ impl Gp {
             centres: BEST_OF_SEVERAL,
             taken: all.iter().map(|point| key(point)).collect(),
         };
-        Some(cube.decode(&search.run(rng), ask))
+        Some(answer(&search, rng))
     }
 }
 

@@ -1,0 +1,171 @@
+//! A Gaussian process over configurations and steps, learned from every report of every trial: what
+//! stopped, paused and running trials teach about final losses.
+//!
+//! Freeze-thaw Bayesian optimisation (Swersky, Snoek and Adams 2014), with one covariance for all
+//! curves:
+//!
+//! ```text
+//! k((x, t), (x', t')) = kx(x, x') (a + b decay(t, t')) + [same trial] (c + d decay(t, t'))
+//! decay(t, t') = h / (t + t' + h)
+//! ```
+//!
+//! `kx` is Matern 5/2. The first part is what configurations share: the level of their final losses
+//! and how they approach it; the second is a trial's own. Steps are scaled so that a full trial has
+//! [`FULL`].
+
+mod data;
+mod fit;
+mod process;
+
+use std::cell::RefCell;
+
+pub(crate) use self::data::CurveData;
+use self::fit::Posterior;
+pub(crate) use self::process::CurveProcess;
+use super::Gp;
+use super::limit::Limit;
+use super::process::Acquisition;
+use super::search::{BEST, Model, Search};
+use crate::analysis::linalg::Matrix;
+use crate::samplers::cube::{Cube, Point, key};
+use crate::samplers::prior::Prior;
+use crate::samplers::{Ask, start};
+use crate::study::seed::StreamRng;
+
+/// Scaled steps of a full trial.
+const FULL: f64 = 50.0;
+
+/// The fitted hyperparameters.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CurveHyperparameters {
+    /// `1 / length^2` per axis.
+    inverse_squares: Vec<f64>,
+    /// Variance of final losses over configurations (a).
+    level: f64,
+    /// Variance of the way to them (b).
+    approach: f64,
+    /// The same of a trial alone (c, d).
+    own_level: f64,
+    own_approach: f64,
+    /// Steps after which a curve has half of its way behind it (h).
+    half_life: f64,
+    /// Variance of the noise.
+    noise: f64,
+}
+
+impl CurveHyperparameters {
+    fn decay(&self, a: f64, b: f64) -> f64 {
+        self.half_life / (a + b + self.half_life)
+    }
+
+    /// The factor of the correlation between configurations.
+    fn shared(&self, a: f64, b: f64) -> f64 {
+        self.level + self.approach * self.decay(a, b)
+    }
+
+    /// The covariance of a trial with itself besides that.
+    fn own(&self, a: f64, b: f64) -> f64 {
+        self.own_level + self.own_approach * self.decay(a, b)
+    }
+
+    /// The prior variance of a trial's loss at a step, without noise.
+    fn variance(&self, step: f64) -> f64 {
+        self.shared(step, step) + self.own(step, step)
+    }
+}
+
+/// A loss at a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Observation {
+    /// Index of the trial's point.
+    pub trial: usize,
+    /// Scaled step.
+    pub step: f64,
+    /// Standardised loss.
+    pub target: f64,
+    /// Noise variance besides the common one.
+    pub noise: f64,
+}
+
+/// A fit, and what it was fitted to.
+#[derive(Debug)]
+pub(crate) struct FittedCurves {
+    points: Vec<Point>,
+    observations: Vec<Observation>,
+    hyperparameters: CurveHyperparameters,
+}
+
+/// The hyperparameters, taken from the cache if the data is the same.
+pub(crate) fn hyperparameters(
+    memo: &RefCell<Option<FittedCurves>>,
+    cube: &Cube,
+    data: &CurveData,
+) -> CurveHyperparameters {
+    let (points, observations) = data.to_fit();
+    if let Some(fitted) = memo.borrow().as_ref()
+        && fitted.observations == observations
+        && fitted.points.len() == points.len()
+        && fitted.points.iter().zip(&points).all(|(known, point)| key(known) == key(point))
+    {
+        return fitted.hyperparameters.clone();
+    }
+    let hyperparameters = Posterior::new(cube, &points, &observations).mode();
+    let fitted = FittedCurves { points, observations, hyperparameters: hyperparameters.clone() };
+    *memo.borrow_mut() = Some(fitted);
+    hyperparameters
+}
+
+impl Gp {
+    /// The answer of the search by the expected improvement at the end of a full trial; `None` if
+    /// too few trials have reported.
+    pub(super) fn learned_from_curves<T>(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+        answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
+    ) -> Option<T> {
+        let cube = Cube::new(ask.space);
+        let data = CurveData::new(&cube, ask);
+        if (data.reported() as u64) < start::trials(ask, self.startup_trials) {
+            return None;
+        }
+        let hyperparameters = hyperparameters(&self.curves_fitted, &cube, &data);
+        let known = CurveProcess::new(&cube, &hyperparameters, &data)?;
+        let ends = known.ends();
+        let mut order: Vec<usize> = (0..ends.len()).collect();
+        order.sort_by(|a, b| {
+            data.is_feasible[*b].cmp(&data.is_feasible[*a]).then(ends[*a].total_cmp(&ends[*b]))
+        });
+        let incumbent = order.first().map(|index| ends[*index]).filter(|end| end.is_finite())?;
+        // Trials that have not reported take the process's own predictions (the kriging believer).
+        let believed = data.with_pending(|point| known.mean_of_new(point));
+        let process = match &believed {
+            Some(believed) => CurveProcess::new(&cube, &hyperparameters, believed)?,
+            None => known,
+        };
+        let limit_data = Limit::all(&cube, ask, self.middle);
+        let limit_hyperparameters = self.limit_hyperparameters(&cube, &limit_data);
+        let limits: Vec<_> = limit_data
+            .iter()
+            .zip(&limit_hyperparameters)
+            .map(|(limit, fitted)| Some((limit.process(&cube, fitted)?, limit.bound)))
+            .collect::<Option<_>>()?;
+        let limits =
+            limits.iter().map(|(process, bound)| Model::One(process, Acquisition::AtMost(*bound)));
+        let search = Search {
+            cube: &cube,
+            ask,
+            models: [Model::Curves(&process, incumbent)].into_iter().chain(limits).collect(),
+            centres: BEST,
+            prior: Prior::new(&cube, ask.space),
+            finished: data.reported(),
+            fixed: &cube.encode(ask.fixed),
+            best: order.iter().map(|index| data.points[*index].as_slice()).collect(),
+            taken: data.points.iter().chain(&data.pending).map(|point| key(point)).collect(),
+        };
+        Some(answer(&search, rng))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! The training data of the process over curves: a few reports of each trial, at geometrically
+//! spaced steps.
+
+use super::{FULL, Observation};
+use crate::samplers::Ask;
+use crate::samplers::cube::{Cube, Point, evenly};
+use crate::study::history::History;
+use crate::study::metric::median;
+use crate::study::trial::{Trial, TrialState};
+
+/// Ratio of the steps at which a trial is observed, besides its last.
+const RATIO: f64 = 3.0;
+/// Maximum number of observations in a process: a suggestion costs O(n^2), conditioning O(n^3).
+const MOST: usize = 220;
+/// Of these, how many may be of trials with several observations.
+const MOST_LONG: usize = 150;
+/// The newest trials that stay whatever they reported.
+const NEWEST: usize = 20;
+/// Maximum number of observations that the hyperparameters are fitted to.
+const FIT_MOST: usize = 72;
+/// Losses beyond the median of first reports count this share of the distance from the best to it.
+const BEYOND: f64 = 0.1;
+/// Maximum number of trials of earlier studies.
+const MOST_EARLIER: usize = 60;
+
+/// Observations of trials, with what turns predictions into losses.
+#[derive(Clone, Debug)]
+pub(crate) struct CurveData {
+    /// Points in the unit cube, of trials that have reported, oldest first.
+    pub points: Vec<Point>,
+    /// Their indices in the history; `None`: of an earlier study, or not reported.
+    pub trials: Vec<Option<usize>>,
+    /// Which of them are feasible.
+    pub is_feasible: Vec<bool>,
+    /// Observations, by trial and step.
+    pub observations: Vec<Observation>,
+    /// Points of unfinished trials without a report.
+    pub pending: Vec<Point>,
+    /// Mean and deviation of the losses.
+    #[cfg_attr(not(test), expect(dead_code, reason = "predictions are not shown yet"))]
+    pub mean: f64,
+    #[cfg_attr(not(test), expect(dead_code, reason = "predictions are not shown yet"))]
+    pub deviation: f64,
+}
+
+/// The losses of a trial at the steps at which it is observed, ascending.
+struct Curve<'a> {
+    index: usize,
+    trial: &'a Trial,
+    losses: Vec<(f64, f64)>,
+}
+
+impl CurveData {
+    /// The data of a history.
+    #[expect(clippy::cast_precision_loss, reason = "numbers of steps and losses")]
+    pub fn new(cube: &Cube, ask: &Ask<'_>) -> Self {
+        let history = &ask.history;
+        let horizon = horizon(history, ask.max_resource);
+        let trials = history.trials().iter().enumerate();
+        let curves: Vec<Curve<'_>> = trials
+            .filter_map(|(index, trial)| {
+                let losses = observed(history, trial, horizon);
+                (!losses.is_empty()).then_some(Curve { index, trial, losses })
+            })
+            .collect();
+        let first: Vec<f64> = sorted(curves.iter().map(|curve| curve.losses[0].1));
+        let lowest = curves
+            .iter()
+            .flat_map(|curve| &curve.losses)
+            .map(|(_, loss)| *loss)
+            .fold(f64::INFINITY, f64::min);
+        let middle = median(&first).unwrap_or(0.0);
+        let cap = middle + BEYOND * (middle - lowest).max(0.0);
+        let cap = if cap.is_finite() { cap } else { f64::MAX };
+        let all: Vec<f64> = curves
+            .iter()
+            .flat_map(|curve| &curve.losses)
+            .map(|(_, loss)| loss.min(cap))
+            .filter(|loss| loss.is_finite())
+            .collect();
+        let count = all.len().max(1) as f64;
+        let mean = all.iter().sum::<f64>() / count;
+        let variance = all.iter().map(|loss| (loss - mean) * (loss - mean)).sum::<f64>() / count;
+        let deviation = if variance.is_finite() { variance.sqrt().max(1e-12) } else { 1.0 };
+        let target = |loss: f64| {
+            let capped = (loss.min(cap) - mean) / deviation;
+            if capped.is_finite() { capped } else { 0.0 }
+        };
+        let curves = selected(curves);
+        let mut data = CurveData {
+            points: Vec::new(),
+            trials: Vec::new(),
+            is_feasible: Vec::new(),
+            observations: Vec::new(),
+            pending: Vec::new(),
+            mean,
+            deviation,
+        };
+        for curve in &curves {
+            for (step, loss) in &curve.losses {
+                data.observations.push(Observation {
+                    trial: data.points.len(),
+                    step: *step,
+                    target: target(*loss),
+                    noise: 0.0,
+                });
+            }
+            data.points.push(cube.encode(&curve.trial.params));
+            data.trials.push(Some(curve.index));
+            data.is_feasible.push(curve.trial.violation.is_none());
+        }
+        for earlier in ask.earlier.iter().take(MOST_EARLIER) {
+            // Their noise grows with the size of this study.
+            data.observations.push(Observation {
+                trial: data.points.len(),
+                step: FULL,
+                target: on_normal_scale(earlier.rank),
+                noise: 0.25 + curves.len() as f64 / 20.0,
+            });
+            data.points.push(cube.encode(&earlier.params));
+            data.trials.push(None);
+            data.is_feasible.push(false);
+        }
+        let unfinished =
+            history.trials().iter().filter(|trial| !trial.state.is_finished() && !trial.rests());
+        let silent = unfinished.filter(|trial| trial.curve.is_empty());
+        data.pending = silent.map(|trial| cube.encode(&trial.params)).collect();
+        data
+    }
+
+    /// Number of this study's trials with a report.
+    pub fn reported(&self) -> usize {
+        self.trials.iter().flatten().count()
+    }
+
+    /// The data with the unfinished trials that have not reported, at the end of which `end` is
+    /// expected; `None` if there are none.
+    pub fn with_pending(&self, end: impl Fn(&[f64]) -> f64) -> Option<CurveData> {
+        if self.pending.is_empty() {
+            return None;
+        }
+        let mut data = self.clone();
+        for point in &self.pending {
+            let (trial, target) = (data.points.len(), end(point));
+            data.observations.push(Observation { trial, step: FULL, target, noise: 0.0 });
+            data.points.push(point.clone());
+            data.trials.push(None);
+            data.is_feasible.push(false);
+        }
+        Some(data)
+    }
+
+    /// The points and observations that the hyperparameters are fitted to: those of the oldest
+    /// trials, whose number grows in steps of 1/8 to save fits; beyond `FIT_MOST` observations,
+    /// half of them of the longest curves, and an even selection of the others.
+    pub fn to_fit(&self) -> (Vec<Point>, Vec<Observation>) {
+        let own = self.reported();
+        let mut count = own.min(6);
+        while count + 1 + count / 8 <= own {
+            count += 1 + count / 8;
+        }
+        let mut of_trial: Vec<Vec<Observation>> = vec![Vec::new(); self.points.len()];
+        let is_own = |observation: &&Observation| observation.trial < count;
+        for observation in self.observations.iter().filter(is_own) {
+            of_trial[observation.trial].push(*observation);
+        }
+        let mut long: Vec<usize> = (0..count).filter(|trial| of_trial[*trial].len() > 2).collect();
+        long.sort_by_key(|trial| std::cmp::Reverse(of_trial[*trial].len()));
+        let mut kept: Vec<Observation> = Vec::new();
+        let mut rest: Vec<Observation> = Vec::new();
+        for trial in &long {
+            let into = if kept.len() < FIT_MOST / 2 { &mut kept } else { &mut rest };
+            into.extend(&of_trial[*trial]);
+        }
+        rest.extend(
+            (0..count)
+                .filter(|trial| !long.contains(trial))
+                .flat_map(|trial| of_trial[trial].clone()),
+        );
+        let left = FIT_MOST - kept.len().min(FIT_MOST);
+        rest.sort_by(|a, b| a.trial.cmp(&b.trial).then(a.step.total_cmp(&b.step)));
+        if rest.len() > left {
+            rest = evenly(&rest, left).collect();
+        }
+        kept.extend(rest);
+        kept.sort_by(|a, b| a.trial.cmp(&b.trial).then(a.step.total_cmp(&b.step)));
+        (self.points[..count].to_vec(), kept)
+    }
+}
+
+/// Steps of a full trial: as specified, or else as long as the longest complete trial, or three
+/// times as long as any so far.
+fn horizon(history: &History<'_>, max_resource: Option<u64>) -> u64 {
+    let trials = || history.trials().iter();
+    let last = |trial: &Trial| trial.last().map(|(step, _)| step);
+    let complete = || trials().filter(|trial| trial.state == TrialState::Complete);
+    max_resource
+        .or_else(|| complete().filter_map(last).max())
+        .or_else(|| trials().filter_map(last).max().map(|step| step.saturating_mul(3)))
+        .unwrap_or(1)
+        .max(1)
+}
+
+/// The observations of a trial: its last report, and the last ones up to the horizon divided by
+/// powers of the ratio; a complete trial's value at the end.
+#[expect(clippy::cast_precision_loss, reason = "steps")]
+fn observed(history: &History<'_>, trial: &Trial, horizon: u64) -> Vec<(f64, f64)> {
+    let scaled = |step: u64| FULL * (step as f64 / horizon as f64).min(1.0);
+    let loss = |value: f64| {
+        let loss = history.score(value).loss();
+        if loss.is_nan() { f64::INFINITY } else { loss }
+    };
+    let mut kept: Vec<(f64, f64)> = Vec::new();
+    let level = |step: u64| (scaled(step) * 1.02 / FULL).max(1e-9).log(RATIO).floor();
+    for (index, (step, value)) in trial.curve.iter().enumerate() {
+        let is_last =
+            trial.curve.get(index + 1).is_none_or(|(next, _)| level(*next) > level(*step));
+        if is_last {
+            kept.push((scaled(*step), loss(*value)));
+        }
+    }
+    match trial.state {
+        TrialState::Complete => {
+            kept.pop_if(|(step, _)| *step >= FULL);
+            kept.push((FULL, trial.value.map_or(f64::INFINITY, loss)));
+        }
+        // A failed trial counts as bad, so that the search avoids its region.
+        TrialState::Failed => kept.push((FULL, f64::INFINITY)),
+        TrialState::Pruned if kept.is_empty() => kept.push((FULL, f64::INFINITY)),
+        _ => {}
+    }
+    kept
+}
+
+/// At most `MOST` observations: those of trials with several of them, the longest and best first,
+/// and an even selection of the others with the newest.
+fn selected(curves: Vec<Curve<'_>>) -> Vec<Curve<'_>> {
+    let total: usize = curves.iter().map(|curve| curve.losses.len()).sum();
+    if total <= MOST {
+        return curves;
+    }
+    let newest = curves.len().saturating_sub(NEWEST);
+    let end = |curve: &Curve<'_>| curve.losses.last().copied().unwrap_or((0.0, 0.0));
+    let mut order: Vec<usize> =
+        (0..curves.len()).filter(|at| curves[*at].losses.len() > 1).collect();
+    order.sort_by(|a, b| {
+        let (a, b) = (end(&curves[*a]), end(&curves[*b]));
+        b.0.total_cmp(&a.0).then(a.1.total_cmp(&b.1))
+    });
+    let mut is_kept = vec![false; curves.len()];
+    let mut count = 0;
+    for at in order {
+        let own = curves[at].losses.len();
+        if count + own <= MOST_LONG {
+            count += own;
+            is_kept[at] = true;
+        }
+    }
+    for at in newest..curves.len() {
+        if !is_kept[at] {
+            count += curves[at].losses.len();
+            is_kept[at] = true;
+        }
+    }
+    let others: Vec<usize> = (0..newest).filter(|at| !is_kept[*at]).collect();
+    let left = MOST.saturating_sub(count).min(others.len());
+    for at in evenly(&others, left) {
+        is_kept[at] = true;
+    }
+    let mut kept = is_kept.into_iter();
+    curves.into_iter().filter(|_| kept.next().unwrap_or(false)).collect()
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// Maps a rank in (0, 1) to the scale of standard normal losses (the logistic quantile, scaled).
+fn on_normal_scale(rank: f64) -> f64 {
+    let share = rank.clamp(0.01, 0.99);
+    (share / (1.0 - share)).ln() / 1.702
+}

@@ -1,0 +1,170 @@
+//! The process over curves, conditioned on observations: losses at any step, of new configurations
+//! and of trials.
+
+use super::{CurveData, CurveHyperparameters, FULL, Matrix};
+use crate::analysis::linalg::dot;
+use crate::samplers::cube::{Cube, slices};
+use crate::samplers::gp::kernel::{correlation, derivative};
+use crate::samplers::gp::process::{Acquisition, Columns};
+
+/// Jitter that keeps the covariance positive definite.
+pub(super) const JITTER: f64 = 1e-6;
+
+/// The conditioned process.
+#[derive(Debug)]
+pub(crate) struct CurveProcess<'a> {
+    hyperparameters: &'a CurveHyperparameters,
+    data: CurveData,
+    columns: Columns,
+    /// Cholesky factor of the covariance.
+    factor: Matrix,
+    /// `covariance^-1 targets`.
+    weights: Vec<f64>,
+    /// Prior variance of each observation, noise included.
+    variances: Vec<f64>,
+    /// The factors of the correlations with a new configuration's end.
+    at_end: Vec<f64>,
+}
+
+impl<'a> CurveProcess<'a> {
+    /// Conditions on the observations of `data`; `None` if the covariance is not positive definite.
+    pub fn new(
+        cube: &Cube,
+        hyperparameters: &'a CurveHyperparameters,
+        data: &CurveData,
+    ) -> Option<Self> {
+        let points = slices(&data.points);
+        let columns = Columns::new(cube, &hyperparameters.inverse_squares, &points);
+        let rows = &data.observations;
+        let mut covariance = Matrix::new(rows.len());
+        let mut variances = Vec::with_capacity(rows.len());
+        let (mut distances, mut trial) = (Vec::new(), usize::MAX);
+        for (row, own) in rows.iter().enumerate() {
+            if own.trial != trial {
+                trial = own.trial;
+                columns.distances(points[trial], trial + 1, &mut distances);
+                distances.iter_mut().for_each(|distance| *distance = correlation(*distance));
+            }
+            let cells = covariance.row_mut(row);
+            for (cell, other) in cells.iter_mut().zip(&rows[..row]) {
+                *cell = distances[other.trial] * hyperparameters.shared(own.step, other.step);
+                if other.trial == trial {
+                    *cell += hyperparameters.own(own.step, other.step);
+                }
+            }
+            let variance = hyperparameters.variance(own.step);
+            let variance = variance + JITTER + hyperparameters.noise + own.noise;
+            cells[row] = variance;
+            variances.push(variance);
+        }
+        let factor = covariance.factor()?;
+        let targets: Vec<f64> = rows.iter().map(|row| row.target).collect();
+        let weights = factor.transposed_solve(&factor.solve(&targets));
+        let at_end = rows.iter().map(|row| hyperparameters.shared(FULL, row.step)).collect();
+        let data = data.clone();
+        Some(CurveProcess { hyperparameters, data, columns, factor, weights, variances, at_end })
+    }
+
+    /// Correlations of a configuration with those of the trials.
+    fn correlations(&self, point: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let mut distances = Vec::new();
+        self.columns.distances(point, self.data.points.len(), &mut distances);
+        let correlations = distances.iter().map(|distance| correlation(*distance)).collect();
+        (correlations, distances)
+    }
+
+    /// Covariances of the end of a new configuration with the observations.
+    fn covariances(&self, correlations: &[f64]) -> Vec<f64> {
+        let rows = self.data.observations.iter().zip(&self.at_end);
+        rows.map(|(row, factor)| correlations[row.trial] * factor).collect()
+    }
+
+    fn variance(&self, step: f64, explained: f64) -> f64 {
+        (self.hyperparameters.variance(step) - explained).max(1e-9)
+    }
+
+    /// The mean at the end of a new configuration.
+    pub fn mean_of_new(&self, point: &[f64]) -> f64 {
+        dot(&self.covariances(&self.correlations(point).0), &self.weights)
+    }
+
+    /// The mean at the end of each trial.
+    pub fn ends(&self) -> Vec<f64> {
+        (0..self.data.points.len()).map(|trial| self.of_trial(trial, FULL).0).collect()
+    }
+
+    /// Covariances of a trial's loss at a scaled step with the observations.
+    fn of_trial(&self, trial: usize, step: f64) -> (f64, Vec<f64>) {
+        let (correlations, _) = self.correlations(&self.data.points[trial]);
+        let covariance = |row: &super::Observation| {
+            let shared = correlations[row.trial] * self.hyperparameters.shared(step, row.step);
+            let is_own = row.trial == trial;
+            shared + if is_own { self.hyperparameters.own(step, row.step) } else { 0.0 }
+        };
+        let covariances: Vec<f64> = self.data.observations.iter().map(covariance).collect();
+        (dot(&covariances, &self.weights), covariances)
+    }
+
+    /// Mean and variance of a trial's loss at a scaled step.
+    #[cfg(test)]
+    pub fn moments_of_trial(&self, trial: usize, step: f64) -> (f64, f64) {
+        let (mean, covariances) = self.of_trial(trial, step);
+        let whitened = self.factor.solve(&covariances);
+        (mean, self.variance(step, dot(&whitened, &whitened)))
+    }
+
+    /// Mean and variance of a new configuration's loss at a scaled step.
+    #[cfg(test)]
+    pub fn moments_of_new(&self, point: &[f64], step: f64) -> (f64, f64) {
+        let (correlations, _) = self.correlations(point);
+        let covariance = |row: &super::Observation| {
+            correlations[row.trial] * self.hyperparameters.shared(step, row.step)
+        };
+        let covariances: Vec<f64> = self.data.observations.iter().map(covariance).collect();
+        let whitened = self.factor.solve(&covariances);
+        let mean = dot(&covariances, &self.weights);
+        (mean, self.variance(step, dot(&whitened, &whitened)))
+    }
+
+    /// The log expected improvement at the end of a new configuration.
+    pub fn value(&self, point: &[f64], incumbent: f64) -> f64 {
+        let covariances = self.covariances(&self.correlations(point).0);
+        let whitened = self.factor.solve(&covariances);
+        let variance = self.variance(FULL, dot(&whitened, &whitened));
+        Acquisition::Improvement(incumbent).of(dot(&covariances, &self.weights), variance).0
+    }
+
+    /// An upper bound of it at a fraction of the cost: the variance is conditioned on the most
+    /// informative observation only.
+    pub fn most_improvement(&self, point: &[f64], incumbent: f64) -> f64 {
+        let covariances = self.covariances(&self.correlations(point).0);
+        let explained = covariances
+            .iter()
+            .zip(&self.variances)
+            .map(|(covariance, variance)| covariance * covariance / variance)
+            .fold(0.0, f64::max);
+        let mean = dot(&covariances, &self.weights);
+        Acquisition::Improvement(incumbent).of(mean, self.variance(FULL, explained)).0
+    }
+
+    /// The log expected improvement, with its gradient along numeric axes (0 along others).
+    pub fn value_and_gradient(&self, point: &[f64], incumbent: f64) -> (f64, Vec<f64>) {
+        let (correlations, distances) = self.correlations(point);
+        let covariances = self.covariances(&correlations);
+        let whitened = self.factor.solve(&covariances);
+        let variance = self.variance(FULL, dot(&whitened, &whitened));
+        let solved = self.factor.transposed_solve(&whitened);
+        let mean = dot(&covariances, &self.weights);
+        let (value, by_mean, by_variance) = Acquisition::Improvement(incumbent).of(mean, variance);
+        let mut pulls = vec![0.0; self.data.points.len()];
+        for (index, row) in self.data.observations.iter().enumerate() {
+            pulls[row.trial] += self.at_end[index]
+                * (by_mean * self.weights[index] - 2.0 * by_variance * solved[index]);
+        }
+        for (pull, distance) in pulls.iter_mut().zip(&distances) {
+            *pull *= -derivative(*distance);
+        }
+        let gradient = self.columns.gradient(point, &pulls, &self.hyperparameters.inverse_squares);
+        (value, gradient)
+    }
+}

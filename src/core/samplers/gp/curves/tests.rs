@@ -1,0 +1,141 @@
+//! Tests of the process over curves.
+
+use super::*;
+use crate::samplers::conformance::trial_of;
+use crate::samplers::fixtures::{ask, params, unit_cube};
+use crate::study::space::Space;
+use crate::study::trial::{Trial, TrialState};
+
+/// Trials whose losses level off at `(x0 - 0.7)^2 + 0.2 x1`, paused at one of three rungs.
+fn paused(count: u64) -> Vec<Trial> {
+    let trial = |number: u64| {
+        let unit = |by: f64| (number as f64 * by).fract();
+        let params = params([("x0", unit(0.618).into()), ("x1", unit(0.755).into())]);
+        let last = [3, 9, 27][(number % 3) as usize];
+        let loss = |step: u64| end(unit(0.618), unit(0.755)) + 2.0 / (1.0 + step as f64);
+        let curve = (1..=last).map(|step| (step, loss(step))).collect();
+        let state = if last == 27 { TrialState::Complete } else { TrialState::Paused };
+        let value = (last == 27).then(|| loss(27));
+        Trial { curve, ..trial_of(number, params, state, value) }
+    };
+    (0..count).map(trial).collect()
+}
+
+fn end(x: f64, y: f64) -> f64 {
+    (x - 0.7).powi(2) + 0.2 * y
+}
+
+fn asked<'a>(space: &'a Space, trials: &'a [Trial]) -> Ask<'a> {
+    Ask { max_resource: Some(27), ..ask(space, trials, 0) }
+}
+
+fn fitted(space: &Space, trials: &[Trial]) -> (Cube, CurveData, CurveHyperparameters) {
+    let cube = Cube::new(space);
+    let data = CurveData::new(&cube, &asked(space, trials));
+    let hyperparameters = hyperparameters(&RefCell::default(), &cube, &data);
+    (cube, data, hyperparameters)
+}
+
+#[test]
+fn gradients_of_the_posterior_match_finite_differences() {
+    let (space, trials) = (unit_cube(2), paused(7));
+    let cube = Cube::new(&space);
+    let data = CurveData::new(&cube, &asked(&space, &trials));
+    let (points, observations) = data.to_fit();
+    assert!(observations.len() > 10, "{observations:?}");
+    let posterior = Posterior::new(&cube, &points, &observations);
+    let at = [-0.4, 0.3, 0.2, -0.7, -1.5, -0.6, 1.4, -4.0];
+    let (_, gradient) = posterior.value_and_gradient(&at).unwrap();
+    for index in 0..at.len() {
+        let value = |by: f64| {
+            let mut moved = at;
+            moved[index] += by;
+            posterior.value_and_gradient(&moved).unwrap().0
+        };
+        let numeric = (value(1e-5) - value(-1e-5)) / 2e-5;
+        let off = (gradient[index] - numeric).abs();
+        assert!(off < 1e-4 * numeric.abs().max(1.0), "{index}: {} {numeric}", gradient[index]);
+    }
+}
+
+#[test]
+fn ends_of_paused_trials_are_foretold_and_their_variance_falls_with_their_steps() {
+    let (space, trials) = (unit_cube(2), paused(40));
+    let (cube, data, hyperparameters) = fitted(&space, &trials);
+    let process = CurveProcess::new(&cube, &hyperparameters, &data).unwrap();
+    let mut variances = [0.0; 3];
+    for (index, trial) in data.trials.iter().enumerate() {
+        let number = trial.unwrap();
+        let point = &data.points[index];
+        let (mean, variance) = process.moments_of_trial(index, FULL);
+        let loss = data.mean + data.deviation * mean;
+        let truth = end(point[0], point[1]) + 2.0 / 28.0;
+        let off = (loss - truth).abs();
+        assert!(off < 0.05, "trial {number} of {:?}: {loss} {truth}", trials[number].state);
+        variances[number % 3] += variance;
+    }
+    assert!(variances[0] > variances[1] && variances[1] > variances[2], "{variances:?}");
+}
+
+#[test]
+fn values_and_gradients_of_the_acquisition_agree() {
+    let (space, trials) = (unit_cube(2), paused(20));
+    let (cube, data, hyperparameters) = fitted(&space, &trials);
+    let process = CurveProcess::new(&cube, &hyperparameters, &data).unwrap();
+    for point in [[0.3, 0.6], [0.72, 0.1]] {
+        let incumbent = -0.8;
+        let (value, gradient) = process.value_and_gradient(&point, incumbent);
+        assert!((value - process.value(&point, incumbent)).abs() < 1e-9);
+        assert!(process.most_improvement(&point, incumbent) >= value - 1e-9);
+        let (mean, _) = process.moments_of_new(&point, FULL);
+        assert!((mean - process.mean_of_new(&point)).abs() < 1e-9);
+        for axis in 0..2 {
+            let value = |by: f64| {
+                let mut moved = point;
+                moved[axis] += by;
+                process.value(&moved, incumbent)
+            };
+            let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
+            let off = (gradient[axis] - numeric).abs();
+            assert!(off < 1e-3 * numeric.abs().max(1.0), "{axis}: {} {numeric}", gradient[axis]);
+        }
+    }
+}
+
+#[test]
+fn a_few_reports_of_each_trial_are_kept_and_of_many_trials_the_long_and_the_new() {
+    let space = unit_cube(2);
+    let cube = Cube::new(&space);
+    let few = paused(6);
+    let data = CurveData::new(&cube, &asked(&space, &few));
+    let steps = |trial: usize| -> Vec<f64> {
+        let own = data.observations.iter().filter(|one| one.trial == trial);
+        own.map(|one| (one.step * 27.0 / FULL).round()).collect()
+    };
+    assert_eq!((steps(0), steps(2)), (vec![2.0, 3.0], vec![2.0, 8.0, 26.0, 27.0]));
+    let many = paused(900);
+    let data = CurveData::new(&cube, &asked(&space, &many));
+    assert!(data.observations.len() <= 250, "{}", data.observations.len());
+    assert!((880..900).all(|trial| data.trials.contains(&Some(trial))));
+    let (_, to_fit) = data.to_fit();
+    assert!((50..=72).contains(&to_fit.len()), "{}", to_fit.len());
+}
+
+#[test]
+fn losses_that_are_no_numbers_and_failed_trials_count_as_bad() {
+    let space = unit_cube(2);
+    let mut trials = paused(12);
+    trials[0].curve = vec![(1, f64::NAN)];
+    trials[1].curve = vec![(1, f64::INFINITY), (2, 1e300)];
+    trials[2] = trial_of(2, trials[2].params.clone(), TrialState::Failed, None);
+    trials[3].curve.clear();
+    let (cube, data, hyperparameters) = fitted(&space, &trials);
+    assert_eq!((data.reported(), data.pending.len()), (11, 1));
+    let worst = data.observations.iter().map(|one| one.target).fold(f64::MIN, f64::max);
+    let target = |trial: usize| {
+        let own = data.observations.iter().filter(|one| data.trials[one.trial] == Some(trial));
+        own.map(|one| one.target).fold(f64::MIN, f64::max)
+    };
+    assert_eq!([target(0), target(1), target(2)], [worst; 3]);
+    assert!(CurveProcess::new(&cube, &hyperparameters, &data).is_some());
+}
