@@ -14,6 +14,7 @@ mod json;
 mod objective;
 mod overrides;
 pub mod placeholder;
+mod populations;
 mod relocation;
 mod reproducibility;
 mod resolve;

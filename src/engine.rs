@@ -28,6 +28,7 @@ mod load;
 mod memory_estimate;
 mod on_demand;
 mod pausing;
+mod populations;
 mod proposals;
 mod pruning;
 mod queue;
@@ -281,8 +282,9 @@ impl Engine {
             }
             Input::Heard { trial, attempt } => self.note_heard(trial, attempt),
             Input::Remark { trial, attempt, remark } => self.remark(trial, attempt, &remark),
-            Input::Checkpoint { trial, attempt, step, path, bytes, system } => {
-                self.checkpoint(trial, attempt, Checkpoint { step, path, bytes }, system)
+            Input::Checkpoint { trial, attempt, step, path, bytes, system, digest } => {
+                let checkpoint = Checkpoint { step, path, bytes, digest };
+                self.checkpoint(trial, attempt, checkpoint, system)
             }
             Input::Ended { trial, attempt, end, message } => {
                 self.ended(trial, attempt, end, message)

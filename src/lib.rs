@@ -165,6 +165,18 @@
 //! [`analysis::memory_model`] estimates that of others: a trial without enough memory waits, and a
 //! configuration that fits no device is not proposed.
 //!
+//! # Populations
+//!
+//! With `[pruner] type = "pbt"` trials are members of populations, which are created whole and meet
+//! at each interval. Once all members that have not ended are there, [`pruners::Pruner::exploit`]
+//! decides about all of them in one turn, from their reports and named random streams, so that no
+//! checkpoint is superseded between two decisions and nothing depends on who is faster
+//! (`engine/populations.rs`). A copy is an event with the checkpoint's digest and the parameters
+//! ([`Cloned`](study::event::TrialEvent::Cloned)); until the member has a checkpoint of its own,
+//! retention keeps the other's. Digests are computed when checkpoints are registered, and compared
+//! before a copy is used ([`runner::checkpoint_digest`]). [`study::schedule::schedule`] follows the
+//! checkpoints of a state back to the start.
+//!
 //! # Several runs of a configuration
 //!
 //! Every run is a trial; [`Origin`](study::trial::Origin) says which configuration it repeats, and
@@ -217,8 +229,9 @@
 //!   lists the copy.
 //! - The winner of a race is measured on the test split by `run`, after the runner has ended: a
 //!   worker job, as at export.
-//! - Population-based training and distributed execution are not implemented;
-//!   the journal, the leases and the schema leave room for them.
+//! - A member of a population remains one trial when it takes over another's checkpoint: its
+//!   segments ([`study::segment`]) say where, and `param` has its present parameters. Samplers know
+//!   nothing of this, since populations are created whole.
 
 pub mod app;
 pub mod ask_tell;

@@ -6,6 +6,7 @@
 )]
 
 pub mod artifacts;
+pub mod checkpoint_digest;
 pub mod checkpoint_recovery;
 pub mod clock;
 pub mod commit;

@@ -170,6 +170,7 @@ fn job(recipe: &Recipe, scratch: &Path) -> (TrainJob, BTreeMap<String, String>) 
     let trial = TrialJob {
         study: recipe.study.clone(),
         trial: TrialNumber(recipe.trial),
+        cloned: None,
         attempt: AttemptNumber(0),
         params: Params::new(),
         device: inside(&recipe.device),

@@ -9,6 +9,7 @@ use super::diagnostic::{Diagnostic, Place};
 use super::enqueue;
 use super::file;
 use super::objective;
+use super::populations;
 use super::reproducibility;
 use super::sampler_pruner::{self, Chosen};
 use super::section::{Section, nul};
@@ -129,6 +130,7 @@ pub(super) fn resolve(
     check_sampler(&spec, &sampler, unlimited.then_some(&budget), problems);
     let length = arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step));
     check_pruner(&spec, &pruner, length, problems);
+    populations::check(&spec, &pruner, &study, &budget, &searched, problems);
     command_metrics::check(&spec, file.tree, problems);
     objective::check_names(&spec, &study, problems);
     objective::check_several(&spec, &study, &budget, problems);
@@ -408,6 +410,18 @@ fn check_pruner(
             _ => "write for example `max_resource = 10000` under [pruner]",
         };
         problems.push(problem.help(help));
+        return;
+    }
+    let is_given = |key: &str| spec.pruner.options.contains_key(key);
+    if pruners::is_population(&spec.pruner)
+        && budget.is_none()
+        && !is_given(pruners::INTERVAL.name)
+        && !is_given("max_resource")
+    {
+        let unit = spec.step.plural();
+        let message = format!("pbt needs `interval`: how many {unit} lie between two decisions");
+        let problem = Diagnostic::error(pruner.place, message);
+        problems.push(problem.help("write for example `interval = 2` under [pruner]"));
         return;
     }
     let built = pruners::find(&spec.pruner.name).map(|entry| {

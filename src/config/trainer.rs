@@ -407,6 +407,6 @@ fn keys_of(table: &str) -> String {
 }
 
 /// The canonical name of an argument, or `name` itself.
-fn canonical<'a>(arguments: &[Field], name: &'a str) -> &'a str {
+pub(super) fn canonical<'a>(arguments: &[Field], name: &'a str) -> &'a str {
     field::find(arguments, name).map_or(name, |argument| argument.name)
 }

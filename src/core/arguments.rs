@@ -4,6 +4,7 @@
 //! Plain data: this module is compiled without the trainer too, so that a study is validated by a
 //! binary that cannot train.
 
+mod changeable;
 mod class_weights;
 mod contradictions;
 mod data;
@@ -23,6 +24,7 @@ mod trainer_table;
 mod training;
 mod unsupported;
 
+pub use changeable::CHANGEABLE;
 pub use class_weights::ClassWeights;
 pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
 pub use model::{

@@ -8,6 +8,7 @@ mod interval;
 mod median;
 mod none;
 mod patient;
+mod pbt;
 mod percentile;
 mod threshold;
 mod wilcoxon;
@@ -15,10 +16,14 @@ mod wilcoxon;
 use std::collections::BTreeMap;
 
 pub use asha::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
+pub use pbt::{INTERVAL, POPULATION};
 
+use crate::study::constraint::Constraint;
 use crate::study::decision::{Decision, Reason};
 use crate::study::history::History;
+use crate::study::params::Params;
 use crate::study::registry::{Entry, OptionProblem, RegistryError, Table, UnknownName};
+use crate::study::seed::SeedTree;
 use crate::study::space::Space;
 use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::trial::{Trial, TrialNumber};
@@ -47,6 +52,77 @@ pub struct Promotion {
     pub reason: Reason,
 }
 
+/// Which members of a population must have arrived for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gathered {
+    /// All that have not ended.
+    All,
+    /// Those that wait: nothing else can continue.
+    Waiting,
+}
+
+/// The input of [`Pruner::exploit`].
+#[derive(Clone, Copy, Debug)]
+pub struct Generation<'a> {
+    /// The search space.
+    pub space: &'a Space,
+    /// Constraints on parameters.
+    pub constraints: &'a [Constraint],
+    /// All trials.
+    pub history: History<'a>,
+    /// Seeds for draws.
+    pub seeds: SeedTree,
+    /// Who must have arrived.
+    pub gathered: Gathered,
+}
+
+/// What becomes of a waiting member of a population.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MemberDecision {
+    /// It continues from its own checkpoint.
+    Continue {
+        /// Number of the trial.
+        trial: TrialNumber,
+        /// Step at which it pauses again; `None`: it runs to its end.
+        until: Option<u64>,
+        /// Why.
+        reason: Reason,
+    },
+    /// It continues from another member's checkpoint.
+    Clone {
+        /// Number of the trial.
+        trial: TrialNumber,
+        /// The other member.
+        from: TrialNumber,
+        /// Step of the checkpoint.
+        step: u64,
+        /// Its new parameters.
+        params: Params,
+        /// Step at which it pauses again; `None`: it runs to its end.
+        until: Option<u64>,
+        /// Why.
+        reason: Reason,
+    },
+    /// It is pruned.
+    Stop {
+        /// Number of the trial.
+        trial: TrialNumber,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+impl MemberDecision {
+    /// The member.
+    pub fn trial(&self) -> TrialNumber {
+        match self {
+            MemberDecision::Continue { trial, .. }
+            | MemberDecision::Clone { trial, .. }
+            | MemberDecision::Stop { trial, .. } => *trial,
+        }
+    }
+}
+
 /// Decides which trials continue.
 pub trait Pruner: Send {
     /// Judges a report, which `case.history` contains. A pure function of its argument.
@@ -62,6 +138,18 @@ pub trait Pruner: Send {
     /// the ladder leaves all trials paused.
     fn conclude(&self, _history: History<'_>) -> Option<Promotion> {
         None
+    }
+
+    /// Number of trials of a population, which are created together and decided about together;
+    /// `None`: trials are on their own.
+    fn population(&self) -> Option<u64> {
+        None
+    }
+
+    /// Decisions about all members of populations that have gathered, all at once, so that no
+    /// checkpoint is superseded between them. A pure function of its argument.
+    fn exploit(&self, _generation: &Generation<'_>) -> Vec<MemberDecision> {
+        Vec::new()
     }
 
     /// The steps at which a trial of `budget` steps (if known) must report.
@@ -87,13 +175,14 @@ pub static PRUNERS: &[PrunerEntry] = &[
     median::ENTRY,
     none::ENTRY,
     patient::ENTRY,
+    pbt::ENTRY,
     percentile::ENTRY,
     threshold::ENTRY,
     wilcoxon::ENTRY,
 ];
 
 /// Reserved names of pruners that are not implemented yet.
-pub static NOT_YET: &[&str] = &["pbt"];
+pub static NOT_YET: &[&str] = &[];
 
 /// All of them, and what to take for several objectives.
 pub(crate) static TABLE: Table<BuildPruner> = Table {
@@ -106,6 +195,11 @@ pub(crate) static TABLE: Table<BuildPruner> = Table {
 /// The entry of the pruner called `name`.
 pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownName> {
     TABLE.find(name)
+}
+
+/// Whether trials continue from each other's checkpoints, which then have digests.
+pub fn is_population(pruner: &AlgorithmSpec) -> bool {
+    pruner.name == pbt::ENTRY.name
 }
 
 /// Whether a pruner serves a study of that many objectives; the error says what to take instead.

@@ -82,6 +82,12 @@ impl Engine {
             (AttemptEnd::Stopped, _) => {
                 self.finish_trial(number, TrialState::Pruned, TrialResult::default(), message);
             }
+            (AttemptEnd::Diverged, _) if self.is_replaceable(number) => {
+                let detail = message.map_or_else(String::new, |message| format!(": {message}"));
+                let reason = format!("diverged{detail}; waits to be replaced");
+                let hold = self.hold_of(number);
+                self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold }));
+            }
             (AttemptEnd::Diverged, _) => {
                 let detail = message.map_or_else(String::new, |message| format!(": {message}"));
                 self.end_without_value(number, TrialState::Pruned, format!("diverged{detail}"));

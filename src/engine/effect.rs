@@ -28,6 +28,9 @@ pub struct Assignment {
     pub seed: u64,
     /// The checkpoint to continue from.
     pub resume: Option<Checkpoint>,
+    /// The trial that saved it, if it is another one.
+    #[serde(default)]
+    pub cloned_from: Option<TrialNumber>,
     /// Step at which it pauses, or ends if it continues past its end.
     pub until: Option<u64>,
     /// Whether it continues past its end, up to `until`.

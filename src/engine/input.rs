@@ -77,6 +77,9 @@ pub enum Input {
         bytes: Option<u64>,
         /// The system's clock when a command registered it.
         system: Option<Timestamp>,
+        /// The digest of its content, if it was computed.
+        #[serde(default)]
+        digest: Option<String>,
     },
     /// A trial recorded something on which no decision depends.
     Recorded {

@@ -25,6 +25,7 @@ impl Queue {
             Event::Trial(
                 trial,
                 TrialEvent::Queued { .. }
+                | TrialEvent::Cloned { .. }
                 | TrialEvent::Continued { .. }
                 | TrialEvent::Created { .. },
             ) => drop(self.waiting.insert(*trial)),

@@ -132,7 +132,7 @@ impl Engine {
         system: Option<Timestamp>,
     ) {
         let Some(slot) = self.hear(trial, attempt) else { return };
-        let Checkpoint { step, path, bytes } = checkpoint;
+        let Checkpoint { step, path, bytes, digest } = checkpoint;
         self.refusals.forget();
         let is_resent = self.slots[slot].running.as_ref().is_some_and(|on| on.known_to.is_some())
             && self.view.trial(trial).is_some_and(|trial| {
@@ -143,7 +143,7 @@ impl Engine {
         }
         self.emit(Event::Trial(
             trial,
-            TrialEvent::CheckpointSaved { step, path: path.clone(), bytes, system },
+            TrialEvent::CheckpointSaved { step, path: path.clone(), bytes, system, digest },
         ));
         self.forget_original(trial, &path);
         self.record_checkpoint(trial, slot, &path);

@@ -207,8 +207,7 @@ impl Rule {
 
 /// The checkpoint to continue from.
 fn newest_reported(trial: &Trial) -> Option<usize> {
-    let reported = trial.last_step().unwrap_or(0);
-    trial.checkpoints.iter().rposition(|checkpoint| checkpoint.step <= reported)
+    trial.resumable_index()
 }
 
 /// A trial's checkpoints except some, which are given in ascending order.
@@ -358,7 +357,13 @@ impl Engine {
         }
     }
 
-    pub(super) fn drop_all(&mut self, dropped: Vec<Dropped>) {
+    /// Drops checkpoints, except those from which another trial of a population is about to
+    /// continue: these go with a later plan.
+    pub(super) fn drop_all(&mut self, mut dropped: Vec<Dropped>) {
+        if !dropped.is_empty() && self.pruner.population().is_some() {
+            let donated = self.view.donated();
+            dropped.retain(|(trial, path)| !donated.contains(&(*trial, path.as_path())));
+        }
         for (trial, path) in dropped {
             let original = original_of(&path);
             self.drop_one(trial, path);

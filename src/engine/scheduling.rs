@@ -5,6 +5,7 @@ use super::batch_halving::BatchHalving;
 use super::decision_window::DecisionWindow;
 use super::goal::is_asked_for;
 use super::{Assignment, Effect, Engine, Outcome, Phase};
+use crate::pruners::Gathered;
 use crate::study::device::Device;
 use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::seed::SeedTree;
@@ -86,6 +87,7 @@ impl Engine {
             let is_asked = |number| self.view.trial(number).is_some_and(is_asked_for);
             return Ok(self.queue.find(is_asked));
         }
+        self.exploit(Gathered::All);
         let found = self
             .queue
             .first()
@@ -96,7 +98,7 @@ impl Engine {
         }
         if self.may_create()
             && !self.proposals.exhausted
-            && let Some(created) = self.create()?
+            && let Some(created) = self.create_population()?
         {
             return Ok(Some(created));
         }
@@ -105,7 +107,11 @@ impl Engine {
         {
             return Ok(None);
         }
-        Ok(self.resume_paused(|pruner, history| pruner.conclude(history)))
+        self.exploit(Gathered::Waiting);
+        Ok(self
+            .queue
+            .first()
+            .or_else(|| self.resume_paused(|pruner, history| pruner.conclude(history))))
     }
 
     /// Whether a slot accepts attempts.
@@ -146,13 +152,15 @@ impl Engine {
         let attempt = AttemptNumber(trial.attempts);
         let is_first = trial.attempts == 0 && trial.origin.is_judged();
         let rung = || is_first.then(|| self.pruner.first_rung(number)).flatten();
+        let donor = self.view.donor_checkpoint(trial);
         let assignment = Assignment {
             trial: number,
             attempt,
             slot: self.slots[index].slot.clone(),
             params: trial.params.clone(),
             seed: seed_of(self.seeds, trial),
-            resume: trial.resumable_checkpoint().cloned(),
+            resume: trial.resumable_checkpoint().or(donor.map(|(_, saved)| saved)).cloned(),
+            cloned_from: donor.map(|(from, _)| from),
             until: trial.until.or_else(rung),
             past_its_end: trial.continued.is_some(),
             milestones: self.milestones.clone(),

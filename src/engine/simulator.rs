@@ -57,6 +57,9 @@ pub type Curve = dyn Fn(&Params, u64) -> f64 + Send + Sync;
 /// Relative duration of a configuration's steps.
 pub type Pace = dyn Fn(&Params) -> f64 + Send + Sync;
 
+/// The state of a trial after a step, from the one before.
+pub type Learning = dyn Fn(f64, &Params) -> f64 + Send + Sync;
+
 /// The fault of an attempt at a step, if any.
 pub type Faults = dyn Fn(TrialNumber, AttemptNumber, u64) -> Option<Fault> + Send + Sync;
 
@@ -110,6 +113,9 @@ pub struct Simulation {
     pub checkpoint_bytes: u64,
     /// The objective.
     pub curve: Box<Curve>,
+    /// Trials that learn: their values are states, which checkpoints carry from trial to trial,
+    /// instead of `curve`'s. They begin with 1.
+    pub learning: Option<Box<Learning>>,
     /// Amplitude of the effect of a trial's seed on its values.
     pub luck: f64,
     /// Fault injection.
@@ -169,6 +175,7 @@ impl Simulation {
             checkpoints: true,
             checkpoint_bytes: 1000,
             curve: Box::new(curve),
+            learning: None,
             luck: 0.0,
             faults: Box::new(|_, _, _| None),
             room: Box::new(|_, _| usize::MAX),

@@ -239,6 +239,9 @@ fn said_of_trial(
             format!("attempt {attempt} ended: {}{because}", attempt_end(Some(end)))
         }
         TrialEvent::Queued { reason, .. } => format!("queued again: {reason}"),
+        TrialEvent::Cloned { from, step, params, reason, .. } => {
+            format!("continues from trial {from} at {} with {params}: {reason}", clock.at(*step))
+        }
         TrialEvent::Paused { reason, .. } => {
             let last = trial.and_then(Trial::last);
             let at = last.map(|(step, _)| format!(" at {}", clock.at(step))).unwrap_or_default();

@@ -107,6 +107,7 @@ fn kind(event: &Event) -> EntryKind {
             | TrialEvent::CandidatesOffered { .. }
             | TrialEvent::Remarked { .. }
             | TrialEvent::Queued { .. }
+            | TrialEvent::Cloned { .. }
             | TrialEvent::Held { .. }
             | TrialEvent::Continued { .. }
             | TrialEvent::LimitsBroken { .. }

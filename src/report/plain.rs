@@ -268,6 +268,11 @@ impl Plain {
                 self.promoted.insert(*trial, reason.clone());
                 return None;
             }
+            Event::Trial(trial, TrialEvent::Cloned { params, reason, .. }) => {
+                self.waiting.remove(trial);
+                self.promoted.insert(*trial, format!("{reason}, with {params}"));
+                return None;
+            }
             Event::Trial(trial, TrialEvent::AttemptStarted { .. }) => {
                 return Some(
                     self.promoted.remove(trial).map(|why| format!(": {why}")).unwrap_or_default(),
@@ -373,6 +378,7 @@ fn is_silent(event: &Event) -> bool {
             TrialEvent::AttemptStarted { .. }
             | TrialEvent::Remarked { .. }
             | TrialEvent::Queued { .. }
+            | TrialEvent::Cloned { .. }
             | TrialEvent::Paused { .. }
             | TrialEvent::Held { .. }
             | TrialEvent::Continued { .. }

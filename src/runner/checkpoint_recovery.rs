@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::checkpoint_digest::checkpoint_digest;
 use super::disk::{entries, numbered, size};
 use super::garbage_collection::clear_trial_drafts;
 use super::ownership::{trials_in, unfinished};
 use super::removal::Remover;
 use super::{listed_in, surviving};
+use crate::pruners;
 use crate::storage::paths::StudyFiles;
 use crate::storage::sqlite;
 use crate::storage::{Lease, Storage, StorageError, StoredStudy, StudyId};
@@ -79,7 +81,9 @@ pub fn settle(
     let unfinished = unfinished(storage, study)?;
     for trial in unfinished.into_iter().filter(|trial| !elsewhere.contains(&trial.number)) {
         clear_trial_drafts(&files.trial(trial.number));
-        adopted.extend(settle_trial(&trial, study.spec.step, &files.trial(trial.number)));
+        let directory = files.trial(trial.number);
+        let digests = pruners::is_population(&study.spec.pruner);
+        adopted.extend(settle_trial(&trial, study.spec.step, &directory, digests));
     }
     if !adopted.is_empty() {
         storage.append(lease, now, &adopted)?;
@@ -122,7 +126,8 @@ fn clear_copies(
     Ok(())
 }
 
-fn settle_trial(trial: &Trial, clock: StepUnit, directory: &Path) -> Vec<Event> {
+/// `digests`: whether checkpoints have digests, for their pruner.
+fn settle_trial(trial: &Trial, clock: StepUnit, directory: &Path, digests: bool) -> Vec<Event> {
     let reported = trial.last().map_or(0, |(step, _)| step);
     let is_known =
         |path: &PathBuf| trial.checkpoints.iter().any(|checkpoint| checkpoint.path == *path);
@@ -135,7 +140,13 @@ fn settle_trial(trial: &Trial, clock: StepUnit, directory: &Path) -> Vec<Event> 
         match step_of(&path, clock).filter(|step| *step <= reported) {
             Some(step) => adopted.push(Event::Trial(
                 trial.number,
-                TrialEvent::CheckpointSaved { step, bytes: Some(size(&path)), path, system: None },
+                TrialEvent::CheckpointSaved {
+                    step,
+                    bytes: Some(size(&path)),
+                    digest: digests.then(|| checkpoint_digest(&path)).flatten(),
+                    path,
+                    system: None,
+                },
             )),
             // What cannot be removed will be overwritten.
             None => drop(fs::remove_dir_all(&path)),
@@ -223,7 +234,10 @@ mod tests {
     }
 
     fn saved(step: u64, path: PathBuf) -> Event {
-        Event::Trial(TRIAL, TrialEvent::CheckpointSaved { step, path, bytes: None, system: None })
+        Event::Trial(
+            TRIAL,
+            TrialEvent::CheckpointSaved { step, path, bytes: None, system: None, digest: None },
+        )
     }
 
     fn names(directory: &Path) -> Vec<String> {

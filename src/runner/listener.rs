@@ -292,7 +292,7 @@ impl Listener {
                 self.send(current.log_points(clock, step, metrics, &self.points));
             }
             MessageToRunner::Checkpoint { step, .. } => match registered {
-                Some(Ok(Some(Registered { path, bytes, uncopied }))) => {
+                Some(Ok(Some(Registered { path, bytes, uncopied, digest }))) => {
                     if let Some(why) = uncopied {
                         let why = format!("`{}` is not copied: {why}", path.display());
                         let remark = Remark::new(RemarkKind::Uncopied, why);
@@ -300,7 +300,15 @@ impl Listener {
                         self.send([current.remark(remark)]);
                     }
                     let system = self.single.then(system_time);
-                    self.send([Input::Checkpoint { trial, attempt, step, path, bytes, system }]);
+                    self.send([Input::Checkpoint {
+                        trial,
+                        attempt,
+                        step,
+                        path,
+                        bytes,
+                        system,
+                        digest,
+                    }]);
                 }
                 Some(Err(why)) => {
                     let why = format!("this checkpoint is rejected: {why}");

@@ -26,9 +26,10 @@ use super::watchdog::Watchdog;
 use crate::arguments::monitored;
 use crate::config::command_line::{self, GroupValues, TrialValues};
 use crate::engine::{Assignment, Input};
+use crate::pruners;
 use crate::runner::processes;
 use crate::runner::protocol::{
-    self, Clock, CommandJob, LONGEST_LINE, MessageToTrial, TrainJob, TrialJob,
+    self, Clock, Cloned, CommandJob, LONGEST_LINE, MessageToTrial, TrainJob, TrialJob,
 };
 use crate::storage::paths::{self, StudyFiles};
 use crate::study::decision::Decision;
@@ -154,7 +155,9 @@ impl ProcessLauncher {
             }
             _ => None,
         };
-        let registrar = Arc::new(Registrar::new(files.clone(), protected, copies));
+        let digests = pruners::is_population(&spec.pruner);
+        let registrar = Registrar::new(files.clone(), protected, copies).with_digests(digests);
+        let registrar = Arc::new(registrar);
         let pid = std::process::id();
         let run = format!("{pid}.{}", processes::start_time(pid).unwrap_or(0));
         ProcessLauncher {
@@ -289,6 +292,10 @@ impl ProcessLauncher {
             cpu_threads: self.spec.devices.cpu_threads,
             directory,
             resume: assignment.resume.as_ref().map(|checkpoint| checkpoint.path.clone()),
+            cloned: assignment.cloned_from.map(|from| Cloned {
+                from,
+                digest: assignment.resume.as_ref().and_then(|saved| saved.digest.clone()),
+            }),
             objectives: self.spec.objective_names(),
             store: self.store.clone(),
         };

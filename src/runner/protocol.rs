@@ -390,6 +390,15 @@ pub enum Job {
     },
 }
 
+/// Another trial's checkpoint, from which a trial continues.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cloned {
+    /// The trial that saved it.
+    pub from: TrialNumber,
+    /// Its digest, which is compared before it is used.
+    pub digest: Option<String>,
+}
+
 /// What both kinds of trial need.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialJob {
@@ -411,6 +420,9 @@ pub struct TrialJob {
     pub directory: PathBuf,
     /// Checkpoint to continue from.
     pub resume: Option<PathBuf>,
+    /// Set if that is another trial's: the parameters differ from those it was saved with.
+    #[serde(default)]
+    pub cloned: Option<Cloned>,
     /// The metrics of the study's objectives, at least one.
     pub objectives: Vec<String>,
     /// The store, for programs that call hpsearch themselves.

@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use super::artifacts::Places;
+use super::checkpoint_digest::checkpoint_digest;
 use super::copies::{Copies, Trouble, Wanted};
 use super::removal::inside;
 use super::{disk, threads};
@@ -33,6 +34,8 @@ pub(super) struct Registrar {
     copies: Option<Arc<Copies>>,
     patience: Duration,
     measure: fn(&Path) -> u64,
+    /// Whether to compute digests: for pruners that copy checkpoints.
+    digests: bool,
 }
 
 /// A checkpoint as announced by its trial.
@@ -57,6 +60,8 @@ pub(super) struct Registered {
     pub bytes: Option<u64>,
     /// Why a required copy is missing.
     pub uncopied: Option<String>,
+    /// The digest of its content, if the registrar computes digests.
+    pub digest: Option<String>,
 }
 
 /// The result of the thread that examines a checkpoint.
@@ -70,7 +75,13 @@ impl Registrar {
             copies: copies.map(Arc::new),
             patience: PATIENCE,
             measure: disk::size,
+            digests: false,
         }
+    }
+
+    /// The same with digests of checkpoints, if `digests`.
+    pub(super) fn with_digests(self, digests: bool) -> Self {
+        Registrar { digests, ..self }
     }
 
     /// The directories for artifacts of a trial; `cwd` is its working directory.
@@ -154,7 +165,9 @@ impl Registrar {
             _ => (path, None),
         };
         let bytes = bytes_rx.recv_timeout(self.patience).ok().flatten().filter(|bytes| *bytes > 0);
-        Ok(Some(Registered { path, bytes, uncopied }))
+        // Read completely, however long that takes: a decision depends on it.
+        let digest = if self.digests { checkpoint_digest(&path) } else { None };
+        Ok(Some(Registered { path, bytes, uncopied, digest }))
     }
 }
 
@@ -304,7 +317,8 @@ mod tests {
         assert!(taken.bytes.is_some_and(|bytes| bytes > 0));
         let roundabout = site.files.trial(TRIAL).join("../trial-2/checkpoints/a");
         assert_eq!(site.register(roundabout), Ok(taken));
-        let mine = Registered { path: site.write("mine"), bytes: None, uncopied: None };
+        let mine =
+            Registered { path: site.write("mine"), bytes: None, uncopied: None, digest: None };
         assert_eq!(site.register("mine"), Ok(mine));
         // A relative path is resolved in the trial's own directory first, and a missing file is
         // rejected.
@@ -354,7 +368,10 @@ mod tests {
         let mut site = Site::new();
         (site.registrar.patience, site.registrar.measure) = (Duration::from_millis(50), slow);
         let path = site.write_own("a");
-        assert_eq!(site.register(&path), Ok(Registered { path, bytes: None, uncopied: None }));
+        assert_eq!(
+            site.register(&path),
+            Ok(Registered { path, bytes: None, uncopied: None, digest: None })
+        );
     }
 
     #[test]

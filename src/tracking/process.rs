@@ -183,6 +183,7 @@ impl Foreground<'_> {
             attempt: self.run.attempt(),
             slot: Slot::on(0, Device::Cpu),
             params: params.clone(),
+            cloned_from: None,
             seed: 0,
             resume: self.run.checkpoint().cloned(),
             until: None,
@@ -301,8 +302,8 @@ impl Foreground<'_> {
                 let is_answered = metrics.get(&self.metric).is_some();
                 (Some(TrialEvent::Reported { attempt, step, metrics }), is_answered)
             }
-            Input::Checkpoint { step, path, bytes, system, .. } => {
-                (Some(TrialEvent::CheckpointSaved { step, path, bytes, system }), false)
+            Input::Checkpoint { step, path, bytes, system, digest, .. } => {
+                (Some(TrialEvent::CheckpointSaved { step, path, bytes, system, digest }), false)
             }
             Input::Recorded { event, .. } => (Some(event), false),
             Input::Remark { remark, .. } => {

@@ -264,9 +264,9 @@ impl Run {
         storage: &mut dyn Storage,
         checkpoint: Checkpoint,
     ) -> Result<(), TrackingError> {
-        let Checkpoint { step, path, bytes } = checkpoint;
+        let Checkpoint { step, path, bytes, digest } = checkpoint;
         let system = Some(runner::now());
-        self.write(storage, &[TrialEvent::CheckpointSaved { step, path, bytes, system }])
+        self.write(storage, &[TrialEvent::CheckpointSaved { step, path, bytes, system, digest }])
     }
 
     /// Records parameters.

@@ -646,7 +646,7 @@ impl Lines<'_> {
         }
         // It stays where its program put it: never removed, and not counted.
         let system = Some(runner::now());
-        events.push(TrialEvent::CheckpointSaved { step, path, bytes: None, system });
+        events.push(TrialEvent::CheckpointSaved { step, path, bytes: None, system, digest: None });
     }
 
     fn keep(&mut self, artifact: NewArtifact, events: &mut Vec<TrialEvent>) {

@@ -223,6 +223,7 @@ pub(super) fn mixed() -> Script {
             path: PathBuf::from("/data/runs/files/digits-baseline/trial-0/step-8"),
             bytes: Some(1 << 20),
             system: None,
+            digest: None,
         },
     )]);
     script.end(0, AttemptEnd::Completed, Some(0.184_213), None);

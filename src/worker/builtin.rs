@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use super::{Incoming, say};
 use crate::arguments::{ArgumentProblem, DataArguments, TokenizerSource, TrainerArguments};
+use crate::runner::checkpoint_digest::check_copied;
 use crate::runner::failure_cause::cause_of;
 use crate::runner::protocol::{Job, MessageToRunner, MessageToTrial, TrainJob, USED_BY};
 use crate::storage::paths;
@@ -255,12 +256,23 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
         let _only_a_mark =
             std::fs::write(prepared.directory().join(format!("{USED_BY}{study}")), "");
     }
-    let (device, start) = (
-        job.trial.device.to_string(),
-        job.trial.resume.as_deref().map_or(Start::Fresh, Start::Resume),
-    );
+    check_copied(&job.trial)?;
+    let resumed = |directory| match job.trial.cloned {
+        Some(_) => Start::Clone(directory),
+        None => Start::Resume(directory),
+    };
+    let (device, start) =
+        (job.trial.device.to_string(), job.trial.resume.as_deref().map_or(Start::Fresh, resumed));
     let mut run = training(job, &arguments, &prepared, &device, start);
     let mut host = RunnerConnection::new(job, incoming);
+    if let (Some(cloned), Some(directory)) = (&job.trial.cloned, &job.trial.resume) {
+        host.log(&format!(
+            "[hpsearch] continues from `{}` of trial {} with {}",
+            directory.display(),
+            cloned.from,
+            job.trial.params
+        ));
+    }
     let mut ended = trainer::train(&run, &mut host);
     if let (Err(error @ TrainerError::Checkpoint { .. }), Start::Resume(_)) = (&ended, start) {
         host.log(&format!(

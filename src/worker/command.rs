@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 use super::ranks::{Asked, Ends, Ranks};
 use super::verdict_queue::VerdictQueue;
 use super::{Incoming, report_end};
+use crate::runner::checkpoint_digest::check_copied;
 use crate::runner::failure_cause::StderrTail;
 use crate::runner::peak_memory::PeakMemory;
 use crate::runner::processes::{self, Doing};
@@ -48,6 +49,9 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
     let memory_kills = processes::memory_kills();
     if let Err(why) = prepare(job) {
         return refuse(why);
+    }
+    if let Err(why) = check_copied(&job.trial) {
+        return fail(why);
     }
     let started = match job.per_device {
         true => Ranks::start(&job.devices, || command(job)),
@@ -150,6 +154,7 @@ fn command(job: &CommandJob) -> Command {
         .env("HPSEARCH_ATTEMPT", trial.attempt.to_string())
         .env("HPSEARCH_CHECKPOINT_DIR", trial.directory.join(CHECKPOINTS))
         .env_remove("HPSEARCH_RESUME")
+        .env_remove("HPSEARCH_CLONED_FROM")
         .env_remove("HPSEARCH_UNTIL")
         .envs(&job.env);
     if job.is_tracked {
@@ -162,6 +167,9 @@ fn command(job: &CommandJob) -> Command {
     }
     if let Some(resume) = &trial.resume {
         command.env("HPSEARCH_RESUME", resume);
+    }
+    if let Some(cloned) = &trial.cloned {
+        command.env("HPSEARCH_CLONED_FROM", cloned.from.to_string());
     }
     if let Some(until) = job.until {
         command.env("HPSEARCH_UNTIL", until.to_string());

@@ -545,6 +545,7 @@ fn what_a_killed_runner_stored_and_could_not_acknowledge_is_stored_once() {
                 path: path.clone(),
                 bytes: None,
                 system: None,
+                digest: None,
             },
         ]
     };

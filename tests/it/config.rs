@@ -524,6 +524,17 @@ fn problems_of_samplers_and_pruners_are_explained() {
             ("[command]", "[sampler]\ntype = \"random\"\npoints = 3\n[command]"),
             ("[command]", "[sampler]\nwarm_start = \"other\"\n[command]"),
             ("[command]", "[pruner]\ntype = \"pbt\"\n[command]"),
+            ("trials = 10", "trials = 10\n[pruner]\ntype = \"pbt\"\ninterval = 2\npopulation = 4",),
+            (
+                "direction = \"minimize\"\n\n[budget]\ntrials = 10",
+                "direction = \"minimize\"\nrace = 3\nreplicates = 2\n[pruner]\ntype = \"pbt\"\n\
+                 interval = 2\npopulation = 5\n[budget]\ntrials = 10",
+            ),
+            (
+                "[command]",
+                "[pruner]\ntype = \"pbt\"\ninterval = 9\nmax_resource = 9\npopulation = 5\n\
+                 [command]",
+            ),
             ("[command]", "[pruner]\ntype = \"asha\"\n[command]"),
             (
                 "[command]",
@@ -595,6 +606,11 @@ fn problems_of_the_trainer_and_its_data_are_explained() {
             (space, "learning_rate = { float = [-1, 1] }"),
             (space, "model.num_layers = { float = [1, 8] }"),
             (space, "optim = [\"adamw\", \"lion\"]"),
+            (
+                "[trainer]",
+                "model.hidden_size = [96, 128]\nmodel.dropout = [0.1, 0.2]\n\
+                 [pruner]\ntype = \"pbt\"\npopulation = 5\n[trainer]",
+            ),
             (space, "lr = [0.1]\nlearning_rate = [0.2]"),
             ("\"eval_loss\"", "\"accuracy\""),
             ("\"eval_loss\"", "\"zebra\""),

@@ -329,6 +329,7 @@ fn sizes_on_the_disk_are_told_by_study_state_and_kind() {
             path: files.join("trial-1/step-1"),
             bytes: None,
             system: None,
+            digest: None,
         },
     )]);
     let usage = scene.json(&["du", "--json"]);

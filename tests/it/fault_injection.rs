@@ -299,11 +299,11 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
                         }
                         Event::Trial(
                             trial,
-                            TrialEvent::CheckpointSaved { step, path, bytes, system },
+                            TrialEvent::CheckpointSaved { step, path, bytes, system, digest },
                         ) => {
                             let attempt =
                                 engine.view().trial(trial).unwrap().last_attempt().unwrap();
-                            Input::Checkpoint { trial, attempt, step, path, bytes, system }
+                            Input::Checkpoint { trial, attempt, step, path, bytes, system, digest }
                         }
                         Event::Trial(
                             trial,

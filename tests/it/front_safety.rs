@@ -668,6 +668,7 @@ fn time_for_checkpoints(
             path,
             bytes: Some(10),
             system: None,
+            digest: None,
         })
         .chain(report)
     });
@@ -730,7 +731,7 @@ proptest! {
                 _ => format!("/files/{file}"),
             };
             let (trial, path) = (TrialNumber(0), path.into());
-            if saves { Event::Trial(trial, TrialEvent::CheckpointSaved { step, path, bytes: None, system: None }) } else { Event::Trial(trial, TrialEvent::CheckpointDropped { path }) }
+            if saves { Event::Trial(trial, TrialEvent::CheckpointSaved { step, path, bytes: None, system: None, digest: None }) } else { Event::Trial(trial, TrialEvent::CheckpointDropped { path }) }
         };
         let events: Vec<Event> = std::iter::once(created).chain(doings.into_iter().map(doing)).collect();
         let (mut view, mut naive) = (StudyState::new(&spec), Vec::<(u64, std::path::PathBuf)>::new());

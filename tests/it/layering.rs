@@ -152,6 +152,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "trainer",
             "export",
             "runner/provenance",
+            "runner/checkpoint_digest",
             "runner/checkpoint_recovery",
             "runner/untracked_sources",
             "tracking/sync/wandb",
@@ -173,7 +174,10 @@ const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     // Storage's suite makes journals at random, from fixed seeds.
-    ("rand", &["study/seed", "analysis/importance", "samplers", "storage/conformance"]),
+    (
+        "rand",
+        &["study/seed", "analysis/importance", "samplers", "pruners/pbt", "storage/conformance"],
+    ),
     ("rand_chacha", &["study/seed"]),
 ];
 

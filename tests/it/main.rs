@@ -64,6 +64,7 @@ mod out_of_memory;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pictures;
+mod populations;
 mod printed_metrics;
 mod programs;
 mod python;

@@ -213,6 +213,7 @@ fn why_stopped(trial: &Trial) -> Option<String> {
     let rule = match decided {
         Some(Reason::Rank { .. }) => "its rank at a rung",
         Some(Reason::Rung { .. }) => "waits at a rung, and was not promoted",
+        Some(Reason::Ready { .. }) => "waited for its population",
         Some(Reason::Percentile { percentile, .. }) if percentile.0 == 50.0 => {
             "worse than the median at the same step"
         }

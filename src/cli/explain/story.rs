@@ -194,6 +194,10 @@ impl<'a> Teller<'a> {
             TrialEvent::Queued { reason, .. } => {
                 self.story.turns.push(Turn { at, what: "queued again", reason: reason.clone() })
             }
+            TrialEvent::Cloned { params, reason, .. } => {
+                let reason = format!("{reason}, with {params}");
+                self.story.turns.push(Turn { at, what: "copied another", reason })
+            }
             TrialEvent::Continued { until, from, .. } => {
                 let reason = format!(
                     "it had ended as {}; runs up to {} {until}",

@@ -150,10 +150,10 @@ impl Work {
     /// elsewhere.
     pub fn relative(&self, input: Input) -> Input {
         match input {
-            Input::Checkpoint { trial, attempt, step, path, bytes, system } => {
+            Input::Checkpoint { trial, attempt, step, path, bytes, system, digest } => {
                 let below = path.strip_prefix(self.files.directory()).map(PathBuf::from);
                 let path = below.unwrap_or(path);
-                Input::Checkpoint { trial, attempt, step, path, bytes, system }
+                Input::Checkpoint { trial, attempt, step, path, bytes, system, digest }
             }
             other => other,
         }

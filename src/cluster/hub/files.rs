@@ -112,9 +112,9 @@ impl Hub {
                 let remark = Remark::new(RemarkKind::Checkpoint, why);
                 Input::Remark { trial, attempt, remark }
             }
-            Input::Checkpoint { trial, attempt, step, path, bytes, system } => {
+            Input::Checkpoint { trial, attempt, step, path, bytes, system, digest } => {
                 let path = self.run.files.directory().join(path);
-                Input::Checkpoint { trial, attempt, step, path, bytes, system }
+                Input::Checkpoint { trial, attempt, step, path, bytes, system, digest }
             }
             other => other,
         }

@@ -1,12 +1,16 @@
 //! Conformance suite of pruners: each implementation runs it (each line of `PRUNERS` does).
 
-use super::{Case, Promotion, Pruner, PrunerEntry};
+use std::collections::BTreeSet;
+
+use super::{Case, Gathered, Generation, MemberDecision, Promotion, Pruner, PrunerEntry};
 use crate::samplers::conformance::trial_of;
+use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::Decision;
 use crate::study::history::History;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
-use crate::study::space::Space;
+use crate::study::seed::SeedTree;
+use crate::study::space::{Dimension, Distribution, Scale, Space};
 use crate::study::spec::AlgorithmSpec;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
@@ -21,6 +25,8 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 /// - With several objectives, if the pruner serves them: the same of odd histories and promotions, a
 ///   trial that dominates all others is never stopped, and one that a second dominates never gets a
 ///   milder decision than it.
+/// - In a population only waiting trials get decisions, at most one each, the same when asked again;
+///   a copy has the checkpoint of a step behind which the member is not, and a valid configuration.
 /// - Milestones ascend and lie within the budget.
 pub fn check(entry: &PrunerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
     let pruner = (entry.build)(spec, Some(BUDGET)).map_err(|error| error.to_string())?;
@@ -30,6 +36,7 @@ pub fn check(entry: &PrunerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
         suite.the_best_is_never_stopped()?;
         suite.worse_is_never_treated_better()?;
         suite.promotions_go_ahead()?;
+        suite.populations_copy_what_is_there()?;
         if entry.several {
             suite.several_objectives_are_ranked_by_domination()?;
         }
@@ -146,6 +153,79 @@ impl Suite<'_> {
             trials[number.index()].state = TrialState::Running;
         }
         self.fails("60 trials were promoted 1000 times although none came back".to_owned())
+    }
+
+    fn populations_copy_what_is_there(&self) -> Result<(), String> {
+        let Some(size) = self.pruner.population() else { return Ok(()) };
+        let axis = Distribution::Float { low: 0.0, high: 1.0, scale: Scale::Linear, step: None };
+        let space = Space::new(vec![Dimension::new("x", axis)]).map_err(|e| e.to_string())?;
+        let curves = odd_curves();
+        let mut copies = 0;
+        for round in 0..400 {
+            let member = |number: u64| {
+                let wavy = wavy_curve(number + round, self.direction);
+                let upto = [3, 6, 9, 12, 27][pick(round, 5)].min(wavy.len());
+                let is_odd = (number + round).is_multiple_of(7);
+                let curve = if is_odd { &curves[pick(round, 7)][..] } else { &wavy[..upto] };
+                let state = match (number * 3 + round * 5) % 40 {
+                    place @ 0..6 => TrialState::ALL[pick(place, 6)],
+                    _ => TrialState::Paused,
+                };
+                let mut trial = trial(number, state, curve);
+                trial.params.insert("x", 0.5);
+                let saved = trial.last_step().filter(|_| !number.is_multiple_of(5));
+                let checkpoint = |step| Checkpoint {
+                    step,
+                    path: format!("/{number}/{step}").into(),
+                    bytes: None,
+                    digest: None,
+                };
+                trial.checkpoints = saved.map(checkpoint).into_iter().collect();
+                trial
+            };
+            let trials: Vec<Trial> = (0..size + round % 3).map(member).collect();
+            for gathered in [Gathered::All, Gathered::Waiting] {
+                copies += self.check_generation(&space, &trials, gathered, round)?;
+            }
+        }
+        if copies == 0 { self.fails("nothing was copied".to_owned()) } else { Ok(()) }
+    }
+
+    /// Checks the decisions about a population; returns the number of copies.
+    fn check_generation(
+        &self,
+        space: &Space,
+        trials: &[Trial],
+        gathered: Gathered,
+        seed: u64,
+    ) -> Result<u64, String> {
+        let history = History::of(trials, self.direction);
+        let seeds = SeedTree::new(seed);
+        let generation = Generation { space, constraints: &[], history, seeds, gathered };
+        let decisions = self.pruner.exploit(&generation);
+        if decisions != self.pruner.exploit(&generation) {
+            return self.fails("the same population had two decisions".to_owned());
+        }
+        let mut copies = 0;
+        let mut decided = BTreeSet::new();
+        for decision in &decisions {
+            let number = decision.trial();
+            let member = &trials[number.index()];
+            if !member.waits_for_its_pruner() || !decided.insert(number) {
+                return self.fails(format!("trial {number} does not wait: {decision:?}"));
+            }
+            let MemberDecision::Clone { from, step, params, until, .. } = decision else {
+                continue;
+            };
+            copies += 1;
+            let is_saved = trials[from.index()].checkpoints.iter().any(|at| at.step == *step);
+            let goes_ahead =
+                member.last_step() <= Some(*step) && until.is_none_or(|end| end > *step);
+            if *from == number || !is_saved || !goes_ahead || space.check(params).is_err() {
+                return self.fails(format!("trial {number} cannot do this: {decision:?}"));
+            }
+        }
+        Ok(copies)
     }
 
     fn several_objectives_are_ranked_by_domination(&self) -> Result<(), String> {

@@ -57,6 +57,36 @@ pub enum Reason {
         /// The rung's step.
         rung: u64,
     },
+    /// It waits for the other members of its population.
+    Ready {
+        /// The step at which they meet.
+        rung: u64,
+    },
+    /// A member of a population continues from its own checkpoint.
+    Survived {
+        /// The step at which the members met.
+        rung: u64,
+        /// Its rank there.
+        rank: u64,
+        /// How many were compared.
+        of: u64,
+        /// Whether it was to be replaced, and no better member has a checkpoint of that step.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        no_donor: bool,
+    },
+    /// A member of a population continues from another member's checkpoint.
+    Exploited {
+        /// The step at which the members met.
+        rung: u64,
+        /// Its rank there.
+        rank: u64,
+        /// How many were compared.
+        of: u64,
+        /// The other member's number.
+        from: u64,
+        /// The other member's rank.
+        from_rank: u64,
+    },
     /// Its best value against a percentile of completed trials at the same step.
     Percentile {
         /// Its best value so far.
@@ -227,6 +257,9 @@ impl Reason {
             Reason::Threshold { threshold, .. } => Some(CutOff::Value(threshold.0)),
             Reason::Forecast { rank, .. } => rank.as_ref().and_then(|rank| rank.cut_off()),
             Reason::Concluded { .. }
+            | Reason::Ready { .. }
+            | Reason::Survived { .. }
+            | Reason::Exploited { .. }
             | Reason::Wilcoxon { .. }
             | Reason::Nan { .. }
             | Reason::OnlyNan { .. }
@@ -368,6 +401,23 @@ mod tests {
                 json!({ "concluded": { "rung": 3 } }),
                 "the best trial at rung 3, the highest that was reached, runs to its end: no \
                  other did",
+                None,
+            ),
+            (json!({ "ready": { "rung": 3 } }), "ready at rung 3: waits for its population", None),
+            (
+                json!({ "survived": { "rung": 3, "rank": 2, "of": 8 } }),
+                "rank 2 of 8 of its population at rung 3: continues",
+                None,
+            ),
+            (
+                json!({ "survived": { "rung": 3, "rank": 8, "of": 8, "no_donor": true } }),
+                "rank 8 of 8 of its population at rung 3: continues, since no better one has a \
+                 checkpoint there",
+                None,
+            ),
+            (
+                json!({ "exploited": { "rung": 3, "rank": 8, "of": 8, "from": 5, "from_rank": 1 } }),
+                "rank 8 of 8 of its population at rung 3: continues from trial 5, which has rank 1",
                 None,
             ),
             (

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::study::artifact::Artifact;
 use crate::study::budget::Extension;
-use crate::study::decision::Decision;
+use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
@@ -271,6 +271,9 @@ pub enum TrialEvent {
         /// study's clock may differ.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         system: Option<crate::study::time::Timestamp>,
+        /// The digest of its content, if it was computed: for pruners that copy checkpoints.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
     },
     /// A checkpoint is no longer needed; its files are removed once this is durable.
     CheckpointDropped {
@@ -300,6 +303,26 @@ pub enum TrialEvent {
         until: Option<u64>,
         /// The reason, for users.
         reason: String,
+    },
+    /// A paused trial of a population continues from another's checkpoint with other parameters: it
+    /// is queued.
+    #[serde(rename = "trial_cloned")]
+    Cloned {
+        /// The trial that saved the checkpoint.
+        from: TrialNumber,
+        /// The checkpoint's step.
+        step: u64,
+        /// Its digest, if known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
+        /// The new parameters.
+        params: Params,
+        /// The parameters before.
+        replaced: Params,
+        /// Step at which it pauses; `None`: it runs to its end.
+        until: Option<u64>,
+        /// Why.
+        reason: Reason,
     },
     /// A trial left its slot and may be resumed.
     #[serde(rename = "trial_paused")]

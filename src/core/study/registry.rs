@@ -281,9 +281,10 @@ mod tests {
         let unknown = samplers::find("randon").unwrap_err();
         assert_eq!((unknown.suggestion, unknown.not_yet), (Some("random"), false));
         assert_eq!(unknown.to_string(), "there is no sampler `randon`");
-        let unknown = pruners::find("pbt").unwrap_err();
+        let planned = Table { not_yet: &["planned"], ..pruners::TABLE };
+        let unknown = planned.find("planned").unwrap_err();
         assert!(unknown.not_yet);
-        assert_eq!(unknown.to_string(), "the pruner `pbt` is not implemented yet");
+        assert_eq!(unknown.to_string(), "the pruner `planned` is not implemented yet");
         assert!(unknown.help().starts_with("there are `asha`, "));
     }
 

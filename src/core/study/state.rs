@@ -19,6 +19,7 @@ use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEven
 use crate::study::finalists::Race;
 use crate::study::front::{self, Front};
 use crate::study::metric::{Direction, Metrics, Score};
+use crate::study::segment::Segment;
 use crate::study::spec::{Objective, StudySpec, ValueRule};
 use crate::study::statistics::Sample;
 use crate::study::step::StepUnit;
@@ -177,6 +178,28 @@ impl StudyState {
     /// The trial with this number.
     pub fn trial(&self, number: TrialNumber) -> Option<&Trial> {
         self.trials.get(place_of(&self.trials, number)?)
+    }
+
+    /// For a trial that took over another's checkpoint and has none of its own since: the other
+    /// trial, and that checkpoint. The digest tells it from a later one of the same step.
+    pub fn donor_checkpoint(&self, trial: &Trial) -> Option<(TrialNumber, &Checkpoint)> {
+        let segment = trial.pending_segment()?;
+        let donor = self.trial(segment.from)?;
+        let is_it = |saved: &&Checkpoint| {
+            saved.step == segment.start
+                && (segment.digest.is_none() || saved.digest == segment.digest)
+        };
+        Some((donor.number, donor.checkpoints.iter().rfind(is_it)?))
+    }
+
+    /// The checkpoints from which other trials continue: of each the trial, and the path.
+    pub fn donated(&self) -> BTreeSet<(TrialNumber, &Path)> {
+        let is_open = |trial: &&Trial| !trial.state.is_finished();
+        let donated = self.trials.iter().filter(is_open).filter_map(|trial| {
+            let (donor, saved) = self.donor_checkpoint(trial)?;
+            Some((donor, saved.path.as_path()))
+        });
+        donated.collect()
     }
 
     /// The winner of the race, or else the best complete trial that is feasible and visible; ties
@@ -387,10 +410,10 @@ impl StudyState {
                     .decisions
                     .insert(position, DecisionAtStep { step: *step, verdict: verdict.clone() });
             }
-            TrialEvent::CheckpointSaved { step, path, bytes, .. } => {
+            TrialEvent::CheckpointSaved { step, path, bytes, digest, .. } => {
                 self.paths.take_out(trial, path);
-                self.paths
-                    .put_in(trial, Checkpoint { step: *step, path: path.clone(), bytes: *bytes });
+                let (path, digest) = (path.clone(), digest.clone());
+                self.paths.put_in(trial, Checkpoint { step: *step, path, bytes: *bytes, digest });
             }
             TrialEvent::CheckpointDropped { path, .. } => self.paths.take_out(trial, path),
             TrialEvent::AttemptEnded { end, device_micros, .. } => {
@@ -415,6 +438,21 @@ impl StudyState {
                 trial.until = *until;
                 trial.hold = None;
                 trial.reason = Some(reason.clone());
+                unfinish(trial);
+            }
+            TrialEvent::Cloned { from, step, digest, params, replaced, until, reason } => {
+                trial.state = TrialState::Queued;
+                trial.until = *until;
+                trial.hold = None;
+                trial.reason = Some(reason.to_string());
+                trial.params = params.clone();
+                trial.segments.push(Segment {
+                    start: *step,
+                    from: *from,
+                    digest: digest.clone(),
+                    replaced: replaced.clone(),
+                    reason: reason.clone(),
+                });
                 unfinish(trial);
             }
             TrialEvent::Paused { reason, hold, .. } => {

@@ -8,6 +8,7 @@ use crate::study::device::DeviceGroup;
 use crate::study::metric::Metrics;
 pub use crate::study::number::{AttemptNumber, TrialNumber};
 use crate::study::params::Params;
+use crate::study::segment::Segment;
 use crate::study::time::Timestamp;
 use crate::study::tracked::TrackedRun;
 
@@ -184,7 +185,9 @@ pub struct Trial {
     pub number: TrialNumber,
     /// Its active parameters.
     pub params: Params,
-    /// Their origin.
+    /// Where it continued from another trial's checkpoint, ascending: in populations.
+    pub segments: Vec<Segment>,
+    /// The origin of its first parameters.
     pub origin: Origin,
     /// Its state.
     pub state: TrialState,
@@ -243,6 +246,7 @@ impl Trial {
         Trial {
             number,
             params,
+            segments: Vec::new(),
             origin,
             state: TrialState::Queued,
             value: None,
@@ -325,8 +329,21 @@ impl Trial {
     /// The checkpoint to continue from: the newest whose step was reported. A checkpoint saved just
     /// before a report that was lost with the runner would leave that report missing for good.
     pub fn resumable_checkpoint(&self) -> Option<&Checkpoint> {
+        self.checkpoints.get(self.resumable_index()?)
+    }
+
+    /// Its index. Checkpoints before the last segment are of a path that the trial has left.
+    pub fn resumable_index(&self) -> Option<usize> {
         let reported = self.last_step().unwrap_or(0);
-        self.checkpoints.iter().rfind(|checkpoint| checkpoint.step <= reported)
+        let left = self.segments.last().map(|segment| segment.start);
+        self.checkpoints.iter().rposition(|checkpoint| {
+            checkpoint.step <= reported && left.is_none_or(|left| checkpoint.step > left)
+        })
+    }
+
+    /// The last segment, if the trial has no checkpoint of it yet, and continues from another's.
+    pub fn pending_segment(&self) -> Option<&Segment> {
+        self.segments.last().filter(|_| self.resumable_index().is_none())
     }
 
     /// The newest checkpoint of `step`, else the newest of all.

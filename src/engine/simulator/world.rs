@@ -1,6 +1,7 @@
 //! The world of a simulation: workers, clock, and scheduled events.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 use std::time::Duration;
 
 use super::{Fault, Run, Simulation, Turn};
@@ -32,6 +33,8 @@ struct Worker {
     luck: f64,
     step: u64,
     last: u64,
+    /// What it learned, if trials learn.
+    state: f64,
     /// Its training batch size; 0 if it is not the built-in trainer.
     rows: usize,
 }
@@ -202,6 +205,8 @@ impl<'a> World<'a> {
     }
 
     fn launch(&mut self, assignment: Assignment) {
+        let state = assignment.resume.as_ref().and_then(|saved| state_of(&saved.path));
+        let state = state.unwrap_or(1.0);
         let step = assignment.resume.map_or(0, |checkpoint| checkpoint.step);
         let key = (assignment.trial, assignment.attempt);
         self.running.insert(key, self.workers.len());
@@ -215,7 +220,7 @@ impl<'a> World<'a> {
             .or_else(|| self.usual_rows(&assignment.params))
             .map_or(0, |rows| rows.train);
         let (params, device) = (assignment.params, assignment.slot.devices.first().clone());
-        self.workers.push(Worker { key, params, device, luck, step, last, rows });
+        self.workers.push(Worker { key, params, device, luck, step, last, state, rows });
         self.next_step(self.workers.len() - 1);
         if self.simulation.shared.is_some() && !std::mem::replace(&mut self.looks, true) {
             self.schedule(LOOK, What::Look);
@@ -324,24 +329,40 @@ impl<'a> World<'a> {
             What::Look => return self.look(),
             What::Report(index) => index,
         };
-        let worker = &self.workers[index];
+        let worker = &mut self.workers[index];
         let ((trial, attempt), step) = (worker.key, worker.step);
         if !self.running.contains_key(&worker.key) {
             return Vec::new();
+        }
+        if let Some(learning) = &self.simulation.learning {
+            worker.state = learning(worker.state, &worker.params);
         }
         self.steps += 1;
         let is_nan = (self.simulation.faults)(trial, attempt, step) == Some(Fault::NotANumber);
         let value = if is_nan {
             f64::NAN
         } else {
-            (self.simulation.curve)(&worker.params, step) + worker.luck
+            match &self.simulation.learning {
+                Some(_) => worker.state,
+                None => (self.simulation.curve)(&worker.params, step) + worker.luck,
+            }
         };
         let metric = self.simulation.spec.objective().metric.clone();
         let metrics: Metrics = [(metric, value)].into_iter().collect();
-        let path = format!("/simulated/trial-{trial}/checkpoint-{step}").into();
+        let learns = self.simulation.learning.is_some();
+        let digest = learns.then(|| format!("{:016x}", worker.state.to_bits()));
+        let path = format!("/simulated/trial-{trial}/checkpoint-{step}");
+        let path = digest.as_ref().map_or(path.clone(), |state| format!("{path}/{state}")).into();
         let bytes = Some(self.simulation.checkpoint_bytes);
-        let checkpoint = Input::Checkpoint { trial, attempt, step, path, bytes, system: None };
+        let checkpoint =
+            Input::Checkpoint { trial, attempt, step, path, bytes, system: None, digest };
         let saved = Some(checkpoint).filter(|_| self.simulation.checkpoints);
         saved.into_iter().chain([Input::Report { trial, attempt, step, metrics }]).collect()
     }
+}
+
+/// The state in the path of a checkpoint of a trial that learns.
+fn state_of(path: &Path) -> Option<f64> {
+    let bits = u64::from_str_radix(path.file_name()?.to_str()?, 16).ok()?;
+    Some(f64::from_bits(bits))
 }

@@ -1,10 +1,12 @@
 //! Feeds a journal to an engine, and repeats the decision behind each entry.
 
+use std::collections::VecDeque;
+
 use super::{Difference, Entry, Verified};
 use crate::engine::finalists::{Standing, best_configurations, standing};
 use crate::engine::reports::Judged;
 use crate::engine::{Engine, EngineError};
-use crate::pruners::Promotion;
+use crate::pruners::{Gathered, MemberDecision, Promotion};
 use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Event, FinalistsEvent, Seq, StudyEvent, TrialEvent};
@@ -21,6 +23,8 @@ type Found = (&'static str, String, String);
 pub(super) struct Replay {
     pub revision: usize,
     pub engine: Engine,
+    /// Replayed decisions about a population whose entries follow.
+    members: VecDeque<MemberDecision>,
 }
 
 impl Replay {
@@ -51,7 +55,7 @@ impl Replay {
         let ends = events().filter_map(|(_, event)| event.attempt_end());
         let slot = Slot::on(0, Device::Cpu);
         let engine = Engine::new(spec, view, vec![slot])?.with_journal(events()).with_ends(ends);
-        Ok(Replay { revision, engine })
+        Ok(Replay { revision, engine, members: VecDeque::new() })
     }
 
     /// Repeats the decision behind an entry and applies it; returns the difference, if there is
@@ -95,6 +99,9 @@ impl Replay {
         next: Option<&Entry>,
         verified: &mut Verified,
     ) -> Option<Found> {
+        if let Some(found) = self.member_decision(event, next, verified) {
+            return found;
+        }
         let found = match event {
             Event::Trial(_, TrialEvent::Created { params, origin, .. }) => {
                 let offered = match next {
@@ -153,6 +160,42 @@ impl Replay {
             _ => return None,
         };
         (found.1 != found.2).then_some(found)
+    }
+
+    /// Repeats the decision about a member of a population; `None` if the event is none. All
+    /// members are decided about in one turn: the first entry shows the decisions of the others.
+    fn member_decision(
+        &mut self,
+        event: &Event,
+        next: Option<&Entry>,
+        verified: &mut Verified,
+    ) -> Option<Option<Found>> {
+        let Event::Trial(number, of_trial) = event else { return None };
+        let is_copy = matches!(of_trial, TrialEvent::Cloned { .. });
+        let is_queued = matches!(of_trial, TrialEvent::Queued { .. });
+        let is_first = is_copy || is_queued && self.is_promotion(*number, next);
+        self.engine.pruner.population()?;
+        if self.members.is_empty() {
+            if !is_first {
+                return None;
+            }
+            let decide = |gathered| self.engine.member_decisions(gathered);
+            let decisions = [Gathered::All, Gathered::Waiting].map(decide);
+            let is_it = |decision: &MemberDecision| decision.trial() == *number;
+            let found = decisions.into_iter().find(|found| found.iter().any(is_it));
+            self.members = found.unwrap_or_default().into();
+        }
+        // What follows from a decision, such as files that are dropped, stands between them.
+        let is_decision = is_first || matches!(of_trial, TrialEvent::Finished { .. });
+        if !is_decision || self.members.front()?.trial() != *number && !is_first {
+            return None;
+        }
+        verified.promotions += 1;
+        let words = |event: &Event| serde_json::to_string(event).unwrap_or_default();
+        let now = self.members.pop_front().map(|decision| self.engine.event_of(decision));
+        let stored = words(event);
+        let now = now.as_ref().map_or_else(|| "nothing continues".to_owned(), words);
+        Some((stored != now).then_some(("promotion", stored, now)))
     }
 
     /// The replayed proposal, as `Err` if it differs; `None` if the study did not decide it.

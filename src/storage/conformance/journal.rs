@@ -13,7 +13,7 @@ use crate::study::event::{
     AttemptEnd, DeviceEvent, Event, FinalistsEvent, MemoryUse, RunnerEvent, StudyEvent, TrialEvent,
 };
 use crate::study::metric::{Direction, Metrics, Number};
-use crate::study::params::Params;
+use crate::study::params::{Params, Value};
 use crate::study::program::Program;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::StreamRng;
@@ -186,6 +186,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 path,
                 bytes: rng.random_bool(0.5).then(|| rng.random_range(0..1 << 40)),
                 system: rng.random_bool(0.5).then_some(crate::study::time::Timestamp(7)),
+                digest: rng.random_bool(0.5).then(|| format!("{step:x}")),
             },
         ),
         17 => Event::Trial(trial, TrialEvent::CheckpointDropped { path }),
@@ -202,6 +203,19 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 }),
             },
         ),
+        19 if rng.random_bool(0.5) => {
+            let params = || Params::from_iter([("a".to_owned(), Value::Int(3))]);
+            let cloned = TrialEvent::Cloned {
+                from: TrialNumber(rng.random_range(0..3)),
+                step,
+                digest: rng.random_bool(0.5).then(|| format!("{step:x}")),
+                params: if rng.random_bool(0.5) { params() } else { Params::new() },
+                replaced: params(),
+                until,
+                reason: Reason::Exploited { rung: 3, rank: 8, of: 8, from: 1, from_rank: 1 },
+            };
+            Event::Trial(trial, cloned)
+        }
         19 => Event::Trial(trial, TrialEvent::Queued { until, reason }),
         20 => Event::Trial(
             trial,

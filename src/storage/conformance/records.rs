@@ -309,6 +309,7 @@ fn checkpoints(open: &mut Opener) -> Result<(), StorageError> {
                 path: PathBuf::from(path),
                 bytes: None,
                 system: None,
+                digest: None,
             },
         )
     };

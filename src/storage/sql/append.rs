@@ -413,10 +413,10 @@ impl<'a> Append<'a> {
             TrialEvent::Decided { step, verdict, .. } => {
                 self.decide(id, to_integer(*step)?, verdict)
             }
-            TrialEvent::CheckpointSaved { step, path, bytes, .. } => {
+            TrialEvent::CheckpointSaved { step, path, bytes, digest, .. } => {
                 self.drop_checkpoint(id, path)?;
-                let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at, bytes) VALUES \
-                    (?1, ?2, ?3, ?4, ?5, ?6)";
+                let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at, bytes, digest) \
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
                 self.execute(
                     sql,
                     params![
@@ -425,7 +425,8 @@ impl<'a> Append<'a> {
                         to_integer(*step)?,
                         text(path)?,
                         self.now.0,
-                        bytes.map(to_integer).transpose()?
+                        bytes.map(to_integer).transpose()?,
+                        digest
                     ],
                 )?;
                 let found = self.cache.roots.found(Some(number_of(id)), path);
@@ -442,6 +443,20 @@ impl<'a> Append<'a> {
                 let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, reason = \
                     ?3 WHERE id = ?1";
                 self.execute(sql, params![id, until.map(to_integer).transpose()?, reason])?;
+                self.unfinish(id)
+            }
+            TrialEvent::Cloned { from, step, digest, params, replaced, until, reason } => {
+                let sql = "INSERT INTO segment (trial_id, seq, step, from_number, digest, replaced, \
+                    reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                let (step, from) = (to_integer(*step)?, to_integer(from.0)?);
+                let (before, why) = (to_json(replaced)?, to_json(reason)?);
+                self.execute(sql, params![id, seq, step, from, digest, before, why])?;
+                self.execute("DELETE FROM param WHERE trial_id = ?1", params![id])?;
+                self.set_params(id, params)?;
+                let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, reason = \
+                    ?3 WHERE id = ?1";
+                let until = until.map(to_integer).transpose()?;
+                self.execute(sql, params![id, until, reason.to_string()])?;
                 self.unfinish(id)
             }
             TrialEvent::Paused { reason, hold, .. } => {

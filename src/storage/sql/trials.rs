@@ -13,6 +13,7 @@ use crate::study::decision::Decision;
 use crate::study::front::Point;
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
+use crate::study::segment::Segment;
 use crate::study::spec::Objective;
 use crate::study::time::Timestamp;
 use crate::study::trial::{DecisionAtStep, Hold, Note, Trial, TrialNumber, TrialState};
@@ -236,10 +237,18 @@ impl<'a> Loader<'a> {
             },
         )?;
         add(
-            "SELECT trial_id, step, path, bytes FROM checkpoint \
+            "SELECT trial_id, step, path, bytes, digest FROM checkpoint \
              WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq",
             &|trial, row| {
                 trial.checkpoints.push(checkpoint(row)?);
+                Ok(())
+            },
+        )?;
+        add(
+            "SELECT trial_id, step, from_number, digest, replaced, reason FROM segment \
+             WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, seq",
+            &|trial, row| {
+                trial.segments.push(segment(row)?);
                 Ok(())
             },
         )?;
@@ -299,7 +308,7 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// A row of table `checkpoint` (trial, step, path, bytes).
+/// A row of table `checkpoint` (trial, step, path, bytes, digest).
 pub(in crate::storage) fn checkpoint(row: &dyn Row) -> Result<Checkpoint, Fault> {
     let id: i64 = row.get(0)?;
     let cells = Cells::of(row, || format!("table `checkpoint`, trial {id}"));
@@ -307,6 +316,20 @@ pub(in crate::storage) fn checkpoint(row: &dyn Row) -> Result<Checkpoint, Fault>
         step: cells.integer(1)?,
         path: PathBuf::from(cells.get::<String>(2)?),
         bytes: cells.optional_integer(3)?,
+        digest: cells.get(4)?,
+    })
+}
+
+/// A row of table `segment` (trial, step, from, digest, replaced, reason).
+fn segment(row: &dyn Row) -> Result<Segment, Fault> {
+    let id: i64 = row.get(0)?;
+    let cells = Cells::of(row, || format!("table `segment`, trial {id}"));
+    Ok(Segment {
+        start: cells.integer(1)?,
+        from: TrialNumber(cells.integer(2)?),
+        digest: cells.get(3)?,
+        replaced: cells.given(4, cells.optional_json(4)?)?,
+        reason: cells.given(5, cells.optional_json(5)?)?,
     })
 }
 

@@ -92,7 +92,7 @@ pub(in crate::storage) fn checkpoints(
     connection: &dyn Connection,
     study: StudyId,
 ) -> Result<Vec<(TrialNumber, Checkpoint)>, Fault> {
-    let sql = "SELECT trial_id, step, path, bytes FROM checkpoint WHERE trial_id \
+    let sql = "SELECT trial_id, step, path, bytes, digest FROM checkpoint WHERE trial_id \
         BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq";
     rows(connection, sql, trial_ids(study), |row| Ok((number_of(row.get(0)?), checkpoint(row)?)))
 }

@@ -312,6 +312,7 @@ fn what_has_no_form_in_the_store_is_refused_whole() {
             path: PathBuf::from("/a"),
             bytes: None,
             system: None,
+            digest: None,
         },
     );
     let error = store.append(&lease, NOW, &[created(0), save]).unwrap_err();
@@ -471,12 +472,13 @@ fn optunas_views_show_the_study() {
 }
 
 /// Stores written by earlier versions.
-const OLD: [(i64, &str); 5] = [
+const OLD: [(i64, &str); 6] = [
     (1, include_str!("../../../tests/it/stores/v1.sql")),
     (2, include_str!("../../../tests/it/stores/v2.sql")),
     (3, include_str!("../../../tests/it/stores/v3.sql")),
     (4, include_str!("../../../tests/it/stores/v4.sql")),
     (5, include_str!("../../../tests/it/stores/v5.sql")),
+    (9, include_str!("../../../tests/it/stores/v9.sql")),
 ];
 
 fn old_store(directory: &tempfile::TempDir, dump: &str) -> PathBuf {

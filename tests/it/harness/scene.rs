@@ -76,6 +76,7 @@ impl Scene {
                 path: PathBuf::from("/data/trial-0/step-2"),
                 bytes: None,
                 system: None,
+                digest: None,
             },
         )]);
         scene.end(0, AttemptEnd::Completed, TrialState::Complete, Some(0.184_213), None);

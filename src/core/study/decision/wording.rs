@@ -37,6 +37,17 @@ impl fmt::Display for Reason {
                 "the best trial at rung {rung}, the highest that was reached, runs to its end: no \
                  other did"
             ),
+            Reason::Ready { rung } => write!(f, "ready at rung {rung}: waits for its population"),
+            Reason::Survived { rung, rank, of, no_donor } => {
+                write!(f, "rank {rank} of {of} of its population at rung {rung}: continues")?;
+                let why = ", since no better one has a checkpoint there";
+                f.write_str(if *no_donor { why } else { "" })
+            }
+            Reason::Exploited { rung, rank, of, from, from_rank } => write!(
+                f,
+                "rank {rank} of {of} of its population at rung {rung}: continues from trial \
+                 {from}, which has rank {from_rank}"
+            ),
             Reason::Percentile { best, border, percentile, of, at, comparison } => {
                 write!(f, "best value {best} is {comparison} than ")?;
                 if *percentile == Number(50.0) {

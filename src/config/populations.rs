@@ -1,0 +1,58 @@
+//! `[pruner] type = "pbt"` against the other tables: whole populations, parameters that may change
+//! while a model trains, and runs that a schedule cannot be compared by.
+
+use super::diagnostic::Diagnostic;
+use super::sampler_pruner::Chosen;
+use super::section::Section;
+use super::space::Searched;
+use super::trainer::canonical;
+use crate::arguments::{ARGUMENTS, CHANGEABLE};
+use crate::pruners::{POPULATION, is_population};
+
+use crate::study::program::Program;
+use crate::study::spec::StudySpec;
+
+/// Checks a study whose trials are members of populations.
+pub(super) fn check(
+    spec: &StudySpec,
+    pruner: &Chosen<'_>,
+    study: &Section<'_>,
+    budget: &Section<'_>,
+    searched: &Searched,
+    problems: &mut Vec<Diagnostic>,
+) {
+    if !is_population(&spec.pruner) {
+        return;
+    }
+    let size = POPULATION.of::<u64>(&spec.pruner);
+    if let Some(trials) = spec.budget.trials.filter(|trials| !trials.is_multiple_of(size)) {
+        let place = budget.place_of("trials").or(pruner.place);
+        let message = format!("{trials} trials do not form populations of {size}");
+        let whole = trials.next_multiple_of(size);
+        problems.push(Diagnostic::error(place, message).help(format!(
+            "write `trials = {whole}` under [budget], or another `population` under [pruner]"
+        )));
+    }
+    for key in ["replicates", "race"] {
+        let runs = if key == "race" { spec.race } else { spec.replicates - 1 };
+        if runs > 0 {
+            let message = "final parameters of a population are the last of a schedule: runs of \
+                them measure nothing";
+            let problem = Diagnostic::error(study.place_of(key), message);
+            problems.push(problem.help(format!("leave `{key}` out")));
+        }
+    }
+    if !matches!(spec.program, Program::Trainer { .. }) {
+        return;
+    }
+    for parameter in &searched.parameters {
+        let name = canonical(ARGUMENTS, &parameter.dimension.name);
+        if !CHANGEABLE.contains(&name) {
+            let message = format!("`{name}` cannot change while a model trains, as `pbt` requires");
+            problems.push(Diagnostic::error(parameter.place, message).help(format!(
+                "fix it under [trainer], or search with `asha`; these may change: {}",
+                CHANGEABLE.join(", ")
+            )));
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Populations: trials that are created together, and continue from each other's checkpoints.
+
+use super::Engine;
+use super::pruning::history_of;
+use crate::pruners::{Gathered, Generation, MemberDecision};
+use crate::study::configuration::for_pruners;
+use crate::study::event::{Event, TrialEvent};
+use crate::study::state::TrialResult;
+use crate::study::trial::{TrialNumber, TrialState};
+
+impl Engine {
+    /// New trials: one, or all members of a population, so that their first parameters do not
+    /// depend on what the others report meanwhile. Returns the first.
+    pub(super) fn create_population(&mut self) -> Result<Option<TrialNumber>, String> {
+        let first = self.create()?;
+        let size = self.pruner.population().unwrap_or(1);
+        if first.is_some() {
+            while !(self.view.trials.len() as u64).is_multiple_of(size)
+                && self.may_create()
+                && self.create()?.is_some()
+            {}
+        }
+        Ok(first)
+    }
+
+    /// Carries out what the pruner decides about populations whose members have gathered.
+    pub(super) fn exploit(&mut self, gathered: Gathered) {
+        for decision in self.member_decisions(gathered) {
+            match self.event_of(decision) {
+                Event::Trial(trial, TrialEvent::Finished { state, reason, .. }) => {
+                    self.finish_trial(trial, state, TrialResult::default(), reason);
+                }
+                event => self.emit(event),
+            }
+        }
+    }
+
+    /// The pruner's decisions about members of populations, from what it may know.
+    pub(super) fn member_decisions(&self, gathered: Gathered) -> Vec<MemberDecision> {
+        let known = self.known_view();
+        if self.pruner.population().is_none() || known.counts.paused == 0 {
+            return Vec::new();
+        }
+        let trials = for_pruners(&known.trials);
+        self.pruner.exploit(&Generation {
+            space: &self.spec.space,
+            constraints: &self.spec.constraints,
+            history: history_of(known, &trials).with_clock(self.spec.step),
+            seeds: self.seeds,
+            gathered,
+        })
+    }
+
+    /// The event that carries out a decision.
+    pub(super) fn event_of(&self, decision: MemberDecision) -> Event {
+        match decision {
+            MemberDecision::Continue { trial, until, reason } => {
+                Event::Trial(trial, TrialEvent::Queued { until, reason: reason.to_string() })
+            }
+            MemberDecision::Clone { trial, from, step, params, until, reason } => {
+                let checkpoints = self.view.trial(from).map(|donor| &donor.checkpoints);
+                let saved = checkpoints.into_iter().flatten().rfind(|saved| saved.step == step);
+                let digest = saved.and_then(|saved| saved.digest.clone());
+                let replaced = self.view.trial(trial).map(|trial| trial.params.clone());
+                let replaced = replaced.unwrap_or_default();
+                let event =
+                    TrialEvent::Cloned { from, step, digest, params, replaced, until, reason };
+                Event::Trial(trial, event)
+            }
+            MemberDecision::Stop { trial, reason } => {
+                let reason = Some(reason.to_string());
+                Event::Trial(trial, TrialEvent::finished(TrialState::Pruned, None, reason))
+            }
+        }
+    }
+
+    /// Whether a trial that diverged waits for a member of its population to copy: on its way to a
+    /// step at which they meet.
+    pub(super) fn is_replaceable(&self, number: TrialNumber) -> bool {
+        self.pruner.population().is_some()
+            && self.view.trial(number).is_some_and(|trial| {
+                trial.continued.is_none()
+                    && trial.until.is_some_and(|until| trial.last_step() < Some(until))
+            })
+    }
+}

@@ -1,0 +1,191 @@
+//! Populations: the same lineage whoever is faster and whenever the run dies, their checkpoints,
+//! and their journals decided again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use hpsearch::engine::Outcome;
+use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::study::event::{Event, TrialEvent};
+use hpsearch::study::params::Params;
+use hpsearch::study::program::Program;
+use hpsearch::study::schedule::{Stage, schedule};
+use hpsearch::study::spec::StudySpec;
+use hpsearch::study::trial::{TrialNumber, TrialState};
+
+use crate::harness::{cases, journal, loss, pruner_named, verified};
+
+const STEPS: u64 = 12;
+
+/// A study of a command, with populations of `population` that meet at every third step.
+fn spec(trials: u64, sampler: &str, population: u64) -> StudySpec {
+    let pruner = pruner_named("pbt").with("population", population).with("interval", 3);
+    let program = Program::Command {
+        run: Vec::new(),
+        cwd: PathBuf::new(),
+        env: BTreeMap::new(),
+        args: Default::default(),
+        metrics: Default::default(),
+    };
+    let pruner = pruner.with("max_resource", STEPS);
+    StudySpec { program, ..crate::harness::spec(trials, sampler, pruner) }
+}
+
+/// Distance from an optimum under noisy steps: what it learned matters, and so do all parameters.
+fn learn(state: f64, params: &Params) -> f64 {
+    let number = |name: &str| params.get(name).and_then(|value| value.as_number());
+    let rate = number("rate").unwrap();
+    let extra = number("momentum").unwrap_or(0.3) * 1e-3 + number("layers").unwrap() * 1e-4;
+    state * (1.0 - rate).powi(2) + rate.powi(2) / 4.0 + extra
+}
+
+fn simulation(spec: StudySpec, slots: usize, pattern: u64) -> Simulation {
+    let mut simulation = Simulation::new(spec, slots, STEPS, loss);
+    simulation.learning = Some(Box::new(learn));
+    simulation.faults = Box::new(move |trial, attempt, step| {
+        match draw(pattern, trial.0 * 64 + u64::from(attempt.0), step) {
+            0..20 => Some(Fault::Slow),
+            20..24 if attempt.0 < 2 => Some(Fault::Crash),
+            _ => None,
+        }
+    });
+    simulation
+}
+
+/// A number from 0 to 99: another one for each `pattern`.
+fn draw(pattern: u64, trial: u64, step: u64) -> u64 {
+    let mixed = (pattern * 1_000_003 + trial * 7919 + step * 104_729 + 12_345)
+        .wrapping_mul(6_364_136_223_846_793_005);
+    (mixed >> 33) % 100
+}
+
+fn finished(simulation: &Simulation, journal: &[Turn]) -> Run {
+    let run = simulation.run(journal).unwrap();
+    assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+    run
+}
+
+/// What a trial became: its curve, and the segments with their digests.
+type Fate = (Vec<(u64, u64)>, Params, Vec<(u64, u64, Option<String>, Params)>, TrialState);
+
+fn lineage(run: &Run) -> Vec<Fate> {
+    let fate = |trial: &hpsearch::study::trial::Trial| {
+        let segments = trial.segments.iter().map(|segment| {
+            (segment.start, segment.from.0, segment.digest.clone(), segment.replaced.clone())
+        });
+        let curve = trial.curve.iter().map(|(step, value)| (*step, value.to_bits())).collect();
+        (curve, trial.params.clone(), segments.collect(), trial.state)
+    };
+    run.view.trials.iter().map(fate).collect()
+}
+
+fn copies(run: &Run) -> usize {
+    run.view.trials.iter().map(|trial| trial.segments.len()).sum()
+}
+
+/// A checkpoint from which an attempt starts was saved, and not dropped before.
+fn assert_checkpoints_are_there(run: &Run) {
+    let mut there: BTreeSet<PathBuf> = BTreeSet::new();
+    for event in run.turns.iter().flat_map(|turn| &turn.events) {
+        let Event::Trial(_, event) = event else { continue };
+        match event {
+            TrialEvent::CheckpointSaved { path, .. } => drop(there.insert(path.clone())),
+            TrialEvent::CheckpointDropped { path } => drop(there.remove(path)),
+            TrialEvent::AttemptStarted { resume: Some((_, path)), .. } => {
+                assert!(there.contains(path), "{} is gone", path.display());
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_population_has_one_lineage_whoever_is_faster_with_any_number_of_slots() {
+    for sampler in ["random", "tpe", "auto"] {
+        let run = |slots, pattern| finished(&simulation(spec(8, sampler, 8), slots, pattern), &[]);
+        let first = run(3, 0);
+        assert!(copies(&first) >= 4, "{}", copies(&first));
+        assert_eq!(first.view.counts.complete, 8);
+        for (slots, pattern) in [(1, 1), (2, 2), (8, 3), (11, 4), (3, 5)] {
+            let other = run(slots, pattern);
+            assert_eq!(lineage(&other), lineage(&first), "{sampler}, {slots} slots");
+            assert_checkpoints_are_there(&other);
+            let verified = verified(&spec(8, sampler, 8), &journal(&other));
+            assert_eq!(verified.difference, None, "{sampler}, {slots} slots");
+            assert!(verified.promotions >= 24, "{}", verified.promotions);
+        }
+    }
+}
+
+/// Killed 500 times at random, with other delays after each kill: `HPSEARCH_THOROUGH=1`.
+#[test]
+fn killed_at_random_moments_a_population_has_the_same_lineage_and_digests() {
+    let study = || spec(8, "random", 8);
+    let expected = lineage(&finished(&simulation(study(), 3, 0), &[]));
+    let (mut killed, mut pattern) = (0, 1);
+    while killed < cases(60, 500) {
+        let mut journal: Vec<Turn> = Vec::new();
+        loop {
+            pattern += 1;
+            let slots = usize::try_from(1 + draw(pattern, 3, 3) % 5).unwrap();
+            let run = finished(&simulation(study(), slots, pattern), &journal);
+            let ahead = (run.turns.len() - journal.len()) as u64;
+            if draw(pattern, 1, 1) < 20 || ahead < 2 {
+                assert_eq!(lineage(&run), expected, "after {killed} kills");
+                assert_checkpoints_are_there(&run);
+                break;
+            }
+            killed += 1;
+            let upto = journal.len() as u64 + 1 + draw(pattern, 2, 2) * 7 % (ahead - 1);
+            journal = run.turns[..usize::try_from(upto).unwrap()].to_vec();
+        }
+    }
+}
+
+#[test]
+fn a_crash_at_any_prefix_of_the_journal_changes_nothing() {
+    for (sampler, deterministic) in [("random", false), ("tpe", true)] {
+        let study = || StudySpec { deterministic, ..spec(4, sampler, 4) };
+        let whole = finished(&simulation(study(), 2, 7), &[]);
+        for upto in (0..whole.turns.len()).step_by(if cases(1, 2) == 1 { 3 } else { 1 }) {
+            let resumed = finished(&simulation(study(), 2, 9), &whole.turns[..upto]);
+            assert_eq!(lineage(&resumed), lineage(&whole), "{sampler}, {upto}");
+            assert_checkpoints_are_there(&resumed);
+        }
+        let verified = verified(&study(), &journal(&whole));
+        assert_eq!(verified.difference, None, "{sampler}");
+    }
+}
+
+#[test]
+fn the_schedule_of_every_member_computes_its_value() {
+    let run = finished(&simulation(spec(16, "random", 8), 4, 3), &[]);
+    assert!(copies(&run) > 8);
+    for trial in &run.view.trials {
+        for (end, value) in &trial.curve {
+            let stages = schedule(|number| run.view.trial(number), trial.number, *end);
+            let steps =
+                |stage: &Stage| vec![stage.params.clone(); (stage.end - stage.start) as usize];
+            let state =
+                stages.iter().flat_map(steps).fold(1.0, |state, params| learn(state, &params));
+            assert_eq!(state.to_bits(), value.to_bits(), "trial {} at {end}", trial.number);
+        }
+    }
+}
+
+#[test]
+fn a_member_that_failed_has_left_and_one_that_is_nan_is_replaced() {
+    let mut simulation = simulation(spec(4, "random", 4), 2, 0);
+    simulation.spec.budget.count = hpsearch::study::budget::Count::All;
+    simulation.faults = Box::new(|trial, _, step| match (trial.0, step) {
+        (1, 2) => Some(Fault::Fail),
+        (2, 3) => Some(Fault::NotANumber),
+        _ => None,
+    });
+    let run = finished(&simulation, &[]);
+    let state = |number| run.view.trial(TrialNumber(number)).unwrap().state;
+    assert_eq!((state(1), state(2)), (TrialState::Failed, TrialState::Complete));
+    let replaced = &run.view.trial(TrialNumber(2)).unwrap().segments;
+    assert_eq!(replaced[0].start, 3);
+    assert_eq!(run.view.counts.complete, 3);
+}
