@@ -301,6 +301,7 @@ impl Engine {
             Input::Load(loads) => self.note_load(&loads),
             Input::AgentJoined { agent, devices } => self.agent_joined(agent, &devices),
             Input::AgentLeft { agent, reason } => self.agent_left(agent, reason),
+            Input::AgentAbsent { agent, reason } => self.agent_absent(agent, reason),
             Input::Mark { .. } => {}
             Input::Interrupt => self.drain(Outcome::Interrupted("interrupted".to_owned())),
             Input::KillAll => self.kill_all(),

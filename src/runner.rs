@@ -553,8 +553,9 @@ impl<'a> Runner<'a> {
             Effect::Kill { trial, attempt } => self.with_job(trial, attempt, Job::kill),
             Effect::Vacate { slot } => self.launcher.vacate(slot),
             Effect::Remove { trial, path } => {
-                self.remover.remove(trial, &path, listed_in(self.engine.view()));
-                self.launcher.removed(trial, &path);
+                if self.remover.remove(trial, &path, listed_in(self.engine.view())) {
+                    self.launcher.removed(trial, &path);
+                }
             }
             Effect::Finish(outcome) => return Ok(Some(outcome)),
         }

@@ -15,7 +15,10 @@ use std::os::fd::AsFd as _;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::runner::processes::ControlGroup;
-use crate::runner::protocol::{COMMAND_NOT_FOUND, Job, MessageToRunner, MessageToTrial, RUN_GROUP};
+use crate::runner::protocol::{
+    COMMAND_NOT_FOUND, Job, MessageToRunner, MessageToTrial, OF_AGENT, RUN_GROUP,
+};
+use crate::runner::signals::outlive_termination;
 use crate::runner::threads;
 use crate::study::decision::Action;
 use crate::study::event::AttemptEnd;
@@ -35,6 +38,9 @@ enum Incoming {
 pub fn serve() -> i32 {
     // Started as `/proc/self/exe`, it would be listed as `exe`.
     let _only_a_name = std::fs::write("/proc/self/comm", "hpsearch");
+    if std::env::var_os(OF_AGENT).is_some() {
+        outlive_termination();
+    }
     let (tx, rx) = unbounded();
     if let Err(error) = threads::spawn("stdin", move || read_stdin(&tx)) {
         let message = Some(format!("cannot start a thread of a worker: {error}"));
@@ -90,7 +96,11 @@ pub fn exec(words: &[std::ffi::OsString], of: ExecOf) -> i32 {
         // Without it, the watchdog finds processes by their environment.
         let _not_possible_any_more = ControlGroup::at(std::path::Path::new(&group)).join();
     }
-    let error = std::process::Command::new(program).args(arguments).env_remove(RUN_GROUP).exec();
+    let error = std::process::Command::new(program)
+        .args(arguments)
+        .env_remove(RUN_GROUP)
+        .env_remove(OF_AGENT)
+        .exec();
     let what = if error.kind() == std::io::ErrorKind::NotFound {
         "there is no such program".to_owned()
     } else {

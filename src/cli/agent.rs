@@ -28,8 +28,8 @@ Examples:
 The runner of a study with [cluster] writes the file, and starts agents by
 `type`. Without a type they are started by hand, one on each machine.";
 
-/// Seconds that pods have to save and end, besides those of trials.
-const POD_GRACE: u64 = 60;
+/// Seconds that pods have for their trials to save, and to send what they have.
+const POD_GRACE: u64 = 120;
 
 /// Arguments of `hpsearch agent`.
 #[derive(Clone, Debug, Args)]
@@ -109,6 +109,7 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
     let (agent, inputs) = Agent::new(own_program(), arguments.devices.clone());
     let agent = if arguments.carry { agent.carrying() } else { agent };
     let signals = SignalWatch::start(inputs, HangUp::Leaves, None)?;
+    signals.take_notice()?;
     let end = agent.run(way);
     if let Some(socket) = &arguments.socket {
         let _removed_already = std::fs::remove_file(socket);

@@ -31,6 +31,12 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Time for the last files to be sent, besides that which trials have to save.
 const SENDING: Duration = Duration::from_secs(60);
 
+/// Time for a signal to reach this process that has reached a trial.
+const SIGNAL_PATIENCE: Duration = Duration::from_millis(300);
+
+/// Bytes that are sent and stored in that time.
+const FAREWELL_BYTES: usize = 256 << 10;
+
 /// Time for the last messages to be stored at the end.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -72,6 +78,8 @@ pub struct Agent {
     grace: Duration,
     /// Until when trials may run without an answer.
     lease: Instant,
+    /// Ends of attempts of a job of Slurm, and when they are told.
+    ends: VecDeque<(Instant, Input)>,
     /// When the trials that are asked to leave are killed, and why they are.
     leaving: Option<(Instant, AgentEnd)>,
     inputs: Sender<Input>,
@@ -105,6 +113,7 @@ impl Agent {
             lost_after: Duration::from_secs(120),
             grace: Duration::ZERO,
             lease: Instant::now() + Duration::from_secs(120),
+            ends: VecDeque::new(),
             leaving: None,
             inputs,
             heard,
@@ -261,13 +270,18 @@ impl Agent {
             }
         }
         let work = self.work.as_mut().expect("it was begun above");
+        self.hello.carries = work.carrying.is_some();
         for (attempt, job) in &mut work.jobs {
             if !kept.contains(attempt) {
                 job.kill();
             }
         }
         work.deferred.retain(|waits| kept.contains(&(waits.trial, waits.attempt)));
+        let reads_files = work.reads_files();
         let requests = work.carrying.as_mut().map_or_else(Vec::new, |carrying| {
+            if is_new && reads_files {
+                carrying.ask_for_inputs();
+            }
             carrying.drop_waiting(|attempt| kept.contains(&attempt));
             carrying.requests()
         });
@@ -326,19 +340,14 @@ impl Agent {
             ToAgent::Launch { assignment } => self.launch(*assignment),
             ToAgent::Carried(message) => self.arrive(message),
             ToAgent::Inputs(inputs) => {
-                let work = self.work.as_mut().and_then(|work| work.carrying.as_mut());
-                let requests = work.map_or_else(Vec::new, |carrying| carrying.list(inputs));
-                for request in &requests {
-                    self.put(request);
-                }
                 let carrying = self.work.as_mut().and_then(|work| work.carrying.as_mut());
-                if carrying.is_some_and(|carrying| carrying.has_inputs()) {
-                    self.take_inputs();
+                if let Some(Err(error)) = carrying.map(|carrying| carrying.list(inputs)) {
+                    self.leave(AgentEnd::Unusable(format!("it cannot take its inputs: {error}")));
                 }
             }
-            ToAgent::Remove(location) => {
+            ToAgent::Remove { trial, path } => {
                 let carrying = self.work.iter().filter_map(|work| work.carrying.as_ref());
-                carrying.for_each(|carrying| carrying.remove(&location));
+                carrying.for_each(|carrying| carrying.remove(trial, &path));
             }
             ToAgent::Attempt { trial, attempt, act } => {
                 if matches!(act, Act::Answer(_)) {
@@ -346,6 +355,10 @@ impl Agent {
                 }
                 if matches!(act, Act::Kill | Act::Leave) {
                     self.drop_deferred((trial, attempt));
+                }
+                let carrying = self.work.as_mut().and_then(|work| work.carrying.as_mut());
+                if let (Act::Kill, Some(carrying)) = (&act, carrying) {
+                    carrying.kill((trial, attempt));
                 }
                 let job = self.work.as_mut().and_then(|work| work.jobs.get_mut(&(trial, attempt)));
                 match (job, act) {
@@ -371,7 +384,14 @@ impl Agent {
         let Some(carrying) = self.work.as_mut().and_then(|work| work.carrying.as_mut()) else {
             return;
         };
-        match carrying.arrive(message) {
+        let arrived = carrying.arrive(message);
+        self.take(arrived);
+        // Before the window is full: it would be the next ping.
+        self.send_raw(None, &bytes(&ToRunner::Received));
+    }
+
+    fn take(&mut self, arrived: Arrived) {
+        match arrived {
             Arrived::Nothing => {}
             Arrived::Checkpoint(assignments) => {
                 assignments.into_iter().for_each(|assignment| self.start(assignment));
@@ -384,14 +404,12 @@ impl Agent {
                 }
             }
         }
-        // Before the window is full: it would be the next ping.
-        self.send_raw(None, &bytes(&ToRunner::Received));
     }
 
     fn take_inputs(&mut self) {
-        self.work.iter_mut().for_each(Work::take_inputs);
+        let taken = self.work.as_mut().map_or(Ok(()), Work::take_inputs);
         if self.leaving.is_none()
-            && let Err(why) = self.put_slots()
+            && let Err(why) = taken.and_then(|()| self.put_slots())
         {
             self.leave(AgentEnd::Unusable(why));
         }
@@ -427,7 +445,8 @@ impl Agent {
             None => self.start(assignment),
             Some(carrying) => match carrying.launch(assignment) {
                 Ok(assignment) => self.start(assignment),
-                Err(location) => {
+                Err(None) => {}
+                Err(Some(location)) => {
                     self.put(&ToRunner::Fetch(location));
                 }
             },
@@ -472,8 +491,17 @@ impl Agent {
                 self.leaving = Some((Instant::now(), AgentEnd::Interrupted));
                 return;
             }
+            // A signal that ends the job reaches its trials, too: what ends by it has left.
+            Input::Ended { .. } if self.leaving.is_none() && is_job_of_slurm() => {
+                self.ends.push_back((Instant::now() + SIGNAL_PATIENCE, input));
+                return;
+            }
             _ => {}
         }
+        self.tell(input);
+    }
+
+    fn tell(&mut self, input: Input) {
         self.send_points(true);
         let Some(work) = &mut self.work else { return };
         let ended = match &input {
@@ -523,7 +551,7 @@ impl Agent {
             Input::Ended { trial, attempt, .. } => Some((*trial, *attempt)),
             _ => None,
         };
-        let number = self.put(&ToRunner::Input(input));
+        let number = self.put(&ToRunner::input(input));
         if let Some((key, report)) = report {
             self.unanswered.insert(key, (number, report));
         }
@@ -540,8 +568,17 @@ impl Agent {
         let carrying = self.work.as_mut().and_then(|work| work.carrying.as_mut());
         let Some(carrying) = carrying else { return };
         let ready = carrying.send(&mut self.outbox);
+        let heard = carrying.waiting_to_be_heard();
+        let (requests, arrived) = carrying.arrived();
         self.send();
         ready.into_iter().for_each(|input| self.relay(input));
+        for (trial, attempt) in heard {
+            self.put(&ToRunner::Input(Input::Heard { trial, attempt }));
+        }
+        for request in requests {
+            self.put(&request);
+        }
+        arrived.into_iter().for_each(|arrived| self.take(arrived));
     }
 
     /// Sends the points that wait; only if they are due, unless `all`.
@@ -565,6 +602,12 @@ impl Agent {
     /// Deadlines: pings, points, the lease, the grace of trials that leave.
     fn look(&mut self) -> Option<AgentEnd> {
         let now = Instant::now();
+        while let Some((due, _)) = self.ends.front()
+            && (*due <= now || self.leaving.is_some())
+            && let Some((_, end)) = self.ends.pop_front()
+        {
+            self.tell(end);
+        }
         self.send_points(false);
         self.carry();
         if let Some(work) = &mut self.work {
@@ -588,7 +631,11 @@ impl Agent {
         }
         let is_idle = self.work.as_ref().is_none_or(|work| work.jobs.is_empty());
         let carries = self.work.as_ref().and_then(|work| work.carrying.as_ref());
-        let has_sent = self.link.is_none() || carries.is_none_or(|carrying| carrying.is_done());
+        // Nobody takes the files of an agent that has lost its runner.
+        let is_lost = matches!(&self.leaving, Some((_, AgentEnd::Unusable(_))));
+        let has_sent = is_lost
+            || carries
+                .is_none_or(|carrying| carrying.is_done() && self.outbox.bytes() < FAREWELL_BYTES);
         match &self.leaving {
             Some((until, end)) if is_idle && (has_sent || *until + SENDING <= now) => {
                 return Some(end.clone());
@@ -633,9 +680,15 @@ impl Agent {
         if self.link.is_none() {
             return;
         }
-        // One that cannot be read back is missing on the other side, which ends the link.
-        while let Ok(Some((number, message))) = self.outbox.next_to_send() {
-            self.send_raw(Some(number), &message);
+        loop {
+            match self.outbox.next_to_send() {
+                Ok(Some((number, message))) => self.send_raw(Some(number), &message),
+                Ok(None) => return,
+                Err(error) => {
+                    let why = format!("its spool cannot be read: {error}");
+                    return self.leave(AgentEnd::Unusable(why));
+                }
+            }
         }
     }
 
@@ -665,4 +718,9 @@ fn watch(lease: &Arc<Mutex<(Instant, Instant)>>) -> std::io::Result<()> {
         }
     })
     .map(drop)
+}
+
+/// Whether this process is part of a job of Slurm.
+fn is_job_of_slurm() -> bool {
+    std::env::var_os("SLURM_JOB_ID").is_some()
 }

@@ -6,15 +6,15 @@ mod files;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, unbounded};
 
 use super::frames::{FrameReader, FrameWriter};
 use super::message::{
-    AttemptOf, Envelope, Greeting, Hello, PROTOCOL, SentSeries, ToAgent, ToRunner, Welcome, bytes,
-    envelope,
+    AttemptOf, Envelope, Greeting, Hello, PROTOCOL, SentSeries, ToAgent, ToRunner, TrainerInput,
+    Welcome, bytes, envelope,
 };
 use super::outbox::Outbox;
 use super::transfer::{Carried, ENOUGH, Location, Sending};
@@ -23,7 +23,7 @@ use crate::runner::clock::Clock;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::threads;
 use crate::storage::paths::StudyFiles;
-use crate::study::event::AttemptEnd;
+use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::series::LoggedSeries;
 use crate::study::trial::TrialNumber;
 
@@ -50,6 +50,8 @@ pub struct Run {
     pub files: StudyFiles,
     /// What the trainer reads.
     pub trainer_inputs: Vec<Location>,
+    /// The same with digests, once an agent has asked for them.
+    pub listed_inputs: OnceLock<Vec<TrainerInput>>,
     /// The runner's channel.
     pub inputs: Sender<Input>,
     /// The runner's queue of points.
@@ -103,6 +105,10 @@ struct Agent {
     generation: u64,
     /// Files that it asked for.
     outgoing: VecDeque<Sending>,
+    /// Whether a piece of them is being read.
+    is_reading: bool,
+    /// Held while its files are written: connections may overlap.
+    writing: Arc<Mutex<()>>,
     /// Whether its files travel.
     carries: bool,
     /// Trials that ran there.
@@ -159,24 +165,7 @@ impl Hub {
                 }
             }
         })?;
-        let result = loop {
-            match reader.read() {
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
-                Ok(Some(frame)) => {
-                    self.wait_for_room();
-                    let envelope: Envelope<ToRunner> = match serde_json::from_slice(&frame) {
-                        Ok(envelope) => envelope,
-                        Err(error) => break Err(error.into()),
-                    };
-                    match self.receive(&session, generation, envelope) {
-                        Ok(true) => {}
-                        Ok(false) => break Ok(()),
-                        Err(error) => break Err(error),
-                    }
-                }
-            }
-        };
+        let result = self.read(&mut reader, &session, generation);
         let mut state = self.lock();
         if let Some(agent) = state.agents.get_mut(&session)
             && agent.connection.as_ref().is_some_and(|now| now.generation == generation)
@@ -185,6 +174,41 @@ impl Hub {
             agent.gone_at = (!agent.can_return).then(Instant::now);
         }
         result
+    }
+
+    /// Takes messages in until the connection ends. From the first one about files on, messages are
+    /// taken in on a thread: pings are answered while that writes. What waits for it is bounded by
+    /// what agents have on their way.
+    fn read(&self, reader: &mut FrameReader, session: &str, generation: u64) -> io::Result<()> {
+        let mut worker: Option<Sender<Envelope<ToRunner>>> = None;
+        while let Some(frame) = reader.read()? {
+            self.wait_for_room();
+            let envelope: Envelope<ToRunner> = serde_json::from_slice(&frame)?;
+            if worker.is_none() && envelope.message.is_about_files() {
+                let (tx, rx) = unbounded::<Envelope<ToRunner>>();
+                let (hub, session) = (self.clone(), session.to_owned());
+                threads::spawn("agent files", move || {
+                    let take = |envelope| hub.receive(&session, generation, envelope);
+                    // The reader notices that nobody takes messages.
+                    let _over = rx.into_iter().map(take).find(|taken| !matches!(taken, Ok(true)));
+                })?;
+                worker = Some(tx);
+            }
+            let is_at_once = envelope.number.is_none();
+            match worker.as_ref().filter(|_| !is_at_once) {
+                Some(worker) => {
+                    if worker.send(envelope).is_err() {
+                        return Ok(());
+                    }
+                }
+                None => {
+                    if !self.receive(session, generation, envelope)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Waits until the runner has taken in most of what waits for it: agents keep the rest.
@@ -243,6 +267,8 @@ impl Hub {
                 can_return: hello.can_return,
                 generation: 0,
                 outgoing: VecDeque::new(),
+                is_reading: false,
+                writing: Arc::default(),
                 carries: false,
                 trials: running.iter().map(|(trial, _)| *trial).collect(),
                 damaged: BTreeMap::new(),
@@ -263,6 +289,7 @@ impl Hub {
         agent.outbox.acknowledge(had);
         agent.outbox.resume(had);
         agent.can_return = hello.can_return;
+        agent.carries |= hello.carries;
         agent.generation += 1;
         let generation = agent.generation;
         agent.connection = Some(Connection { frames, generation });
@@ -294,7 +321,14 @@ impl Hub {
         }
         agent.heard = Instant::now();
         agent.outbox.acknowledge(envelope.received);
-        agent.fill();
+        agent.send_next();
+        let writing = Arc::clone(&agent.writing);
+        if !agent.outgoing.is_empty() {
+            drop(state);
+            self.fill(session);
+            state = self.lock();
+        }
+        let Some(agent) = state.agents.get_mut(session) else { return Ok(false) };
         match envelope.message {
             ToRunner::Ping { ping } => {
                 agent.send(None, &ToAgent::Pong { ping });
@@ -303,27 +337,36 @@ impl Hub {
             ToRunner::Received => return Ok(true),
             _ => {}
         }
-        match envelope.number {
-            Some(number) if number <= agent.received => return Ok(true),
-            Some(number) if number == agent.received + 1 => {}
-            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "a message is missing")),
-        }
-        if matches!(envelope.message, ToRunner::Log { .. } | ToRunner::Carried(_)) {
-            // Others need not wait for the disk.
+        let mut found = None;
+        let mut damaged = None;
+        if envelope.message.is_about_files() {
+            // Others need not wait for the disk. One at a time: a connection that was replaced may
+            // still be read.
             drop(state);
-            let damaged = self.store_file(&envelope.message);
+            let _one_at_a_time = writing.lock().unwrap_or_else(PoisonError::into_inner);
             state = self.lock();
             let Some(agent) = state.agents.get_mut(session) else { return Ok(false) };
-            let is_newest =
-                agent.connection.as_ref().is_some_and(|now| now.generation == generation);
-            if !is_newest {
-                return Ok(false);
+            if !agent.is_next(envelope.number)? {
+                return Ok(true);
             }
             agent.carries = true;
-            agent.damaged.extend(damaged);
+            drop(state);
+            match &envelope.message {
+                ToRunner::Fetch(location) => found = Some(self.find(location)),
+                message => damaged = self.store_file(message),
+            }
+            state = self.lock();
+            let Some(agent) = state.agents.get_mut(session) else { return Ok(false) };
+            agent.received += 1;
+        } else if !agent.is_next(envelope.number)? {
+            return Ok(true);
+        } else {
+            agent.received += 1;
         }
         let Some(agent) = state.agents.get_mut(session) else { return Ok(false) };
-        agent.received += 1;
+        if let Some((path, why)) = damaged {
+            agent.damaged.entry(path).or_insert(why);
+        }
         let mark = Input::Mark { sender: agent.sender, number: agent.received };
         let name = agent.name.clone();
         let inputs = &self.run.inputs;
@@ -337,8 +380,18 @@ impl Hub {
                 let devices = devices.iter().map(|device| device.on(&name)).collect();
                 let _runner_gone = inputs.send(Input::AgentJoined { agent: name.clone(), devices });
             }
+            ToRunner::Artifact { mut input, content } => {
+                if let Input::Recorded {
+                    event: TrialEvent::ArtifactSaved { content: absent, .. },
+                    ..
+                } = &mut input
+                {
+                    *absent = Some(content);
+                }
+                let _runner_gone = inputs.send(self.absolute(input, agent));
+            }
             ToRunner::Input(input) => {
-                let input = self.absolute(input, &mut agent.damaged);
+                let input = self.absolute(input, agent);
                 if let Input::Ended { trial, attempt, .. } = &input {
                     agent.running.remove(&(*trial, *attempt));
                 }
@@ -373,14 +426,11 @@ impl Hub {
                 agent.into_iter().for_each(|agent| self.lose(agent, "it has ended"));
                 return Ok(false);
             }
-            ToRunner::Fetch(location) => {
-                agent.carries = true;
-                match self.find(&location) {
-                    Ok(sending) => agent.outgoing.push_back(sending),
-                    Err(why) => agent.put(&missing(location, &why)),
-                }
-                agent.fill();
-            }
+            ToRunner::Fetch(location) => match found {
+                Some(Ok(sending)) => agent.outgoing.push_back(sending),
+                Some(Err(why)) => agent.put(&missing(location, &why)),
+                None => {}
+            },
             ToRunner::ListInputs => {
                 agent.carries = true;
                 self.list_inputs(session.to_owned());
@@ -392,7 +442,37 @@ impl Hub {
             | ToRunner::Ping { .. } => {}
         }
         let _runner_gone = inputs.send(mark);
+        drop(state);
+        self.fill(session);
         Ok(true)
+    }
+
+    /// Sends the next pieces of the files that an agent asked for, as long as few are on their way.
+    /// They are read without the lock.
+    fn fill(&self, session: &str) {
+        loop {
+            let mut state = self.lock();
+            let Some(agent) = state.agents.get_mut(session) else { return };
+            agent.send_next();
+            if agent.is_reading || agent.outbox.bytes() >= ENOUGH {
+                return;
+            }
+            let Some(mut sending) = agent.outgoing.pop_front() else { return };
+            agent.is_reading = true;
+            drop(state);
+            let message = sending.next_message();
+            let mut state = self.lock();
+            let Some(agent) = state.agents.get_mut(session) else { return };
+            agent.is_reading = false;
+            match message {
+                Ok(Some(message)) => {
+                    agent.outbox.put(&bytes(&ToAgent::Carried(message)));
+                    agent.outgoing.push_front(sending);
+                }
+                Ok(None) => {}
+                Err(error) => agent.put(&missing(sending.location().clone(), &error)),
+            }
+        }
     }
 
     /// Ends the attempts of an agent that will not come back.
@@ -488,9 +568,14 @@ impl Hub {
 
     /// Says once why no agent comes from somewhere.
     pub fn tell_trouble(&self, from: &str, why: &str) {
-        if self.lock().unfit.insert(format!("{from}: {why}")) {
-            let left = Input::AgentLeft { agent: from.to_owned(), reason: why.to_owned() };
-            let _runner_gone = self.run.inputs.send(left);
+        self.tell_once(from, why, why);
+    }
+
+    /// The same; `key`: what is said once only.
+    pub fn tell_once(&self, from: &str, key: &str, why: &str) {
+        if self.lock().unfit.insert(format!("{from}: {key}")) {
+            let absent = Input::AgentAbsent { agent: from.to_owned(), reason: why.to_owned() };
+            let _runner_gone = self.run.inputs.send(absent);
         }
     }
 
@@ -597,26 +682,13 @@ impl Agent {
         }
     }
 
-    /// Sends the next pieces of the files that it asked for, as long as few are on their way.
-    fn fill(&mut self) {
-        while self.outbox.bytes() < ENOUGH
-            && let Some(sending) = self.outgoing.front_mut()
-        {
-            let message = match sending.next_message() {
-                Ok(Some(message)) => ToAgent::Carried(message),
-                Ok(None) => {
-                    self.outgoing.pop_front();
-                    continue;
-                }
-                Err(error) => {
-                    let location = sending.location().clone();
-                    self.outgoing.pop_front();
-                    missing(location, &error)
-                }
-            };
-            self.outbox.put(&bytes(&message));
+    /// Whether a numbered message is the next one, and not one that came before.
+    fn is_next(&self, number: Option<u64>) -> io::Result<bool> {
+        match number {
+            Some(number) if number <= self.received => Ok(false),
+            Some(number) if number == self.received + 1 => Ok(true),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a message is missing")),
         }
-        self.send_next();
     }
 
     fn send(&self, number: Option<u64>, message: &ToAgent) {

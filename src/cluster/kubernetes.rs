@@ -54,12 +54,13 @@ pub fn manifests(study: &str, rendezvous: &str, options: &JobOptions<'_>) -> Jso
         "volumeMounts": [{"name": "runner", "mountPath": MOUNT, "readOnly": true}],
     });
     let pod = json!({
-        "restartPolicy": "OnFailure",
+        // The Job replaces pods that fail, until one has ended with the study.
+        "restartPolicy": "Never",
         "terminationGracePeriodSeconds": options.grace,
         "automountServiceAccountToken": false,
         "containers": [container],
         // A directory, not one file of it: kubelet replaces what changes.
-        "volumes": [{"name": "runner", "secret": {"secretName": name, "defaultMode": 0o400}}],
+        "volumes": [{"name": "runner", "secret": {"secretName": name, "defaultMode": 0o444}}],
     });
     let job = json!({
         "apiVersion": "batch/v1",

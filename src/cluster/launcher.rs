@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::Sender;
@@ -16,7 +16,7 @@ use super::hub::{Hub, Run};
 use super::message::{Act, AttemptOf, ToAgent, Welcome};
 use super::rendezvous::Rendezvous;
 use super::starter::Starter;
-use super::transfer::Location;
+use super::transfer::{Location, is_arriving};
 use crate::engine::{Assignment, Input, SlottedAttempt};
 use crate::runner::launcher::{BegunRun, Job, LaunchError, Launcher};
 use crate::runner::point_queue::PointQueue;
@@ -124,6 +124,22 @@ fn mark(directory: &Path, token: &Token) -> io::Result<String> {
     Ok(name)
 }
 
+/// Removes the marker, and what did not arrive completely from agents that are gone.
+fn remove_unfinished(files: &StudyFiles) {
+    let is = |path: &Path, of: fn(&str) -> bool| disk::name_of(path).is_some_and(of);
+    for path in disk::entries(&files.directory()) {
+        if is(&path, |name| name.starts_with(MARKER)) {
+            let _gone_already = std::fs::remove_file(&path);
+        } else if is(&path, |name| name.starts_with("trial-")) {
+            let beside = disk::entries(&path).filter(|path| path.is_dir());
+            let below = beside.flat_map(|path| disk::entries(&path).collect::<Vec<_>>());
+            for path in disk::entries(&path).chain(below).filter(|path| is(path, is_arriving)) {
+                let _removed_with_the_trial = disk::remove(&path);
+            }
+        }
+    }
+}
+
 fn serve(listener: &TcpListener, hub: &Hub, token: Token) {
     let strangers = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
@@ -189,6 +205,7 @@ impl Launcher for ClusterLauncher {
             points: Arc::clone(&self.points),
             files: self.plan.files.clone(),
             trainer_inputs: self.plan.trainer_inputs.clone(),
+            listed_inputs: OnceLock::new(),
             welcome,
         };
         let awaited = surviving.iter().filter_map(|SlottedAttempt { trial, attempt, slot }| {
@@ -279,11 +296,7 @@ impl Launcher for ClusterLauncher {
             threads::sleep(Duration::from_millis(10));
         }
         self.plan.starter.shut_down();
-        for path in disk::entries(&self.plan.files.directory()) {
-            if disk::name_of(&path).is_some_and(|name| name.starts_with(MARKER)) {
-                let _gone_already = std::fs::remove_file(&path);
-            }
-        }
+        remove_unfinished(&self.plan.files);
         // Another runner may have replaced it.
         if Rendezvous::read(&self.plan.file).is_ok_and(|found| found == *rendezvous) {
             let _gone_already = std::fs::remove_file(&self.plan.file);

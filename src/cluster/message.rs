@@ -10,6 +10,7 @@ use crate::engine::{Assignment, Input};
 use crate::runner::processes;
 use crate::study::decision::Decision;
 use crate::study::device::DeviceGroup;
+use crate::study::event::TrialEvent;
 use crate::study::metric::Number;
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use crate::study::spec::StudySpec;
@@ -47,6 +48,8 @@ pub struct Hello {
     pub attempts: Vec<AttemptOf>,
     /// Whether it can connect again when this connection ends.
     pub can_return: bool,
+    /// Whether its files travel, as far as it knows.
+    pub carries: bool,
 }
 
 impl Hello {
@@ -65,6 +68,7 @@ impl Hello {
             first: 1,
             attempts: Vec::new(),
             can_return: false,
+            carries: false,
         }
     }
 }
@@ -159,6 +163,14 @@ pub enum ToRunner {
     Slots(Vec<DeviceGroup>),
     /// An input of the engine.
     Input(Input),
+    /// An artifact, with its text, table or listing, which events do not contain when they are
+    /// written.
+    Artifact {
+        /// The input.
+        input: Input,
+        /// The text.
+        content: String,
+    },
     /// Points of series.
     Points(Vec<SentSeries>),
     /// What was added to the log of an attempt.
@@ -228,8 +240,13 @@ pub enum ToAgent {
     Carried(Carried),
     /// What the trainer reads.
     Inputs(Vec<TrainerInput>),
-    /// Files of a trial are needed no more.
-    Remove(Location),
+    /// Files of a trial were removed.
+    Remove {
+        /// The trial.
+        trial: TrialNumber,
+        /// Their path, below the study's directory of files.
+        path: PathBuf,
+    },
     /// The study is over, or stops: end.
     End,
     /// Nothing but the acknowledgement that its envelope carries.
@@ -239,6 +256,27 @@ pub enum ToAgent {
         /// Its number.
         ping: u64,
     },
+}
+
+impl ToRunner {
+    /// Whether the disk is read or written for it.
+    pub fn is_about_files(&self) -> bool {
+        matches!(self, ToRunner::Log { .. } | ToRunner::Carried(_) | ToRunner::Fetch(_))
+    }
+
+    /// An input with all that belongs to it.
+    pub fn input(mut input: Input) -> Self {
+        let content = match &mut input {
+            Input::Recorded { event: TrialEvent::ArtifactSaved { content, .. }, .. } => {
+                content.take()
+            }
+            _ => None,
+        };
+        match content {
+            Some(content) => ToRunner::Artifact { input, content },
+            None => ToRunner::Input(input),
+        }
+    }
 }
 
 /// A file or directory that the trainer reads.

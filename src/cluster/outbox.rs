@@ -29,6 +29,8 @@ pub struct Outbox {
     /// Bytes in memory.
     held: usize,
     spool: Option<Spool>,
+    /// Messages in the spool.
+    spooled: usize,
 }
 
 #[derive(Debug)]
@@ -60,6 +62,7 @@ impl Outbox {
         self.bytes += message.len();
         let fits = self.held + message.len() <= IN_MEMORY;
         let spooled = if fits { None } else { self.spool(message).ok() };
+        self.spooled += usize::from(spooled.is_some());
         // Without a disk, memory has to do.
         self.kept.push_back(spooled.unwrap_or_else(|| {
             self.held += message.len();
@@ -129,15 +132,16 @@ impl Outbox {
             let Some(message) = self.kept.pop_front() else { break };
             let length = message.length();
             self.bytes -= length;
-            if matches!(message, Kept::Held(_)) {
-                self.held -= length;
+            match message {
+                Kept::Held(_) => self.held -= length,
+                Kept::Spooled { .. } => self.spooled -= 1,
             }
             if was_sent {
                 self.on_the_way -= length;
             }
         }
         self.sent = self.sent.max(self.first() - 1);
-        if self.kept.is_empty()
+        if self.spooled == 0
             && let Some(spool) = &mut self.spool
         {
             // The space is free again; a failure only keeps it taken.

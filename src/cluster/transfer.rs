@@ -1,7 +1,7 @@
 //! Files that travel over a link, where agent and runner share no directory: in pieces, and complete
 //! only if their digests agree.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
@@ -17,8 +17,12 @@ use crate::runner::disk;
 /// Bytes of a piece.
 const PIECE: usize = 512 << 10;
 
-/// Unacknowledged bytes beyond which no more pieces are read from the disk.
-pub const ENOUGH: usize = 4 << 20;
+/// Unacknowledged bytes beyond which no more pieces are read from the disk: with another piece they
+/// fit in memory.
+pub const ENOUGH: usize = 2 << 20;
+
+/// Most files of one thing: their list is one message.
+const MOST_FILES: usize = 100_000;
 
 /// Prefix of the name under which something arrives, until it is complete.
 const ARRIVING: &str = ".arriving-";
@@ -128,6 +132,10 @@ impl Sending {
         } else {
             files.push(PathBuf::new());
         }
+        if files.len() > MOST_FILES {
+            let why = format!("{} files are more than {MOST_FILES}", files.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
         files.sort();
         let files = files.into();
         Ok(Sending {
@@ -233,64 +241,103 @@ fn digest_of_file(path: &Path) -> io::Result<blake3::Hash> {
     Ok(blake3::Hasher::new().update_reader(File::open(path)?)?.finalize())
 }
 
-/// Takes in a piece of what will be at `target`.
+/// Takes in a piece of what will be at `target`. `by`: who receives it, where several may at a
+/// time.
 ///
 /// # Errors
 /// It cannot be written, or its name leads elsewhere.
-pub fn take_piece(target: &Path, file: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    let path = below(&arriving(target)?, &checked(file)?);
+pub fn take_piece(
+    (target, by): (&Path, &str),
+    file: &Path,
+    offset: u64,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let path = below(&arriving(target, by)?, &checked(file)?);
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
     let file = File::options().write(true).create(true).truncate(false).open(path)?;
-    if offset == 0 {
-        // What an earlier attempt left.
-        file.set_len(0)?;
-    }
     file.write_all_at(bytes, offset)
 }
 
-/// Puts what has arrived in its place, if it is as it was sent; durable when this returns.
+/// Puts what has arrived in its place, if it is as it was sent; durable when this returns. Nothing
+/// of it is left elsewhere, whatever the result.
 ///
 /// # Errors
-/// It was damaged on the way, or cannot be written.
-pub fn complete(target: &Path, files: &[CarriedFile]) -> io::Result<()> {
-    let staged = arriving(target)?;
-    if files.is_empty() {
-        fs::create_dir_all(&staged)?;
+/// It differs from what was sent, or cannot be written.
+pub fn complete((target, by): (&Path, &str), files: &[CarriedFile]) -> io::Result<()> {
+    let staged = arriving(target, by)?;
+    if !by.is_empty() && has_as_sent(target, files)? {
+        // Somebody else was faster, and may use it.
+        let _none_there = disk::remove(&staged);
+        return Ok(());
     }
-    for file in files.iter().filter(|file| file.length == 0) {
-        // No piece made it.
-        take_piece(target, &file.file, 0, b"")?;
-    }
-    if !is_as_sent(&staged, files)? {
-        // It may have been put in its place by a runner that could not acknowledge it any more.
-        let is_there = is_as_sent(target, files)?;
-        let _removed_with_the_study = disk::remove(&staged);
-        return match is_there {
+    let result = settle(&staged, files).and_then(|is_whole| {
+        if is_whole {
+            if target.is_dir() {
+                disk::remove(target)?;
+            }
+            fs::rename(&staged, target)?;
+            if let Some(directory) = target.parent() {
+                File::open(directory)?.sync_all()?;
+            }
+            return Ok(());
+        }
+        // It may have been put in its place by somebody else, or by a runner that could not
+        // acknowledge it any more.
+        match is_as_sent(target, files)? {
             true => Ok(()),
-            false => Err(io::Error::new(io::ErrorKind::InvalidData, "it was damaged on its way")),
-        };
+            false => {
+                let why = "its content differs from what was sent";
+                Err(io::Error::new(io::ErrorKind::InvalidData, why))
+            }
+        }
+    });
+    let _none_there = disk::remove(&staged);
+    result
+}
+
+/// Prepares what has arrived for its place; whether it is as it was sent.
+fn settle(staged: &Path, files: &[CarriedFile]) -> io::Result<bool> {
+    if files.is_empty() {
+        fs::create_dir_all(staged)?;
+    }
+    let mut expected = BTreeSet::new();
+    for file in files {
+        let path = below(staged, &checked(&file.file)?);
+        if file.length == 0 {
+            // No piece made it.
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            File::create(&path)?;
+        } else if let Ok(there) = File::options().write(true).open(&path) {
+            // An earlier one with this name may have been longer.
+            there.set_len(file.length)?;
+        }
+        expected.insert(path);
+    }
+    if staged.is_dir() {
+        let mut found = Vec::new();
+        files_below(staged, Path::new(""), &mut found)?;
+        for other in found.iter().map(|file| below(staged, file)) {
+            if !expected.contains(&other) {
+                // What another agent sent before it was lost.
+                fs::remove_file(other)?;
+            }
+        }
+    }
+    if !is_as_sent(staged, files)? {
+        return Ok(false);
     }
     for file in files {
-        let path = below(&staged, &file.file);
-        let written = File::options().write(true).open(&path)?;
-        let modified = UNIX_EPOCH + Duration::from_micros(file.modified);
-        written.set_modified(modified)?;
+        let written = File::options().write(true).open(below(staged, &file.file))?;
+        written.set_modified(UNIX_EPOCH + Duration::from_micros(file.modified))?;
         if file.is_executable {
             let mode = written.metadata()?.permissions().mode();
             written.set_permissions(fs::Permissions::from_mode(mode | 0o100))?;
         }
         written.sync_all()?;
     }
-    if fs::symlink_metadata(target).is_ok() {
-        disk::remove(target)?;
-    }
-    fs::rename(&staged, target)?;
-    if let Some(directory) = target.parent() {
-        File::open(directory)?.sync_all()?;
-    }
-    Ok(())
+    Ok(true)
 }
 
 /// Whether exactly these files are there.
@@ -301,9 +348,11 @@ fn is_as_sent(path: &Path, files: &[CarriedFile]) -> io::Result<bool> {
         Ok(_) => found.push(PathBuf::new()),
         Err(_) => return Ok(false),
     }
-    if found.len() != files.len() {
-        return Ok(false);
-    }
+    Ok(found.len() == files.len() && has_as_sent(path, files)?)
+}
+
+/// Whether these files are there.
+fn has_as_sent(path: &Path, files: &[CarriedFile]) -> io::Result<bool> {
     for file in files {
         let path = below(path, &checked(&file.file)?);
         let is_same = fs::metadata(&path).is_ok_and(|there| there.len() == file.length)
@@ -315,12 +364,18 @@ fn is_as_sent(path: &Path, files: &[CarriedFile]) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Whether a name in a trial's directory is that of something that did not arrive completely.
+pub fn is_arriving(name: &str) -> bool {
+    name.starts_with(ARRIVING)
+}
+
 /// Where something arrives, until it is complete.
-fn arriving(target: &Path) -> io::Result<PathBuf> {
+fn arriving(target: &Path, by: &str) -> io::Result<PathBuf> {
     let (Some(directory), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a path without a name"));
     };
     let mut arriving = std::ffi::OsString::from(ARRIVING);
+    arriving.push(by);
     arriving.push(name);
     Ok(directory.join(arriving))
 }
@@ -355,9 +410,9 @@ mod tests {
     fn take(target: &Path, message: &Carried) -> io::Result<()> {
         match message {
             Carried::Piece { file, offset, bytes, .. } => {
-                take_piece(target, file, *offset, &bytes.0)
+                take_piece((target, ""), file, *offset, &bytes.0)
             }
-            Carried::Complete { files, .. } => complete(target, files),
+            Carried::Complete { files, .. } => complete((target, ""), files),
             Carried::Missing { why, .. } => panic!("{why}"),
         }
     }
@@ -427,8 +482,9 @@ mod tests {
     fn what_was_damaged_on_its_way_is_not_put_in_its_place() {
         let directory = tempfile::tempdir().unwrap();
         let path = checkpoint(directory.path());
-        let target = directory.path().join("there");
         for damage in 0..3 {
+            // What is left of one would complete another.
+            let target = directory.path().join(format!("there-{damage}"));
             let mut messages = all(&mut Sending::new(of(), &path).unwrap());
             match &mut messages[..] {
                 [Carried::Piece { bytes, .. }, ..] if damage == 0 => bytes.0[7] ^= 1,
@@ -446,9 +502,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("a/b");
         for name in ["../x", "/etc/x", "a/../../x", "./x"] {
-            assert!(take_piece(&target, Path::new(name), 0, b"x").is_err(), "{name}");
+            assert!(take_piece((&target, ""), Path::new(name), 0, b"x").is_err(), "{name}");
         }
-        assert!(take_piece(Path::new("/"), Path::new("x"), 0, b"x").is_err());
+        assert!(take_piece((Path::new("/"), ""), Path::new("x"), 0, b"x").is_err());
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 

@@ -63,6 +63,12 @@ impl Engine {
         self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
     }
 
+    /// Records why no agent comes from somewhere.
+    pub(super) fn agent_absent(&mut self, agent: String, reason: String) {
+        let change = AgentChange::Absent { reason };
+        self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
+    }
+
     /// How many more trials could start now, if there were slots for them.
     pub fn demand(&self) -> u64 {
         if !self.phase.starts_trials() || self.view.paused.is_some() || !self.waits_for_a_slot() {

@@ -132,6 +132,13 @@ pub enum Input {
         /// The reason, for users.
         reason: String,
     },
+    /// No agent comes from somewhere.
+    AgentAbsent {
+        /// From where.
+        agent: String,
+        /// The reason, for users.
+        reason: String,
+    },
     /// Everything that a sender sent before this was handled in this turn or before: no input of
     /// the engine, but of its driver.
     Mark {

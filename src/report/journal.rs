@@ -163,6 +163,10 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
             agent,
             change: AgentChange::Left { reason },
         }) => format!("agent {agent} is gone: {reason}"),
+        Event::Device(DeviceEvent::AgentChanged {
+            agent,
+            change: AgentChange::Absent { reason },
+        }) => format!("no agent from {agent}: {reason}"),
         Event::Device(DeviceEvent::ConcurrencyChanged { device, slots, reason, .. }) => {
             format!("{slots} at a time on {device}: {reason}")
         }

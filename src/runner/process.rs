@@ -71,6 +71,7 @@ pub struct ProcessLauncher {
     watchdog: Option<Watchdog>,
     pids: BTreeSet<u32>,
     place: Place,
+    is_of_agent: bool,
 }
 
 /// Where a study's programs run.
@@ -176,7 +177,14 @@ impl ProcessLauncher {
             watchdog: None,
             pids: BTreeSet::new(),
             place: Place::Slots,
+            is_of_agent: false,
         }
+    }
+
+    /// The same for an agent, whose scheduler may send signals to all its processes.
+    #[must_use]
+    pub fn of_agent(self) -> Self {
+        ProcessLauncher { is_of_agent: true, ..self }
     }
 
     /// The same for one foreground program, a tracked run: its arguments are literal, it inherits
@@ -238,6 +246,10 @@ impl ProcessLauncher {
                 command.env_remove(rank);
             }
         }
+        match self.is_of_agent {
+            true => command.env(protocol::OF_AGENT, "1"),
+            false => command.env_remove(protocol::OF_AGENT),
+        };
         match self.watchdog.as_ref().and_then(Watchdog::group) {
             Some(group) => command.env(protocol::RUN_GROUP, group),
             None => command.env_remove(protocol::RUN_GROUP),

@@ -37,6 +37,9 @@ pub const CHECKPOINTS: &str = "checkpoints";
 /// not commands.
 pub const RUN_GROUP: &str = "HPSEARCH_RUN_GROUP";
 
+/// Set for workers of an agent, and for nothing that they start.
+pub const OF_AGENT: &str = "HPSEARCH_OF_AGENT";
+
 /// The runner's last message to its watchdog.
 pub const RUN_IS_OVER: &str = "over\n";
 

@@ -26,15 +26,15 @@ impl Remover {
 
     /// Removes a dropped checkpoint, if it is strictly inside its trial's directory and contains
     /// none of `listed`, the checkpoints that trials still have. What stays is the user's own, or
-    /// found by `gc`.
+    /// found by `gc`. Returns whether it was its to remove.
     pub fn remove<'a>(
         &mut self,
         trial: TrialNumber,
         path: &Path,
         listed: impl IntoIterator<Item = &'a Path>,
-    ) {
+    ) -> bool {
         let home = self.homes.iter().find_map(|files| Some((files, inside(files, trial, path)?)));
-        let Some((files, real)) = home else { return };
+        let Some((files, real)) = home else { return false };
         let (resolved, root) = (&mut self.resolved, files.root());
         let is_needed = |kept: &Path| {
             // A path elsewhere may be on a disk that does not answer.
@@ -47,7 +47,7 @@ impl Remover {
             kept_real.starts_with(&real)
         };
         if listed.into_iter().any(is_needed) {
-            return;
+            return false;
         }
         // `gc` finds it if removal fails: nothing depends on it.
         let _found_later = disk::remove(&real);
@@ -55,6 +55,7 @@ impl Remover {
         if is_copy(path) {
             remove_empty(path.parent(), &files.copies(trial));
         }
+        true
     }
 }
 

@@ -1,11 +1,11 @@
 //! SIGINT and SIGTERM as inputs: the first asks to exit, the second kills, the third aborts. SIGHUP
-//! asks to exit.
+//! asks to exit, and SIGURG an agent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, never, select, unbounded};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::engine::Input;
@@ -80,6 +80,12 @@ pub fn outlive_file_size_limits() {
     let _dies_of_it_without = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
+/// Keeps SIGTERM from ending this process: a scheduler sends it to all processes of a job, and the
+/// agent among them asks the others to leave. Programs that it starts have the default action.
+pub fn outlive_termination() {
+    let _dies_of_it_without = signal_hook::flag::register(SIGTERM, Arc::default());
+}
+
 impl SignalWatch {
     /// Starts listening; each signal becomes an input. `passed_on` receives those sent to another
     /// process of this terminal: a signal that reached both, as Ctrl-C does, counts once.
@@ -106,6 +112,15 @@ impl SignalWatch {
         Ok(SignalWatch { handle, received })
     }
 
+    /// Also takes SIGURG as a request to exit, which programs without a handler do not notice: a
+    /// scheduler sends its notice to trials, too.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn take_notice(&self) -> std::io::Result<()> {
+        self.handle.add_signal(SIGURG)
+    }
+
     /// The last signal received.
     pub fn received(&self) -> Option<i32> {
         Some(self.received.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
@@ -125,8 +140,8 @@ fn count(
         let signal = select! {
             recv(own) -> signal => match signal {
                 // It arrives twice when a terminal is closed, with the same meaning.
-                Ok(SIGHUP) => {
-                    last.store(SIGHUP, Ordering::Relaxed);
+                Ok(signal @ (SIGHUP | SIGURG)) => {
+                    last.store(signal, Ordering::Relaxed);
                     let _runner_ends = inputs.send(Input::Interrupt);
                     continue;
                 }

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustix::fs::FlockOperation;
 use serde_json::Value as Json;
 
@@ -18,7 +19,8 @@ use crate::cluster::transfer::{
     Blob, Carried, ENOUGH, Location, Sending, checked, complete, digest, take_piece,
 };
 use crate::engine::{Assignment, Input};
-use crate::runner::disk;
+use crate::runner::removal::inside;
+use crate::runner::{disk, threads};
 use crate::storage::paths::{self, StudyFiles};
 use crate::study::event::TrialEvent;
 use crate::study::params::{Params, Value};
@@ -29,6 +31,9 @@ use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// Interval between looks at logs.
 const LOG_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Interval at which attempts whose inputs wait are said to live.
+const HEARD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Bytes of a log that are sent at a time.
 const LOG_PIECE: usize = 256 << 10;
@@ -55,12 +60,31 @@ pub(super) struct Carrying {
     last: BTreeMap<TrialNumber, AttemptNumber>,
     /// Attempts that wait for their checkpoint.
     waiting: Vec<(Location, Assignment)>,
+    /// What was asked for, and has not arrived.
+    fetching: BTreeSet<Location>,
+    /// What pieces of it could not be written.
+    unwritten: BTreeMap<Location, String>,
+    /// What threads have done.
+    done: (Sender<Done>, Receiver<Done>),
+    /// When waiting attempts were last said to live.
+    heard: Instant,
     /// Where inputs of the trainer are here, by their paths on the runner's machine.
     inputs: BTreeMap<PathBuf, PathBuf>,
     /// Inputs that are not here yet.
     missing: BTreeMap<Location, PathBuf>,
     /// The trainer's inputs are asked for, and not all here.
     is_waiting_for_inputs: bool,
+    /// Whether the missing ones are known.
+    is_listed: bool,
+}
+
+/// What a thread has done: large files take longer than a runner waits for an answer.
+#[derive(Debug)]
+enum Done {
+    /// Inputs with their places, and whether they are here.
+    Listed(Vec<(Location, PathBuf, bool)>),
+    /// Something is in its place, or cannot be.
+    Settled(Location, io::Result<()>),
 }
 
 /// An input, and what has to be sent before.
@@ -112,9 +136,14 @@ impl Carrying {
             artifacts: BTreeSet::new(),
             last: BTreeMap::new(),
             waiting: Vec::new(),
+            fetching: BTreeSet::new(),
+            unwritten: BTreeMap::new(),
+            done: unbounded(),
+            heard: Instant::now(),
             inputs: BTreeMap::new(),
             missing: BTreeMap::new(),
             is_waiting_for_inputs: false,
+            is_listed: false,
         };
         Ok((carrying, root))
     }
@@ -151,7 +180,9 @@ impl Carrying {
     fn needed(&mut self, trial: TrialNumber, input: Input) -> (VecDeque<Sending>, Input) {
         match &input {
             Input::Checkpoint { attempt, path, .. } => {
-                let Ok(below) = path.strip_prefix(self.files.directory()) else {
+                let is_inside = inside(&self.files, trial, path).is_some();
+                let below = path.strip_prefix(self.files.directory()).ok();
+                let Some(below) = below.filter(|_| is_inside) else {
                     // Outside: the user's own.
                     return (VecDeque::new(), input);
                 };
@@ -219,6 +250,33 @@ impl Carrying {
         ready
     }
 
+    /// Attempts whose inputs wait: they are alive, and cannot say it.
+    pub fn waiting_to_be_heard(&mut self) -> Vec<AttemptOf> {
+        if self.heard.elapsed() < HEARD_INTERVAL {
+            return Vec::new();
+        }
+        self.heard = Instant::now();
+        let mut attempts: Vec<AttemptOf> =
+            self.queue.iter().map(|outgoing| outgoing.attempt).collect();
+        attempts.sort();
+        attempts.dedup();
+        attempts
+    }
+
+    /// An attempt is killed: its files are not sent.
+    pub fn kill(&mut self, attempt: AttemptOf) {
+        let own = self.queue.iter_mut().filter(|outgoing| outgoing.attempt == attempt);
+        for outgoing in own.filter(|outgoing| !outgoing.files.is_empty()) {
+            outgoing.files.clear();
+            if let Input::Checkpoint { trial, attempt, path, .. } = &outgoing.input {
+                let why = format!("`{}` was not sent: its trial was killed", path.display());
+                let remark = Remark::new(RemarkKind::Checkpoint, why);
+                let (trial, attempt) = (*trial, *attempt);
+                outgoing.input = Input::Remark { trial, attempt, remark };
+            }
+        }
+    }
+
     /// Sends what was added to a log; whether there was anything.
     fn send_log(&mut self, (trial, attempt): AttemptOf, outbox: &mut Outbox) -> bool {
         let Some(offset) = self.logs.get_mut(&(trial, attempt)) else { return false };
@@ -233,8 +291,9 @@ impl Carrying {
         true
     }
 
-    /// Prepares an attempt: it is returned if it can start now, else what it waits for.
-    pub fn launch(&mut self, assignment: Assignment) -> Result<Assignment, Location> {
+    /// Prepares an attempt: it is returned if it can start now; else what has to be asked for, if
+    /// that is not under way.
+    pub fn launch(&mut self, assignment: Assignment) -> Result<Assignment, Option<Location>> {
         let (trial, attempt) = (assignment.trial, assignment.attempt);
         let before = self.last.insert(trial, attempt);
         let ran_here = before.is_some_and(|before| before.0 + 1 == attempt.0);
@@ -246,10 +305,12 @@ impl Carrying {
         if ran_here && path.exists() {
             return Ok(assignment);
         }
-        let _none_there = disk::remove(&path);
+        if inside(&self.files, trial, &path).is_some() {
+            let _none_there = disk::remove(&path);
+        }
         let location = Location::Study(below);
         self.waiting.push((location.clone(), assignment));
-        Err(location)
+        Err(self.fetching.insert(location.clone()).then_some(location))
     }
 
     /// An attempt starts: its log will be sent.
@@ -265,20 +326,25 @@ impl Carrying {
     }
 
     /// What a new runner has to be asked for.
-    pub fn requests(&self) -> Vec<ToRunner> {
-        let fetched = self.waiting.iter().map(|(location, _)| ToRunner::Fetch(location.clone()));
+    pub fn requests(&mut self) -> Vec<ToRunner> {
+        self.fetching = self.waiting.iter().map(|(location, _)| location.clone()).collect();
+        let fetched = self.fetching.iter().cloned().map(ToRunner::Fetch);
         let inputs = self.is_waiting_for_inputs.then_some(ToRunner::ListInputs);
         inputs.into_iter().chain(fetched).collect()
     }
 
-    /// The study's trainer reads files.
+    /// The study's trainer reads files, which may be others than those of an earlier runner.
     pub fn ask_for_inputs(&mut self) {
-        self.is_waiting_for_inputs = true;
+        (self.is_waiting_for_inputs, self.is_listed) = (true, false);
     }
 
-    /// The list of the trainer's inputs; returns requests for those that are not here.
-    pub fn list(&mut self, inputs: Vec<TrainerInput>) -> Vec<ToRunner> {
-        self.missing.clear();
+    /// The list of the trainer's inputs: which of them are here is found out on a thread.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub fn list(&mut self, inputs: Vec<TrainerInput>) -> io::Result<()> {
+        self.inputs.clear();
+        let mut places = Vec::new();
         for TrainerInput { of, digest: wanted } in inputs {
             let target = match &of {
                 Location::Input(path) => {
@@ -287,27 +353,55 @@ impl Carrying {
                     self.inputs.insert(path.clone(), target.clone());
                     target
                 }
-                Location::Prepared(_) | Location::Study(_) => match self.target(&of) {
-                    Ok(target) => target,
-                    Err(_) => continue,
-                },
+                Location::Prepared(_) | Location::Study(_) => self.target(&of)?,
             };
-            let is_here = match &of {
-                // It is put there once it is complete, and trials mark that they use it.
-                Location::Prepared(_) => target.is_dir(),
-                _ => digest(&target).is_ok_and(|found| found == wanted),
-            };
-            match is_here {
-                true => touch(&target),
-                false => drop(self.missing.insert(of, target)),
-            }
+            places.push((of, target, wanted));
         }
-        self.missing.keys().cloned().map(ToRunner::Fetch).collect()
+        let done = self.done.0.clone();
+        let look = move || {
+            let is_here = |(of, target, wanted): (Location, PathBuf, String)| {
+                let is_here = match &of {
+                    // It is put there once it is complete, and trials mark that they use it.
+                    Location::Prepared(_) => target.is_dir(),
+                    _ => digest(&target).is_ok_and(|found| found == wanted),
+                };
+                if is_here {
+                    touch(&target);
+                    target.parent().into_iter().for_each(touch);
+                }
+                (of, target, is_here)
+            };
+            let _agent_ended = done.send(Done::Listed(places.into_iter().map(is_here).collect()));
+        };
+        threads::spawn("inputs", look).map(drop)
     }
 
-    /// Whether the trainer's inputs are all here.
-    pub fn has_inputs(&mut self) -> bool {
-        let has = self.is_waiting_for_inputs && self.missing.is_empty();
+    /// What threads have done since the last call.
+    pub fn arrived(&mut self) -> (Vec<ToRunner>, Vec<Arrived>) {
+        let (mut requests, mut arrived) = (Vec::new(), Vec::new());
+        while let Ok(done) = self.done.1.try_recv() {
+            match done {
+                Done::Listed(inputs) => {
+                    self.missing = inputs
+                        .into_iter()
+                        .filter(|(.., is_here)| !is_here)
+                        .map(|(of, target, _)| (of, target))
+                        .collect();
+                    self.is_listed = true;
+                    requests.extend(self.missing.keys().cloned().map(ToRunner::Fetch));
+                    if self.has_inputs() {
+                        arrived.push(Arrived::Inputs);
+                    }
+                }
+                Done::Settled(of, result) => arrived.push(self.settled(&of, result)),
+            }
+        }
+        (requests, arrived)
+    }
+
+    /// Whether the trainer's inputs are all here, which is said once.
+    fn has_inputs(&mut self) -> bool {
+        let has = self.is_waiting_for_inputs && self.is_listed && self.missing.is_empty();
         self.is_waiting_for_inputs &= !has;
         has
     }
@@ -326,31 +420,62 @@ impl Carrying {
         }
     }
 
-    /// Takes in what the runner sends.
+    /// Takes in what the runner sends; what is complete is put in its place on a thread.
     pub fn arrive(&mut self, message: Carried) -> Arrived {
-        let (of, result) = match message {
+        match message {
             Carried::Piece { of, file, offset, bytes } => {
+                let by = self.receiver(&of);
                 let target = self.target(&of);
-                // What is not written is missing when all should be here.
-                let _noticed_then =
-                    target.and_then(|target| take_piece(&target, &file, offset, &bytes.0));
-                return Arrived::Nothing;
+                let written =
+                    target.and_then(|target| take_piece((&target, &by), &file, offset, &bytes.0));
+                if let Err(error) = written {
+                    self.unwritten.entry(of).or_insert(error.to_string());
+                }
+                Arrived::Nothing
             }
             Carried::Complete { of, files } => {
-                let result = self.target(&of).and_then(|target| complete(&target, &files));
-                (of, result)
+                if let Some(why) = self.unwritten.remove(&of) {
+                    return self.settled(&of, Err(io::Error::other(why)));
+                }
+                let by = self.receiver(&of);
+                let target = match self.target(&of) {
+                    Ok(target) => target,
+                    Err(error) => return self.settled(&of, Err(error)),
+                };
+                let (done, location) = (self.done.0.clone(), of.clone());
+                let settle = move || {
+                    let result = complete((&target, &by), &files);
+                    let _agent_ended = done.send(Done::Settled(location, result));
+                };
+                match threads::spawn("arrival", settle) {
+                    Ok(_) => Arrived::Nothing,
+                    Err(error) => self.settled(&of, Err(error)),
+                }
             }
             // A trial whose checkpoint is lost says so itself, as on the runner's machine.
             Carried::Missing { of, why } => match self.missing.contains_key(&of) {
-                true => (of, Err(io::Error::other(why))),
-                false => (of, Ok(())),
+                true => self.settled(&of, Err(io::Error::other(why))),
+                false => self.settled(&of, Ok(())),
             },
-        };
-        let waiting = self.waiting.extract_if(.., |(location, _)| *location == of);
+        }
+    }
+
+    /// Whose pieces they are, where several agents of a user receive the same.
+    fn receiver(&self, of: &Location) -> String {
+        match of {
+            Location::Study(_) => String::new(),
+            Location::Prepared(_) | Location::Input(_) => format!("{}-", self.files.name()),
+        }
+    }
+
+    /// Something is in its place, or cannot be.
+    fn settled(&mut self, of: &Location, result: io::Result<()>) -> Arrived {
+        self.fetching.remove(of);
+        let waiting = self.waiting.extract_if(.., |(location, _)| location == of);
         let waiting: Vec<Assignment> = waiting.map(|(_, assignment)| assignment).collect();
-        let is_input = self.missing.contains_key(&of);
+        let is_input = self.missing.contains_key(of);
         if let Err(error) = result {
-            let what = match &of {
+            let what = match of {
                 Location::Study(path) | Location::Prepared(path) | Location::Input(path) => path,
             };
             let why = format!("`{}` cannot be copied to this machine: {error}", what.display());
@@ -360,13 +485,15 @@ impl Carrying {
         if !is_input {
             return Arrived::Checkpoint(waiting);
         }
-        self.missing.remove(&of);
+        self.missing.remove(of);
         if self.has_inputs() { Arrived::Inputs } else { Arrived::Nothing }
     }
 
-    /// A checkpoint is needed no more.
-    pub fn remove(&self, of: &Location) {
-        if let Ok(path) = self.target(of) {
+    /// Files of a trial were removed from the runner's machine.
+    pub fn remove(&self, trial: TrialNumber, below: &Path) {
+        let path = self.files.directory().join(below);
+        // Through a link it may lead elsewhere.
+        if inside(&self.files, trial, &path).is_some() {
             let _removed_at_the_end = disk::remove(&path);
         }
     }
@@ -462,10 +589,8 @@ fn clean(root: &Path) {
     }
 }
 
-/// Marks an input as used.
+/// Marks an input, or its directory, as used.
 fn touch(path: &Path) {
-    let directory = path.parent().unwrap_or(path);
-    let touched = File::open(directory)
-        .and_then(|directory| directory.set_modified(std::time::SystemTime::now()));
+    let touched = File::open(path).and_then(|file| file.set_modified(std::time::SystemTime::now()));
     let _removed_when_it_is_old = touched;
 }

@@ -99,7 +99,8 @@ impl Work {
                 store.clone(),
                 files.clone(),
                 protected.clone(),
-            ),
+            )
+            .of_agent(),
             program,
             store,
             protected,
@@ -114,23 +115,35 @@ impl Work {
             carrying,
         };
         work.launcher.log_to(Arc::clone(&work.points));
-        if let (Some(carrying), Program::Trainer { .. }) = (&mut work.carrying, &work.spec.program)
-        {
-            carrying.ask_for_inputs();
-        }
         Ok(work)
     }
 
+    /// Whether its program is the built-in trainer, which reads files.
+    pub fn reads_files(&self) -> bool {
+        matches!(self.spec.program, Program::Trainer { .. })
+    }
+
     /// The trainer's inputs are here: its trials are told where.
-    pub fn take_inputs(&mut self) {
-        let Some(carrying) = &self.carrying else { return };
+    ///
+    /// # Errors
+    /// Trials run with others.
+    pub fn take_inputs(&mut self) -> Result<(), String> {
+        let Some(carrying) = &self.carrying else { return Ok(()) };
         let mut spec = self.spec.clone();
         carrying.rewrite(&mut spec);
+        if spec == *self.launcher.spec() {
+            return Ok(());
+        }
+        if !self.jobs.is_empty() {
+            return Err("the files that the trainer reads have changed".to_owned());
+        }
         let (store, protected) = (self.store.clone(), self.protected.clone());
         let files = self.files.clone();
         self.launcher =
-            ProcessLauncher::new(self.program.clone(), Arc::new(spec), store, files, protected);
+            ProcessLauncher::new(self.program.clone(), Arc::new(spec), store, files, protected)
+                .of_agent();
         self.launcher.log_to(Arc::clone(&self.points));
+        Ok(())
     }
 
     /// The slots of the study on this machine.

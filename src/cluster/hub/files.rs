@@ -1,17 +1,17 @@
 //! Files that travel between the runner and agents that share no directory with it.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use super::Hub;
+use super::{Agent, Hub};
 use crate::cluster::message::{ToAgent, ToRunner, TrainerInput};
 use crate::cluster::transfer::{Carried, Location, Sending, checked, complete, digest, take_piece};
 use crate::engine::{Assignment, Input};
 use crate::runner::threads;
 use crate::storage::paths;
+use crate::study::event::TrialEvent;
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::trial::TrialNumber;
 
@@ -27,15 +27,15 @@ impl Hub {
                 None
             }
             ToRunner::Carried(Carried::Piece { of, file, offset, bytes }) => {
+                let Location::Study(below) = of else { return None };
                 let target = self.target(of);
-                // What is not written is missing when all should be here.
-                let _noticed_then =
-                    target.and_then(|path| take_piece(&path, file, *offset, &bytes.0));
-                None
+                let written =
+                    target.and_then(|path| take_piece((&path, ""), file, *offset, &bytes.0));
+                Some((below.clone(), written.err()?.to_string()))
             }
             ToRunner::Carried(Carried::Complete { of: Location::Study(below), files }) => {
                 let target = self.target(&Location::Study(below.clone()));
-                let error = target.and_then(|path| complete(&path, files)).err()?;
+                let error = target.and_then(|path| complete((&path, ""), files)).err()?;
                 Some((below.clone(), error.to_string()))
             }
             _ => None,
@@ -82,8 +82,9 @@ impl Hub {
                 };
                 Some(TrainerInput { of: of.clone(), digest })
             };
-            // What cannot be read here, the trial that needs it names.
-            let inputs = hub.run.trainer_inputs.iter().filter_map(of).collect();
+            let list = || hub.run.trainer_inputs.iter().filter_map(of).collect::<Vec<_>>();
+            // Once for all agents. What cannot be read here, the trial that needs it names.
+            let inputs = hub.run.listed_inputs.get_or_init(list).clone();
             if let Some(agent) = hub.lock().agents.get_mut(&session) {
                 agent.put(&ToAgent::Inputs(inputs));
             }
@@ -96,25 +97,43 @@ impl Hub {
     pub fn removed(&self, trial: TrialNumber, path: &Path) {
         let Ok(below) = path.strip_prefix(self.run.files.directory()) else { return };
         let mut state = self.lock();
-        let there = |agent: &&mut super::Agent| agent.carries && agent.trials.contains(&trial);
+        let there = |agent: &&mut Agent| agent.carries && agent.trials.contains(&trial);
         for agent in state.agents.values_mut().filter(there) {
-            agent.put(&ToAgent::Remove(Location::Study(below.to_owned())));
+            agent.put(&ToAgent::Remove { trial, path: below.to_owned() });
         }
     }
 
-    /// An input with the path of its checkpoint on this machine; a remark in its place if that did
-    /// not arrive.
-    pub(super) fn absolute(&self, input: Input, damaged: &mut BTreeMap<PathBuf, String>) -> Input {
+    /// An input with the path of its checkpoint on this machine; a remark in its place if its files
+    /// did not arrive.
+    pub(super) fn absolute(&self, input: Input, agent: &mut Agent) -> Input {
         match input {
-            Input::Checkpoint { trial, attempt, path, .. } if damaged.contains_key(&path) => {
-                let why = damaged.remove(&path).unwrap_or_default();
-                let why = format!("`{}` did not arrive from its agent: {why}", path.display());
-                let remark = Remark::new(RemarkKind::Checkpoint, why);
-                Input::Remark { trial, attempt, remark }
-            }
             Input::Checkpoint { trial, attempt, step, path, bytes, system, digest } => {
-                let path = self.run.files.directory().join(path);
-                Input::Checkpoint { trial, attempt, step, path, bytes, system, digest }
+                let here = self.run.files.directory().join(&path);
+                // An earlier runner may have been told why.
+                let is_lost = agent.carries && path.is_relative() && !here.exists();
+                let why = agent.damaged.remove(&path);
+                let why = why.or_else(|| is_lost.then(|| "it is not there".to_owned()));
+                if let Some(why) = why {
+                    let why = format!("`{}` did not arrive from its agent: {why}", path.display());
+                    let remark = Remark::new(RemarkKind::Checkpoint, why);
+                    return Input::Remark { trial, attempt, remark };
+                }
+                Input::Checkpoint { trial, attempt, step, path: here, bytes, system, digest }
+            }
+            Input::Recorded {
+                trial,
+                attempt,
+                event: TrialEvent::ArtifactSaved { artifact, content },
+            } => {
+                let place = self.run.files.artifacts(trial).join(&artifact.digest);
+                let below = place.strip_prefix(self.run.files.directory()).unwrap_or(&place);
+                if let Some(why) = agent.damaged.remove(below) {
+                    let why = format!("`{}` did not arrive from its agent: {why}", artifact.name);
+                    let remark = Remark::new(RemarkKind::Artifact, why);
+                    return Input::Remark { trial, attempt, remark };
+                }
+                let event = TrialEvent::ArtifactSaved { artifact, content };
+                Input::Recorded { trial, attempt, event }
             }
             other => other,
         }

@@ -35,9 +35,10 @@ pub(super) struct Slurm {
     asked: Option<Instant>,
     answer: Option<Receiver<Result<String, String>>>,
     is_known: bool,
-    /// The answer to a submission, and how many agents had come before it.
-    submitted: Option<(Receiver<Result<String, String>>, u64)>,
-    /// Submissions in a row whose jobs ended before an agent came.
+    submission: Option<Receiver<Result<String, String>>>,
+    /// When the last submission was answered, and how many agents had come before it.
+    submitted: Option<(Instant, u64)>,
+    /// Submissions in a row that failed, or whose jobs ended before an agent came.
     fruitless: u32,
     not_before: Option<Instant>,
 }
@@ -64,8 +65,8 @@ pub(super) fn submission(
         format!("--array=1-{count}"),
         "--ntasks=1".to_owned(),
         "--requeue".to_owned(),
-        // To the step, which is the agent.
-        format!("--signal=TERM@{NOTICE}"),
+        // To the step, which is the agent; its trials do not notice this one.
+        format!("--signal=URG@{NOTICE}"),
         format!("--output={}", file.with_file_name("agent-%A_%a.log").display()),
     ];
     let options = [
@@ -105,6 +106,7 @@ impl Slurm {
             asked: None,
             answer: None,
             is_known: false,
+            submission: None,
             submitted: None,
             fruitless: 0,
             not_before: None,
@@ -115,6 +117,16 @@ impl Slurm {
     pub fn look_after(&mut self, hub: &Hub, demand: u64) {
         if demand == 0 {
             hub.dismiss_idle(IDLE);
+        }
+        if let Some(Ok(answer)) = self.submission.as_ref().map(Receiver::try_recv) {
+            self.submission = None;
+            match answer {
+                Ok(_) => self.submitted = Some((Instant::now(), hub.agents_so_far())),
+                Err(why) => {
+                    hub.tell_trouble("slurm", &why);
+                    self.pause();
+                }
+            }
         }
         if let Some(answer) = &self.answer {
             let Ok(answer) = answer.try_recv() else { return };
@@ -150,29 +162,38 @@ impl Slurm {
         }
         for (reason, count) in waiting {
             let what = if count == 1 { "1 job waits" } else { &format!("{count} jobs wait") };
-            hub.tell_trouble("slurm", &format!("{what}: {reason}"));
+            hub.tell_once("slurm", reason, &format!("{what}: {reason}"));
         }
     }
 
     /// Looks what became of the last submission; whether there may be another one.
     fn judge(&mut self, hub: &Hub) -> bool {
-        if let Some((answer, before)) = &self.submitted {
+        if self.submission.is_some() {
             // A controller that does not answer is waited for.
-            let Ok(answer) = answer.try_recv() else { return false };
-            let has_worked = hub.agents_so_far() > *before || !self.jobs.is_empty();
-            self.submitted = None;
-            if let Err(why) = &answer {
-                hub.tell_trouble("slurm", why);
-            } else if !has_worked {
+            return false;
+        }
+        if let Some((at, before)) = self.submitted {
+            if self.asked.is_none_or(|asked| asked < at) {
+                // What was listed may be older than these jobs.
+                return false;
+            }
+            if hub.agents_so_far() > before {
+                (self.submitted, self.fruitless, self.not_before) = (None, 0, None);
+            } else if self.jobs.is_empty() {
+                self.submitted = None;
                 let logs = self.file.with_file_name("agent-*.log");
                 let why = format!("jobs end before an agent comes: see {}", logs.display());
                 hub.tell_trouble("slurm", &why);
+                self.pause();
             }
-            self.fruitless = if has_worked { 0 } else { (self.fruitless + 1).min(6) };
-            self.not_before = (self.fruitless > 0)
-                .then(|| Instant::now() + QUERY.saturating_mul(1 << self.fruitless));
         }
         self.not_before.is_none_or(|moment| moment <= Instant::now())
+    }
+
+    /// Submits nothing for a while, longer each time.
+    fn pause(&mut self) {
+        self.fruitless = (self.fruitless + 1).min(6);
+        self.not_before = Some(Instant::now() + QUERY * (1 << self.fruitless));
     }
 
     fn submit(&mut self, hub: &Hub, demand: u64) {
@@ -195,7 +216,7 @@ impl Slurm {
             return hub.tell_trouble("slurm", &why);
         }
         let words = submission(&self.spec, &self.study, &own, &self.file, count);
-        self.submitted = run(words).ok().map(|answer| (answer, hub.agents_so_far()));
+        self.submission = run(words).ok();
     }
 
     /// Cancels the jobs that wait; those that run end by themselves.

@@ -128,6 +128,11 @@ pub enum AgentChange {
         /// The reason, for users.
         reason: String,
     },
+    /// None comes from a host or a scheduler of this name.
+    Absent {
+        /// The reason, for users.
+        reason: String,
+    },
 }
 
 /// Events of a study as a whole.

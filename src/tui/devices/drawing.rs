@@ -85,7 +85,8 @@ fn machine_lines(agent: &str, data: &DevicesData, room: usize, theme: Theme) -> 
         Some(AgentChange::Joined { slots }) => {
             (format!("here for {ago}, {}", count(*slots, "slot")), String::new())
         }
-        Some(AgentChange::Left { reason }) => (format!("not here, {ago} ago:"), one_line(reason)),
+        Some(AgentChange::Left { reason }) => (format!("left {ago} ago:"), one_line(reason)),
+        Some(AgentChange::Absent { reason }) => ("no agent:".to_owned(), one_line(reason)),
         None => ("not here".to_owned(), String::new()),
     };
     let mut line = Line::from(Span::styled(format!(" {}  ", one_line(agent)), theme.strong()));

@@ -103,7 +103,7 @@ fn cluster() -> DevicesData {
         seen("node1", AgentChange::Joined { slots: 2 }, 10),
         seen("node2", AgentChange::Joined { slots: 1 }, 57),
         seen("node3", left("its machine asks it to leave"), 40),
-        seen("slurm", left("3 jobs wait: Resources"), 59),
+        seen("slurm", AgentChange::Absent { reason: "3 jobs wait: Resources".to_owned() }, 59),
     ];
     let slot = |device: &str, trial| {
         let device: Device = device.parse().unwrap();
