@@ -23,6 +23,7 @@ mod schema;
 mod section;
 pub mod shown;
 mod space;
+mod space_file;
 mod syntax;
 mod tables;
 mod trainer;

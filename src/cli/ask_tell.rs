@@ -34,7 +34,8 @@ ask may also answer {"resume":3,"until":9}, a paused trial that continues, or
 or "pruned" instead of a value. Several trials may be out at a time.
 
 With candidates, a new trial gets one of these configurations, by its index:
-  {"cmd":"ask","candidates":[{"lr":0.1},{"lr":1}]}  {"id":1,"candidate":0,"params":..}
+  {"cmd":"ask","candidates":[{"lr":0.1},{"lr":1}]}
+  {"id":1,"candidate":0,"params":..}
 
 enqueue runs a configuration before any other; what it leaves out is sampled:
   {"cmd":"enqueue","params":{"lr":0.1}}             {"ok":true}

@@ -88,6 +88,12 @@ pub fn difference(old: &StudySpec, new: &StudySpec) -> Vec<Change> {
     let mut changes = Changes { old, new, list: Vec::new() };
     study(&mut changes);
     space(&mut changes);
+    changes.compare("space.file", NeedsAccept, |spec| {
+        let rows = serde_json::to_vec(&spec.candidates).unwrap_or_default();
+        let digest = blake3::hash(&rows).to_hex();
+        let count = spec.candidates.len();
+        (count > 0).then(|| format!("{count} configurations, digest {}", &digest[..8]))
+    });
     let constraints = old.constraints.len().max(new.constraints.len());
     for index in 0..constraints {
         changes.compare(&format!("constraint.{index}"), NeedsAccept, |spec| {

@@ -41,6 +41,25 @@ pub(super) fn read(
     configurations
 }
 
+/// Reports configurations that are no rows of `[space] file`.
+pub(super) fn check_candidates(
+    entry: Option<&Entry>,
+    enqueue: &[Params],
+    searched: &Searched,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let is_row = |params: &Params| {
+        searched.candidates.is_empty()
+            || searched.candidates.iter().any(|candidate| candidate.contains(params))
+    };
+    for params in enqueue.iter().filter(|params| !is_row(params)) {
+        let message = format!("no row of `[space] file` has {params}");
+        let problem = Diagnostic::error(entry.map(|entry| entry.place), message);
+        problems
+            .push(problem.help("only its rows are run: add one, or take this configuration out"));
+    }
+}
+
 fn configuration(table: &Table, searched: &Searched, problems: &mut Vec<Diagnostic>) -> Params {
     let leaves = table.leaves();
     let mut params = Params::new();

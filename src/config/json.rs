@@ -65,7 +65,7 @@ impl JsonSearch {
         let searched = if self.grows && self.space.is_empty() {
             space::Searched { space: Some(Space::default()), ..space::Searched::default() }
         } else {
-            space::read(&table, at(0), space::Names::Any, &mut problems)
+            space::read(&table, at(0), space::Names::Any, None, &mut problems)
         };
         sound("space", &problems)?;
         let chosen = |path: &str, json: &Option<Json>| {

@@ -61,6 +61,9 @@ pub(super) fn resolve(
     let task = arguments.as_ref().map(|arguments| TaskKind::of(&arguments.values));
     let reported = task.map(TaskKind::reported);
     let metrics = reported.as_deref().map_or(Known::Metrics, Known::Reported);
+    if let Some(searched) = &searched {
+        enqueue::check_candidates(file.tree.get("enqueue"), &enqueue, searched, problems);
+    }
     let constraints = file
         .tree
         .get("constraint")
@@ -109,6 +112,7 @@ pub(super) fn resolve(
         replicates: study.get("replicates"),
         race: study.get("race"),
         budget: budget.read_as(),
+        candidates: searched.candidates.clone(),
         enqueue,
         constraints,
         warm_start: sampler.section.get("warm_start"),
@@ -234,7 +238,9 @@ impl<'a> StudyFile<'a> {
 
     fn space(&self, problems: &mut Vec<Diagnostic>) -> Option<Searched> {
         match self.table("space") {
-            Some((table, place)) => Some(space::read(table, place, space::Names::Plain, problems)),
+            Some((table, place)) => {
+                Some(space::read(table, place, space::Names::Plain, Some(self.base), problems))
+            }
             None => {
                 if self.lacks("space") {
                     let problem =

@@ -81,7 +81,10 @@ fn space() -> Json {
             { "required": ["float"] }, { "required": ["int"] }, { "required": ["choice"] }
         ] } },
     ] });
-    json!({ "type": "object", "additionalProperties": parameter, "minProperties": 1 })
+    let file = json!({ "type": "string", "description": "a CSV or TSV file whose rows are the only \
+        configurations" });
+    let file = json!({ "anyOf": [file, parameter] });
+    json!({ "type": "object", "properties": { "file": file }, "additionalProperties": parameter, "minProperties": 1 })
 }
 
 /// One alternative per sampler or pruner, with its own options; the first also matches a table

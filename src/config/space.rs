@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use super::diagnostic::{Diagnostic, Place};
 use super::section::nul;
+use super::space_file::{self, Rows};
 use super::syntax::{Entry, Form, Item, Node, Table, dotted};
 use crate::study::field::FieldKind;
-use crate::study::params::Value;
+use crate::study::params::{Params, Value};
 use crate::study::space::{
     Condition, Dimension, Distribution, DistributionError, Scale, Space, SpaceError,
 };
@@ -44,6 +46,8 @@ pub(super) struct Searched {
     pub space: Option<Space>,
     /// Names of invalid parameters.
     pub refused: Vec<String>,
+    /// The only configurations to search, from a file.
+    pub candidates: Vec<Params>,
 }
 
 impl Searched {
@@ -83,17 +87,23 @@ pub(super) enum Names {
     Any,
 }
 
-/// Reads `[space]`.
+/// Reads `[space]`; `base`: the directory to which its file is relative, if it may have one.
 pub(super) fn read(
     table: &Table,
     place: Place,
     names: Names,
+    base: Option<&Path>,
     problems: &mut Vec<Diagnostic>,
 ) -> Searched {
     let before = problems.len();
     let mut searched = Searched::default();
     let mut written: BTreeMap<String, Place> = BTreeMap::new();
+    let names_file = |entry: &&Entry| entry.key == space_file::KEY && entry.value.text().is_some();
+    let file = base.and_then(|base| Some((base, table.entries.iter().find(names_file)?)));
     for (name, entry) in definitions("", table) {
+        if file.is_some_and(|(_, file)| file.place == entry.place) {
+            continue;
+        }
         if let Some(first) = written.get(&name) {
             let problem =
                 Diagnostic::error(entry.place, format!("the parameter `{name}` is defined twice"))
@@ -107,7 +117,15 @@ pub(super) fn read(
             None => searched.refused.push(name),
         }
     }
-    if written.is_empty() && problems.len() == before {
+    let rows = file.and_then(|(base, entry)| Rows::read(entry, base, problems));
+    if let (Some(rows), Some((_, entry))) = (&rows, file) {
+        for dimension in rows.inferred(|name| written.contains_key(name)) {
+            let (place, range) = (entry.place, entry.value.place);
+            let when = Vec::new();
+            searched.parameters.push(Parameter { dimension, place, range, prior: None, when });
+        }
+    }
+    if written.is_empty() && file.is_none() && problems.len() == before {
         problems.push(
             Diagnostic::error(place, "[space] has no parameters")
                 .label("nothing to search")
@@ -119,6 +137,9 @@ pub(super) fn read(
     }
     if problems[before..].iter().all(|problem| problem.severity != super::Severity::Error) {
         searched.space = build(&searched, problems);
+        if let (Some(rows), Some(space)) = (&rows, &searched.space) {
+            searched.candidates = rows.candidates(space, problems);
+        }
     }
     searched
 }

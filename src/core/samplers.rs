@@ -294,12 +294,9 @@ pub fn choose(
     candidates: &[&Params],
     rng: &mut StreamRng,
 ) -> Result<Option<usize>, SamplerError> {
-    let has_fixed = |params: &Params| {
-        ask.fixed.iter().all(|(name, value)| params.get(name).is_some_and(|own| own.same(value)))
-    };
     let keeps = |ask: &Ask<'_>| -> Vec<usize> {
         let is_kept = |index: &usize| {
-            has_fixed(candidates[*index])
+            candidates[*index].contains(ask.fixed)
                 && (!ask.is_restricted() || ask.allows(candidates[*index]))
         };
         (0..candidates.len()).filter(is_kept).collect()

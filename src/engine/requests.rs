@@ -140,8 +140,14 @@ impl Engine {
             let why = format!("it violates the constraint `{}`", broken.expression().text());
             return Err(refused(why, "give other values"));
         }
+        let candidates = &self.spec.candidates;
+        if !candidates.is_empty() && !candidates.iter().any(|one| one.contains(fixed)) {
+            let why = format!("no row of `[space] file` has {fixed}");
+            return Err(refused(why, "only its rows are run"));
+        }
         // Requests are served even if the sampler is exhausted.
-        let params = match self.spec.space.assemble(fixed, |_, _| Err(())) {
+        let whole = self.spec.space.assemble(fixed, |_, _| Err(()));
+        let params = match whole {
             Ok(params) => params,
             Err(()) => {
                 let drawn = self

@@ -238,6 +238,9 @@ fn contents(page: &mut String, table: &TableSchema) {
              one of a list |\n",
             "| `..., prior = value` | the same, with the value where the best is expected |\n",
             "| `group.name`, `[space.group]` | a parameter with a dotted name |\n",
+            "| `file = \"candidates.csv\"` | only the rows of a CSV or TSV file, whose columns are \
+             parameters; columns that are not defined beside it are integers, numbers \
+             (logarithmic where they are positive and span a factor of 100) or choices |\n",
         )),
         Contents::Configurations => page.push_str(
             "\nEach table gives values to parameters of \

@@ -72,7 +72,14 @@ const CRATES: &[(&str, &[&str])] = &[
     ("memmap2", &["trainer"]),
     (
         "csv",
-        &["arguments/data_file", "cli/init", "cli/export_data", "cli/predict", "tracking/import"],
+        &[
+            "arguments/data_file",
+            "cli/init",
+            "cli/export_data",
+            "cli/predict",
+            "config/space_file",
+            "tracking/import",
+        ],
     ),
     // mallopt, in a training process.
     ("libc", &["trainer/allocator"]),
@@ -148,6 +155,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &[
             "cluster",
             "study/seed",
+            "config/difference",
             "samplers/start",
             "trainer",
             "export",

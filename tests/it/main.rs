@@ -8,6 +8,7 @@ mod ask_tell;
 mod budgets;
 #[cfg(feature = "train")]
 mod builtin;
+mod candidates;
 mod changes;
 mod chaos;
 mod checkpoint_copies;

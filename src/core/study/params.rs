@@ -201,6 +201,11 @@ impl Params {
         self.0.is_empty()
     }
 
+    /// Whether it has all values of `other`.
+    pub fn contains(&self, other: &Params) -> bool {
+        other.iter().all(|(name, value)| self.get(name).is_some_and(|own| own.same(value)))
+    }
+
     /// A text that is equal for equal configurations: the key for finding duplicates.
     pub fn fingerprint(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

@@ -1,0 +1,98 @@
+//! `[space] file`: only the rows of a file are searched.
+
+use std::fs;
+
+use serde_json::Value as Json;
+
+use crate::harness::{ONE_SLOT, REPORT_X, Site, assert_done, assert_names, assert_refused, study};
+
+const ROWS: &str = "x,kind,width\n0.9,a,8\n0.25,b,16\n0.5,a,800\n0.25,b,16\n0.75,b,64\n0.1,a,32\n";
+
+/// The study `s` over the rows of `rows.csv`.
+fn site(rows: &str, budget: &str, sampler: &str, rest: &str) -> Site {
+    let text = study(budget, &format!("{ONE_SLOT}{rest}"))
+        .replace("x = { float = [0.0, 1.0] }", "file = \"rows.csv\"\nx = { float = [0.0, 1.0] }")
+        .replace("type = \"random\"", &format!("type = \"{sampler}\""));
+    let site = Site::new(&text, REPORT_X);
+    fs::write(site.path("rows.csv"), rows).unwrap();
+    site
+}
+
+fn tried(site: &Site) -> Vec<(f64, String, u64)> {
+    let row = |trial: &Json| {
+        let params = &trial["params"];
+        let number = |name: &str| params[name].as_f64().unwrap();
+        (number("x"), params["kind"].as_str().unwrap().to_owned(), number("width") as u64)
+    };
+    site.trials().iter().map(row).collect()
+}
+
+#[test]
+fn each_row_is_run_once_by_any_sampler_and_the_study_ends() {
+    for sampler in ["random", "tpe", "gp", "auto", "grid", "cmaes"] {
+        let site = site(ROWS, "trials = 20", sampler, "");
+        let ended = site.run_study();
+        assert_done(&ended);
+        let mut rows = tried(&site);
+        if sampler == "grid" {
+            assert_eq!(rows[0], (0.9, "a".to_owned(), 8));
+        }
+        rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let of = |x: f64, kind: &str, width: u64| (x, kind.to_owned(), width);
+        let all = [of(0.1, "a", 32), of(0.25, "b", 16), of(0.5, "a", 800), of(0.75, "b", 64)];
+        assert_eq!(rows[..4], all, "{sampler}");
+        assert_eq!(rows.len(), 5, "{sampler}");
+        assert_names(&ended.out, &["every point of the space was tried (5 trials)"]);
+        let best: Json = site.json(&["best", "--json"]);
+        assert_eq!(best["trial"]["params"]["x"], 0.1);
+        assert_done(&site.run(&["verify", "s"]));
+    }
+}
+
+#[test]
+fn rows_that_are_no_configurations_are_refused_with_their_lines() {
+    let site = site("x,kind\n0.5,a\n1.5,b\n,a\n", "trials = 3", "random", "");
+    let checked = site.run(&["check", "study.toml"]);
+    assert_refused(
+        &checked,
+        &[
+            "line 3 of `rows.csv`: `1.5` is not a value of `x`",
+            "line 4 of `rows.csv`: `x` has no value",
+        ],
+    );
+    fs::write(site.path("rows.csv"), "y\n1\n2\n").unwrap();
+    let checked = site.run(&["check", "study.toml"]);
+    assert_refused(&checked, &["`rows.csv` has no column `x`", "its columns are `y`"]);
+    fs::write(site.path("rows.csv"), "x,x\n1,2\n").unwrap();
+    assert_refused(&site.run(&["check", "study.toml"]), &["`rows.csv` has the column `x` twice"]);
+    fs::write(site.path("rows.csv"), "x\n").unwrap();
+    assert_refused(&site.run(&["check", "study.toml"]), &["`rows.csv` has no rows"]);
+    fs::remove_file(site.path("rows.csv")).unwrap();
+    assert_refused(&site.run(&["check", "study.toml"]), &["`rows.csv` cannot be read"]);
+}
+
+#[test]
+fn an_enqueued_configuration_is_completed_by_a_row_or_refused() {
+    let enqueued = site(ROWS, "trials = 2", "random", "[[enqueue]]\nwidth = 64\n");
+    assert_done(&enqueued.run_study());
+    assert_eq!(tried(&enqueued)[0], (0.75, "b".to_owned(), 64));
+    assert_done(&enqueued.run(&["verify", "s"]));
+    let absent = site(ROWS, "trials = 2", "random", "[[enqueue]]\nwidth = 65\n");
+    assert_refused(
+        &absent.run(&["check", "study.toml"]),
+        &["no row of `[space] file` has width=65"],
+    );
+}
+
+#[test]
+fn other_rows_are_another_space_and_earlier_trials_stay() {
+    let site = site(ROWS, "trials = 20", "random", "");
+    assert_done(&site.run_study());
+    fs::write(site.path("rows.csv"), format!("{ROWS}0.05,a,9\n")).unwrap();
+    let refused = site.run(&["run", "study.toml", "--plain"]);
+    assert_eq!(refused.code, 6, "{}", refused.err);
+    assert_names(&refused.err, &["space.file", "5 configurations", "6 configurations"]);
+    assert_done(&site.run(&["run", "study.toml", "--plain", "--accept"]));
+    assert_eq!(tried(&site).last().unwrap(), &(0.05, "a".to_owned(), 9));
+    assert_done(&site.run(&["verify", "s"]));
+}
