@@ -2,9 +2,8 @@
 //! history.
 
 use super::cmaes::CmaEs;
-use super::gp::{CURVES_SINCE, Gp, MEDIAN_SINCE, MOST_EXACT};
+use super::gp::{Gp, MEDIAN_SINCE, MOST_EXACT};
 use super::grid::Grid;
-use super::random::Random;
 use super::tpe::Tpe;
 use super::{Ask, Choice, Sampler, SamplerEntry, SamplerError, Situation};
 use crate::study::params::Params;
@@ -16,19 +15,13 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
     aliases: &[],
     summary: "selects a sampler by the space, the budget and the trials so far; `explain` names it",
-    // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5; 7: as `gp` 6, and after stopped
-    // trials every fourth is random.
-    version: LEARNS_CURVES_SINCE,
+    // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5.
+    version: 6,
     options: &[],
     several: true,
     build: |spec, space| Ok(Box::new(Auto::new(spec, space))),
 };
 
-/// The first version whose process learns from all reports.
-const LEARNS_CURVES_SINCE: u32 = 7;
-/// With this many trials of which some were stopped, a suggestion of the process takes too long:
-/// reading their reports is linear in their number.
-const CURVES_MOST: u64 = 20_000;
 /// With more finished trials than this, the Gaussian process is no longer worth its cost: its lead
 /// over TPE is largest in the first hundred, and its training set is capped at this size.
 const GP_MOST: u64 = 250;
@@ -49,9 +42,7 @@ pub struct Auto {
     /// Proposes each of them.
     grid: Option<Grid>,
     gp: Gp,
-    /// Whether it learns from all reports.
-    learns_curves: bool,
-    /// In older versions, a `gp` that also learns from stopped trials during its start-up.
+    /// A `gp` that also learns from stopped trials during its start-up.
     early_gp: Gp,
     tpe: Tpe,
     /// Set if all parameters are numeric and always active.
@@ -61,12 +52,10 @@ pub struct Auto {
 impl Auto {
     /// From checked options.
     pub fn new(spec: &AlgorithmSpec, space: &Space) -> Self {
+        // Not the process over configurations and steps of later versions: it is ahead of these
+        // rules neither on rows of a pool nor on nearest rows (benches/search/README.md).
         let gp = AlgorithmSpec {
-            version: match spec.version {
-                ..6 => 4,
-                6 => MEDIAN_SINCE,
-                _ => CURVES_SINCE,
-            },
+            version: if spec.version < 6 { 4 } else { MEDIAN_SINCE },
             ..AlgorithmSpec::named("gp")
         };
         let points = space.cardinality();
@@ -82,7 +71,6 @@ impl Auto {
             numbers.then(|| CmaEs::new(&AlgorithmSpec::named("cmaes"), space).ok()).flatten();
         let early_gp = Gp::learning_from_stopped_trials(&gp);
         Auto {
-            learns_curves: spec.version >= LEARNS_CURVES_SINCE,
             points,
             cmaes,
             grid,
@@ -104,10 +92,7 @@ impl Auto {
     ///    the trials costs little. In small spaces without stopped trials, `gp` alone is as good or
     ///    better (benches/search/README.md). Where trials are stopped early, `gp` continues its
     ///    initial design until ten trials are complete; every fourth trial learns from stopped
-    ///    trials instead of waiting (versions before 7).
-    /// 5. Since version 7, once trials were stopped or are paused (and none is conditional): `gp`,
-    ///    which then learns from all reports, beyond the number of trials in 2., and a random
-    ///    configuration for every fourth trial.
+    ///    trials instead of waiting.
     ///
     /// With several objectives the rules are the same but for these: never `cmaes`; `tpe` beyond
     /// three objectives, for which `gp` has no exact acquisition function; and in 4. `gp` alone,
@@ -131,17 +116,15 @@ impl Auto {
             );
         }
         let axes = space.dimensions().len();
-        let has_curves = self.learns_curves && stopped > 0 && objectives == 1;
-        let most = if has_curves { CURVES_MOST } else { GP_MOST };
         let cmaes = self.cmaes.as_ref().filter(|_| objectives == 1);
-        if let (Some(cmaes), true) = (cmaes, finished >= most && axes <= MANY_AXES) {
+        if let (Some(cmaes), true) = (cmaes, finished >= GP_MOST && axes <= MANY_AXES) {
             let reason = format!(
-                "every parameter is a number, and {finished} trials are finished, {most} or more"
+                "every parameter is a number, and {finished} trials are finished, {GP_MOST} or more"
             );
             return (cmaes, Choice { sampler: "cmaes", reason });
         }
-        if finished >= most {
-            return tpe(format!("{finished} trials are finished, {most} or more"));
+        if finished >= GP_MOST {
+            return tpe(format!("{finished} trials are finished, {GP_MOST} or more"));
         }
         if unfinished >= MANY_WORKERS {
             return tpe(format!("{unfinished} trials are unfinished, {MANY_WORKERS} or more"));
@@ -160,17 +143,6 @@ impl Auto {
             return gp(format!(
                 "the study has {objectives} objectives, no parameter is conditional, and \
                  {finished} trials are finished, fewer than {GP_MOST}"
-            ));
-        }
-        if has_curves {
-            if number.0 % 4 == 3 {
-                let reason = "no parameter is conditional: every fourth trial is random, in case \
-                              the Gaussian process is wrong";
-                return (&Random, Choice { sampler: "random", reason: reason.to_owned() });
-            }
-            return gp(format!(
-                "no parameter is conditional, and a Gaussian process over configurations and \
-                 steps learns from {stopped} stopped trials too"
             ));
         }
         let few = stopped == 0 && self.points.is_some_and(|points| points <= FEW_POINTS);
@@ -293,13 +265,8 @@ mod tests {
             (after_17, "no parameter is conditional, and 17 trials are finished, fewer than 250"),
             (
                 Situation { stopped: 5, ..after_17 },
-                "no parameter is conditional, and a Gaussian process over configurations and \
-                 steps learns from 5 stopped trials too",
-            ),
-            (
-                Situation { stopped: 5, ..situation(&numbers, 19, 0) },
-                "no parameter is conditional: every fourth trial is random, in case the Gaussian \
-                 process is wrong",
+                "no parameter is conditional: every fourth trial is left to a Gaussian process \
+                 that also learns from stopped trials, 5 so far",
             ),
         ] {
             assert_eq!(chosen(situation).reason, reason);
@@ -307,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn three_of_four_trials_learn_from_stopped_trials_and_in_older_versions_one() {
+    fn every_fourth_trial_learns_from_stopped_trials_before_ten_are_complete() {
         // Losses fall towards x0 = 0.8; all but the best trial were stopped at step 1.
         let space = unit_cube(2);
         let trials: Vec<Trial> = (0..31)
@@ -323,22 +290,16 @@ mod tests {
                 Trial { curve: vec![(1, loss)], ..trial_of(number, params, state, value) }
             })
             .collect();
-        let drawn = |version: u32, turn: u64| {
+        let drawn = |turn: u64| {
             let ask = Ask { number: TrialNumber(turn), ..ask(&space, &trials, 0) };
-            let point = Auto::new(&AlgorithmSpec { version, ..ENTRY.defaults() }, &space)
+            let point = Auto::new(&ENTRY.defaults(), &space)
                 .suggest(&ask, &mut SeedTree::new(turn).stream("draw"))
                 .unwrap();
             (number(&point.unwrap(), "x0") - 0.8).abs()
         };
-        let mean = |version: u32, turn: u64| {
-            (0..8).map(|round| drawn(version, 4 * (round + 8) + turn)).sum::<f64>() / 8.0
-        };
-        assert!(mean(6, 1) < 0.12, "{}", mean(6, 1));
-        let evenly = 0.5 * (mean(6, 0) + mean(6, 2));
+        let mean = |turn: u64| (0..8).map(|round| drawn(4 * (round + 8) + turn)).sum::<f64>() / 8.0;
+        assert!(mean(1) < 0.12, "{}", mean(1));
+        let evenly = 0.5 * (mean(0) + mean(2));
         assert!(evenly > 0.25, "{evenly}");
-        for turn in 0..3 {
-            assert!(mean(7, turn) < 0.12, "{turn}: {}", mean(7, turn));
-        }
-        assert!(mean(7, 3) > 0.2, "{}", mean(7, 3));
     }
 }

@@ -45,8 +45,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     summary: "maximises the expected improvement of a Gaussian process (few trials, mostly numeric \
         parameters)",
     // 4: forecasts of pruned trials average several models by their likelihood; 5: the median of an
-    // even number of values is the mean of the middle two; 6: once trials are stopped or paused, one
-    // process over configurations and steps learns from all reports.
+    // even number of values is the mean of the middle two; 6: where trials are paused, one process
+    // over configurations and steps learns from all reports.
     version: CURVES_SINCE,
     options: &[N_STARTUP_TRIALS],
     several: true,
@@ -57,7 +57,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
 pub(super) const MEDIAN_SINCE: u32 = 5;
 
 /// The first version that learns from all reports.
-pub(super) const CURVES_SINCE: u32 = 6;
+const CURVES_SINCE: u32 = 6;
 
 /// Maximum number of trials that the hyperparameters are fitted to.
 const FIT_MOST: usize = 120;
@@ -74,7 +74,8 @@ pub struct Gp {
     fitted: RefCell<Option<Fitted>>,
     /// Cache of the last fit of each of several objectives.
     objectives_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
-    /// Whether reports teach, of stopped trials too: a process over configurations and steps.
+    /// Whether it learns from all reports where trials are paused: a process over configurations and
+    /// steps.
     learns_curves: bool,
     /// Cache of the last fit of that.
     curves_fitted: RefCell<Option<FittedCurves>>,
@@ -285,7 +286,8 @@ impl Gp {
         answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
     ) -> Option<T> {
         let several = ask.history.has_several_objectives();
-        if self.learns_curves && !several && ask.history.trials().iter().any(Trial::rests) {
+        let is_paused = |trial: &Trial| trial.state == TrialState::Paused && trial.rests();
+        if self.learns_curves && !several && ask.history.trials().iter().any(is_paused) {
             return self.learned_from_curves(ask, rng, answer);
         }
         let is_known = |trial: &Trial| match trial.value {
