@@ -266,6 +266,12 @@ impl Study {
         self.constraint(condition, Constraint::Limit)
     }
 
+    /// Limits metrics by a condition that cannot be met again once it is broken, such as
+    /// `"n_params <= 70e6"`: the first report that violates it ends the trial as pruned.
+    pub fn limit_that_prunes(self, condition: &str) -> Self {
+        self.constraint(condition, Constraint::PruningLimit)
+    }
+
     fn constraint(mut self, condition: &str, kind: fn(Expression) -> Constraint) -> Self {
         match Expression::parse(condition) {
             Ok(expression) => self.spec.constraints.push(kind(expression)),
@@ -399,7 +405,7 @@ impl Study {
         spec.space = Space::new(self.dimensions)?;
         for constraint in &spec.constraints {
             let known = match constraint {
-                Constraint::Limit(_) => Known::Metrics,
+                Constraint::Limit(_) | Constraint::PruningLimit(_) => Known::Metrics,
                 Constraint::Require(_) => Known::Parameters(&spec.space),
             };
             let expression = constraint.expression();

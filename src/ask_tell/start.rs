@@ -71,9 +71,8 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth)
         written.read().map_err(Refusal)?;
     let objectives = objectives(&mut init)?;
     let is_objective = |name: &str| objectives.iter().any(|objective| objective.metric == name);
-    let is_limit_of_value = |constraint: &Constraint| match constraint {
-        Constraint::Limit(limit) => limit.names().any(is_objective),
-        Constraint::Require(_) => false,
+    let is_limit_of_value = |constraint: &Constraint| {
+        constraint.limit().is_some_and(|limit| limit.names().any(is_objective))
     };
     if let Some(index) = constraints.iter().position(is_limit_of_value) {
         refuse!(

@@ -42,11 +42,19 @@ fn one(
     let section = Section::read("constraint", node.place, table, fields, problems);
     match (section.node("require"), section.node("limit")) {
         (Some(require), None) => {
+            if let Some(prune) = section.node("prune") {
+                let problem = Diagnostic::error(prune.place, "`prune` is for limits");
+                problems.push(problem.help("leave it out: no trial violates a requirement"));
+            }
             let space = searched.and_then(|searched| searched.space.as_ref());
             let known = space.map(Known::Parameters);
             condition(require, known, problems).map(Constraint::Require)
         }
-        (None, Some(limit)) => condition(limit, Some(metrics), problems).map(Constraint::Limit),
+        (None, Some(limit)) => {
+            let kind =
+                if section.get("prune") { Constraint::PruningLimit } else { Constraint::Limit };
+            condition(limit, Some(metrics), problems).map(kind)
+        }
         (Some(require), Some(limit)) => {
             let problem =
                 Diagnostic::error(limit.place, "a constraint has `require` or `limit`, not both")

@@ -245,6 +245,10 @@ const CONSTRAINT: &[Field] = &[
         "a condition over the metrics of a trial's last report: trials that violate it rank below \
              all others",
     ),
+    key("prune", FieldKind::Flag, Flag(false)).doc(
+        "whether the first report that violates `limit` ends its trial: for metrics that do not \
+             get better, such as sizes",
+    ),
 ];
 
 const PRUNER: &[Field] = &[key("type", FieldKind::Text, Text(DEFAULT_PRUNER))

@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use super::Engine;
 use crate::pruners::{Case, Promotion, Pruner};
 use crate::study::configuration::for_pruners;
-use crate::study::decision::Decision;
+use crate::study::constraint;
+use crate::study::decision::{Decision, Reason};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::history::History;
+use crate::study::metric::Number;
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -22,9 +24,14 @@ pub(super) fn history_of<'a>(known: &'a StudyState, trials: &'a Cow<'_, [Trial]>
 }
 
 impl Engine {
-    /// The pruner's decision on a report that the state contains.
+    /// The decision on a report that the state contains: a limit's that ends the trial, or else the
+    /// pruner's.
     pub(super) fn judge(&mut self, number: TrialNumber, step: u64) -> Decision {
         let Some(trial) = self.view.trial(number) else { return Decision::CONTINUE };
+        if let Some((limit, over)) = constraint::ends(&self.spec.constraints, &trial.last_metrics) {
+            let (condition, at) = (limit.text().to_owned(), self.spec.step.at(step));
+            return Decision::Stop(Reason::Limit { condition, over: Number(over), at });
+        }
         let trials;
         let history = match &mut self.decision_window {
             Some(window) => {

@@ -97,6 +97,7 @@ require = "width * depth <= 4096 or optimizer == 'lion'"
 
 [[constraint]]
 limit = "latency_ms <= 20"
+prune = false
 
 [[enqueue]]
 lr = 0.01
@@ -628,6 +629,15 @@ fn problems_of_the_trainer_and_its_data_are_explained() {
             (data, "[data]\ntrain = \"train.txt\""),
         ]
     ));
+}
+
+#[test]
+fn a_requirement_that_prunes_is_refused() {
+    let text = |rest: &str| format!("{COMMAND}\n[[constraint]]\n{rest}\n");
+    let refused = said(&text("require = \"lr < 1\"\nprune = true"), &[]);
+    assert!(refused.contains("`prune` is for limits"), "{refused}");
+    let taken = said(&text("limit = \"size < 1\"\nprune = true"), &[]);
+    assert!(taken.starts_with("(valid)"), "{taken}");
 }
 
 #[test]

@@ -126,3 +126,35 @@ fn a_study_learns_from_an_earlier_one_and_keeps_what_it_took() {
     assert_names(&refused.err, &["`warm_start` \"s\" holds no trial that fits the space"]);
     assert!(!site.run(&["ls"]).out.contains("other"));
 }
+
+/// Three reports, the first with the size; ends when it is told to stop.
+const SIZED: &str = "for step in 1 2 3; do\n\
+    echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":0.$step,\\\"size\\\":$1}\"; read -r answer\n\
+    case \"$answer\" in *'\"stop\"'*) exit 0 ;; esac\n\
+    done\n";
+
+#[test]
+fn a_limit_that_prunes_ends_a_trial_at_the_first_report_beyond_it() {
+    // The other limit is broken until the last report, and does not prune.
+    let limits = "[[constraint]]\nlimit = \"size < 0.5\"\nprune = true\n\
+                  [[constraint]]\nlimit = \"loss > 0.25\"\n";
+    let site = Site::new(&study("trials = 10", &format!("{limits}{ONE_SLOT}")), SIZED);
+    assert_done(&site.run_study());
+    let trials = site.trials();
+    let is_large = |trial: &&Json| trial["params"]["x"].as_f64().unwrap() >= 0.5;
+    let (large, small): (Vec<&Json>, Vec<&Json>) = trials.iter().partition(is_large);
+    assert!(large.len() >= 2 && small.len() >= 2, "{trials:?}");
+    for trial in large {
+        assert_eq!(
+            (trial["state"].as_str(), trial["last_step"].as_u64()),
+            (Some("pruned"), Some(1))
+        );
+        let reason = trial["reason"].as_str().unwrap();
+        assert_names(reason, &["`size < 0.5` is violated by 0.", "at step 1"]);
+    }
+    for trial in small {
+        let ended = (trial["state"].as_str(), trial["last_step"].as_u64());
+        assert_eq!(ended, (Some("complete"), Some(3)), "{trial}");
+    }
+    assert_names(&site.run(&["verify", "s"]).out, &["repeat exactly"]);
+}

@@ -21,6 +21,10 @@ pub enum Constraint {
     /// Over metrics of a trial's last report: infeasible trials rank below all feasible ones. A
     /// metric that was not reported violates it.
     Limit(Expression),
+    /// The same, and the first report that violates it ends the trial as pruned. A metric that was
+    /// not reported yet violates it at the end only.
+    #[serde(rename = "pruning_limit")]
+    PruningLimit(Expression),
 }
 
 impl Constraint {
@@ -28,14 +32,24 @@ impl Constraint {
     pub fn key(&self) -> &'static str {
         match self {
             Constraint::Require(_) => "require",
-            Constraint::Limit(_) => "limit",
+            Constraint::Limit(_) | Constraint::PruningLimit(_) => "limit",
         }
     }
 
     /// Its condition.
     pub fn expression(&self) -> &Expression {
         match self {
-            Constraint::Require(expression) | Constraint::Limit(expression) => expression,
+            Constraint::Require(expression)
+            | Constraint::Limit(expression)
+            | Constraint::PruningLimit(expression) => expression,
+        }
+    }
+
+    /// The condition of a limit.
+    pub fn limit(&self) -> Option<&Expression> {
+        match self {
+            Constraint::Require(_) => None,
+            Constraint::Limit(limit) | Constraint::PruningLimit(limit) => Some(limit),
         }
     }
 }
@@ -43,7 +57,11 @@ impl Constraint {
 impl fmt::Display for Constraint {
     /// As in the study file: `require = "width <= 4 * depth"`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {:?}", self.key(), self.expression().text())
+        write!(f, "{} = {:?}", self.key(), self.expression().text())?;
+        match self {
+            Constraint::PruningLimit(_) => f.write_str(", prune = true"),
+            Constraint::Require(_) | Constraint::Limit(_) => Ok(()),
+        }
     }
 }
 
@@ -52,7 +70,7 @@ impl fmt::Display for Constraint {
 pub fn broken<'a>(constraints: &'a [Constraint], params: &Params) -> Option<&'a Constraint> {
     constraints.iter().find(|constraint| match constraint {
         Constraint::Require(expression) => matches!(expression.violation(|name| params.get(name).cloned()), Violation::By(over) if over > 0.0),
-        Constraint::Limit(_) => false,
+        Constraint::Limit(_) | Constraint::PruningLimit(_) => false,
     })
 }
 
@@ -61,7 +79,7 @@ pub fn broken<'a>(constraints: &'a [Constraint], params: &Params) -> Option<&'a 
 pub fn violation(constraints: &[Constraint], metrics: &Metrics) -> Option<f64> {
     let mut total = None;
     for constraint in constraints {
-        if let Constraint::Limit(expression) = constraint {
+        if let Some(expression) = constraint.limit() {
             let over = match expression.violation(|name| metrics.get(name).map(Value::Float)) {
                 Violation::By(over) => over,
                 Violation::Unknown => f64::MAX,
@@ -72,11 +90,22 @@ pub fn violation(constraints: &[Constraint], metrics: &Metrics) -> Option<f64> {
     total
 }
 
+/// The first limit that ends a trial with these metrics, and by how much it is violated.
+pub fn ends<'a>(constraints: &'a [Constraint], metrics: &Metrics) -> Option<(&'a Expression, f64)> {
+    constraints.iter().find_map(|constraint| {
+        let Constraint::PruningLimit(limit) = constraint else { return None };
+        match limit.violation(|name| metrics.get(name).map(Value::Float)) {
+            Violation::By(over) if over > 0.0 => Some((limit, over)),
+            Violation::By(_) | Violation::Unknown => None,
+        }
+    })
+}
+
 /// One sentence on the violated limits: `latency_ms <= 20 is violated by 3.5`.
 pub fn exceeded(constraints: &[Constraint], metrics: &Metrics) -> String {
     let mut said = Vec::new();
     for constraint in constraints {
-        let Constraint::Limit(expression) = constraint else { continue };
+        let Some(expression) = constraint.limit() else { continue };
         match expression.violation(|name| metrics.get(name).map(Value::Float)) {
             Violation::By(0.0) => {}
             Violation::By(over) if over < f64::MAX => said.push(format!(

@@ -131,6 +131,15 @@ pub enum Reason {
         /// The step of the report.
         at: UnitStep,
     },
+    /// Its metrics violate a limit that prunes.
+    Limit {
+        /// The limit's condition.
+        condition: String,
+        /// By how much it is violated.
+        over: Number,
+        /// The step of the report.
+        at: UnitStep,
+    },
     /// A signed-rank test against the best trial.
     Wilcoxon {
         /// The p-value of being worse.
@@ -260,6 +269,7 @@ impl Reason {
             | Reason::Ready { .. }
             | Reason::Survived { .. }
             | Reason::Exploited { .. }
+            | Reason::Limit { .. }
             | Reason::Wilcoxon { .. }
             | Reason::Nan { .. }
             | Reason::OnlyNan { .. }

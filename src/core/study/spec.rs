@@ -427,10 +427,8 @@ impl StudySpec {
     /// The metrics whose lines are reports rather than points of series: those of the objectives
     /// and of `limit`s.
     pub fn reported_metrics(&self) -> Vec<String> {
-        let limits = self.constraints.iter().filter_map(|constraint| match constraint {
-            Constraint::Limit(expression) => Some(expression.names()),
-            Constraint::Require(_) => None,
-        });
+        let limits = self.constraints.iter().filter_map(Constraint::limit);
+        let limits = limits.map(|expression| expression.names());
         let objectives = self.objectives.iter().map(|objective| objective.metric.as_str());
         let mut names: Vec<String> =
             objectives.chain(limits.flatten()).map(str::to_owned).collect();

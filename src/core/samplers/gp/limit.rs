@@ -31,20 +31,20 @@ impl Limit {
     /// The limits of a study with their measurements (Gardner et al. 2014, "Bayesian optimization
     /// with inequality constraints").
     pub fn all(cube: &Cube, ask: &Ask<'_>, middle: Middle) -> Vec<Limit> {
-        let complete = || {
-            ask.history
-                .trials()
-                .iter()
-                .rev()
-                .filter(|trial| trial.state == TrialState::Complete)
-                .take(MOST)
+        // What ends trials is learned from those that it ended, too.
+        let measured = |prunes: bool| {
+            let is_measured = move |trial: &&Trial| {
+                trial.state == TrialState::Complete || prunes && trial.state == TrialState::Pruned
+            };
+            ask.history.trials().iter().rev().filter(is_measured).take(MOST)
         };
-        let limits = ask.constraints.iter().filter_map(|constraint| match constraint {
-            Constraint::Limit(expression) => Some(expression),
-            Constraint::Require(_) => None,
+        let limits = ask.constraints.iter().filter_map(|constraint| {
+            Some((constraint.limit()?, matches!(constraint, Constraint::PruningLimit(_))))
         });
         limits
-            .map(|expression| Limit::of(cube, expression, &complete().collect::<Vec<_>>(), middle))
+            .map(|(expression, prunes)| {
+                Limit::of(cube, expression, &measured(prunes).collect::<Vec<_>>(), middle)
+            })
             .collect()
     }
 

@@ -79,6 +79,9 @@ impl fmt::Display for Reason {
                 };
                 write!(f, "value {value} at {at} is {side} the threshold {threshold}")
             }
+            Reason::Limit { condition, over, at } => {
+                write!(f, "`{condition}` is violated by {over} at {at}")
+            }
             Reason::Wilcoxon { p, threshold, steps, at, best, means } => {
                 let (p, clocks) = (p.0, at.clock.plural());
                 write!(
