@@ -64,7 +64,7 @@ use queue::Queue;
 pub use refusals::FIRST_WAIT;
 use refusals::Refusals;
 use retention::Retention;
-pub use scheduling::seed_of;
+pub use scheduling::{seed_of, seed_of_number};
 use slots::Slots;
 
 use crate::pruners::{self, Pruner};

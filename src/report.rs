@@ -7,6 +7,7 @@ mod events;
 pub mod figure;
 pub mod journal;
 pub mod journal_entry;
+pub mod lineage;
 mod notices;
 pub mod page;
 mod plain;

@@ -23,6 +23,7 @@ use crate::study::event::{Event, FinalistsEvent};
 use crate::study::metric::Metrics;
 use crate::study::program::Program;
 use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::schedule::{Stage, schedule};
 use crate::study::spec::{Milestones, Quantize, StudySpec};
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -187,7 +188,7 @@ pub fn export_trial(
         step,
         holds,
         metrics,
-        recipe: Recipe::of(spec, &trial, held, milestones(spec))?,
+        recipe: recipe(reader, study, &trial, held)?,
         leaders: leaders(reader, study)?,
         quantized: small.as_ref().map(|small| small.told.clone()),
     };
@@ -207,6 +208,39 @@ pub fn export_trial(
         trial,
         placed,
     })
+}
+
+/// The recipe of a trial whose value was reported at `step`.
+fn recipe(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+    step: Option<u64>,
+) -> Result<Recipe, AppError> {
+    let (spec, milestones) = (&study.spec, milestones(&study.spec));
+    if trial.segments.is_empty() {
+        return Ok(Recipe::of(spec, trial, step, milestones)?);
+    }
+    let stages = stages(reader, study, trial, step.or_else(|| trial.last_step()))?;
+    Ok(Recipe::of_schedule(spec, trial, stages, milestones)?)
+}
+
+/// The stages of the schedule that led to a trial's state at `step`; one unless it copied another.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn stages(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+    step: Option<u64>,
+) -> Result<Vec<Stage>, AppError> {
+    let end = step.unwrap_or_default();
+    if trial.segments.is_empty() {
+        return Ok(schedule(|_| Some(trial), trial.number, end));
+    }
+    let view = reader.view(study.id)?;
+    Ok(schedule(|number| view.trial(number), trial.number, end))
 }
 
 /// Writes the export, reporting progress.

@@ -13,7 +13,7 @@ use super::export::{milestones, write};
 use super::worker_job::{OnProgress, Progress, at, halving};
 use crate::arguments::RowsAtOnce;
 use crate::export::{Exported, Holds, Otherwise, Placed, Recipe, Target};
-use crate::runner::protocol::{Job, MessageToRunner, TrainJob, TrialJob};
+use crate::runner::protocol::{Cloned, Job, MessageToRunner, TrainJob, TrialJob};
 use crate::runner::slot_environment::{gpu_environment, inside};
 use crate::runner::slots::{Machine, slots, tried};
 use crate::runner::worker_job::{self, JobError};
@@ -77,6 +77,8 @@ pub fn train(
 ) -> Result<Trained, AppError> {
     let mut reports = reports(recipe, scratch, on_progress)?;
     let chosen = match recipe.rule {
+        // A schedule ends at the step of its value.
+        _ if !recipe.schedule.is_empty() => reports.len().checked_sub(1),
         ValueRule::Last => reports.len().checked_sub(1),
         ValueRule::Best => (0..reports.len())
             .min_by_key(|index| Score::new(recipe.direction, reports[*index].value)),
@@ -113,38 +115,76 @@ fn reports(
     scratch: &Path,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Vec<Report>, JobError> {
-    let mut reports: Vec<Report> = Vec::new();
-    let (mut saved, mut newest) = (None, None);
-    let (train, environment) = job(recipe, scratch);
-    let usual = RowsAtOnce::that_may_be_halved(&train.arguments);
-    on_progress(Progress::Began("training"));
-    halving(usual, on_progress, |rows_at_once, on_progress| {
-        let mut train = TrainJob {
-            rows_at_once,
-            reported: reports.last().map(|report: &Report| report.step),
-            ..train.clone()
-        };
-        train.trial.resume.clone_from(&newest);
-        worker_job::run(Job::Train(train), &environment, &mut |said| {
-            match said {
-                MessageToRunner::Checkpoint { path, .. } => {
-                    newest = Some(path.clone());
-                    saved = Some(path);
+    let mut run = Run::default();
+    if recipe.schedule.is_empty() {
+        run.train(recipe, job(recipe, scratch), on_progress)?;
+    }
+    for (index, stage) in recipe.schedule.iter().enumerate() {
+        let (mut train, environment) = job(recipe, scratch);
+        // Other parameters may be active in the last stage.
+        train.arguments.retain(|name, _| recipe.params.get(name).is_none());
+        let params = stage.params.iter();
+        train.arguments.extend(params.map(|(name, value)| (name.to_owned(), value.to_json())));
+        train.trial.seed = stage.seed;
+        train.until = Some(stage.end);
+        // Its checkpoint is of the stage before, which had other arguments.
+        run.before = index.checked_sub(1).map(|before| recipe.schedule[before].trial);
+        run.train(recipe, (train, environment), on_progress)?;
+    }
+    Ok(run.reports)
+}
+
+/// A training, stage by stage.
+#[derive(Default)]
+struct Run {
+    reports: Vec<Report>,
+    newest: Option<PathBuf>,
+    /// The trial of the stage before, until the present one has a checkpoint.
+    before: Option<u64>,
+}
+
+impl Run {
+    fn train(
+        &mut self,
+        recipe: &Recipe,
+        (train, environment): (TrainJob, BTreeMap<String, String>),
+        on_progress: &mut OnProgress<'_>,
+    ) -> Result<(), JobError> {
+        let Run { reports, newest, before } = self;
+        let mut saved = None;
+        let usual = RowsAtOnce::that_may_be_halved(&train.arguments);
+        on_progress(Progress::Began("training"));
+        halving(usual, on_progress, |rows_at_once, on_progress| {
+            let mut train = TrainJob {
+                rows_at_once,
+                reported: reports.last().map(|report: &Report| report.step),
+                ..train.clone()
+            };
+            train.trial.resume.clone_from(newest);
+            let from = before.filter(|_| newest.is_some()).map(TrialNumber);
+            train.trial.cloned = from.map(|from| Cloned { from, digest: None });
+            worker_job::run(Job::Train(train), &environment, &mut |said| {
+                match said {
+                    MessageToRunner::Checkpoint { path, .. } => {
+                        *newest = Some(path.clone());
+                        *before = None;
+                        saved = Some(path);
+                    }
+                    MessageToRunner::Report { step, metrics } => {
+                        let Some(value) = metrics.get(&recipe.metric) else {
+                            return ControlFlow::Continue(());
+                        };
+                        let (clock, metric) = (recipe.clock.as_str(), recipe.metric.as_str());
+                        on_progress(Progress::Report { clock, step, metric, value });
+                        reports.push(Report { step, value, metrics, checkpoint: saved.take() });
+                    }
+                    other => return at(&other, on_progress),
                 }
-                MessageToRunner::Report { step, metrics } => {
-                    let Some(value) = metrics.get(&recipe.metric) else {
-                        return ControlFlow::Continue(());
-                    };
-                    let (clock, metric) = (recipe.clock.as_str(), recipe.metric.as_str());
-                    on_progress(Progress::Report { clock, step, metric, value });
-                    reports.push(Report { step, value, metrics, checkpoint: saved.take() });
-                }
-                other => return at(&other, on_progress),
-            }
-            ControlFlow::Continue(())
-        })
-    })?;
-    Ok(reports)
+                ControlFlow::Continue(())
+            })
+        })?;
+        Ok(())
+    }
 }
 
 /// Runs a diagnostic of the training of `recipe` in a worker; returns its answer.

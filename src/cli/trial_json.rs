@@ -9,6 +9,7 @@ use crate::study::device::DeviceGroup;
 use crate::study::front::Front;
 use crate::study::metric::{Direction, Number};
 use crate::study::params::Params;
+use crate::study::segment::Segment;
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
@@ -106,6 +107,9 @@ pub struct TrialJson {
     pub last_step: Option<u64>,
     /// Its active parameters.
     pub params: Params,
+    /// Where it continued from other trials of its population; absent if it never did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<SegmentJson>,
     /// Device of its last attempt, or its devices: `cuda:0+cuda:1`.
     pub device: Option<DeviceGroup>,
     /// Seconds spent in ended attempts.
@@ -118,6 +122,26 @@ pub struct TrialJson {
     pub tags: Vec<String>,
     /// Its user's notes, oldest first.
     pub notes: Vec<NoteJson>,
+}
+
+/// The beginning of a segment: a trial took over another's checkpoint.
+#[derive(Clone, Debug, Serialize)]
+pub struct SegmentJson {
+    /// Step of the checkpoint.
+    pub start: u64,
+    /// The trial that saved it.
+    pub from: TrialNumber,
+    /// Its digest, if known.
+    pub digest: Option<String>,
+    /// The trial's parameters before.
+    pub replaced: Params,
+}
+
+impl From<&Segment> for SegmentJson {
+    fn from(segment: &Segment) -> Self {
+        let Segment { start, from, digest, replaced, .. } = segment.clone();
+        SegmentJson { start, from, digest, replaced }
+    }
 }
 
 /// One note.
@@ -145,6 +169,7 @@ impl From<&Trial> for TrialJson {
             last_value: trial.last().map(|(_, value)| Number(value)),
             last_step: trial.last_step(),
             params: trial.params.clone(),
+            segments: trial.segments.iter().map(SegmentJson::from).collect(),
             device: trial.devices.clone(),
             seconds: seconds(trial.busy_micros),
             attempts: trial.attempts,

@@ -15,8 +15,13 @@ use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber};
 pub fn seed_of(seeds: SeedTree, trial: &Trial) -> u64 {
     match trial.origin {
         Origin::Race { race, round, .. } => seeds.number(&format!("race/{race}/{round}")),
-        _ => seeds.number(&format!("trial/{}", trial.number)),
+        _ => seed_of_number(seeds, trial.number),
     }
+}
+
+/// The seed of a trial of the search by its number.
+pub fn seed_of_number(seeds: SeedTree, trial: TrialNumber) -> u64 {
+    seeds.number(&format!("trial/{trial}"))
 }
 
 impl Engine {

@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::ExportError;
 use crate::arguments::{TaskKind, TrainerArguments, monitored};
 use crate::config::shown::{drives_a_terminal, one_line};
-use crate::engine::seed_of;
+use crate::engine::{seed_of, seed_of_number};
 use crate::storage::sqlite;
 use crate::study::device::Device;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::program::Program;
+use crate::study::schedule::Stage;
 use crate::study::seed::SeedTree;
 use crate::study::spec::{Milestones, StudySpec, ValueRule};
 use crate::study::step::StepUnit;
@@ -60,9 +61,32 @@ pub struct Recipe {
     /// BLAKE3 of the data files.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digests: BTreeMap<String, String>,
+    /// The stages of a trial of a population, oldest first; absent where it never copied another.
+    /// `seed`, `params` and `trainer` are the last stage's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedule: Vec<RecipeStage>,
     /// The command of a command study, with `{name}` for parameters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+}
+
+/// A stage of a schedule: some steps with the same parameters and seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecipeStage {
+    /// The trial that trained it.
+    pub trial: u64,
+    /// Its seed.
+    pub seed: u64,
+    /// The step after which it starts, from the checkpoint of the stage before; 0: from scratch.
+    pub start: u64,
+    /// Its last step.
+    pub end: u64,
+    /// The digest of the checkpoint that it starts from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Its searched parameters.
+    pub params: Params,
 }
 
 impl Recipe {
@@ -94,6 +118,7 @@ impl Recipe {
             trainer: BTreeMap::new(),
             data: BTreeMap::new(),
             digests: BTreeMap::new(),
+            schedule: Vec::new(),
             command: Vec::new(),
         };
         match &spec.program {
@@ -115,6 +140,32 @@ impl Recipe {
             Program::Inline => {}
         }
         Ok(recipe)
+    }
+
+    /// The recipe of a trial of a population, whose value is that of the end of `stages`.
+    ///
+    /// # Errors
+    /// As [`Recipe::of`].
+    pub fn of_schedule(
+        spec: &StudySpec,
+        trial: &Trial,
+        stages: Vec<Stage>,
+        milestones: Milestones,
+    ) -> Result<Recipe, ExportError> {
+        let last = stages.last().map_or(&trial.params, |stage| &stage.params);
+        let trial = Trial { params: last.clone(), ..trial.clone() };
+        let step = stages.last().map(|stage| stage.end);
+        let recipe = Recipe::of(spec, &trial, step, milestones)?;
+        let seeds = SeedTree::new(spec.seed);
+        let stage = |stage: Stage| RecipeStage {
+            trial: stage.trial.0,
+            seed: seed_of_number(seeds, stage.trial),
+            start: stage.start,
+            end: stage.end,
+            digest: stage.digest,
+            params: stage.params,
+        };
+        Ok(Recipe { schedule: stages.into_iter().map(stage).collect(), ..recipe })
     }
 
     /// The text of `best.toml`.

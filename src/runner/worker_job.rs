@@ -123,7 +123,8 @@ pub fn run(
         return Ok(None);
     }
     match end {
-        Some((AttemptEnd::Completed, _)) => Ok(answer),
+        // Paused: a stage of a schedule.
+        Some((AttemptEnd::Completed | AttemptEnd::Paused, _)) => Ok(answer),
         Some((word, message)) => {
             let message = message.unwrap_or_else(|| format!("{word:?}").to_lowercase());
             Err(match word {

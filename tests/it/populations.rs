@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
@@ -13,7 +14,11 @@ use hpsearch::study::schedule::{Stage, schedule};
 use hpsearch::study::spec::StudySpec;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 
-use crate::harness::{cases, journal, loss, pruner_named, verified};
+use serde_json::Value as Json;
+
+use crate::harness::{
+    Running, Site, assert_done, assert_names, cases, journal, loss, pruner_named, study, verified,
+};
 
 const STEPS: u64 = 12;
 
@@ -188,4 +193,90 @@ fn a_member_that_failed_has_left_and_one_that_is_nan_is_replaced() {
     let replaced = &run.view.trial(TrialNumber(2)).unwrap().segments;
     assert_eq!(replaced[0].start, 3);
     assert_eq!(run.view.counts.complete, 3);
+}
+
+/// A command that learns: its checkpoint holds step and state.
+const LEARNS: &str = r#"
+step=0; state=1
+[ -z "$HPSEARCH_RESUME" ] || read -r step state < "$HPSEARCH_RESUME" || exit 9
+echo "$HPSEARCH_TRIAL $step ${HPSEARCH_CLONED_FROM:-none} $1" >> starts
+while [ $step -lt 6 ]; do
+  step=$((step + 1))
+  state=$(awk "BEGIN { printf \"%.12g\", $state * (1 - $1) + $1 * $1 / 4 }")
+  echo "$step $state" > "$HPSEARCH_CHECKPOINT_DIR/part"
+  mv "$HPSEARCH_CHECKPOINT_DIR/part" "$HPSEARCH_CHECKPOINT_DIR/$step"
+  echo "@hpsearch {\"checkpoint\":\"$HPSEARCH_CHECKPOINT_DIR/$step\",\"step\":$step}"
+  echo "@hpsearch {\"step\":$step,\"loss\":$state}"
+  read -r answer || exit 8
+  case "$answer" in *'"stop"'* | *'"pause"'*) exit 0 ;; esac
+done
+"#;
+
+fn learning_site() -> Site {
+    let rest = "[pruner]\ntype = \"pbt\"\npopulation = 4\ninterval = 2\nmax_resource = 6\n\
+                [devices]\nuse = [\"sim:0..2\"]\n[checkpoints]\nkeep = \"best-1\"\n";
+    Site::new(&study("trials = 4", rest), LEARNS)
+}
+
+/// What does not depend on time, of all trials.
+fn members(site: &Site) -> Vec<Json> {
+    let listed = site.run(&["trials", "s", "--sort", "number", "--json"]);
+    assert_done(&listed);
+    let keys = ["number", "state", "value", "last_value", "params", "segments"];
+    let trials = listed.json::<Json>()["trials"].as_array().unwrap().clone();
+    let member = |trial: &Json| keys.map(|key| (key, trial[key].clone())).into_iter().collect();
+    trials.iter().map(|trial| Json::Object(keyed(member(trial)))).collect()
+}
+
+fn keyed(pairs: BTreeMap<&str, Json>) -> serde_json::Map<String, Json> {
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+#[test]
+fn commands_continue_from_the_checkpoints_of_others_with_new_parameters() {
+    let site = learning_site();
+    assert_done(&site.run(&["run", "study.toml", "--plain"]));
+    let members = members(&site);
+    let copies: Vec<(&Json, &Json)> = members
+        .iter()
+        .flat_map(|trial| {
+            trial["segments"].as_array().into_iter().flatten().map(move |s| (trial, s))
+        })
+        .collect();
+    assert_eq!(copies.len(), 2, "{members:?}");
+    let starts = site.read("starts");
+    for (trial, segment) in copies {
+        let (number, from, start) = (&trial["number"], &segment["from"], &segment["start"]);
+        assert_eq!(segment["digest"].as_str().unwrap().len(), 64);
+        let started = format!("{number} {start} {from} ");
+        assert!(starts.contains(&started), "{started}: {starts}");
+    }
+    let verified = site.run(&["verify", "s"]);
+    assert_done(&verified);
+    let explained = site.run(&["explain", "s", "0"]);
+    assert_names(&explained.out, &["schedule", "family", "trial 0 from the start"]);
+    // Only the best trial's best checkpoint is left.
+    let left = site.run(&["best", "s", "--json"]).json::<Json>();
+    assert!(PathBuf::from(left["trial"]["checkpoint"].as_str().unwrap()).exists());
+}
+
+#[test]
+fn a_population_of_commands_that_is_killed_again_and_again_has_the_same_lineage() {
+    let whole = learning_site();
+    assert_done(&whole.run(&["run", "study.toml", "--plain"]));
+    let expected = members(&whole);
+    for round in 0..cases(2, 12) {
+        let site = learning_site();
+        for strike in 0..6_u64 {
+            let mut running = Running::start(site.command(&["run", "study.toml", "--plain", "-q"]));
+            let moment = Instant::now() + Duration::from_millis(100 + draw(round, strike, 0) * 9);
+            while Instant::now() < moment && !running.has_ended() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            running.kill();
+        }
+        assert_done(&site.run(&["run", "study.toml", "--plain"]));
+        assert_eq!(members(&site), expected, "round {round}");
+        assert_done(&site.run(&["verify", "s"]));
+    }
 }

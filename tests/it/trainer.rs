@@ -260,3 +260,43 @@ fn one_configuration_of_a_study_file_can_be_trained_alone() {
     assert!(recipe.contains("learning_rate = 0.00447213595"), "{recipe}");
     assert!(recipe.contains("num_train_epochs = 1.0"), "{recipe}");
 }
+
+/// `hpsearch train best.toml` repeats a member of a population stage by stage: every trial that
+/// copied another, bit for bit.
+#[test]
+fn the_schedule_of_every_member_of_a_population_repeats_its_model() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let path = small_study(
+        directory,
+        "[pruner]\ntype = \"pbt\"\npopulation = 4\ninterval = 1\n[checkpoints]\nkeep = \"all\"\n",
+    );
+    let study =
+        fs::read_to_string(&path).unwrap().replace("num_train_epochs = 3", "num_train_epochs = 4");
+    fs::write(&path, study).unwrap();
+    run_small(directory);
+    assert_done(&run(directory, &["verify", "small"]));
+    let copied: Vec<u64> = trials(directory)
+        .iter()
+        .filter(|trial| trial["segments"].is_array())
+        .map(|trial| trial["number"].as_u64().unwrap())
+        .collect();
+    assert!(!copied.is_empty(), "somebody was replaced");
+    for number in copied {
+        let (model, again) = (format!("model-{number}"), format!("again-{number}"));
+        let trial = number.to_string();
+        assert_done(&run(directory, &["export", "small", "--trial", &trial, "-o", &model]));
+        let best = fs::read_to_string(directory.join(&model).join("best.toml")).unwrap();
+        assert!(best.contains("[[schedule]]"), "{best}");
+        let trained = run(directory, &["train", &format!("{model}/best.toml"), "-o", &again]);
+        assert_done(&trained);
+        assert_names(&trained.err, &["as before"]);
+        let weights =
+            |model: &str| fs::read(directory.join(model).join("model.safetensors")).unwrap();
+        assert_eq!(weights(&model), weights(&again), "trial {number}, bit for bit");
+    }
+    // The log tells with what it continues.
+    let logs: Vec<String> =
+        (0..4).map(|number| run(directory, &["logs", "small", &number.to_string()]).out).collect();
+    assert!(logs.iter().any(|log| log.contains("[hpsearch] continues from")), "{logs:?}");
+}

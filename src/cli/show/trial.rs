@@ -6,6 +6,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::kept;
+use crate::app::export::stages;
 use crate::app::find;
 use crate::app::study_state::is_dead;
 use crate::arguments::RowsAtOnce;
@@ -15,6 +16,7 @@ use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
 use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
+use crate::report::lineage::stage_lines;
 use crate::report::wording::{
     count, duration, micros, number, one_line, param, remarked, result, state_word,
 };
@@ -209,6 +211,12 @@ fn print(
     let params: Vec<String> =
         trial.params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
     console.fact("parameters", &one_line(&params.join(" ")))?;
+    if !trial.segments.is_empty() {
+        let stages = stages(reader, study, trial, trial.last_step())?;
+        for (index, line) in stage_lines(spec.step, &stages).iter().enumerate() {
+            console.fact(if index == 0 { "schedule" } else { "" }, line)?;
+        }
+    }
     if !trial.tags.is_empty() {
         console.fact("tags", &one_line(&trial.tags.join(" ")))?;
     }

@@ -3,6 +3,7 @@
 use ratatui::text::Line;
 
 use crate::engine::batch_halving::BatchHalving;
+use crate::report::lineage::segment_lines;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
@@ -28,6 +29,9 @@ pub(super) fn sections(
     let trial = &detail.trial;
     let mut lines = Vec::new();
     section(&mut lines, "parameters", parameters(trial), theme);
+    if !trial.segments.is_empty() {
+        section(&mut lines, "schedule", segment_lines(state.spec().step, trial), theme);
+    }
     section(&mut lines, "metrics", metrics(state, detail, room, theme), theme);
     if !detail.logged.is_empty() {
         section(&mut lines, "series", logged(detail, room, theme), theme);
