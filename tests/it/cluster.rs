@@ -402,7 +402,8 @@ fn two_hundred_agents_lose_double_and_reorder_nothing_whatever_breaks() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let counted = reports(&site);
     let expected = (0..trials).flat_map(|trial| (1..=steps).map(move |step| (trial, step)));
-    let wrong: Vec<_> = expected.filter(|key| counted.get(key) != Some(&1)).collect();
+    let count = |key: (u64, u64)| (key, counted.get(&key).copied().unwrap_or(0));
+    let wrong: Vec<_> = expected.map(count).filter(|(_, times)| *times != 1).collect();
     assert!(wrong.is_empty(), "lost or doubled: {wrong:?}");
     let mut last = BTreeMap::new();
     for event in journal(&site).iter().filter(|event| event["type"] == "reported") {

@@ -161,7 +161,8 @@ impl SimulatedAgent {
             // It runs elsewhere by now.
             self.running = None;
         }
-        self.open.retain(|(attempt, _)| welcome.attempts.contains(attempt));
+        // One that has ended is open until that is stored.
+        self.open.retain(|(attempt, end)| end.is_some() || welcome.attempts.contains(attempt));
         if is_new {
             self.hello.received = 0;
             self.put(&ToRunner::Slots(vec![Device::Sim(0).into()]));
