@@ -10,6 +10,9 @@ use crate::study::params::{Params, Value};
 use crate::study::space::{Dimension, Distribution, Scale, Space};
 use crate::study::suggestion::{nearest, quoted};
 
+/// A row of the file: its line, and its cells.
+type Row = (u64, Vec<String>);
+
 /// The key in `[space]`. A parameter of this name is a table or a list.
 pub(super) const KEY: &str = "file";
 /// Maximum number of rows: each proposal looks at all that are left.
@@ -45,7 +48,7 @@ impl<'a> Rows<'a> {
             .delimiter(delimiter)
             .trim(csv::Trim::All)
             .from_reader(bytes.as_slice());
-        let mut table = || -> Result<(Vec<String>, Vec<(u64, Vec<String>)>), csv::Error> {
+        let mut table = || -> Result<(Vec<String>, Vec<Row>), csv::Error> {
             let columns = reader.headers()?.iter().map(str::to_owned).collect();
             let row = |record: csv::StringRecord| {
                 let line = record.position().map_or(0, csv::Position::line);

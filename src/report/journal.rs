@@ -235,8 +235,12 @@ fn said_of_trial(
         TrialEvent::CheckpointDropped { path, .. } => {
             format!("no longer needs the checkpoint {}", path.display())
         }
-        TrialEvent::AttemptEnded { attempt, end: AttemptEnd::Lost, .. } => {
-            format!("attempt {attempt} was lost with its runner")
+        TrialEvent::AttemptEnded { attempt, end: AttemptEnd::Lost, reason, .. } => {
+            let with = match reason {
+                Some(why) => format!(": {why}"),
+                None => " with its runner".to_owned(),
+            };
+            format!("attempt {attempt} was lost{with}")
         }
         TrialEvent::AttemptEnded { attempt, end, reason, .. } => {
             let because = because(reason.as_ref());

@@ -359,7 +359,7 @@ pub fn attempt_end(end: Option<&AttemptEnd>) -> &'static str {
         Some(AttemptEnd::Paused) => "paused",
         Some(AttemptEnd::Stopped) => "pruned",
         Some(AttemptEnd::Interrupted) => "interrupted",
-        Some(AttemptEnd::Lost) => "lost with its runner",
+        Some(AttemptEnd::Lost) => "lost",
         Some(AttemptEnd::Refused) => "refused by the machine",
         Some(AttemptEnd::Diverged) => "diverged",
         Some(AttemptEnd::Failed(FailureCause::Oom)) => "out of memory",

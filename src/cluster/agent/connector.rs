@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, SendError, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::cluster::frames::{FrameReader, FrameWriter, connect, over_pipe};
 use crate::cluster::message::{Envelope, Greeting, Hello, ToAgent, Welcome, bytes};
@@ -70,8 +70,9 @@ struct Events {
 }
 
 impl Events {
-    fn send(&self, event: LinkEvent) -> Result<(), SendError<LinkEvent>> {
-        self.tx.send(event)
+    /// Whether the agent takes it: it has not ended.
+    fn send(&self, event: LinkEvent) -> bool {
+        self.tx.send(event).is_ok()
     }
 }
 
@@ -122,7 +123,7 @@ fn connect_again_and_again(path: &Path, events: &Events) {
         // A directory that cannot be reached says nothing.
         let is_there = |parent: &Path| parent == Path::new("") || parent.exists();
         let has_ended = || !path.exists() && path.parent().is_some_and(is_there);
-        if result.is_err() && has_ended() && events.send(LinkEvent::NoRunner).is_err() {
+        if result.is_err() && has_ended() && !events.send(LinkEvent::NoRunner) {
             return;
         }
         if matches!(result, Ok(Served::ToTheEnd)) {
@@ -190,7 +191,7 @@ fn serve(
     events: &Events,
 ) -> io::Result<Served> {
     let (tell, told) = bounded(1);
-    let asked = events.send(LinkEvent::Greet(tell)).is_ok();
+    let asked = events.send(LinkEvent::Greet(tell));
     // The agent has ended.
     let Some(hello) = asked.then(|| told.recv().ok()).flatten() else {
         return Ok(Served::ToTheEnd);
@@ -218,7 +219,7 @@ fn serve(
             }
         }
     })?;
-    let is_over = |event| events.send(event).is_err();
+    let is_over = |event| !events.send(event);
     if is_over(LinkEvent::Open(Connected { frames }, welcome)) {
         return Ok(Served::ToTheEnd);
     }
