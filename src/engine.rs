@@ -145,6 +145,8 @@ pub struct Engine {
     /// Open attempts of an earlier runner that may still run, with their slots.
     surviving: Vec<SlottedAttempt>,
     agent_slots: AgentSlots,
+    /// Agents that do not answer at the moment.
+    silent_agents: BTreeSet<String>,
     /// Requests to kill a trial whose process has not exited yet.
     killing: Vec<(i64, TrialNumber)>,
     filling: Filling,
@@ -187,6 +189,7 @@ impl Engine {
             remarked: BTreeSet::new(),
             surviving: Vec::new(),
             agent_slots: AgentSlots::default(),
+            silent_agents: BTreeSet::new(),
             killing: Vec::new(),
             filling: Filling::Always,
             phase: Phase::Waiting,
@@ -301,6 +304,7 @@ impl Engine {
             Input::Load(loads) => self.note_load(&loads),
             Input::AgentJoined { agent, devices } => self.agent_joined(agent, &devices),
             Input::AgentLeft { agent, reason } => self.agent_left(agent, reason),
+            Input::AgentSilent { agent, is_silent } => self.agent_silent(agent, is_silent),
             Input::AgentAbsent { agent, reason } => self.agent_absent(agent, reason),
             Input::Mark { .. } => {}
             Input::Interrupt => self.drain(Outcome::Interrupted("interrupted".to_owned())),

@@ -60,6 +60,11 @@ pub fn launcher(
     })
 }
 
+/// The file by which agents of a study find their runner.
+pub fn file(study: &StoredStudy, store: &Path) -> PathBuf {
+    study.files(store).directory().join(rendezvous::FILE)
+}
+
 /// What the built-in trainer reads: the files and directories that its arguments name, or may name,
 /// and the prepared data.
 fn trainer_inputs(spec: &StudySpec, files: &StudyFiles, prepared: Option<&Path>) -> Vec<Location> {

@@ -1,7 +1,7 @@
 //! `hpsearch agent`: runs trials for a runner on another machine.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,6 +13,7 @@ use crate::app;
 use crate::cluster::agent::{Agent, AgentEnd, Way};
 use crate::cluster::kubernetes::JobOptions;
 use crate::cluster::relay::relay;
+use crate::cluster::rendezvous::Rendezvous;
 use crate::config;
 use crate::report::wording::one_line;
 use crate::runner::process::own_program;
@@ -51,10 +52,10 @@ pub struct AgentArguments {
     #[arg(long, conflicts_with = "keep")]
     pub carry: bool,
     /// Print the manifests of a Job of agents with this container image, and run nothing
-    #[arg(long, value_name = "IMAGE", requires = "file", conflicts_with = "carry")]
+    #[arg(long, value_name = "IMAGE", requires = "file", conflicts_with_all = ["carry", "stdio", "socket"])]
     pub kubernetes: Option<String>,
     /// With --kubernetes, the number of agents
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "kubernetes")]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "kubernetes", value_parser = clap::value_parser!(u32).range(1..))]
     pub agents: u32,
     /// With --kubernetes, a resource of each agent, such as `nvidia.com/gpu=1`
     #[arg(
@@ -85,6 +86,19 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
     }
     if let (Some(image), Some(file)) = (&arguments.kubernetes, &arguments.file) {
         return print_job(image, file, arguments, console);
+    }
+    if let Some(file) = &arguments.file {
+        match Rendezvous::read(file) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => console.say(&format!(
+                "`{}` does not exist yet; waiting for the runner that writes it",
+                file.display()
+            )),
+            Err(error) => console.say(&format!(
+                "`{}` cannot be used now: {error}; waiting for the runner that writes it",
+                file.display()
+            )),
+        }
     }
     let mut locked = None;
     let way = match (&arguments.file, &arguments.socket) {

@@ -48,6 +48,7 @@ use crate::storage::any::{AnyReader, AnyStore};
 use crate::storage::paths::component;
 use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
+use crate::study::cluster::AgentStart;
 use crate::study::device::Slot;
 use crate::study::front::Front;
 use crate::study::request::Request;
@@ -260,6 +261,13 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let protected = vec![path.clone(), std::path::absolute(&file)?];
     let launcher: Box<dyn Launcher + Send> = match &spec.cluster {
         Some(cluster) => {
+            if cluster.start == AgentStart::Manual {
+                let file = std::path::absolute(app::cluster::file(&study, &path))?;
+                console.say(&format!(
+                    "start agents on other machines with `hpsearch agent {}`",
+                    file.display()
+                ));
+            }
             let prepared = prepared.directory.as_deref();
             Box::new(app::cluster::launcher(&study, (&spec, cluster), &path, prepared, protected))
         }

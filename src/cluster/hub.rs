@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, unbounded};
@@ -30,6 +31,9 @@ use crate::study::trial::TrialNumber;
 /// How much longer than an agent the runner waits before it gives an agent up: the agent's trials
 /// have ended then.
 const MARGIN: Duration = Duration::from_secs(5);
+
+/// How long a link may be down before nothing new is started at its end.
+const CUT: Duration = Duration::from_secs(1);
 
 /// Inputs that may wait for the runner.
 const WAITING: usize = 10_000;
@@ -113,6 +117,8 @@ struct Agent {
     carries: bool,
     /// Trials that ran there.
     trials: BTreeSet<TrialNumber>,
+    /// Whether the runner was told that it does not answer.
+    is_silent: bool,
     /// What did not arrive as it was sent, and why.
     damaged: BTreeMap<PathBuf, String>,
 }
@@ -180,23 +186,30 @@ impl Hub {
     /// taken in on a thread: pings are answered while that writes. What waits for it is bounded by
     /// what agents have on their way.
     fn read(&self, reader: &mut FrameReader, session: &str, generation: u64) -> io::Result<()> {
-        let mut worker: Option<Sender<Envelope<ToRunner>>> = None;
+        let mut worker: Option<(Sender<Envelope<ToRunner>>, JoinHandle<()>)> = None;
         while let Some(frame) = reader.read()? {
             self.wait_for_room();
             let envelope: Envelope<ToRunner> = serde_json::from_slice(&frame)?;
             if worker.is_none() && envelope.message.is_about_files() {
                 let (tx, rx) = unbounded::<Envelope<ToRunner>>();
                 let (hub, session) = (self.clone(), session.to_owned());
-                threads::spawn("agent files", move || {
+                let taking = threads::spawn("agent files", move || {
                     let take = |envelope| hub.receive(&session, generation, envelope);
                     // The reader notices that nobody takes messages.
                     let _over = rx.into_iter().map(take).find(|taken| !matches!(taken, Ok(true)));
                 })?;
-                worker = Some(tx);
+                worker = Some((tx, taking));
+            }
+            if matches!(envelope.message, ToRunner::Left)
+                && let Some((tx, taking)) = worker.take()
+            {
+                // The last message: the connection is closed when it is taken in.
+                drop(tx);
+                let _taken = taking.join();
             }
             let is_at_once = envelope.number.is_none();
             match worker.as_ref().filter(|_| !is_at_once) {
-                Some(worker) => {
+                Some((worker, _)) => {
                     if worker.send(envelope).is_err() {
                         return Ok(());
                     }
@@ -272,6 +285,7 @@ impl Hub {
                 carries: false,
                 trials: running.iter().map(|(trial, _)| *trial).collect(),
                 damaged: BTreeMap::new(),
+                is_silent: false,
                 running,
             };
             for attempt in agent.running.clone() {
@@ -509,6 +523,15 @@ impl Hub {
             let left = Input::AgentLeft { agent: agent.name.clone(), reason: reason.clone() };
             let _runner_gone = self.run.inputs.send(left);
             self.lose(agent, &reason);
+        }
+        for agent in state.agents.values_mut().filter(|agent| !agent.is_leaving) {
+            let quiet = agent.heard.elapsed();
+            let is_cut = agent.connection.is_none() && quiet > CUT;
+            let is_silent = is_cut || quiet > self.run.lost_after / 4 + CUT;
+            if std::mem::replace(&mut agent.is_silent, is_silent) != is_silent {
+                let agent = agent.name.clone();
+                let _runner_gone = self.run.inputs.send(Input::AgentSilent { agent, is_silent });
+            }
         }
         let is_told = |agent: &&mut Agent| {
             agent.running.is_empty() && agent.dismissed.is_some_and(|at| at.elapsed() > MARGIN)

@@ -111,6 +111,13 @@ fn beat(hub: &Hub, file: &Path, written: &Rendezvous) {
     }
 }
 
+/// Listens at the port of an earlier runner, if any port will do and that one is free.
+fn listen(at: &str, port: Option<u16>) -> io::Result<TcpListener> {
+    let earlier = at.strip_suffix(":0").zip(port);
+    let again = earlier.and_then(|(host, port)| TcpListener::bind(format!("{host}:{port}")).ok());
+    again.map_or_else(|| TcpListener::bind(at), Ok)
+}
+
 /// Makes a file by which agents know that they see this directory, in place of those of earlier
 /// runners; returns its name. A new name for each run: other machines may remember old ones.
 fn mark(directory: &Path, token: &Token) -> io::Result<String> {
@@ -188,10 +195,13 @@ impl Launcher for ClusterLauncher {
     fn begin(&mut self, run: &BegunRun<'_>) -> io::Result<()> {
         let BegunRun { epoch, inputs, clock, grace, surviving } = *run;
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let listener = TcpListener::bind(&self.plan.listen)?;
+        // That of a runner that was killed here: agents may have copies of it.
+        let before = Rendezvous::read(&self.plan.file).ok();
+        let before = before.filter(|before| before.host == processes::host());
+        let listener = listen(&self.plan.listen, before.as_ref().and_then(Rendezvous::port))?;
         let address = listener.local_addr()?;
         let study = &self.plan.welcome.spec.name;
-        let rendezvous = Rendezvous::new(study, address, &processes::host())?;
+        let rendezvous = Rendezvous::new(study, address, &processes::host(), before.as_ref())?;
         let token = rendezvous.token().ok_or_else(|| io::Error::other("no token"))?;
         let marker = mark(&self.plan.files.directory(), &token)?;
         let grace_micros = micros(grace);
@@ -212,8 +222,7 @@ impl Launcher for ClusterLauncher {
             Some(((*trial, *attempt), slot.devices.agent()?.to_owned()))
         });
         // The file is touched while its runner lives; clocks of other machines mean nothing here.
-        let before = Rendezvous::read(&self.plan.file).ok();
-        let is_ours = before.is_some_and(|before| before.host == processes::host());
+        let is_ours = before.is_some();
         let touched = std::fs::metadata(&self.plan.file).and_then(|file| file.modified());
         let dead = touched.ok().filter(|_| is_ours).and_then(|at| at.elapsed().ok());
         let dead = dead.unwrap_or_default();

@@ -28,13 +28,22 @@ pub struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// For a listener at `local`; `host`: this machine's name.
+    /// For a listener at `local`; `host`: this machine's name; `before`: what a runner that this one
+    /// replaces has written, whose token stays.
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub fn new(study: &str, local: SocketAddr, host: &str) -> io::Result<Self> {
+    pub fn new(
+        study: &str,
+        local: SocketAddr,
+        host: &str,
+        before: Option<&Rendezvous>,
+    ) -> io::Result<Self> {
         let mut token = Token::default();
-        File::open("/dev/urandom")?.read_exact(&mut token)?;
+        match before.and_then(Rendezvous::token) {
+            Some(kept) => token = kept,
+            None => File::open("/dev/urandom")?.read_exact(&mut token)?,
+        }
         let port = local.port();
         let addresses = if local.ip().is_unspecified() {
             // A name that other machines resolve is best; its address is what is left otherwise.
@@ -47,6 +56,11 @@ impl Rendezvous {
         };
         let token = token.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Rendezvous { study: study.to_owned(), host: host.to_owned(), addresses, token })
+    }
+
+    /// The port of its addresses.
+    pub fn port(&self) -> Option<u16> {
+        self.addresses.first()?.rsplit_once(':')?.1.parse().ok()
     }
 
     /// The token; `None` if the file was edited.
@@ -106,15 +120,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE);
         let local = "127.0.0.1:4711".parse().unwrap();
-        let written = Rendezvous::new("one", local, "node").unwrap();
+        let written = Rendezvous::new("one", local, "node", None).unwrap();
         written.write(&path).unwrap();
         assert_eq!(Rendezvous::read(&path).unwrap(), written);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(written.addresses, ["127.0.0.1:4711"]);
         assert!(written.token().is_some_and(|token| token != Token::default()));
-        let other = Rendezvous::new("one", "0.0.0.0:4711".parse().unwrap(), "node").unwrap();
+        let other = Rendezvous::new("one", "0.0.0.0:4711".parse().unwrap(), "node", None).unwrap();
         assert_eq!(other.addresses[0], "node:4711");
         assert_ne!(other.token(), written.token());
+        let again = Rendezvous::new("one", local, "node", Some(&written)).unwrap();
+        assert_eq!((again.token(), again.port()), (written.token(), Some(4711)));
         other.write(&path).unwrap();
         assert_eq!(Rendezvous::read(&path).unwrap(), other);
         for token in ["", "abc", &"zz".repeat(32), &"ä".repeat(32)] {

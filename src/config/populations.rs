@@ -42,6 +42,11 @@ pub(super) fn check(
             problems.push(problem.help(format!("leave `{key}` out")));
         }
     }
+    if !spec.candidates.is_empty() {
+        let message = "members of a population get values that are not in the file of [space]";
+        let problem = Diagnostic::error(pruner.place, message);
+        problems.push(problem.help("search the file with `asha`, or leave `file` out"));
+    }
     if !matches!(spec.program, Program::Trainer { .. }) {
         return;
     }

@@ -47,6 +47,7 @@ impl Engine {
     pub(super) fn agent_joined(&mut self, agent: String, devices: &[DeviceGroup]) {
         let change = AgentChange::Joined { slots: devices.len() as u64 };
         self.set_slots_of(&agent, devices);
+        self.silent_agents.remove(&agent);
         self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
     }
 
@@ -59,7 +60,21 @@ impl Engine {
             running.leaving.get_or_insert((Leaving::Holding { told: false }, deadline));
         }
         self.set_slots_of(&agent, &[]);
+        self.silent_agents.remove(&agent);
         let change = AgentChange::Left { reason };
+        self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
+    }
+
+    /// Starts nothing new on the slots of an agent while it does not answer.
+    pub(super) fn agent_silent(&mut self, agent: String, is_silent: bool) {
+        let change = match is_silent {
+            true => AgentChange::Silent,
+            false => AgentChange::Back,
+        };
+        match is_silent {
+            true => self.silent_agents.insert(agent.clone()),
+            false => self.silent_agents.remove(&agent),
+        };
         self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
     }
 

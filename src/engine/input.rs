@@ -132,6 +132,13 @@ pub enum Input {
         /// The reason, for users.
         reason: String,
     },
+    /// An agent does not answer, or answers again: nothing new is started there meanwhile.
+    AgentSilent {
+        /// The agent's name.
+        agent: String,
+        /// Whether it does not answer.
+        is_silent: bool,
+    },
     /// No agent comes from somewhere.
     AgentAbsent {
         /// From where.

@@ -123,7 +123,10 @@ impl Engine {
     pub(super) fn is_open(&self, index: usize) -> bool {
         let slot = &self.slots[index];
         let is_paused = |device| self.view.paused_devices.contains(device);
-        !slot.closed && !slot.devices().members().any(is_paused)
+        let is_silent = |agent: &str| self.silent_agents.contains(agent);
+        !slot.closed
+            && !slot.devices().members().any(is_paused)
+            && !slot.devices().agent().is_some_and(is_silent)
     }
 
     /// Whether all slots are paused or closed.

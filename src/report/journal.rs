@@ -163,6 +163,12 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
             agent,
             change: AgentChange::Left { reason },
         }) => format!("agent {agent} is gone: {reason}"),
+        Event::Device(DeviceEvent::AgentChanged { agent, change: AgentChange::Silent }) => {
+            format!("agent {agent} does not answer: nothing new is started there")
+        }
+        Event::Device(DeviceEvent::AgentChanged { agent, change: AgentChange::Back }) => {
+            format!("agent {agent} answers again")
+        }
         Event::Device(DeviceEvent::AgentChanged {
             agent,
             change: AgentChange::Absent { reason },

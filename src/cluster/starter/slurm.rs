@@ -84,7 +84,9 @@ pub(super) fn submission(
     // Without quotes there is nothing that a path could end.
     let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
     // As a step it has the signals of preemption at once, which a batch script has not.
-    let agent = format!("exec srun --ntasks=1 {} agent {}", quoted(program), quoted(file));
+    // Steps do not inherit it since Slurm 22.05.
+    let cpus = spec.cpus.map_or_else(String::new, |cpus| format!("--cpus-per-task={cpus} "));
+    let agent = format!("exec srun --ntasks=1 {cpus}{} agent {}", quoted(program), quoted(file));
     words.push(format!("--wrap={agent}"));
     words
 }

@@ -128,6 +128,10 @@ pub enum AgentChange {
         /// The reason, for users.
         reason: String,
     },
+    /// It does not answer: nothing new is started there.
+    Silent,
+    /// It answers again.
+    Back,
     /// None comes from a host or a scheduler of this name.
     Absent {
         /// The reason, for users.

@@ -227,8 +227,11 @@ impl StudyState {
     }
 
     /// The best trial for display, with its value: a complete one that continues past its end keeps
-    /// its rank, with its value so far.
+    /// its rank, with its value so far. `None` with several objectives, which have a front.
     pub fn leader(&self) -> Option<(TrialNumber, f64)> {
+        if self.has_several_objectives() {
+            return None;
+        }
         let best = self.best().and_then(|best| Some((best.number, self.best_value()?)));
         if self.race.as_ref().is_some_and(|race| race.winner().is_some()) || self.has_several_runs()
         {

@@ -169,6 +169,9 @@ fn best(
     spec: &StudySpec,
     counts: Counts,
 ) -> Result<Option<(TrialNumber, f64)>, Fault> {
+    if spec.objectives.len() > 1 {
+        return Ok(None);
+    }
     let direction = trials::direction(connection, study)?;
     if spec.replicates > 1 || repeats(connection, study)? {
         let ranked = configuration::ranked(runs(connection, study)?, direction, spec.replicates);

@@ -86,6 +86,8 @@ fn machine_lines(agent: &str, data: &DevicesData, room: usize, theme: Theme) -> 
             (format!("here for {ago}, {}", count(*slots, "slot")), String::new())
         }
         Some(AgentChange::Left { reason }) => (format!("left {ago} ago:"), one_line(reason)),
+        Some(AgentChange::Silent) => (format!("does not answer for {ago}"), String::new()),
+        Some(AgentChange::Back) => (format!("here, back for {ago}"), String::new()),
         Some(AgentChange::Absent { reason }) => ("no agent:".to_owned(), one_line(reason)),
         None => ("not here".to_owned(), String::new()),
     };
