@@ -41,6 +41,7 @@ pub fn launcher(
     let started = processes::start_time(pid).unwrap_or(0);
     let welcome = Welcome {
         runner: format!("{}.{pid}.{started}", processes::host()),
+        study: format!("{}.{}", study.created.0, spec.name),
         env,
         store: store.to_owned(),
         directory: files.name().to_owned(),

@@ -34,6 +34,9 @@ const SENDING: Duration = Duration::from_secs(60);
 /// Time for a signal to reach this process that has reached a trial.
 const SIGNAL_PATIENCE: Duration = Duration::from_millis(300);
 
+/// So many attempts in a row that could not start end an agent: another one may have room.
+const MOST_REFUSALS: u32 = 3;
+
 /// Bytes that are sent and stored in that time.
 const FAREWELL_BYTES: usize = 256 << 10;
 
@@ -78,6 +81,8 @@ pub struct Agent {
     grace: Duration,
     /// Until when trials may run without an answer.
     lease: Instant,
+    /// Attempts in a row that could not start.
+    refusals: u32,
     /// Ends of attempts of a job of Slurm, and when they are told.
     ends: VecDeque<(Instant, Input)>,
     /// When the trials that are asked to leave are killed, and why they are.
@@ -113,6 +118,7 @@ impl Agent {
             lost_after: Duration::from_secs(120),
             grace: Duration::ZERO,
             lease: Instant::now() + Duration::from_secs(120),
+            refusals: 0,
             ends: VecDeque::new(),
             leaving: None,
             inputs,
@@ -258,8 +264,13 @@ impl Agent {
         self.link = Some(connected);
         let kept: BTreeSet<AttemptOf> = welcome.attempts.iter().copied().collect();
         self.outbox.resume(welcome.received);
+        let study = welcome.study.clone();
+        let mut changed = false;
         match &mut self.work {
-            Some(work) => work.ahead = work.ahead.max(welcome.now.0 - work.clock.now().0),
+            Some(work) => {
+                work.ahead = work.ahead.max(welcome.now.0 - work.clock.now().0);
+                changed = !work.is_for(&welcome, &self.devices);
+            }
             None => {
                 let mut welcome = welcome;
                 if !self.devices.is_empty() {
@@ -269,7 +280,12 @@ impl Agent {
                 self.work = Some(Work::begin(program, welcome, session, self.always_carries)?);
             }
         }
+        if changed {
+            let why = "the study was changed: start the agent again".to_owned();
+            self.leave(AgentEnd::Unusable(why));
+        }
         let work = self.work.as_mut().expect("it was begun above");
+        self.hello.study = Some(study);
         self.hello.carries = work.carrying.is_some();
         for (attempt, job) in &mut work.jobs {
             if !kept.contains(attempt) {
@@ -503,6 +519,18 @@ impl Agent {
 
     fn tell(&mut self, input: Input) {
         self.send_points(true);
+        if self.work.is_none() {
+            return;
+        }
+        if let Input::Ended { end, message, .. } = &input {
+            self.refusals = if *end == AttemptEnd::Refused { self.refusals + 1 } else { 0 };
+            if self.refusals >= MOST_REFUSALS {
+                let why = message.clone().unwrap_or_else(|| "the machine refused it".to_owned());
+                let why = format!("trials cannot be started there: {why}");
+                self.put(&ToRunner::Leaving { why: why.clone() });
+                self.leave(AgentEnd::Unusable(why));
+            }
+        }
         let Some(work) = &mut self.work else { return };
         let ended = match &input {
             Input::Launched { trial, pid, .. } => {
@@ -633,7 +661,7 @@ impl Agent {
         let carries = self.work.as_ref().and_then(|work| work.carrying.as_ref());
         // Nobody takes the files of an agent that has lost its runner.
         let is_lost = matches!(&self.leaving, Some((_, AgentEnd::Unusable(_))));
-        let has_sent = is_lost
+        let has_sent = is_lost && self.link.is_none()
             || carries
                 .is_none_or(|carrying| carrying.is_done() && self.outbox.bytes() < FAREWELL_BYTES);
         match &self.leaving {

@@ -240,6 +240,10 @@ impl Hub {
                 hello.version
             ));
         }
+        if hello.study.as_ref().is_some_and(|study| *study != self.run.welcome.study) {
+            let name = &self.run.welcome.spec.name;
+            return Err(format!("it has worked for another study than this `{name}`"));
+        }
         let mut state = self.lock();
         if state.is_over {
             return Err("the run is over".to_owned());

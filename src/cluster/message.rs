@@ -50,6 +50,8 @@ pub struct Hello {
     pub can_return: bool,
     /// Whether its files travel, as far as it knows.
     pub carries: bool,
+    /// The study that it has worked for: [`Welcome::study`].
+    pub study: Option<String>,
 }
 
 impl Hello {
@@ -69,6 +71,7 @@ impl Hello {
             attempts: Vec::new(),
             can_return: false,
             carries: false,
+            study: None,
         }
     }
 }
@@ -99,6 +102,8 @@ pub struct Welcome {
     pub received: u64,
     /// The attempts that continue; the agent ends others.
     pub attempts: Vec<AttemptOf>,
+    /// Identifies the study, also among those of the same name.
+    pub study: String,
     /// The study.
     pub spec: StudySpec,
     /// The values of `[command] env`, which specifications do not contain.
@@ -130,6 +135,7 @@ impl Welcome {
             name: String::new(),
             received: 0,
             attempts: Vec::new(),
+            study: String::new(),
             spec,
             env: BTreeMap::new(),
             store: PathBuf::new(),

@@ -4,9 +4,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -80,7 +80,8 @@ pub struct CarriedFile {
     digest: String,
     /// Time of its last change, in microseconds since 1970.
     modified: u64,
-    is_executable: bool,
+    /// Its permissions.
+    mode: u32,
 }
 
 /// Bytes, in JSON as base64.
@@ -118,6 +119,8 @@ struct Reading {
     file: File,
     offset: u64,
     digest: blake3::Hasher,
+    /// Its size and the time of its last change when it was opened.
+    before: (u64, SystemTime),
 }
 
 impl Sending {
@@ -148,6 +151,11 @@ impl Sending {
         })
     }
 
+    /// The file or directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What travels.
     pub fn location(&self) -> &Location {
         &self.of
@@ -174,8 +182,9 @@ impl Sending {
                 }
             } else if let Some(name) = self.files.pop_front() {
                 let file = File::open(below(&self.path, &name))?;
+                let before = state_of(&file)?;
                 let digest = blake3::Hasher::new();
-                self.open = Some(Reading { name, file, offset: 0, digest });
+                self.open = Some(Reading { name, file, offset: 0, digest, before });
             } else if std::mem::replace(&mut self.is_complete, true) {
                 return Ok(None);
             } else {
@@ -189,15 +198,24 @@ impl Sending {
 impl Reading {
     fn finish(self) -> io::Result<CarriedFile> {
         let metadata = self.file.metadata()?;
+        if state_of(&self.file)? != self.before || metadata.len() != self.offset {
+            let why = format!("`{}` was written to while it was sent", self.name.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
         let since = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(CarriedFile {
             file: self.name,
             length: self.offset,
             digest: self.digest.finalize().to_hex().to_string(),
             modified: u64::try_from(since.as_micros()).unwrap_or(u64::MAX),
-            is_executable: metadata.permissions().mode() & 0o100 != 0,
+            mode: metadata.permissions().mode() & 0o777,
         })
     }
+}
+
+fn state_of(file: &File) -> io::Result<(u64, SystemTime)> {
+    let metadata = file.metadata()?;
+    Ok((metadata.len(), metadata.modified()?))
 }
 
 /// Files below a directory; links to files count as files, others not at all.
@@ -256,7 +274,8 @@ pub fn take_piece(
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let file = File::options().write(true).create(true).truncate(false).open(path)?;
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
     file.write_all_at(bytes, offset)
 }
 
@@ -331,10 +350,7 @@ fn settle(staged: &Path, files: &[CarriedFile]) -> io::Result<bool> {
     for file in files {
         let written = File::options().write(true).open(below(staged, &file.file))?;
         written.set_modified(UNIX_EPOCH + Duration::from_micros(file.modified))?;
-        if file.is_executable {
-            let mode = written.metadata()?.permissions().mode();
-            written.set_permissions(fs::Permissions::from_mode(mode | 0o100))?;
-        }
+        written.set_permissions(fs::Permissions::from_mode(file.mode))?;
         written.sync_all()?;
     }
     Ok(true)
@@ -462,6 +478,19 @@ mod tests {
         assert_eq!(modified(&target.join("script")), modified(&path.join("script")));
         let mode = |name: &str| target.join(name).metadata().unwrap().permissions().mode();
         assert!(mode("script") & 0o100 != 0 && mode("empty") & 0o100 == 0);
+    }
+
+    #[test]
+    fn what_is_written_to_while_it_is_sent_is_not_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = checkpoint(directory.path());
+        let mut sending = Sending::new(of(), &path).unwrap();
+        while !matches!(sending.next_message(), Ok(Some(Carried::Piece { offset: 1.., .. }))) {}
+        let mut weights = File::options().append(true).open(path.join("inner/weights")).unwrap();
+        std::io::Write::write_all(&mut weights, b"more").unwrap();
+        let mut rest = std::iter::from_fn(|| sending.next_message().transpose());
+        let refused = rest.find_map(Result::err).unwrap().to_string();
+        assert!(refused.contains("was written to while it was sent"), "{refused}");
     }
 
     #[test]

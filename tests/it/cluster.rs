@@ -582,3 +582,39 @@ fn what_a_killed_runner_stored_and_could_not_acknowledge_is_stored_once() {
     let saved = saved.iter().filter(|event| event["type"] == "checkpoint_saved");
     assert_eq!(saved.count(), 2, "one for each step");
 }
+
+#[test]
+fn an_agent_of_another_study_is_not_taken_on() {
+    let site = Site::new(&study(2, 400, "lost_after = \"60s\""), TRIAL);
+    let mut runner = start(&site);
+    let agent = agent(&site, FILE);
+    wait_until("it has trials", || reports(&site).len() > 4);
+    runner.kill();
+    // As a user does who begins anew.
+    std::fs::remove_dir_all(site.path("runs")).unwrap();
+    let mut runner = start(&site);
+    let ended = agent.end();
+    assert_code(&ended, 5);
+    assert_names(&ended.err, &["it has worked for another study"]);
+    assert_eq!(reports(&site).len(), 0, "nothing of the other study");
+    runner.kill();
+}
+
+#[test]
+fn an_agent_whose_study_was_changed_hands_its_trials_over() {
+    let site = Site::new(&study(2, 60, "lost_after = \"60s\""), TRIAL);
+    let mut runner = start(&site);
+    let first = agent(&site, FILE);
+    wait_until("it has trials", || reports(&site).len() > 4);
+    runner.kill();
+    let changed = study(2, 60, "lost_after = \"60s\"")
+        .replace("[devices]\n", "[command.env]\nFOO = \"new\"\n[devices]\n");
+    site.write("study.toml", changed);
+    let runner = start(&site);
+    let ended = first.end();
+    assert_code(&ended, 5);
+    assert_names(&ended.err, &["the study was changed: start the agent again"]);
+    let second = agent(&site, FILE);
+    assert_done(&runner.end());
+    assert_done(&second.end());
+}

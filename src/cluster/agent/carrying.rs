@@ -97,6 +97,22 @@ struct Outgoing {
     input: Input,
 }
 
+impl Outgoing {
+    /// Its files do not arrive: that is said in place of its input.
+    fn lose(&mut self, why: &str) {
+        let (kind, what) = match &self.input {
+            Input::Checkpoint { path, .. } => (RemarkKind::Checkpoint, path.display().to_string()),
+            Input::Recorded { event: TrialEvent::ArtifactSaved { artifact, .. }, .. } => {
+                (RemarkKind::Artifact, artifact.name.clone())
+            }
+            _ => return,
+        };
+        let remark = Remark::new(kind, format!("`{what}` was not sent to the runner: {why}"));
+        let (trial, attempt) = self.attempt;
+        self.input = Input::Remark { trial, attempt, remark };
+    }
+}
+
 /// What an arrival allows.
 pub(super) enum Arrived {
     /// Nothing yet.
@@ -223,11 +239,8 @@ impl Carrying {
                     Ok(Some(message)) => put(outbox, &ToRunner::Carried(message)),
                     Ok(None) => drop(outgoing.files.pop_front()),
                     Err(error) => {
-                        if let Input::Checkpoint { trial, attempt, path, .. } = &outgoing.input {
-                            let remark = unread(path, &error);
-                            let (trial, attempt) = (*trial, *attempt);
-                            outgoing.input = Input::Remark { trial, attempt, remark };
-                        }
+                        self.artifacts.remove(sending.path());
+                        outgoing.lose(&error.to_string());
                         outgoing.files.pop_front();
                     }
                 }
@@ -267,13 +280,10 @@ impl Carrying {
     pub fn kill(&mut self, attempt: AttemptOf) {
         let own = self.queue.iter_mut().filter(|outgoing| outgoing.attempt == attempt);
         for outgoing in own.filter(|outgoing| !outgoing.files.is_empty()) {
-            outgoing.files.clear();
-            if let Input::Checkpoint { trial, attempt, path, .. } = &outgoing.input {
-                let why = format!("`{}` was not sent: its trial was killed", path.display());
-                let remark = Remark::new(RemarkKind::Checkpoint, why);
-                let (trial, attempt) = (*trial, *attempt);
-                outgoing.input = Input::Remark { trial, attempt, remark };
+            for sending in outgoing.files.drain(..) {
+                self.artifacts.remove(sending.path());
             }
+            outgoing.lose("its trial was killed");
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Work {
     protected: Vec<PathBuf>,
     /// As the runner knows it, with the devices of this machine.
     spec: StudySpec,
+    /// What its programs depend on, as the first runner said it.
+    told: Told,
     pub files: StudyFiles,
     pub launcher: ProcessLauncher,
     pub jobs: BTreeMap<AttemptOf, Box<dyn Job>>,
@@ -42,6 +44,22 @@ pub(super) struct Work {
     pub carrying: Option<Carrying>,
 }
 
+/// What programs of a study depend on.
+#[derive(PartialEq)]
+struct Told {
+    spec: StudySpec,
+    env: BTreeMap<String, String>,
+}
+
+impl Told {
+    fn of(welcome: &Welcome) -> Self {
+        let mut spec = welcome.spec.clone();
+        // These are the runner's.
+        spec.budget = Default::default();
+        Told { spec, env: welcome.env.clone() }
+    }
+}
+
 impl Work {
     /// Prepares for the study of a runner. `session` identifies the agent; `always_carries`: its
     /// files travel even if it sees the runner's directory.
@@ -54,6 +72,7 @@ impl Work {
         session: &str,
         always_carries: bool,
     ) -> Result<Self, String> {
+        let told = Told::of(&welcome);
         let Welcome { mut spec, env, store, directory, protected, now: runners, .. } = welcome;
         if let Program::Command { env: named, cwd, .. } = &mut spec.program {
             for (name, value) in env {
@@ -105,6 +124,7 @@ impl Work {
             store,
             protected,
             spec,
+            told,
             files,
             jobs: BTreeMap::new(),
             deferred: Vec::new(),
@@ -121,6 +141,16 @@ impl Work {
     /// Whether its program is the built-in trainer, which reads files.
     pub fn reads_files(&self) -> bool {
         matches!(self.spec.program, Program::Trainer { .. })
+    }
+
+    /// Whether a runner has the same study, with programs that are started in the same way, on these
+    /// devices if they replace those of the study.
+    pub fn is_for(&self, welcome: &Welcome, devices: &[String]) -> bool {
+        let mut told = Told::of(welcome);
+        if !devices.is_empty() {
+            told.spec.devices.select = devices.to_vec();
+        }
+        told == self.told
     }
 
     /// The trainer's inputs are here: its trials are told where.

@@ -11,6 +11,7 @@ use crate::cluster::transfer::{Carried, Location, Sending, checked, complete, di
 use crate::engine::{Assignment, Input};
 use crate::runner::threads;
 use crate::storage::paths;
+use crate::study::artifact::ArtifactKind;
 use crate::study::event::TrialEvent;
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::trial::TrialNumber;
@@ -111,7 +112,9 @@ impl Hub {
                 let here = self.run.files.directory().join(&path);
                 // An earlier runner may have been told why.
                 let is_lost = agent.carries && path.is_relative() && !here.exists();
+                let elsewhere = path.is_relative().then(|| checked(&path).err()).flatten();
                 let why = agent.damaged.remove(&path);
+                let why = why.or_else(|| elsewhere.map(|error| error.to_string()));
                 let why = why.or_else(|| is_lost.then(|| "it is not there".to_owned()));
                 if let Some(why) = why {
                     let why = format!("`{}` did not arrive from its agent: {why}", path.display());
@@ -127,7 +130,10 @@ impl Hub {
             } => {
                 let place = self.run.files.artifacts(trial).join(&artifact.digest);
                 let below = place.strip_prefix(self.run.files.directory()).unwrap_or(&place);
-                if let Some(why) = agent.damaged.remove(below) {
+                let is_file = matches!(artifact.kind, ArtifactKind::File | ArtifactKind::Image);
+                let is_lost = agent.carries && artifact.copied && is_file && !place.exists();
+                let why = agent.damaged.remove(below);
+                if let Some(why) = why.or_else(|| is_lost.then(|| "it is not there".to_owned())) {
                     let why = format!("`{}` did not arrive from its agent: {why}", artifact.name);
                     let remark = Remark::new(RemarkKind::Artifact, why);
                     return Input::Remark { trial, attempt, remark };
