@@ -139,7 +139,7 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
                 _ => Exit::Interrupted,
             })
         }
-        AgentEnd::Unusable(why) => {
+        AgentEnd::Lost(why) | AgentEnd::Unusable(why) => {
             let where_to = arguments.file.as_ref().map(|file| file.display().to_string());
             Err(Failure::new(Exit::Store, format!("this agent ends: {why}")).help(match where_to {
                 Some(file) => format!(

@@ -37,11 +37,11 @@ const SIGNAL_PATIENCE: Duration = Duration::from_millis(300);
 /// So many attempts in a row that could not start end an agent: another one may have room.
 const MOST_REFUSALS: u32 = 3;
 
-/// Bytes that are sent and stored in that time.
-const FAREWELL_BYTES: usize = 256 << 10;
-
 /// Time for the last messages to be stored at the end.
 const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Bytes of messages that are sent and stored in that time.
+const FAREWELL_BYTES: usize = 256 << 10;
 
 /// Looks without a turn of the agent's loop after which it hangs.
 const HANGING_LOOKS: u32 = 15;
@@ -53,7 +53,9 @@ pub enum AgentEnd {
     Dismissed,
     /// A signal asked it to leave.
     Interrupted,
-    /// It could not be used, or lost its runner.
+    /// Its runner is gone, or does not answer.
+    Lost(String),
+    /// It cannot run trials of the study.
     Unusable(String),
 }
 
@@ -83,7 +85,7 @@ pub struct Agent {
     lease: Instant,
     /// Attempts in a row that could not start.
     refusals: u32,
-    /// Ends of attempts of a job of Slurm, and when they are told.
+    /// Ends of attempts that the runner is told a moment later, and when.
     ends: VecDeque<(Instant, Input)>,
     /// When the trials that are asked to leave are killed, and why they are.
     leaving: Option<(Instant, AgentEnd)>,
@@ -158,10 +160,10 @@ impl Agent {
                     }
                     // A pipe that is closed comes back never.
                     Err(_) if self.attempts.is_empty() => {
-                        break AgentEnd::Unusable("its runner is gone".to_owned());
+                        break AgentEnd::Lost("its runner is gone".to_owned());
                     }
                     Err(_) => {
-                        self.leave(AgentEnd::Unusable("its runner is gone".to_owned()));
+                        self.leave(AgentEnd::Lost("its runner is gone".to_owned()));
                         threads::sleep(LOOK);
                     }
                 },
@@ -236,7 +238,7 @@ impl Agent {
                     Some(number) if number <= self.received => return None,
                     Some(_) => {
                         let why = "messages of its runner were lost".to_owned();
-                        self.leave(AgentEnd::Unusable(why));
+                        self.leave(AgentEnd::Lost(why));
                         return None;
                     }
                     None => {}
@@ -312,7 +314,7 @@ impl Agent {
         if let Some((_, end)) = &self.leaving {
             if is_new {
                 let why = match end {
-                    AgentEnd::Unusable(why) => why.clone(),
+                    AgentEnd::Lost(why) | AgentEnd::Unusable(why) => why.clone(),
                     _ => "its machine asks it to leave".to_owned(),
                 };
                 self.put(&ToRunner::Leaving { why });
@@ -655,13 +657,13 @@ impl Agent {
                 Some(_) => format!("its runner has not answered for {seconds} s"),
                 None => format!("no runner was found within {seconds} s"),
             };
-            self.leave(AgentEnd::Unusable(why));
+            self.leave(AgentEnd::Lost(why));
         }
         let is_idle = self.work.as_ref().is_none_or(|work| work.jobs.is_empty());
         let carries = self.work.as_ref().and_then(|work| work.carrying.as_ref());
         // Nobody takes the files of an agent that has lost its runner.
-        let is_lost = matches!(&self.leaving, Some((_, AgentEnd::Unusable(_))));
-        let has_sent = is_lost && self.link.is_none()
+        let is_lost = matches!(&self.leaving, Some((_, AgentEnd::Lost(_))));
+        let has_sent = is_lost
             || carries
                 .is_none_or(|carrying| carrying.is_done() && self.outbox.bytes() < FAREWELL_BYTES);
         match &self.leaving {
@@ -686,7 +688,7 @@ impl Agent {
         if self.leaving.is_some() {
             return;
         }
-        let is_lost = matches!(end, AgentEnd::Unusable(_));
+        let is_lost = matches!(end, AgentEnd::Lost(_));
         self.leaving = Some((Instant::now() + self.grace, end));
         for job in self.work.iter_mut().flat_map(|work| work.jobs.values_mut()) {
             job.leave();
@@ -714,7 +716,7 @@ impl Agent {
                 Ok(None) => return,
                 Err(error) => {
                     let why = format!("its spool cannot be read: {error}");
-                    return self.leave(AgentEnd::Unusable(why));
+                    return self.leave(AgentEnd::Lost(why));
                 }
             }
         }

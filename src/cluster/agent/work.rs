@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::carrying::Carrying;
 use crate::cluster::message::{AttemptOf, Welcome};
@@ -18,7 +19,9 @@ use crate::runner::system_metrics::SystemMetrics;
 use crate::storage::paths::StudyFiles;
 use crate::study::device::Slot;
 use crate::study::program::{EnvironmentValue, Program};
-use crate::study::spec::StudySpec;
+use crate::study::space::Space;
+use crate::study::spec::{CheckpointsSpec, DevicesSpec, Objective, StudySpec};
+use crate::study::step::StepUnit;
 
 /// The study, and its trials that run here.
 pub(super) struct Work {
@@ -44,19 +47,31 @@ pub(super) struct Work {
     pub carrying: Option<Carrying>,
 }
 
-/// What programs of a study depend on.
+/// What programs of a study, and what is recorded of them, depend on.
 #[derive(PartialEq)]
 struct Told {
-    spec: StudySpec,
+    program: Program,
     env: BTreeMap<String, String>,
+    space: Space,
+    objectives: Vec<Objective>,
+    step: StepUnit,
+    devices: DevicesSpec,
+    checkpoints: CheckpointsSpec,
+    system_metrics: Option<Duration>,
 }
 
 impl Told {
-    fn of(welcome: &Welcome) -> Self {
-        let mut spec = welcome.spec.clone();
-        // These are the runner's.
-        spec.budget = Default::default();
-        Told { spec, env: welcome.env.clone() }
+    fn of(Welcome { spec, env, .. }: &Welcome) -> Self {
+        Told {
+            program: spec.program.clone(),
+            env: env.clone(),
+            space: spec.space.clone(),
+            objectives: spec.objectives.clone(),
+            step: spec.step,
+            devices: spec.devices.clone(),
+            checkpoints: spec.checkpoints.clone(),
+            system_metrics: spec.track.system,
+        }
     }
 }
 
@@ -148,7 +163,7 @@ impl Work {
     pub fn is_for(&self, welcome: &Welcome, devices: &[String]) -> bool {
         let mut told = Told::of(welcome);
         if !devices.is_empty() {
-            told.spec.devices.select = devices.to_vec();
+            told.devices.select = devices.to_vec();
         }
         told == self.told
     }
