@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
+use super::device_kernels::DeviceLayout;
 use super::parameters::tensor;
 use super::rotary::{RotaryAngles, rotary_angles};
 
@@ -36,6 +37,8 @@ pub(super) struct SequenceLayout {
     pub(super) length: usize,
     /// Computed on first use: the fused attention does not need it.
     padding: OnceCell<Option<Padding>>,
+    /// Computed on first use, for kernels on a GPU.
+    on_device: OnceCell<Option<DeviceLayout>>,
     /// Computed on first use, and shared by all layers.
     angles: OnceCell<[RotaryAngles; 2]>,
 }
@@ -105,6 +108,7 @@ impl Batch {
             lengths: self.lengths.clone().into(),
             length: self.length,
             padding: OnceCell::new(),
+            on_device: OnceCell::new(),
             angles: OnceCell::new(),
         }
     }
@@ -125,6 +129,7 @@ impl SequenceLayout {
             lengths: vec![length; texts].into(),
             length,
             padding: OnceCell::new(),
+            on_device: OnceCell::new(),
             angles: OnceCell::new(),
         }
     }
@@ -139,6 +144,13 @@ impl SequenceLayout {
                 )
             })
         })
+    }
+
+    /// For kernels; `None` where `device` is no GPU.
+    pub(super) fn on_device(&self, device: &Device) -> Option<&DeviceLayout> {
+        self.on_device
+            .get_or_init(|| DeviceLayout::new(&self.lengths, self.length, device))
+            .as_ref()
     }
 
     /// `None` where all texts have one length.

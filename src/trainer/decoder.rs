@@ -9,7 +9,7 @@ use super::families::decoders::{DecoderStyle, LM_HEAD};
 use super::layers::{
     Attention, AttentionMask, Embedding, FeedForward, ForwardContext, HiddenStates, KvCache,
     Linear, Norm, NormOrder, Projections, QkvProjection, TransformerBlock, embed,
-    linear_cross_entropy,
+    linear_cross_entropy, logits,
 };
 use super::parameters::{Depth, ModelPart, ParameterId, Parameters, Role};
 use super::rotary::{RotaryAngles, rotary_angles};
@@ -82,8 +82,8 @@ impl Decoder {
         tokens: &[u32],
         length: usize,
     ) -> Tensor<2> {
-        self.hidden_states(context, tokens, length)
-            .matmul(self.output_embedding(context).transpose())
+        let x = self.hidden_states(context, tokens, length);
+        logits(x, self.output_embedding(context))
     }
 
     /// The cross-entropy of `targets`, the tokens after each of `tokens`, summed and times `scale`:
@@ -200,9 +200,8 @@ impl Decoder {
             x = layer.extend(context, x, angles.as_ref(), cache, number);
         }
         let last = x.dims()[0] - 1;
-        self.final_norm
-            .forward(context, x.narrow(0, last, 1))
-            .matmul(self.output_embedding(context).transpose())
+        let x = self.final_norm.forward(context, x.narrow(0, last, 1));
+        logits(x, self.output_embedding(context))
     }
 
     /// Token embeddings, plus position embeddings where positions are learnt, `[tokens, width]`.

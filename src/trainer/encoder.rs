@@ -2,9 +2,10 @@
 
 mod config;
 
-use burn::tensor::Tensor;
+use burn::tensor::{FloatDType, Tensor};
 
 use super::batch::{Batch, SequenceLayout};
+use super::device_kernels;
 use super::families::encoders::EncoderStyle;
 use super::fused::{self, ActivationFn};
 use super::layers::{
@@ -178,7 +179,11 @@ impl Encoder {
         fused::apply(fused::Pool { lengths, width, pooling: self.pooling }, [&x], shape)
             .unwrap_or_else(|| match self.pooling {
                 Pooling::Cls => x.select(0, batch.first_token_indices(context.device)),
-                Pooling::Mean => batch.mean_pooling_weights(context.device).matmul(x),
+                Pooling::Mean => {
+                    let weights = batch.mean_pooling_weights(context.device);
+                    device_kernels::product(&weights, &x, FloatDType::F32)
+                        .unwrap_or_else(|| weights.matmul(x))
+                }
             })
     }
 }

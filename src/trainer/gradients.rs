@@ -3,6 +3,7 @@
 use burn::tensor::{Device, Tensor};
 
 use super::TrainerError;
+use super::device_kernels;
 use super::fused::{SparseGradientSink, SparseRows, sum_of_squares, with_f32_slice};
 use super::parameters::{Parameter, Parameters, Values, host, tensor};
 
@@ -105,7 +106,13 @@ impl Gradients {
         let wholes = self.0.iter().filter_map(|gradient| {
             if let Gradient::Dense(dense) = gradient { Some(dense.clone()) } else { None }
         });
-        let rows: Vec<Tensor<1>> = wholes.map(|dense| dense.flatten(0, 1)).collect();
+        let wholes: Vec<Tensor<2>> = wholes.collect();
+        if !wholes.is_empty()
+            && let Some(squares) = device_kernels::sum_of_squares(&wholes)
+        {
+            return Tensor::cat(vec![loss, squares], 0);
+        }
+        let rows: Vec<Tensor<1>> = wholes.into_iter().map(|dense| dense.flatten(0, 1)).collect();
         let (large, small): (Vec<_>, Vec<_>) =
             rows.into_iter().partition(|row| row.dims()[0] > CONCAT_LIMIT);
         let mut parts: Vec<Vec<Tensor<1>>> = large.into_iter().map(|row| vec![row]).collect();

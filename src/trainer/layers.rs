@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData, activation as burn_activation, module};
 
+use super::device_kernels;
 use super::fused::{self, ActivationFn};
 use super::parameters::{ParameterId, Parameters, Role};
 use hpsearch_core::arguments::Activation;
@@ -26,7 +27,7 @@ pub(super) use block::{NormOrder, TransformerBlock};
 use context::to_f32;
 pub(super) use context::{DropoutKey, ForwardContext, IndexRanges};
 pub(super) use feed_forward::{FeedForward, Projections};
-pub(super) use loss::{cross_entropy, linear_cross_entropy, weighted_cross_entropy};
+pub(super) use loss::{cross_entropy, linear_cross_entropy, logits, weighted_cross_entropy};
 pub(super) use norm::Norm;
 
 /// Activations of all tokens of a batch, text after text without padding, `[tokens, width]`: a
@@ -81,6 +82,13 @@ impl Linear {
         let operation = fused::ResidualLinear { width: self.width, dropout: mask };
         context.fused(operation, [&residual, &x, &weight, &bias], residual.dims()).unwrap_or_else(
             || {
+                let dtype = context.compute_dtype();
+                if let Some(product) = device_kernels::product(&x, &weight, dtype)
+                    && let Some(sum) =
+                        device_kernels::add_to_residual(&residual, &product, &bias, mask)
+                {
+                    return sum;
+                }
                 let projected = unfused_linear(context, x, weight, bias);
                 residual
                     + to_f32(match mask {
@@ -120,6 +128,14 @@ impl Linear {
         context
             .fused(fused::Linear { width: self.width, activation }, [&x, &weight, &bias], shape)
             .unwrap_or_else(|| {
+                if let Some(activation) = activation
+                    && let Some(product) =
+                        device_kernels::product(&x, &weight, context.compute_dtype())
+                    && let Some(activated) =
+                        device_kernels::bias_activation(&product, &bias, activation)
+                {
+                    return activated;
+                }
                 let projected = unfused_linear(context, x, weight, bias);
                 match activation {
                     Some(activation) => activate(activation, projected),
@@ -135,6 +151,12 @@ fn unfused_linear(
     weight: Tensor<2>,
     bias: Tensor<2>,
 ) -> HiddenStates {
+    let dtype = context.compute_dtype();
+    if let Some(product) = device_kernels::product(&x, &weight, dtype)
+        && let Some(sum) = device_kernels::add_bias(&product, &bias)
+    {
+        return sum;
+    }
     module::linear(
         context.to_compute_dtype(x),
         context.to_compute_dtype(weight),
@@ -155,10 +177,10 @@ fn project_separately(
     let all = context
         .fused(fused::QkvLinear { widths }, [x, &w1, &w2, &w3, &b1, &b2, &b3], shape)
         .unwrap_or_else(|| {
-            Tensor::cat(
-                linears.map(|linear| linear.project_frozen(context, x.clone(), None)).to_vec(),
-                1,
-            )
+            // Weights are smaller than what is computed from them.
+            let (weight, bias) =
+                (Tensor::cat(vec![w1, w2, w3], 1), Tensor::cat(vec![b1, b2, b3], 1));
+            unfused_linear(context, x.clone(), weight, bias)
         });
     if linears.iter().all(|linear| context.adapter(linear).is_none()) {
         return all;
@@ -199,12 +221,18 @@ impl LoraAdapter {
         let ([rows, _], [_, rank], shape) = (x.dims(), a.dims(), projected.dims());
         let low_rank = context
             .fused(fused::Linear { width: rank, activation: None }, [&x, &a], [rows, rank])
+            .or_else(|| device_kernels::product(&x, &a, context.compute_dtype()))
             .unwrap_or_else(|| context.to_compute_dtype(x).matmul(context.to_compute_dtype(a)));
         let (low_rank, no_bias) = (low_rank * self.scale, context.bias(None, shape[1]));
         let operation = fused::ResidualLinear { width: shape[1], dropout: None };
-        context
-            .fused(operation, [&projected, &low_rank, &b, &no_bias], shape)
-            .unwrap_or_else(|| projected + low_rank.matmul(context.to_compute_dtype(b)))
+        context.fused(operation, [&projected, &low_rank, &b, &no_bias], shape).unwrap_or_else(
+            || {
+                let dtype = context.compute_dtype();
+                let added = device_kernels::product(&low_rank, &b, dtype)
+                    .unwrap_or_else(|| low_rank.matmul(context.to_compute_dtype(b)));
+                projected + added
+            },
+        )
     }
 }
 
@@ -252,6 +280,9 @@ pub(super) fn embed<const N: usize>(
     let operation = fused::EmbeddingSum { width, indices: indices.clone(), sparse_gradients };
     fused::apply(operation, values.each_ref(), [rows, width]).unwrap_or_else(|| {
         let look_up = |(table, (_, indices)): (Tensor<2>, &(usize, Arc<[u32]>))| -> HiddenStates {
+            if let Some(rows) = device_kernels::embedding(&table, indices) {
+                return rows;
+            }
             module::embedding(table, ids(indices, context.device)).reshape([rows, width])
         };
         values

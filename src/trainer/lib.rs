@@ -21,6 +21,7 @@ mod checkpoint;
 mod corpus;
 mod decoder;
 mod device;
+mod device_kernels;
 mod encoder;
 mod error;
 mod evaluation;

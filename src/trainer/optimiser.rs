@@ -3,6 +3,7 @@
 use burn::tensor::{Device, Tensor};
 
 use super::TrainerError;
+use super::device_kernels::{self, AdamWStep};
 use super::floats::{as_f32, real};
 use super::fused::{self, SparseRows};
 use super::gradients::{Gradient, Gradients};
@@ -168,6 +169,30 @@ impl UpdateRule {
         moments: Vec<Tensor<2>>,
         (StepScalars { learning_rate: rate, step }, decay, clip): (StepScalars, f64, &GradientClip),
     ) -> (Tensor<2>, Vec<Tensor<2>>) {
+        if let Self::AdamW { beta1, beta2, epsilon } = *self
+            && let [mean, square] = &moments[..]
+        {
+            let step = AdamWStep {
+                beta1: as_f32(beta1),
+                beta2: as_f32(beta2),
+                epsilon: as_f32(epsilon),
+                shrink: as_f32(1.0 - rate * decay),
+                rate: as_f32(rate / bias_correction(beta1, step)),
+                root: as_f32(1.0 / bias_correction(beta2, step).sqrt()),
+            };
+            let known;
+            let factor = match clip {
+                GradientClip::OnDevice(factor) => &**factor,
+                GradientClip::By(factor) => {
+                    known = Tensor::full([1, 1], *factor, &value.device());
+                    &known
+                }
+            };
+            let inputs = [&value, &gradient, mean, square];
+            if let Some([value, mean, square]) = device_kernels::adamw(inputs, factor, step) {
+                return (value, vec![mean, square]);
+            }
+        }
         let gradient = match clip {
             GradientClip::By(factor) if *factor != 1.0 => gradient * *factor,
             GradientClip::By(_) => gradient,

@@ -6,7 +6,7 @@ use super::simd::{exp, vectorised, zip_map};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// An element-wise activation function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ActivationFn {
     /// `x Φ(x)` (Hendrycks and Gimpel 2016), with an error below 3e-7 max(1, |x|).
     Gelu,

@@ -36,6 +36,12 @@ impl DropoutMask {
         Self { low, high, threshold, scale }
     }
 
+    /// What a kernel needs: the halves of the key, and the threshold.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn words(self) -> (u32, u32, u32) {
+        (self.low, self.high, self.threshold)
+    }
+
     #[inline(always)]
     pub(super) fn row(self, row: usize) -> DropoutMaskRow {
         DropoutMaskRow {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use burn::tensor::{Device, Int, Tensor, activation};
 
 use super::super::batch::{MASKED_SCORE, SequenceLayout};
+use super::super::device_kernels::{self, AttentionConfig};
 use super::super::floats::real;
 use super::super::fused::{self, AttentionMask, DropoutMask};
 use super::super::parameters::tensor;
@@ -189,6 +190,18 @@ impl Attention {
         };
         context
             .fused(operation, [&qkv], shape)
+            .or_else(|| {
+                let dtype = context.compute_dtype();
+                let config = AttentionConfig {
+                    heads,
+                    kv_heads,
+                    head_dim,
+                    mask: attention_mask,
+                    dropout,
+                    dtype,
+                };
+                device_kernels::attention(&qkv, &config, layout.on_device(context.device))
+            })
             .unwrap_or_else(|| self.attend_padded(context, &qkv, layout, dropout))
     }
 

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use burn::tensor::{Device, FloatDType, Int, Tensor};
 
 use super::super::adapters::LoraAdapters;
+use super::super::device_kernels;
 use super::super::fused::{self, DropoutMask, SparseGradientSink};
 use super::super::parameters::{Depth, ParameterId, Values};
 use super::super::rng::key;
@@ -142,6 +143,11 @@ impl<'a> ForwardContext<'a> {
         if self.compute_dtype.is_some() { None } else { fused::apply(operation, inputs, shape) }
     }
 
+    /// The dtype that products are computed in.
+    pub(super) fn compute_dtype(&self) -> FloatDType {
+        self.compute_dtype.unwrap_or(FloatDType::F32)
+    }
+
     /// `x` in the dtype that products are computed in.
     pub(super) fn to_compute_dtype<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         match self.compute_dtype {
@@ -168,6 +174,7 @@ impl<'a> ForwardContext<'a> {
     pub(in super::super) fn dropout(&self, x: HiddenStates, rate: f64) -> HiddenStates {
         let Some(mask) = self.next_mask(rate) else { return x };
         fused::apply(fused::Dropout { width: x.dims()[1], mask }, [&x], x.dims())
+            .or_else(|| device_kernels::dropout(&x, mask))
             .unwrap_or_else(|| self.apply_mask(x, mask))
     }
 

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Tensor, activation};
+use burn::tensor::{FloatDType, Tensor, activation};
 
+use super::super::device_kernels;
 use super::super::floats::{as_f32, real};
 use super::super::fused;
 use super::super::parameters::tensor;
 use super::{ForwardContext, HiddenStates, ids, to_f32};
 
 /// The sum over rows of the cross-entropy of `logits [rows, classes]` with the target classes,
-/// times `scale`: `[1]`.
+/// times `scale`: `[1]` in f32. The logits may be of any dtype.
 pub(in super::super) fn cross_entropy(
     logits: Tensor<2>,
     targets: Arc<[u32]>,
@@ -20,6 +21,11 @@ pub(in super::super) fn cross_entropy(
     if let Some(loss) = fused::apply(fused_loss(&targets, smoothing, scale), [&logits], [1, 1]) {
         return loss.reshape([1]);
     }
+    let (share, factor) = (as_f32(smoothing), as_f32(scale));
+    if let Some(loss) = device_kernels::cross_entropy(&logits, &targets, share, factor) {
+        return loss.reshape([1]);
+    }
+    let logits = to_f32(logits);
     let [log_probabilities, of_targets] = log_probabilities(logits, &targets);
     smoothed(log_probabilities, of_targets, smoothing, scale)
 }
@@ -54,12 +60,20 @@ pub(in super::super) fn linear_cross_entropy(
     match context.fused(fused::LinearCrossEntropy { loss, width }, [&x, &table], [1, 1]) {
         Some(loss) => loss.reshape([1]),
         None => cross_entropy(
-            to_f32(context.to_compute_dtype(x).matmul(context.to_compute_dtype(table).transpose())),
+            device_kernels::product_transposed(&x, &table, context.compute_dtype()).unwrap_or_else(
+                || context.to_compute_dtype(x).matmul(context.to_compute_dtype(table).transpose()),
+            ),
             targets,
             smoothing,
             scale,
         ),
     }
+}
+
+/// The logits `x table^T` of `x [rows, width]` and `table [classes, width]`, in f32.
+pub(in super::super) fn logits(x: HiddenStates, table: Tensor<2>) -> Tensor<2> {
+    device_kernels::product_transposed(&x, &table, FloatDType::F32)
+        .unwrap_or_else(|| x.matmul(table.transpose()))
 }
 
 fn fused_loss(targets: &Arc<[u32]>, smoothing: f64, scale: f64) -> fused::CrossEntropy {

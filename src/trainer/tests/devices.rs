@@ -115,7 +115,7 @@ fn a_training_that_diverges_ends_at_the_same_step_everywhere() {
 /// step is skipped.
 #[test]
 fn mixed_precision_learns_what_f32_learns_and_resumes_bit_for_bit() {
-    for (argument, tolerance) in [("bf16", 0.03), ("fp16", 0.4)] {
+    for (argument, tolerance) in [("bf16", 0.05), ("fp16", 0.4)] {
         let base = json!({"num_train_epochs": 3, "model.dropout": 0, "model.attention_dropout": 0});
         let mixed = arguments(merged(base.clone(), json!({argument: true})));
         let (fixture, single) = (Fixture::new(), arguments(base));

@@ -1,0 +1,321 @@
+//! Kernels of our own for GPUs, with their own gradients: each is one pass over memory where tensor
+//! operations are many.
+//!
+//! They are written once in CubeCL, which compiles them for CUDA, Vulkan and Metal. Every function
+//! here returns `None` where there is no such kernel: on the CPU, in builds without a GPU backend,
+//! and on GPUs whose planes (warps) are not all of one size. Callers then use tensor operations.
+//! Reductions run in a fixed order, without atomics: the same inputs give the same bits.
+
+#[cfg(feature = "gpu")]
+mod attention;
+#[cfg(feature = "gpu")]
+mod cross_entropy;
+#[cfg(feature = "gpu")]
+mod elementwise;
+#[cfg(feature = "gpu")]
+mod embedding;
+#[cfg(feature = "gpu")]
+mod heads;
+#[cfg(feature = "gpu")]
+mod norm;
+#[cfg(feature = "gpu")]
+mod operation;
+#[cfg(feature = "gpu")]
+mod products;
+#[cfg(all(test, feature = "gpu"))]
+mod tests;
+
+use burn::tensor::{Device, FloatDType, Tensor};
+
+use super::fused::{ActivationFn, AttentionMask, DropoutMask};
+
+/// Where texts lie among packed tokens and among padded ones, on a GPU.
+#[cfg(feature = "gpu")]
+pub(super) use attention::DeviceLayout;
+
+/// The same where there is no GPU.
+#[cfg(not(feature = "gpu"))]
+#[derive(Debug)]
+pub(super) enum DeviceLayout {}
+
+#[cfg(not(feature = "gpu"))]
+impl DeviceLayout {
+    /// No layout.
+    pub(super) fn new(_: &[usize], _: usize, _: &Device) -> Option<Self> {
+        None
+    }
+}
+
+/// The scalars of a step of AdamW.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "only kernels read it"))]
+pub(super) struct AdamWStep {
+    pub(super) beta1: f32,
+    pub(super) beta2: f32,
+    pub(super) epsilon: f32,
+    /// `1 - learning rate * weight decay`.
+    pub(super) shrink: f32,
+    /// The learning rate over the bias correction of the first moment.
+    pub(super) rate: f32,
+    /// The inverse root of the bias correction of the second moment.
+    pub(super) root: f32,
+}
+
+/// Attention over `[tokens, (heads + 2 kv_heads) head_dim]`.
+#[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "only kernels read it"))]
+pub(super) struct AttentionConfig {
+    pub(super) heads: usize,
+    /// Heads of keys and values; each serves `heads / kv_heads` heads of queries.
+    pub(super) kv_heads: usize,
+    pub(super) head_dim: usize,
+    pub(super) mask: AttentionMask,
+    /// Dropout of attention probabilities `[texts, heads, length, length]`.
+    pub(super) dropout: Option<DropoutMask>,
+    /// The dtype of products.
+    pub(super) dtype: FloatDType,
+}
+
+#[cfg(feature = "gpu")]
+mod with_gpu {
+    use burn::backend::Cube;
+    use burn::tensor::{Int, TensorData};
+
+    use super::attention::Attention;
+    use super::cross_entropy::CrossEntropy;
+    use super::elementwise::{AddToResidual, BiasActivation, Dropout, ElementwiseKernels};
+    use super::embedding::Embedding;
+    use super::norm::Norm;
+    use super::operation::{GpuInts, apply, ready};
+    use super::products::{AddBias, Product, ProductKernels};
+    use super::{ActivationFn, AdamWStep, AttentionConfig, Device, DeviceLayout, DropoutMask};
+    use super::{FloatDType, Tensor};
+
+    /// The rows of `x [rows, width]`, normalised, times `scale [1, width]`; with the mean
+    /// subtracted and `bias [1, width]` added (layer normalisation), or neither (RMS).
+    pub(in super::super) fn norm(
+        x: &Tensor<2>,
+        scale: &Tensor<2>,
+        bias: &Tensor<2>,
+        epsilon: f32,
+        centred: bool,
+    ) -> Option<Tensor<2>> {
+        let is_f32 = x.dtype() == FloatDType::F32.into();
+        is_f32.then(|| apply(Norm { centred, epsilon }, [x, scale, bias]))?
+    }
+
+    /// Self-attention, `[tokens, heads head_dim]` in the dtype of products.
+    pub(in super::super) fn attention(
+        packed: &Tensor<2>,
+        config: &AttentionConfig,
+        layout: Option<&DeviceLayout>,
+    ) -> Option<Tensor<2>> {
+        apply(Attention::new(config, layout?), [packed])
+    }
+
+    /// The sum over rows of the cross-entropy of `logits [rows, classes]`, of any dtype, with the
+    /// target classes, times `scale`: `[1, 1]` in f32.
+    pub(in super::super) fn cross_entropy(
+        logits: &Tensor<2>,
+        targets: &[u32],
+        smoothing: f32,
+        scale: f32,
+    ) -> Option<Tensor<2>> {
+        apply(CrossEntropy::new(targets, smoothing, scale, &logits.device())?, [logits])
+    }
+
+    /// The rows `ids` of `table [entries, width]`: `[ids, width]`.
+    pub(in super::super) fn embedding(table: &Tensor<2>, ids: &[u32]) -> Option<Tensor<2>> {
+        apply(Embedding::new(ids, table.dims(), &table.device())?, [table])
+    }
+
+    /// `x [rows, input]` times `weight [input, output]`, in `dtype`.
+    pub(in super::super) fn product(
+        x: &Tensor<2>,
+        weight: &Tensor<2>,
+        dtype: FloatDType,
+    ) -> Option<Tensor<2>> {
+        apply(Product { dtype, transposed: false }, [x, weight])
+    }
+
+    /// `x [rows, input]` times the transpose of `table [output, input]`, in `dtype`.
+    pub(in super::super) fn product_transposed(
+        x: &Tensor<2>,
+        table: &Tensor<2>,
+        dtype: FloatDType,
+    ) -> Option<Tensor<2>> {
+        apply(Product { dtype, transposed: true }, [x, table])
+    }
+
+    /// `x [rows, width]` plus `bias [1, width]`, in the dtype of `x`.
+    pub(in super::super) fn add_bias(x: &Tensor<2>, bias: &Tensor<2>) -> Option<Tensor<2>> {
+        apply(AddBias, [x, bias])
+    }
+
+    /// `activation(x + bias)`, in the dtype of `x`.
+    pub(in super::super) fn bias_activation(
+        x: &Tensor<2>,
+        bias: &Tensor<2>,
+        activation: ActivationFn,
+    ) -> Option<Tensor<2>> {
+        apply(BiasActivation(activation), [x, bias])
+    }
+
+    /// `residual + dropout(x + bias)`, in f32.
+    pub(in super::super) fn add_to_residual(
+        residual: &Tensor<2>,
+        x: &Tensor<2>,
+        bias: &Tensor<2>,
+        mask: Option<DropoutMask>,
+    ) -> Option<Tensor<2>> {
+        apply(AddToResidual(mask), [residual, x, bias])
+    }
+
+    /// Dropout of `x [rows, width]`, in f32.
+    pub(in super::super) fn dropout(x: &Tensor<2>, mask: DropoutMask) -> Option<Tensor<2>> {
+        apply(Dropout(mask), [x])
+    }
+
+    /// AdamW's step: the new value and moments. Gradients are multiplied by `clip [1, 1]`.
+    pub(in super::super) fn adamw(
+        [value, gradient, mean, square]: [&Tensor<2>; 4],
+        clip: &Tensor<2>,
+        step: AdamWStep,
+    ) -> Option<[Tensor<2>; 3]> {
+        let [value, gradient, mean, square, clip] =
+            [ready(value)?, ready(gradient)?, ready(mean)?, ready(square)?, ready(clip)?];
+        let (value, mean, square) = Cube::adamw_step(value, gradient, mean, square, clip, step);
+        Some([value, mean, square].map(Tensor::from_primitive::<Cube>))
+    }
+
+    /// The sum of the squares of all elements, `[1]` in f32.
+    pub(in super::super) fn sum_of_squares(tensors: &[Tensor<2>]) -> Option<Tensor<1>> {
+        let plain: Vec<_> = tensors.iter().map(ready).collect::<Option<_>>()?;
+        let zero = || Tensor::<1>::zeros([1], &tensors[0].device()).try_into_primitive::<Cube>();
+        let mut sum = zero().ok()?;
+        for eight in plain.chunks(8) {
+            let mut next = eight.iter().cloned();
+            let mut parts = Vec::with_capacity(8);
+            for _ in 0..8 {
+                parts.push(match next.next() {
+                    Some(tensor) => tensor,
+                    None => zero().ok()?,
+                });
+            }
+            let [a, b, c, d, e, f, g, h] = <[_; 8]>::try_from(parts).ok()?;
+            sum = Cube::add_squares(sum, a, b, c, d, e, f, g, h);
+        }
+        Some(Tensor::from_primitive::<Cube>(sum))
+    }
+
+    /// Whole numbers on a GPU, `[numbers]`.
+    pub(super) fn ints(numbers: &[u32], device: &Device) -> Option<GpuInts> {
+        let numbers: Vec<i32> = numbers.iter().map(|number| number.cast_signed()).collect();
+        let length = numbers.len();
+        let data = TensorData::new(numbers, [length]);
+        let tensor = Tensor::<1, Int>::from_data(data, &device.clone().without_autodiff());
+        tensor.try_into_primitive::<Cube>().ok()
+    }
+}
+
+#[cfg(not(feature = "gpu"))]
+mod without_gpu {
+    use super::{ActivationFn, AdamWStep, AttentionConfig, DeviceLayout, DropoutMask};
+    use super::{FloatDType, Tensor};
+
+    pub(in super::super) fn norm(
+        _: &Tensor<2>,
+        _: &Tensor<2>,
+        _: &Tensor<2>,
+        _: f32,
+        _: bool,
+    ) -> Option<Tensor<2>> {
+        None
+    }
+
+    pub(in super::super) fn attention(
+        _: &Tensor<2>,
+        _: &AttentionConfig,
+        _: Option<&DeviceLayout>,
+    ) -> Option<Tensor<2>> {
+        None
+    }
+
+    pub(in super::super) fn cross_entropy(
+        _: &Tensor<2>,
+        _: &[u32],
+        _: f32,
+        _: f32,
+    ) -> Option<Tensor<2>> {
+        None
+    }
+
+    pub(in super::super) fn embedding(_: &Tensor<2>, _: &[u32]) -> Option<Tensor<2>> {
+        None
+    }
+
+    pub(in super::super) fn product(
+        _: &Tensor<2>,
+        _: &Tensor<2>,
+        _: FloatDType,
+    ) -> Option<Tensor<2>> {
+        None
+    }
+
+    pub(in super::super) fn product_transposed(
+        _: &Tensor<2>,
+        _: &Tensor<2>,
+        _: FloatDType,
+    ) -> Option<Tensor<2>> {
+        None
+    }
+
+    pub(in super::super) fn add_bias(_: &Tensor<2>, _: &Tensor<2>) -> Option<Tensor<2>> {
+        None
+    }
+
+    pub(in super::super) fn sum_of_squares(_: &[Tensor<2>]) -> Option<Tensor<1>> {
+        None
+    }
+
+    pub(in super::super) fn bias_activation(
+        _: &Tensor<2>,
+        _: &Tensor<2>,
+        _: ActivationFn,
+    ) -> Option<Tensor<2>> {
+        None
+    }
+
+    pub(in super::super) fn add_to_residual(
+        _: &Tensor<2>,
+        _: &Tensor<2>,
+        _: &Tensor<2>,
+        _: Option<DropoutMask>,
+    ) -> Option<Tensor<2>> {
+        None
+    }
+
+    pub(in super::super) fn dropout(_: &Tensor<2>, _: DropoutMask) -> Option<Tensor<2>> {
+        None
+    }
+
+    pub(in super::super) fn adamw(
+        _: [&Tensor<2>; 4],
+        _: &Tensor<2>,
+        _: AdamWStep,
+    ) -> Option<[Tensor<2>; 3]> {
+        None
+    }
+}
+
+#[cfg(feature = "gpu")]
+use with_gpu::ints;
+#[cfg(feature = "gpu")]
+pub(super) use with_gpu::{
+    adamw, add_bias, add_to_residual, attention, bias_activation, cross_entropy, dropout,
+    embedding, norm, product, product_transposed, sum_of_squares,
+};
+#[cfg(not(feature = "gpu"))]
+pub(super) use without_gpu::{
+    adamw, add_bias, add_to_residual, attention, bias_activation, cross_entropy, dropout,
+    embedding, norm, product, product_transposed, sum_of_squares,
+};
