@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 
 use simulated_agent::{Shared, SimulatedAgent};
 
+/// Time after which an agent that loses its connection tries again at once.
+const SETTLED: Duration = Duration::from_secs(11);
+
 fn study(agents: usize) -> String {
     format!(
         "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\n\
@@ -67,7 +70,10 @@ fn all_greeted(shared: &Shared, agents: usize, since: Instant) -> Vec<f64> {
 
 fn print_waits(what: &str, waits: &[f64]) {
     let quantile = |share: usize| waits[(waits.len() * share / 100).min(waits.len() - 1)];
-    println!("{what}: half after {:.2} s, 99 % after {:.2} s", quantile(50), quantile(99));
+    let [first, half, most] = [0, 50, 99].map(quantile);
+    println!(
+        "{what}: the first after {first:.2} s, half after {half:.2} s, 99 % after {most:.2} s"
+    );
 }
 
 fn main() {
@@ -94,7 +100,7 @@ fn main() {
         .collect();
     let waits = all_greeted(&shared, agents, begun);
     print_waits(&format!("{agents} agents connected"), &waits);
-    std::thread::sleep(Duration::from_secs(5));
+    std::thread::sleep(SETTLED);
     let (before, _) = usage(running.id());
     let counted =
         || (shared.reports.load(Ordering::Relaxed), shared.answers.load(Ordering::Relaxed));
@@ -115,17 +121,20 @@ fn main() {
     let cut = Instant::now();
     cables.iter().for_each(|cable| cable.cut());
     print_waits("all cut, and back", &all_greeted(&shared, agents, cut));
+    std::thread::sleep(SETTLED);
     shared.greetings.lock().unwrap().clear();
     cables.iter().for_each(|cable| cable.pull_out(true));
     std::thread::sleep(Duration::from_secs(5));
     cables.iter().for_each(|cable| cable.pull_out(false));
     print_waits("all down for 5 s, and back", &all_greeted(&shared, agents, Instant::now()));
+    std::thread::sleep(SETTLED);
     shared.greetings.lock().unwrap().clear();
     running.kill().unwrap();
     running.wait().unwrap();
     let killed = Instant::now();
     let mut running = runner(directory.path());
     print_waits("runner killed and run again", &all_greeted(&shared, agents, killed));
+    println!("its processor time until then: {:.2} s", usage(running.id()).0);
     shared.is_over.store(true, Ordering::Relaxed);
     running.kill().unwrap();
     running.wait().unwrap();

@@ -18,8 +18,8 @@ use hpsearch::engine::Input;
 use hpsearch::study::device::Device;
 use hpsearch::study::event::AttemptEnd;
 
-/// Longest pause before an agent connects again: as long as that of real ones at first.
-const PAUSE: Duration = Duration::from_millis(300);
+/// First and longest pause before an agent connects again, as real ones have them.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
 /// What simulated agents share.
 #[derive(Default)]
@@ -105,13 +105,20 @@ impl SimulatedAgent {
     /// Connects again and again, on a thread.
     pub fn start(mut self) -> JoinHandle<()> {
         let run = move || {
+            let (first, longest) = PAUSES;
+            let mut pause = first;
             while !self.shared.is_over.load(Ordering::Relaxed) {
+                let begun = Instant::now();
                 if let Some((reader, writer, welcome)) = self.open() {
                     self.shared.greetings.lock().unwrap().push(Instant::now());
                     let _cut = self.serve(reader, writer, welcome);
                 }
+                if begun.elapsed() > longest {
+                    pause = first;
+                }
                 let share = u32::try_from(self.index * 7 % 10).unwrap();
-                std::thread::sleep(PAUSE * share / 10);
+                std::thread::sleep(pause * (5 + share) / 10);
+                pause = (pause * 2).min(longest);
             }
         };
         Builder::new().stack_size(256 << 10).spawn(run).unwrap()
