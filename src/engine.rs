@@ -302,7 +302,9 @@ impl Engine {
             }
             Input::Peak { trial, attempt, bytes } => self.note_peak(trial, attempt, bytes),
             Input::Load(loads) => self.note_load(&loads),
-            Input::AgentJoined { agent, devices } => self.agent_joined(agent, &devices),
+            Input::AgentJoined { agent, devices, provenance } => {
+                self.agent_joined(agent, &devices, provenance)
+            }
             Input::AgentLeft { agent, reason } => self.agent_left(agent, reason),
             Input::AgentSilent { agent, is_silent } => self.agent_silent(agent, is_silent),
             Input::AgentAbsent { agent, reason } => self.agent_absent(agent, reason),

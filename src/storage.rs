@@ -30,11 +30,11 @@ use crate::study::budget::Extension;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::condition::TrialNames;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, Seq, TrialEvent};
+use crate::study::event::{AgentChange, AttemptEnd, DeviceEvent, Event, Seq, TrialEvent};
 use crate::study::finalists::Race;
 use crate::study::front::Front;
 use crate::study::outcome::Outcome;
-use crate::study::provenance::Provenance;
+use crate::study::provenance::{AgentProvenance, Provenance};
 use crate::study::query::{Filter, Place, TrialQuery};
 use crate::study::remark::RemarkKind;
 use crate::study::request::{Answer, Request};
@@ -283,6 +283,34 @@ pub struct StoredRequest {
     pub request: Request,
 }
 
+/// An agent that came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredAgent {
+    /// Its name.
+    pub name: String,
+    /// When it came, to a runner.
+    pub joined: Timestamp,
+    /// Its machine.
+    pub provenance: AgentProvenance,
+}
+
+impl StoredAgent {
+    /// The agent of an event of this time, if it came then.
+    pub fn of(at: Timestamp, event: Event) -> Option<StoredAgent> {
+        let Event::Device(DeviceEvent::AgentChanged { agent: name, change }) = event else {
+            return None;
+        };
+        let AgentChange::Joined { provenance: Some(provenance), .. } = change else { return None };
+        Some(StoredAgent { name, joined: at, provenance: *provenance })
+    }
+
+    /// The one among `agents`, in order, that ran an attempt.
+    pub fn that_ran<'a>(agents: &'a [StoredAgent], attempt: &Attempt) -> Option<&'a StoredAgent> {
+        let name = attempt.slot.devices.agent()?;
+        agents.iter().rfind(|agent| agent.name == name && agent.joined <= attempt.started)
+    }
+}
+
 /// A remark on the lines of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remarked {
@@ -473,6 +501,9 @@ pub trait StorageReader: Send {
         trial: TrialNumber,
         after: Seq,
     ) -> Result<(Vec<Remarked>, Seq), StorageError>;
+    /// The agents that came, in order; not those of earlier versions, which did not say where they
+    /// are.
+    fn agents(&self, study: StudyId) -> Result<Vec<StoredAgent>, StorageError>;
     /// The resources used so far: device time, and the inputs of forecasts.
     fn used(&self, study: StudyId) -> Result<Used, StorageError>;
     /// The existing checkpoints, by trial and step.

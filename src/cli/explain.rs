@@ -25,6 +25,7 @@ use crate::study::event::Seq;
 use crate::study::field;
 use crate::study::metric::{Number, Score, median};
 use crate::study::params::Params;
+use crate::study::provenance::AgentProvenance;
 use crate::study::schedule::{Stage, schedule};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
@@ -114,6 +115,9 @@ struct DecisionJson {
 struct AttemptJson {
     attempt: u32,
     device: String,
+    /// The machine of its agent, if it ran on one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentProvenance>,
     started: String,
     resumed_from: Option<u64>,
     ended: Option<String>,
@@ -282,6 +286,7 @@ fn json<'a>(
     let attempts = story.attempts.iter().map(|attempt| AttemptJson {
         attempt: attempt.attempt.0,
         device: attempt.device.clone(),
+        agent: attempt.agent.clone(),
         started: instant(attempt.started),
         resumed_from: attempt.resumed_from,
         ended: attempt.end.as_ref().map(|(at, ..)| instant(*at)),
@@ -349,7 +354,17 @@ fn print(
         return Ok(());
     }
     writeln!(console.out, "\nattempts")?;
-    console.table(&attempt_columns(spec, story))
+    console.table(&attempt_columns(spec, story))?;
+    for (index, attempt) in story.attempts.iter().enumerate() {
+        let before = index.checked_sub(1).and_then(|before| story.attempts.get(before));
+        if let Some(agent) = &attempt.agent
+            && before.is_none_or(|before| before.agent != attempt.agent)
+        {
+            let machine = one_line(&agent.in_words());
+            writeln!(console.out, "attempt {} ran on {machine}", attempt.attempt)?;
+        }
+    }
+    Ok(())
 }
 
 /// `trial 7 of digits: pruned at epoch 3 with eval_loss 0.71`.

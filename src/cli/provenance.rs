@@ -10,8 +10,8 @@ use super::moments::{instant, moment};
 use super::{Console, Failure};
 use crate::engine::seed_of;
 use crate::report::wording::{attempt_end, count, duration, one_line};
-use crate::storage::{Attempt, StorageReader, StoredRunner, StudyId, StudySummary};
-use crate::study::provenance::{Packages, Provenance};
+use crate::storage::{Attempt, StorageReader, StoredAgent, StoredRunner, StudyId, StudySummary};
+use crate::study::provenance::{AgentProvenance, Packages, Provenance};
 use crate::study::seed::SeedTree;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -22,6 +22,8 @@ pub struct Made {
     pub attempt: Attempt,
     /// Its runner; `None` in stores that did not record it.
     pub runner: Option<StoredRunner>,
+    /// Its agent, if it ran on one whose machine is known.
+    pub agent: Option<StoredAgent>,
 }
 
 /// One attempt in `--json`.
@@ -34,6 +36,9 @@ pub struct MadeJson {
     reason: Option<String>,
     #[serde(rename = "lineage")]
     provenance: Option<Provenance>,
+    /// The machine of its agent, if it ran on one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentProvenance>,
     /// The packages of `provenance`, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     packages: Option<BTreeMap<String, String>>,
@@ -61,6 +66,7 @@ impl From<&Made> for MadeJson {
             end: made.attempt.end.as_ref().map(|end| attempt_end(Some(end))),
             reason: made.attempt.reason.clone(),
             provenance: made.provenance().cloned(),
+            agent: made.agent.as_ref().map(|agent| agent.provenance.clone()),
             packages: None,
         }
     }
@@ -83,11 +89,18 @@ pub fn of_trial(
     let of = |attempt: &Attempt| {
         runners.iter().find(|runner| Some(runner.seq) == attempt.runner).cloned()
     };
-    Ok(reader
-        .attempts(study, Some(trial))?
-        .into_iter()
-        .map(|attempt| Made { runner: of(&attempt), attempt })
-        .collect())
+    let attempts = reader.attempts(study, Some(trial))?;
+    let is_elsewhere = |attempt: &Attempt| attempt.slot.devices.agent().is_some();
+    let agents = match attempts.iter().any(is_elsewhere) {
+        true => reader.agents(study)?,
+        false => Vec::new(),
+    };
+    let made = |attempt: Attempt| Made {
+        runner: of(&attempt),
+        agent: StoredAgent::that_ran(&agents, &attempt).cloned(),
+        attempt,
+    };
+    Ok(attempts.into_iter().map(made).collect())
 }
 
 /// The full provenance of a trial's last attempt, with its seed and device, to compare two trials.
@@ -96,6 +109,7 @@ pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String,
         vec![("seed".to_owned(), seed_of(SeedTree::new(study.spec.seed), trial).to_string())];
     let Some(last) = made.last() else { return facts };
     facts.push(("device".to_owned(), last.attempt.slot.devices.to_string()));
+    facts.extend(last.agent.iter().flat_map(|agent| agent.provenance.facts()));
     match last.provenance() {
         Some(provenance) => facts.extend(provenance.facts()),
         None => facts.push((
@@ -167,6 +181,14 @@ pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failur
             &format!("attempt {attempt}"),
             &one_line(&format!("{} on {}, {end}{took}{why}", moment(*started), slot.devices)),
         )?;
+        let is_last_of_agent =
+            made.get(index + 1).is_none_or(|next| next.agent != of_attempt.agent);
+        if is_last_of_agent {
+            let agent = of_attempt.agent.iter();
+            for (title, text) in agent.flat_map(|agent| agent.provenance.short_facts()) {
+                console.fact(&title, &one_line(&text))?;
+            }
+        }
         let is_last_of_runner =
             made.get(index + 1).is_none_or(|next| next.attempt.runner != of_attempt.attempt.runner);
         if is_last_of_runner {

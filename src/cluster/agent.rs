@@ -22,7 +22,7 @@ use super::outbox::Outbox;
 use super::transfer::Carried;
 use crate::engine::{Assignment, Input};
 use crate::runner::launcher::Launcher as _;
-use crate::runner::{now, processes, threads};
+use crate::runner::{now, processes, provenance, threads};
 use crate::study::event::AttemptEnd;
 
 /// Longest interval between looks at deadlines and points.
@@ -327,7 +327,9 @@ impl Agent {
 
     fn put_slots(&mut self) -> Result<(), String> {
         let slots = self.work.as_ref().ok_or("it has no study")?.slots()?;
-        self.put(&ToRunner::Slots(slots.into_iter().map(|slot| slot.devices).collect()));
+        let devices = slots.into_iter().map(|slot| slot.devices).collect();
+        let provenance = Box::new(provenance::of_agent());
+        self.put(&ToRunner::Slots { devices, provenance });
         Ok(())
     }
 

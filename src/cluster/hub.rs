@@ -394,9 +394,10 @@ impl Hub {
             let _runner_gone = inputs.send(Input::AgentLeft { agent, reason: reason.to_owned() });
         };
         match envelope.message {
-            ToRunner::Slots(devices) if !agent.is_leaving => {
+            ToRunner::Slots { devices, provenance } if !agent.is_leaving => {
                 let devices = devices.iter().map(|device| device.on(&name)).collect();
-                let _runner_gone = inputs.send(Input::AgentJoined { agent: name.clone(), devices });
+                let joined = Input::AgentJoined { agent: name.clone(), devices, provenance };
+                let _runner_gone = inputs.send(joined);
             }
             ToRunner::Artifact { mut input, content } => {
                 if let Input::Recorded {
@@ -453,7 +454,7 @@ impl Hub {
                 agent.carries = true;
                 self.list_inputs(session.to_owned());
             }
-            ToRunner::Slots(_)
+            ToRunner::Slots { .. }
             | ToRunner::Log { .. }
             | ToRunner::Carried(_)
             | ToRunner::Received

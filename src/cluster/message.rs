@@ -12,13 +12,14 @@ use crate::study::decision::Decision;
 use crate::study::device::DeviceGroup;
 use crate::study::event::TrialEvent;
 use crate::study::metric::Number;
+use crate::study::provenance::AgentProvenance;
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// The version of these messages; both sides must have the same.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// One attempt of a trial.
 pub type AttemptOf = (TrialNumber, AttemptNumber);
@@ -165,8 +166,13 @@ pub struct Envelope<T> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToRunner {
-    /// Its slots: the devices of each.
-    Slots(Vec<DeviceGroup>),
+    /// Its slots.
+    Slots {
+        /// The devices of each.
+        devices: Vec<DeviceGroup>,
+        /// Its machine.
+        provenance: Box<AgentProvenance>,
+    },
     /// An input of the engine.
     Input(Input),
     /// An artifact, with its text, table or listing, which events do not contain when they are

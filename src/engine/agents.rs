@@ -9,6 +9,7 @@ use super::{Engine, Phase};
 use crate::study::device::{DeviceGroup, Slot};
 use crate::study::event::{AgentChange, DeviceEvent, Event};
 use crate::study::metric::Metrics;
+use crate::study::provenance::AgentProvenance;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber};
 
@@ -44,8 +45,14 @@ pub struct SlottedAttempt {
 
 impl Engine {
     /// Opens the slots of an agent.
-    pub(super) fn agent_joined(&mut self, agent: String, devices: &[DeviceGroup]) {
-        let change = AgentChange::Joined { slots: devices.len() as u64 };
+    pub(super) fn agent_joined(
+        &mut self,
+        agent: String,
+        devices: &[DeviceGroup],
+        provenance: Box<AgentProvenance>,
+    ) {
+        let (slots, provenance) = (devices.len() as u64, Some(provenance));
+        let change = AgentChange::Joined { slots, provenance };
         self.set_slots_of(&agent, devices);
         self.silent_agents.remove(&agent);
         self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));

@@ -8,6 +8,7 @@ use super::load::Load;
 use crate::study::device::DeviceGroup;
 use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::metric::Metrics;
+use crate::study::provenance::AgentProvenance;
 use crate::study::remark::Remark;
 use crate::study::request::Request;
 use crate::study::time::Timestamp;
@@ -123,6 +124,8 @@ pub enum Input {
         agent: String,
         /// The devices, as this machine names them.
         devices: Vec<DeviceGroup>,
+        /// Its machine.
+        provenance: Box<AgentProvenance>,
     },
     /// An agent leaves, was lost, or cannot be used: its slots take no more trials, and its trials
     /// save and run elsewhere.

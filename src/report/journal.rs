@@ -155,7 +155,7 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
         }
         Event::Device(DeviceEvent::AgentChanged {
             agent,
-            change: AgentChange::Joined { slots },
+            change: AgentChange::Joined { slots, .. },
         }) => {
             format!("agent {agent} is here, with {}", count(*slots, "slot"))
         }

@@ -15,8 +15,8 @@ use crate::runner::{processes, threads};
 use crate::storage::sqlite;
 use crate::study::program::Program;
 use crate::study::provenance::{
-    Build, Changes, Code, GpuKind, Machine, Masked, Packages, Provenance, SourceFile, Variable,
-    masked_command,
+    AgentProvenance, Build, Changes, ClusterJob, Code, GpuKind, Machine, Masked, Packages,
+    Provenance, SourceFile, Variable, masked_command,
 };
 use crate::study::spec::StudySpec;
 
@@ -94,8 +94,8 @@ pub fn look_around_python(
             None => std::env::current_dir().unwrap_or_default().into_os_string(),
         }),
         code,
-        hpsearch: Build { version: env!("CARGO_PKG_VERSION").to_owned(), digest: own_build() },
-        machine: machine(),
+        hpsearch: own_program_build(),
+        machine: machine_of(seen()),
         files,
         packages,
         environment: environment(spec, salt),
@@ -168,9 +168,28 @@ pub fn environment(spec: &StudySpec, salt: &str) -> Vec<Variable> {
         .collect()
 }
 
-fn machine() -> Machine {
+/// The provenance of an agent of this process.
+pub fn of_agent() -> AgentProvenance {
+    let seen = seen();
+    let memory = seen.processor.memory.total;
+    AgentProvenance {
+        machine: machine_of(seen),
+        memory: (memory > 0).then_some(memory),
+        hpsearch: own_program_build(),
+        job: ClusterJob::of(|name| std::env::var(name).ok()),
+    }
+}
+
+fn own_program_build() -> Build {
+    Build { version: env!("CARGO_PKG_VERSION").to_owned(), digest: own_build() }
+}
+
+fn seen() -> monitor::Machine {
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-    let seen = monitor::glance(visible.as_deref());
+    monitor::glance(visible.as_deref())
+}
+
+fn machine_of(seen: monitor::Machine) -> Machine {
     let uname = rustix::system::uname();
     let word = |word: &std::ffi::CStr| word.to_string_lossy().into_owned();
     Machine {

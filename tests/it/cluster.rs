@@ -21,7 +21,7 @@ use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use serde_json::{Value as Json, json};
 
-use crate::harness::simulated_agent::{Shared, SimulatedAgent};
+use crate::harness::simulated_agent::{Shared, SimulatedAgent, machine};
 use crate::harness::{Running, Site, assert_code, assert_done, assert_names, wait_until};
 
 /// A report and a point a step, with a pause.
@@ -51,7 +51,9 @@ pub fn start(site: &Site) -> Running {
 }
 
 fn agent(site: &Site, file: &str) -> Running {
-    Running::start(site.command(&["agent", file]))
+    let mut command = site.command(&["agent", file]);
+    command.env("PBS_JOBID", "17.test");
+    Running::start(command)
 }
 
 pub fn journal(site: &Site) -> Vec<Json> {
@@ -163,8 +165,23 @@ fn trials_run_on_agents_that_come_while_the_study_runs() {
         .filter_map(|trial| trial["device"].as_str())
         .collect();
     assert_eq!(devices.len(), 4, "two devices of two agents: {devices:?}");
+    assert_tells_machine(&site);
     assert!(site.read("runs/files/s/trial-0/attempt-0.log").contains("step 4 done"));
     assert!(!site.exists(FILE), "no runner is there to be found");
+}
+
+/// Checks that the machine of a trial's agent is known.
+fn assert_tells_machine(site: &Site) {
+    for verb in ["show", "explain"] {
+        let told = site.json(&[verb, "s", "0", "--json"]);
+        let agent = &told["attempts"][0]["agent"];
+        assert_eq!(agent["machine"]["host"], hpsearch::runner::processes::host(), "{verb}");
+        assert_eq!(agent["hpsearch"]["version"], env!("CARGO_PKG_VERSION"), "{verb}");
+        assert!(agent["memory"].as_u64().unwrap() > 1 << 20, "{verb}: {agent}");
+        assert_eq!(agent["job"], serde_json::json!({ "scheduler": "pbs", "id": "17.test" }));
+    }
+    assert_names(&site.run(&["show", "s", "0"]).out, &["agent's processor", "PBS job 17.test"]);
+    assert_names(&site.run(&["explain", "s", "0"]).out, &["attempt 0 ran on", "PBS job 17.test"]);
 }
 
 #[test]
@@ -523,7 +540,8 @@ fn what_a_killed_runner_stored_and_could_not_acknowledge_is_stored_once() {
     let site = Site::new(&study(2, 0, "lost_after = \"60s\""), TRIAL);
     let mut runner = start(&site);
     let (mut agent, first) = Scripted::connect(&site, Scripted::hello(), Vec::new());
-    agent.send(&ToRunner::Slots(vec![Device::Cpu.into()]));
+    let provenance = Box::new(machine("node7"));
+    agent.send(&ToRunner::Slots { devices: vec![Device::Cpu.into()], provenance });
     // The first trial has ended by then, the second has not.
     let Assignment { trial, attempt, .. } = agent.launched();
     let ended = (trial, attempt);

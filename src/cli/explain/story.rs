@@ -10,9 +10,10 @@ use crate::report::journal::said;
 use crate::report::wording::shown_value;
 use crate::study::decision::{CutOff, Decision, Reason};
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, DeviceEvent, Event, TrialEvent};
+use crate::study::event::{AgentChange, AttemptEnd, DeviceEvent, Event, TrialEvent};
 use crate::study::metric::{Number, Score, median};
 use crate::study::params::Params;
+use crate::study::provenance::AgentProvenance;
 use crate::study::space::{Distribution, Space};
 use crate::study::spec::StudySpec;
 use crate::study::state::{Counts, StudyState};
@@ -93,6 +94,8 @@ pub struct AttemptStory {
     pub attempt: AttemptNumber,
     /// The device.
     pub device: String,
+    /// The machine of its agent, if it ran on one.
+    pub agent: Option<AgentProvenance>,
     /// When it began.
     pub started: Timestamp,
     /// The step of the checkpoint from which it continued.
@@ -121,6 +124,8 @@ pub struct Teller<'a> {
     story: Story,
     /// The reason for the present concurrency of each device.
     packed: BTreeMap<Device, String>,
+    /// The machines of agents that have come, by name.
+    agents: BTreeMap<String, AgentProvenance>,
 }
 
 impl<'a> Teller<'a> {
@@ -132,6 +137,7 @@ impl<'a> Teller<'a> {
             view: StudyState::new(spec),
             story: Story::default(),
             packed: BTreeMap::new(),
+            agents: BTreeMap::new(),
         }
     }
 
@@ -139,6 +145,11 @@ impl<'a> Teller<'a> {
     pub fn hear(&mut self, at: Timestamp, event: &Event) {
         if let Event::Device(DeviceEvent::ConcurrencyChanged { device, .. }) = event {
             self.packed.insert(device.clone(), said(event, self.spec.step, None, false));
+        }
+        if let Event::Device(DeviceEvent::AgentChanged { agent, change }) = event
+            && let AgentChange::Joined { provenance: Some(provenance), .. } = change
+        {
+            self.agents.insert(agent.clone(), provenance.as_ref().clone());
         }
         if let Event::Trial(trial, event) = event
             && *trial == self.number
@@ -176,6 +187,7 @@ impl<'a> Teller<'a> {
                 self.story.attempts.push(AttemptStory {
                     attempt: *attempt,
                     device: slot.devices.to_string(),
+                    agent: slot.devices.agent().and_then(|agent| self.agents.get(agent)).cloned(),
                     started: at,
                     resumed_from: resume.as_ref().map(|(step, _)| *step),
                     end: None,

@@ -13,7 +13,7 @@ use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
-use crate::study::provenance::Provenance;
+use crate::study::provenance::{AgentProvenance, Provenance};
 use crate::study::remark::RemarkKind;
 use crate::study::request::{Answer, Request};
 use crate::study::serialized::{is_zero, numbers, optional_number};
@@ -122,6 +122,9 @@ pub enum AgentChange {
     Joined {
         /// Number of its slots.
         slots: u64,
+        /// Its machine; `None` from an older version.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provenance: Option<Box<AgentProvenance>>,
     },
     /// It leaves, was lost, or cannot be used.
     Left {
@@ -687,17 +690,38 @@ pub enum ConcurrencyChange {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::provenance::{Build, ClusterJob, Machine};
 
     #[test]
     fn agents_come_and_go_in_the_journal() {
-        let changes =
-            [AgentChange::Joined { slots: 2 }, AgentChange::Left { reason: "why".to_owned() }];
+        let machine = Machine {
+            host: "node".to_owned(),
+            system: "Linux".to_owned(),
+            processor: String::new(),
+            cores: 4,
+            gpus: Vec::new(),
+        };
+        let provenance = Some(Box::new(AgentProvenance {
+            machine,
+            memory: Some(1 << 30),
+            hpsearch: Build { version: "0.1.0".to_owned(), digest: None },
+            job: ClusterJob::of(|name| (name == "SLURM_JOB_ID").then(|| "7".to_owned())),
+        }));
+        let changes = [
+            AgentChange::Joined { slots: 2, provenance },
+            AgentChange::Joined { slots: 2, provenance: None },
+            AgentChange::Left { reason: "why".to_owned() },
+        ];
         for change in changes {
             let agent = "node".to_owned();
             let event = Event::Device(DeviceEvent::AgentChanged { agent, change });
             let text = serde_json::to_string(&event).unwrap();
             assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event, "{text}");
         }
+        // As earlier versions wrote it.
+        let earlier =
+            r#"{"type":"agent_changed","agent":"node","change":{"what":"joined","slots":2}}"#;
+        assert!(serde_json::from_str::<Event>(earlier).is_ok());
     }
 
     #[test]

@@ -147,6 +147,111 @@ pub struct GpuKind {
     pub driver: String,
 }
 
+/// The machine of an agent, and the agent's own program there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentProvenance {
+    /// The machine.
+    pub machine: Machine,
+    /// Bytes of memory, if known; a job of a cluster may use less.
+    pub memory: Option<u64>,
+    /// The program that runs the agent.
+    pub hpsearch: Build,
+    /// The job that the agent is part of, if a scheduler started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<ClusterJob>,
+}
+
+/// A job of a scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterJob {
+    /// The scheduler.
+    pub scheduler: Scheduler,
+    /// The job's id, as the scheduler's tools take it.
+    pub id: String,
+}
+
+/// What starts agents on machines of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheduler {
+    /// Slurm; ids are `JOB` or `ARRAY_TASK`.
+    Slurm,
+    /// Kubernetes; ids are names of pods.
+    Kubernetes,
+    /// PBS and its descendants.
+    Pbs,
+    /// LSF.
+    Lsf,
+}
+
+impl ClusterJob {
+    /// The job of a process with these environment variables.
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Option<ClusterJob> {
+        let given = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let array = || {
+            let (array, task) = (given("SLURM_ARRAY_JOB_ID")?, given("SLURM_ARRAY_TASK_ID")?);
+            Some(format!("{array}_{task}"))
+        };
+        let slurm = || given("SLURM_JOB_ID").map(|id| array().unwrap_or(id));
+        // The name of a pod is its host name.
+        let pod = || given("KUBERNETES_SERVICE_HOST").and_then(|_| given("HOSTNAME"));
+        let job = |scheduler| move |id| ClusterJob { scheduler, id };
+        None.or_else(|| slurm().map(job(Scheduler::Slurm)))
+            .or_else(|| given("PBS_JOBID").map(job(Scheduler::Pbs)))
+            .or_else(|| given("LSB_JOBID").map(job(Scheduler::Lsf)))
+            .or_else(|| pod().map(job(Scheduler::Kubernetes)))
+    }
+
+    fn in_words(&self) -> String {
+        let ClusterJob { scheduler, id } = self;
+        match scheduler {
+            Scheduler::Slurm => format!("Slurm job {id}"),
+            Scheduler::Kubernetes => format!("Kubernetes pod {id}"),
+            Scheduler::Pbs => format!("PBS job {id}"),
+            Scheduler::Lsf => format!("LSF job {id}"),
+        }
+    }
+}
+
+impl AgentProvenance {
+    /// Its facts by title, with abbreviated digests.
+    pub fn short_facts(&self) -> Vec<(String, String)> {
+        self.facts_with(Digests::Short)
+    }
+
+    /// One line.
+    pub fn in_words(&self) -> String {
+        let word = |(title, text): (String, String)| match title.as_str() {
+            "host" | "system" | "processor" | "job" => text,
+            title => format!("{title} {text}"),
+        };
+        let facts = self.plain_facts(Digests::Short).into_iter();
+        facts.map(word).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The same as [`AgentProvenance::short_facts`] with full digests.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        self.facts_with(Digests::Whole)
+    }
+
+    fn facts_with(&self, digests: Digests) -> Vec<(String, String)> {
+        let facts = self.plain_facts(digests).into_iter();
+        facts.map(|(title, text)| (format!("agent's {title}"), text)).collect()
+    }
+
+    fn plain_facts(&self, digests: Digests) -> Vec<(String, String)> {
+        let mut facts = self.machine.facts();
+        let gibibytes = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+        let memory = self.memory.map_or_else(|| "unknown".to_owned(), gibibytes);
+        facts.push(("memory".to_owned(), memory));
+        facts.push(("hpsearch".to_owned(), self.hpsearch.in_words(digests)));
+        facts.extend(self.job.iter().map(|job| ("job".to_owned(), job.in_words())));
+        facts
+    }
+}
+
 /// A file on whose content results depend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -411,6 +516,24 @@ impl SourceFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_job_of_an_agent_is_that_of_its_scheduler() {
+        let job = |variables: &[(&str, &str)]| {
+            let of = |name: &str| variables.iter().find(|(known, _)| *known == name);
+            ClusterJob::of(|name| of(name).map(|(_, value)| (*value).to_owned()))
+                .map(|job| job.in_words())
+        };
+        let slurm = [("SLURM_JOB_ID", "17"), ("HOSTNAME", "node7")];
+        let array = [("SLURM_ARRAY_JOB_ID", "15"), ("SLURM_ARRAY_TASK_ID", "2")];
+        assert_eq!(job(&slurm).as_deref(), Some("Slurm job 17"));
+        assert_eq!(job(&[slurm, array].concat()).as_deref(), Some("Slurm job 15_2"));
+        let pod = [("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("HOSTNAME", "hpsearch-x7")];
+        assert_eq!(job(&pod).as_deref(), Some("Kubernetes pod hpsearch-x7"));
+        assert_eq!(job(&[("PBS_JOBID", "9.server")]).as_deref(), Some("PBS job 9.server"));
+        assert_eq!(job(&[("LSB_JOBID", "9")]).as_deref(), Some("LSF job 9"));
+        assert_eq!(job(&[("HOSTNAME", "node7"), ("SLURM_JOB_ID", "")]), None);
+    }
 
     #[test]
     fn values_and_what_a_line_sets_a_variable_to_are_masked_and_nothing_else() {

@@ -136,6 +136,8 @@ impl Privacy {
         let mut found: BTreeSet<String> = directories.into_iter().collect();
         for study in studies {
             privacy.hosts.extend(study.held.iter().map(|held| held.holder.host.clone()));
+            let agents = reader.agents(study.id)?.into_iter();
+            privacy.hosts.extend(agents.map(|agent| agent.provenance.machine.host));
             for runner in reader.runners(study.id)? {
                 privacy.hosts.insert(runner.host);
                 if let Some(provenance) = runner.provenance {

@@ -4,10 +4,15 @@ use std::path::PathBuf;
 
 use super::journal::{METRIC, STRANGE, created, finished, holder, reported, small_study, started};
 use super::{Case, Opener, refused};
-use crate::storage::{Attempt, Lease, Remarked, Storage, StorageError, StudyId, Takeover};
+use crate::storage::{
+    Attempt, Lease, Remarked, Storage, StorageError, StoredAgent, StudyId, Takeover,
+};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, StudyEvent, TrialEvent};
+use crate::study::event::{
+    AgentChange, AttemptEnd, DeviceEvent, Event, RunnerEvent, Seq, StudyEvent, TrialEvent,
+};
 use crate::study::metric::Direction;
+use crate::study::provenance::{AgentProvenance, Build, ClusterJob, Machine, Scheduler};
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::remark::RemarkKind;
 use crate::study::space::{Distribution, Space};
@@ -22,6 +27,7 @@ pub(super) const CASES: &[(&str, Case)] = &[
     ("a rerun's report replaces the same step's", reruns),
     ("reports of one step are merged, and another attempt's replace them", one_step),
     ("remarks are found from any place of the journal on", remarks),
+    ("agents are found with the attempts that ran there", agents),
     ("attempts are kept with their ends", attempts),
     ("checkpoints come and go", checkpoints),
     ("the journal comes back in pages", journal_pages),
@@ -184,6 +190,53 @@ fn remarks(open: &mut Opener) -> Result<(), StorageError> {
         store.append(&lease, Timestamp(3), &[remark(0, "again", 7), remark(10, "nobody's", 1)])?;
     assert_eq!(open().remarks(lease.study, TrialNumber(0), first)?, (vec![told("again", 7)], last));
     assert_eq!(open().remarks(lease.study, TrialNumber(0), last)?, (Vec::new(), last));
+    Ok(())
+}
+
+fn agents(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let machine = |host: &str| AgentProvenance {
+        machine: Machine {
+            host: host.to_owned(),
+            system: "Linux".to_owned(),
+            processor: String::new(),
+            cores: 2,
+            gpus: Vec::new(),
+        },
+        memory: None,
+        hpsearch: Build { version: "0.1.0".to_owned(), digest: None },
+        job: Some(ClusterJob { scheduler: Scheduler::Slurm, id: "7".to_owned() }),
+    };
+    let joined = |name: &str, host: Option<&str>| {
+        let provenance = host.map(|host| Box::new(machine(host)));
+        let change = AgentChange::Joined { slots: 1, provenance };
+        Event::Device(DeviceEvent::AgentChanged { agent: name.to_owned(), change })
+    };
+    let on = |trial: u64, name: &str| {
+        let slot = Slot::on(0, Device::Cpu.on(name));
+        let start = TrialEvent::AttemptStarted {
+            attempt: AttemptNumber(0),
+            slot,
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        };
+        Event::Trial(TrialNumber(trial), start)
+    };
+    // By the same name: another machine later, and one of an earlier version.
+    store.append(&lease, Timestamp(2), &[joined("a", Some("one")), created(0), on(0, "a")])?;
+    store.append(&lease, Timestamp(3), &[joined("old", None), created(1), on(1, "old")])?;
+    store.append(&lease, Timestamp(4), &[joined("a", Some("two")), created(2), on(2, "a")])?;
+    let found = open().agents(lease.study)?;
+    let hosts: Vec<_> = found.iter().map(|agent| agent.provenance.machine.host.as_str()).collect();
+    assert_eq!(hosts, ["one", "two"]);
+    assert_eq!(found[0].provenance, machine("one"));
+    let attempts = open().attempts(lease.study, None)?;
+    let ran = attempts.iter().map(|attempt| StoredAgent::that_ran(&found, attempt));
+    let ran: Vec<_> = ran.map(|agent| agent.map(|agent| agent.joined.0)).collect();
+    assert_eq!(ran, [Some(2), None, Some(4)]);
     Ok(())
 }
 

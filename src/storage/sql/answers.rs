@@ -14,8 +14,8 @@ use super::{outcomes, pages, read, remove, remove_run, series_read, tracked, tri
 use crate::storage::tracked::{BeginRun, Move, Recorded, RemovedRun, RunFence, TrackerProcess};
 use crate::storage::{
     Attempt, Curve, Holder, Lease, OutcomeCursor, Remarked, RemovedStudy, SeriesFault, Storage,
-    StorageError, StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary,
-    Takeover,
+    StorageError, StorageReader, StoredAgent, StoredRequest, StoredRunner, StoredStudy, StudyId,
+    StudySummary, Takeover,
 };
 use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
@@ -368,6 +368,10 @@ impl<T: Reads> StorageReader for T {
         self.read_of(study, "reading remarks", |connection, study| {
             read::remarks(connection, study, trial, after)
         })
+    }
+
+    fn agents(&self, study: StudyId) -> Result<Vec<StoredAgent>, StorageError> {
+        self.read_of(study, "reading agents", read::agents)
     }
 
     fn used(&self, study: StudyId) -> Result<Used, StorageError> {

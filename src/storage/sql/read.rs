@@ -13,8 +13,8 @@ use super::fault::Fault;
 use super::pages::{self, Reverse, Which};
 use super::trials;
 use crate::storage::{
-    Attempt, Curve, HeldLease, Holder, Remarked, StorageError, StoredRequest, StoredRunner,
-    StoredStudy, StudyId, StudySummary,
+    Attempt, Curve, HeldLease, Holder, Remarked, StorageError, StoredAgent, StoredRequest,
+    StoredRunner, StoredStudy, StudyId, StudySummary,
 };
 use crate::study::budget::Extension;
 use crate::study::configuration::{self, Run};
@@ -541,6 +541,18 @@ pub(in crate::storage) fn remarks(
         substr(body, 1, length(?4)) = ?4 ORDER BY seq";
     let entries = rows(connection, sql, (study.0, seq.0, last.0, begin), entry)?;
     Ok((entries.into_iter().filter_map(|(_, _, event)| Remarked::of(event)).collect(), last))
+}
+
+/// The agents that came, in order; found like [`remarks`].
+pub(in crate::storage) fn agents(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<StoredAgent>, Fault> {
+    let begin = "{\"type\":\"agent_changed\",";
+    let sql = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND \
+        substr(body, 1, length(?2)) = ?2 ORDER BY seq";
+    let entries = rows(connection, sql, (study.0, begin), entry)?;
+    Ok(entries.into_iter().filter_map(|(_, at, event)| StoredAgent::of(at, event)).collect())
 }
 
 /// The journal's last position; 0 before the first event.

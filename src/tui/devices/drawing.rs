@@ -82,7 +82,7 @@ fn machine_lines(agent: &str, data: &DevicesData, room: usize, theme: Theme) -> 
     let seen = data.journal.agents.get(agent);
     let ago = seen.map_or_else(String::new, |seen| rough_duration(data.now.since(seen.at)));
     let (what, why) = match seen.map(|seen| &seen.change) {
-        Some(AgentChange::Joined { slots }) => {
+        Some(AgentChange::Joined { slots, .. }) => {
             (format!("here for {ago}, {}", count(*slots, "slot")), String::new())
         }
         Some(AgentChange::Left { reason }) => (format!("left {ago} ago:"), one_line(reason)),

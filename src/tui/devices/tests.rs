@@ -100,8 +100,8 @@ fn cluster() -> DevicesData {
     };
     let left = |reason: &str| AgentChange::Left { reason: reason.to_owned() };
     let agents = [
-        seen("node1", AgentChange::Joined { slots: 2 }, 10),
-        seen("node2", AgentChange::Joined { slots: 1 }, 57),
+        seen("node1", AgentChange::Joined { slots: 2, provenance: None }, 10),
+        seen("node2", AgentChange::Joined { slots: 1, provenance: None }, 57),
         seen("node3", left("its machine asks it to leave"), 40),
         seen("slurm", AgentChange::Absent { reason: "3 jobs wait: Resources".to_owned() }, 59),
     ];

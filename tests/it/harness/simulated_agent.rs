@@ -17,6 +17,7 @@ use hpsearch::cluster::rendezvous::Rendezvous;
 use hpsearch::engine::Input;
 use hpsearch::study::device::Device;
 use hpsearch::study::event::AttemptEnd;
+use hpsearch::study::provenance::{AgentProvenance, Build, ClusterJob, Machine, Scheduler};
 
 /// First and longest pause before an agent connects again, as real ones have them.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -53,6 +54,20 @@ impl Cable {
             self.cut();
         }
     }
+}
+
+/// The machine of an agent.
+pub fn machine(host: &str) -> AgentProvenance {
+    let machine = Machine {
+        host: host.to_owned(),
+        system: "Linux 6.1 x86_64".to_owned(),
+        processor: "simulated".to_owned(),
+        cores: 4,
+        gpus: Vec::new(),
+    };
+    let hpsearch = Build { version: env!("CARGO_PKG_VERSION").to_owned(), digest: None };
+    let job = Some(ClusterJob { scheduler: Scheduler::Slurm, id: "17_2".to_owned() });
+    AgentProvenance { machine, memory: Some(3 << 29), hpsearch, job }
 }
 
 /// An agent of one slot.
@@ -172,7 +187,9 @@ impl SimulatedAgent {
         self.open.retain(|(attempt, end)| end.is_some() || welcome.attempts.contains(attempt));
         if is_new {
             self.hello.received = 0;
-            self.put(&ToRunner::Slots(vec![Device::Sim(0).into()]));
+            let devices = vec![Device::Sim(0).into()];
+            let provenance = Box::new(machine(&self.hello.host));
+            self.put(&ToRunner::Slots { devices, provenance });
         }
         self.send(&mut writer)?;
         let (tick, ticks) = crossbeam_channel::bounded(8);
