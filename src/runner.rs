@@ -299,6 +299,9 @@ impl<'a> Runner<'a> {
         launcher
             .begin(&begun)
             .map_err(|source| RunnerError::System { doing: "listen for agents", source })?;
+        if let Some(end) = lease.end(&*storage) {
+            launcher.hold_until(end);
+        }
         let adopted = surviving.iter().filter_map(|SlottedAttempt { trial, attempt, .. }| {
             Some(((*trial, *attempt), launcher.adopt(*trial, *attempt)?))
         });
@@ -422,6 +425,9 @@ impl<'a> Runner<'a> {
                 // Without inputs there are no turns.
                 self.launcher.look_after();
                 self.lease.keep(self.storage)?;
+                if let Some(end) = self.lease.end(&*self.storage) {
+                    self.launcher.hold_until(end);
+                }
                 if self.storage.changed()? {
                     let requests = self.storage.pending_requests(self.lease.study)?.into_iter();
                     let inputs: Vec<Input> = requests

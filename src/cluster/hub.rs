@@ -1,24 +1,29 @@
 //! The runner's side of all links: which agents there are, what was sent to each, and what they
 //! send.
 
+mod agent;
 mod files;
+mod greeting;
+mod lease;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, unbounded};
 
+use self::agent::Agent;
+use self::lease::HeldLease;
 use super::frames::{FrameReader, FrameWriter};
 use super::message::{
-    AttemptOf, Envelope, Greeting, Hello, PROTOCOL, SentSeries, ToAgent, ToRunner, TrainerInput,
-    Welcome, bytes, envelope,
+    AttemptOf, Envelope, Greeting, Hello, SentSeries, ToAgent, ToRunner, TrainerInput, Welcome,
+    bytes,
 };
-use super::outbox::Outbox;
-use super::transfer::{Carried, ENOUGH, Location, Sending};
+use super::transfer::{Carried, ENOUGH, Location};
 use crate::engine::{Assignment, Input};
 use crate::runner::clock::Clock;
 use crate::runner::point_queue::PointQueue;
@@ -26,7 +31,6 @@ use crate::runner::threads;
 use crate::storage::paths::StudyFiles;
 use crate::study::event::{AttemptEnd, TrialEvent};
 use crate::study::series::LoggedSeries;
-use crate::study::trial::TrialNumber;
 
 /// How much longer than an agent the runner waits before it gives an agent up: the agent's trials
 /// have ended then.
@@ -34,6 +38,9 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 /// How long a link may be down before nothing new is started at its end.
 const CUT: Duration = Duration::from_secs(1);
+
+/// Interval between looks at a lease that is over.
+const UNHELD_LOOK: Duration = Duration::from_millis(50);
 
 /// Inputs that may wait for the runner.
 const WAITING: usize = 10_000;
@@ -66,6 +73,7 @@ pub struct Run {
 #[derive(Clone)]
 pub struct Hub {
     run: Arc<Run>,
+    lease: HeldLease,
     state: Arc<Mutex<State>>,
 }
 
@@ -85,49 +93,6 @@ struct State {
     is_over: bool,
 }
 
-struct Agent {
-    name: String,
-    /// Its key in [`Input::Mark`].
-    sender: u64,
-    outbox: Outbox,
-    received: u64,
-    stored: u64,
-    connection: Option<Connection>,
-    /// When it last said something.
-    heard: Instant,
-    /// Set if it cannot connect again, as its pipe is closed.
-    gone_at: Option<Instant>,
-    running: BTreeSet<AttemptOf>,
-    is_leaving: bool,
-    /// Since when it leaves, as nothing waits for it.
-    dismissed: Option<Instant>,
-    /// Since when it has nothing to do, as far as anybody looked.
-    idle_since: Option<Instant>,
-    /// Whether it can connect again when its connection ends.
-    can_return: bool,
-    /// The number of its last connection.
-    generation: u64,
-    /// Files that it asked for.
-    outgoing: VecDeque<Sending>,
-    /// Whether a piece of them is being read.
-    is_reading: bool,
-    /// Held while its files are written: connections may overlap.
-    writing: Arc<Mutex<()>>,
-    /// Whether its files travel.
-    carries: bool,
-    /// Trials that ran there.
-    trials: BTreeSet<TrialNumber>,
-    /// Whether the runner was told that it does not answer.
-    is_silent: bool,
-    /// What did not arrive as it was sent, and why.
-    damaged: BTreeMap<PathBuf, String>,
-}
-
-struct Connection {
-    frames: Sender<Vec<u8>>,
-    generation: u64,
-}
-
 impl Hub {
     /// A hub that waits for the agents of open attempts; `since`: for how long their runner is dead
     /// for sure.
@@ -140,7 +105,20 @@ impl Hub {
         let until = Instant::now() + patience.saturating_sub(since);
         let awaited = open.into_iter().map(|(attempt, name)| (attempt, (name, until))).collect();
         let state = State { awaited, ..State::default() };
-        Hub { run: Arc::new(run), state: Arc::new(Mutex::new(state)) }
+        let (run, state) = (Arc::new(run), Arc::new(Mutex::new(state)));
+        Hub { run, lease: HeldLease::default(), state }
+    }
+
+    /// The runner's lease was renewed. Once it is over, another runner may have taken the study
+    /// over: until it is renewed again, agents are told nothing, their pings are not answered, and
+    /// nothing that they send is taken in. The other runner waits for as long as agents run trials
+    /// without an answer.
+    pub fn hold_until(&self, end: Instant) {
+        let was_held = self.lease.is_held();
+        self.lease.hold_until(end);
+        if !was_held {
+            self.lock().agents.values_mut().for_each(Agent::send_next);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -153,6 +131,10 @@ impl Hub {
     /// The stream fails or holds something else.
     pub fn serve(&self, mut reader: FrameReader, mut writer: FrameWriter) -> io::Result<()> {
         let Some(frame) = reader.read()? else { return Ok(()) };
+        if !self.lease.is_held() {
+            // It tries again, and finds the runner that has the study then.
+            return Ok(());
+        }
         let hello: Hello = serde_json::from_slice(&frame)?;
         let session = hello.session.clone();
         let (frames, to_write) = unbounded::<Vec<u8>>();
@@ -188,6 +170,9 @@ impl Hub {
     fn read(&self, reader: &mut FrameReader, session: &str, generation: u64) -> io::Result<()> {
         let mut worker: Option<(Sender<Envelope<ToRunner>>, JoinHandle<()>)> = None;
         while let Some(frame) = reader.read()? {
+            if !self.may_speak(session) {
+                return Ok(());
+            }
             self.wait_for_room();
             let envelope: Envelope<ToRunner> = serde_json::from_slice(&frame)?;
             if worker.is_none() && envelope.message.is_about_files() {
@@ -224,104 +209,26 @@ impl Hub {
         Ok(())
     }
 
+    /// Whether the runner's lease is held. If not, agents that can connect again do so, and find the
+    /// runner that has the study then; others wait here.
+    fn may_speak(&self, session: &str) -> bool {
+        while !self.lease.is_held() {
+            let state = self.lock();
+            let can_return = state.agents.get(session).is_none_or(|agent| agent.can_return);
+            if state.is_over || can_return {
+                return false;
+            }
+            drop(state);
+            threads::sleep(UNHELD_LOOK);
+        }
+        true
+    }
+
     /// Waits until the runner has taken in most of what waits for it: agents keep the rest.
     fn wait_for_room(&self) {
         while self.run.inputs.len() > WAITING && !self.is_over() {
             threads::sleep(Duration::from_millis(5));
         }
-    }
-
-    /// Registers a connection; returns what its agent needs to know, or why it has to end.
-    fn take_on(&self, hello: Hello, frames: Sender<Vec<u8>>) -> Result<(Welcome, u64), String> {
-        let own = env!("CARGO_PKG_VERSION");
-        if (hello.protocol, hello.version.as_str()) != (PROTOCOL, own) {
-            return Err(format!(
-                "the agent is hpsearch {} and the runner is {own}: install the same version",
-                hello.version
-            ));
-        }
-        if hello.study.as_ref().is_some_and(|study| *study != self.run.welcome.study) {
-            let name = &self.run.welcome.spec.name;
-            return Err(format!("it has worked for another study than this `{name}`"));
-        }
-        let mut state = self.lock();
-        if state.is_over {
-            return Err("the run is over".to_owned());
-        }
-        if state.given_up.contains(&hello.session) {
-            return Err("the runner has given this agent up: its trials run elsewhere".to_owned());
-        }
-        let now = Instant::now();
-        if !state.agents.contains_key(&hello.session) {
-            let name = state.name_for(&hello);
-            let found = hello.attempts.iter().filter(|attempt| {
-                state.awaited.get(attempt).is_some_and(|(host, _)| *host == name)
-            });
-            let running: BTreeSet<AttemptOf> = found.copied().collect();
-            running.iter().for_each(|attempt| drop(state.awaited.remove(attempt)));
-            // The launch did not reach it, or its process is another one; it ends what it is not
-            // told to keep.
-            let is_missing = |_: &AttemptOf, (host, _): &mut (String, Instant)| *host == name;
-            for ((trial, attempt), _) in state.awaited.extract_if(.., is_missing) {
-                let message = Some(format!("agent `{name}` does not run it"));
-                let end = AttemptEnd::Lost;
-                let ended = Input::Ended { trial, attempt, end, message };
-                let _runner_gone = self.run.inputs.send(ended);
-            }
-            state.senders += 1;
-            let mut agent = Agent {
-                name,
-                sender: state.senders,
-                outbox: Outbox::default(),
-                received: hello.first.saturating_sub(1),
-                stored: hello.first.saturating_sub(1),
-                connection: None,
-                heard: now,
-                gone_at: None,
-                is_leaving: false,
-                dismissed: None,
-                idle_since: None,
-                can_return: hello.can_return,
-                generation: 0,
-                outgoing: VecDeque::new(),
-                is_reading: false,
-                writing: Arc::default(),
-                carries: false,
-                trials: running.iter().map(|(trial, _)| *trial).collect(),
-                damaged: BTreeMap::new(),
-                is_silent: false,
-                running,
-            };
-            for attempt in agent.running.clone() {
-                for message in state.early.remove(&attempt).unwrap_or_default() {
-                    agent.outbox.put(&bytes(&message));
-                }
-            }
-            state.agents.insert(hello.session.clone(), agent);
-        }
-        let agent = state.agents.get_mut(&hello.session).expect("it was put there if missing");
-        // Earlier ones were acknowledged.
-        agent.received = agent.received.max(hello.first.saturating_sub(1));
-        let had =
-            if hello.runner.as_deref() == Some(&self.run.runner) { hello.received } else { 0 };
-        agent.outbox.acknowledge(had);
-        agent.outbox.resume(had);
-        agent.can_return = hello.can_return;
-        agent.carries |= hello.carries;
-        agent.generation += 1;
-        let generation = agent.generation;
-        agent.connection = Some(Connection { frames, generation });
-        agent.heard = now;
-        agent.gone_at = None;
-        agent.send_next();
-        let welcome = Welcome {
-            name: agent.name.clone(),
-            received: agent.received,
-            attempts: agent.running.iter().copied().collect(),
-            now: self.run.clock.now(),
-            ..self.run.welcome.clone()
-        };
-        Ok((welcome, generation))
     }
 
     /// Takes a message in; `false`: the connection is over.
@@ -669,63 +576,4 @@ impl Hub {
 
 fn missing(of: Location, error: &io::Error) -> ToAgent {
     ToAgent::Carried(Carried::Missing { of, why: error.to_string() })
-}
-
-impl State {
-    /// The name of a new agent: the one that it had, else its host, numbered if it is taken.
-    fn name_for(&self, hello: &Hello) -> String {
-        let is_taken = |name: &str| {
-            self.agents.values().any(|agent| agent.name == name)
-                || self.awaited.values().any(|(host, _)| host == name)
-        };
-        if let Some(name) = &hello.name
-            && !self.agents.values().any(|agent| agent.name == *name)
-        {
-            return name.clone();
-        }
-        let fits = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
-        let host: String = hello.host.chars().filter(|char| fits(*char)).take(100).collect();
-        let host = if host.is_empty() { "host".to_owned() } else { host };
-        let numbered = (2..).map(|number| format!("{host}.{number}"));
-        let mut names = std::iter::once(host.clone()).chain(numbered);
-        names.find(|name| !is_taken(name)).unwrap_or(host)
-    }
-}
-
-impl Agent {
-    /// Sends a message that must arrive.
-    fn put(&mut self, message: &ToAgent) {
-        self.outbox.put(&bytes(message));
-        self.send_next();
-    }
-
-    /// Sends the next messages, as far as the connection takes them.
-    fn send_next(&mut self) {
-        if self.connection.is_none() {
-            return;
-        }
-        // What cannot be read back cannot be sent: the agent ends with a gap.
-        while let Ok(Some((number, message))) = self.outbox.next_to_send() {
-            self.send_raw(Some(number), &message);
-        }
-    }
-
-    /// Whether a numbered message is the next one, and not one that came before.
-    fn is_next(&self, number: Option<u64>) -> io::Result<bool> {
-        match number {
-            Some(number) if number <= self.received => Ok(false),
-            Some(number) if number == self.received + 1 => Ok(true),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a message is missing")),
-        }
-    }
-
-    fn send(&self, number: Option<u64>, message: &ToAgent) {
-        self.send_raw(number, &bytes(message));
-    }
-
-    fn send_raw(&self, number: Option<u64>, message: &[u8]) {
-        let Some(connection) = &self.connection else { return };
-        // A broken connection is noticed by its reader; the message is sent again.
-        let _broken = connection.frames.send(envelope(number, self.stored, message));
-    }
 }

@@ -257,6 +257,10 @@ impl Launcher for ClusterLauncher {
         Ok(Box::new(AgentJob { hub, attempt }))
     }
 
+    fn hold_until(&mut self, end: Instant) {
+        self.hub().into_iter().for_each(|hub| hub.hold_until(end));
+    }
+
     fn stored(&mut self, sender: u64, number: u64) {
         self.hub().into_iter().for_each(|hub| hub.stored(sender, number));
     }

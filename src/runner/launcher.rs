@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
@@ -99,6 +99,10 @@ pub trait Launcher {
     fn adopt(&mut self, _trial: TrialNumber, _attempt: AttemptNumber) -> Option<Box<dyn Job>> {
         None
     }
+
+    /// Called when the runner's lease was renewed, in stores where leases end: afterwards another
+    /// runner may take the study over.
+    fn hold_until(&mut self, _end: Instant) {}
 
     /// Called when everything before an [`Input::Mark`] is durable.
     fn stored(&mut self, _sender: u64, _number: u64) {}

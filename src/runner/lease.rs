@@ -169,6 +169,13 @@ impl OwnLease {
     }
 }
 
+impl OwnLease {
+    /// When it ends unless it is renewed, in stores where leases end.
+    pub fn end(&self, storage: &dyn Storage) -> Option<Instant> {
+        storage.lease_time().map(|time| self.renewed + time)
+    }
+}
+
 impl Deref for OwnLease {
     type Target = Lease;
 

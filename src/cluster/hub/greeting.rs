@@ -1,0 +1,135 @@
+//! How agents are taken on.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_channel::Sender;
+
+use super::agent::{Agent, Connection};
+use super::{Hub, State};
+use crate::cluster::message::{AttemptOf, Hello, PROTOCOL, Welcome, bytes};
+use crate::cluster::outbox::Outbox;
+use crate::engine::Input;
+use crate::study::event::AttemptEnd;
+
+impl Hub {
+    /// Registers a connection; returns what its agent needs to know, or why it has to end.
+    pub(super) fn take_on(
+        &self,
+        hello: Hello,
+        frames: Sender<Vec<u8>>,
+    ) -> Result<(Welcome, u64), String> {
+        let own = env!("CARGO_PKG_VERSION");
+        if (hello.protocol, hello.version.as_str()) != (PROTOCOL, own) {
+            return Err(format!(
+                "the agent is hpsearch {} and the runner is {own}: install the same version",
+                hello.version
+            ));
+        }
+        if hello.study.as_ref().is_some_and(|study| *study != self.run.welcome.study) {
+            let name = &self.run.welcome.spec.name;
+            return Err(format!("it has worked for another study than this `{name}`"));
+        }
+        let mut state = self.lock();
+        if state.is_over {
+            return Err("the run is over".to_owned());
+        }
+        if state.given_up.contains(&hello.session) {
+            return Err("the runner has given this agent up: its trials run elsewhere".to_owned());
+        }
+        let now = Instant::now();
+        if !state.agents.contains_key(&hello.session) {
+            let name = state.name_for(&hello);
+            let found = hello.attempts.iter().filter(|attempt| {
+                state.awaited.get(attempt).is_some_and(|(host, _)| *host == name)
+            });
+            let running: BTreeSet<AttemptOf> = found.copied().collect();
+            running.iter().for_each(|attempt| drop(state.awaited.remove(attempt)));
+            // The launch did not reach it, or its process is another one; it ends what it is not
+            // told to keep.
+            let is_missing = |_: &AttemptOf, (host, _): &mut (String, Instant)| *host == name;
+            for ((trial, attempt), _) in state.awaited.extract_if(.., is_missing) {
+                let message = Some(format!("agent `{name}` does not run it"));
+                let end = AttemptEnd::Lost;
+                let ended = Input::Ended { trial, attempt, end, message };
+                let _runner_gone = self.run.inputs.send(ended);
+            }
+            state.senders += 1;
+            let mut agent = Agent {
+                name,
+                sender: state.senders,
+                outbox: Outbox::default(),
+                received: hello.first.saturating_sub(1),
+                stored: hello.first.saturating_sub(1),
+                connection: None,
+                heard: now,
+                gone_at: None,
+                is_leaving: false,
+                dismissed: None,
+                idle_since: None,
+                can_return: hello.can_return,
+                generation: 0,
+                outgoing: VecDeque::new(),
+                is_reading: false,
+                writing: Arc::default(),
+                carries: false,
+                trials: running.iter().map(|(trial, _)| *trial).collect(),
+                damaged: BTreeMap::new(),
+                is_silent: false,
+                running,
+            };
+            for attempt in agent.running.clone() {
+                for message in state.early.remove(&attempt).unwrap_or_default() {
+                    agent.outbox.put(&bytes(&message));
+                }
+            }
+            state.agents.insert(hello.session.clone(), agent);
+        }
+        let agent = state.agents.get_mut(&hello.session).expect("it was put there if missing");
+        // Earlier ones were acknowledged.
+        agent.received = agent.received.max(hello.first.saturating_sub(1));
+        let had =
+            if hello.runner.as_deref() == Some(&self.run.runner) { hello.received } else { 0 };
+        agent.outbox.acknowledge(had);
+        agent.outbox.resume(had);
+        agent.can_return = hello.can_return;
+        agent.carries |= hello.carries;
+        agent.generation += 1;
+        let generation = agent.generation;
+        let lease = self.lease.clone();
+        agent.connection = Some(Connection { frames, lease, generation });
+        agent.heard = now;
+        agent.gone_at = None;
+        agent.send_next();
+        let welcome = Welcome {
+            name: agent.name.clone(),
+            received: agent.received,
+            attempts: agent.running.iter().copied().collect(),
+            now: self.run.clock.now(),
+            ..self.run.welcome.clone()
+        };
+        Ok((welcome, generation))
+    }
+}
+
+impl State {
+    /// The name of a new agent: the one that it had, else its host, numbered if it is taken.
+    fn name_for(&self, hello: &Hello) -> String {
+        let is_taken = |name: &str| {
+            self.agents.values().any(|agent| agent.name == name)
+                || self.awaited.values().any(|(host, _)| host == name)
+        };
+        if let Some(name) = &hello.name
+            && !self.agents.values().any(|agent| agent.name == *name)
+        {
+            return name.clone();
+        }
+        let fits = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
+        let host: String = hello.host.chars().filter(|char| fits(*char)).take(100).collect();
+        let host = if host.is_empty() { "host".to_owned() } else { host };
+        let numbered = (2..).map(|number| format!("{host}.{number}"));
+        let mut names = std::iter::once(host.clone()).chain(numbered);
+        names.find(|name| !is_taken(name)).unwrap_or(host)
+    }
+}
