@@ -54,6 +54,7 @@ pub fn launcher(
     ClusterLauncher::new(Plan {
         welcome,
         listen: cluster.listen.clone(),
+        shared_dir: cluster.shared_dir.clone(),
         file: file.clone(),
         starter: Starter::new(&cluster.start, &spec.name, &file),
         trainer_inputs: trainer_inputs(spec, &files, prepared),

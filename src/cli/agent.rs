@@ -10,12 +10,12 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::{Console, Exit, Failure};
 use crate::app;
-use crate::cluster::agent::{Agent, AgentEnd, Way};
+use crate::cluster::agent::{Agent, AgentEnd, AgentNews, Way};
 use crate::cluster::kubernetes::JobOptions;
 use crate::cluster::relay::relay;
 use crate::cluster::rendezvous::Rendezvous;
 use crate::config;
-use crate::report::wording::one_line;
+use crate::report::wording::{attempt_end, one_line};
 use crate::runner::process::own_program;
 use crate::runner::signals::{HangUp, SignalWatch};
 
@@ -124,7 +124,13 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
     let agent = if arguments.carry { agent.carrying() } else { agent };
     let signals = SignalWatch::start(inputs, HangUp::Leaves, None)?;
     signals.take_notice()?;
-    let end = agent.run(way);
+    // Where its runner reads what it prints, as with a pipe, that has all of this already.
+    let prints = matches!(way, Way::File(_));
+    let end = agent.run(way, &mut |news| {
+        if prints {
+            console.mention(&one_line(&in_words(&news)));
+        }
+    });
     if let Some(socket) = &arguments.socket {
         let _removed_already = std::fs::remove_file(socket);
     }
@@ -148,6 +154,26 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
                 ),
                 None => "the runner starts it again".to_owned(),
             }))
+        }
+    }
+}
+
+fn in_words(news: &AgentNews) -> String {
+    match news {
+        AgentNews::TakenOn { study, name } => format!("works for study {study} as {name}"),
+        AgentNews::Started(assignment) => {
+            let (trial, devices) = (assignment.trial, &assignment.slot.devices);
+            let from = assignment.resume.as_ref();
+            let from = from.map(|checkpoint| format!(", from step {}", checkpoint.step));
+            let again = match assignment.attempt.0 {
+                0 => String::new(),
+                attempt => format!(" (attempt {attempt})"),
+            };
+            format!("trial {trial} started on {devices}{again}{}", from.unwrap_or_default())
+        }
+        AgentNews::Ended { trial, end, message, .. } => {
+            let why = message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("trial {trial} {}{why}", attempt_end(Some(end)))
         }
     }
 }
@@ -180,5 +206,13 @@ fn print_job(
             .help("a runner of a study with [cluster] writes it; run the study first")
     })?;
     writeln!(console.out, "{}", serde_json::to_string_pretty(&manifests)?)?;
+    if let Some(shared) = Rendezvous::read(file).ok().and_then(|found| found.shared_dir) {
+        console.say(&format!(
+            "warning: the pods do not mount `{}`, the `shared_dir` of the study: add the volume to \
+             the Job, mounted at this path, or leave `shared_dir` out of [cluster], so that files \
+             travel over the link",
+            shared.display()
+        ));
+    }
     Ok(Exit::Done)
 }

@@ -28,6 +28,7 @@ use crate::runner::slots::{Machine, left_over, slots};
 use crate::storage::address::absolute;
 use crate::storage::any::AnyReader;
 use crate::storage::{StorageError, StorageReader};
+use crate::study::cluster::{AgentStart, SshHost};
 use crate::study::constraint::broken;
 use crate::study::device::Slot;
 use crate::study::params::{Params, Value};
@@ -63,6 +64,7 @@ pub struct CheckArguments {
 struct Found {
     spec: StudySpec,
     warnings: Diagnostics,
+    /// Those of this machine; none of a study whose trials run on agents.
     slots: Vec<Slot>,
     /// A sentence on devices that no slot uses.
     idle: Option<String>,
@@ -105,8 +107,14 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
     }
     let mut spec = checked.spec.clone();
     let machine = Machine::detect(&spec.devices.select);
-    let slots = slots(&spec.devices, &spec.program, &machine)?;
-    let idle = left_over(&spec.devices, &spec.program, &machine);
+    let (slots, idle) = match &spec.cluster {
+        // Agents know their own.
+        Some(_) => (Vec::new(), None),
+        None => (
+            slots(&spec.devices, &spec.program, &machine)?,
+            left_over(&spec.devices, &spec.program, &machine),
+        ),
+    };
     let reader = AnyReader::open(&console.store).ok();
     let known = reader.as_ref().map(|reader| reader.study(&spec.name)).transpose()?.flatten();
     if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
@@ -141,13 +149,7 @@ fn print(
         goal(spec)
     )?;
     writeln!(console.out, "with      sampler {}, pruner {}", spec.sampler.name, spec.pruner.name)?;
-    let devices: Vec<String> = found.slots.iter().map(|slot| slot.devices.to_string()).collect();
-    writeln!(
-        console.out,
-        "on        {} ({})",
-        count(found.slots.len() as u64, "slot"),
-        devices.join(", ")
-    )?;
+    writeln!(console.out, "on        {}", one_line(&places(found)))?;
     if let Some(idle) = &found.idle {
         writeln!(console.out, "note      {idle}")?;
     }
@@ -180,6 +182,40 @@ fn print(
     Ok(Exit::Done)
 }
 
+/// Where trials would run.
+fn places(Found { spec, slots, .. }: &Found) -> String {
+    let Some(cluster) = &spec.cluster else {
+        let devices: Vec<String> = slots.iter().map(|slot| slot.devices.to_string()).collect();
+        return format!("{} ({})", count(slots.len() as u64, "slot"), devices.join(", "));
+    };
+    let agents = match &cluster.start {
+        AgentStart::Manual => {
+            "agents that are started by hand; the run prints their command".to_owned()
+        }
+        AgentStart::Command { run, max_jobs } => {
+            let program = run.first().map_or("", String::as_str);
+            format!("agents of `{program}`, {max_jobs} at a time")
+        }
+        AgentStart::Ssh { hosts } => {
+            let names: Vec<String> = hosts.iter().map(host).collect();
+            format!("agents of {} by ssh: {}", count(names.len() as u64, "host"), names.join(", "))
+        }
+        AgentStart::Slurm(slurm) => {
+            let partition = slurm.partition.as_ref().map(|name| format!(", partition {name}"));
+            let partition = partition.unwrap_or_default();
+            format!("agents of Slurm, at most {} at a time{partition}", slurm.max_jobs)
+        }
+    };
+    format!("{agents}; each uses {} of its machine", spec.devices.select.join(", "))
+}
+
+fn host(SshHost { name, devices }: &SshHost) -> String {
+    match devices.is_empty() {
+        true => name.clone(),
+        false => format!("{name} ({})", devices.join(", ")),
+    }
+}
+
 /// The forecast: from the study's own trials, if the store has some, else from its file.
 fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, Failure> {
     let known = match AnyReader::open(&console.store) {
@@ -192,7 +228,10 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
     let mut spec = spec.clone();
     spec.budget.extend(known.extension);
     // It may run on other slots than before.
-    let used = Used { slots: slots.len(), devices: devices_of(slots), ..reader.used(known.id)? };
+    let used = match spec.cluster {
+        Some(_) => reader.used(known.id)?,
+        None => Used { slots: slots.len(), devices: devices_of(slots), ..reader.used(known.id)? },
+    };
     let running = if state(&summary) == StudyStatus::Running { Running::Yes } else { Running::No };
     let forecast = look_ahead(
         &spec,
@@ -221,8 +260,11 @@ const CONFIGURATIONS: u32 = 256;
 /// all are the same.
 fn examples(spec: &StudySpec) -> Vec<String> {
     let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
-    let points = (0..CONFIGURATIONS)
-        .map(|index| short(spec.space.spread(&Params::new(), index), &spec.space));
+    let sampled = |index| short(spec.space.spread(&Params::new(), index), &spec.space);
+    let points: Box<dyn Iterator<Item = Params>> = match spec.candidates.as_slice() {
+        [] => Box::new((0..CONFIGURATIONS).map(sampled)),
+        candidates => Box::new(candidates.iter().cloned()),
+    };
     let mut lines: Vec<(Vec<String>, String)> = Vec::new();
     for point in points.filter(|point| broken(&spec.constraints, point).is_none()) {
         let active: Vec<String> = point.iter().map(|(name, _)| name.to_owned()).collect();

@@ -2,6 +2,7 @@
 
 mod carrying;
 mod connector;
+mod trials;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,18 +25,13 @@ use crate::engine::{Assignment, Input};
 use crate::runner::launcher::Launcher as _;
 use crate::runner::{now, processes, provenance, threads};
 use crate::study::event::AttemptEnd;
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// Longest interval between looks at deadlines and points.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Time for the last files to be sent, besides that which trials have to save.
 const SENDING: Duration = Duration::from_secs(60);
-
-/// Time for a signal to reach this process that has reached a trial.
-const SIGNAL_PATIENCE: Duration = Duration::from_millis(300);
-
-/// So many attempts in a row that could not start end an agent: another one may have room.
-const MOST_REFUSALS: u32 = 3;
 
 /// Time for the last messages to be stored at the end.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -57,6 +53,31 @@ pub enum AgentEnd {
     Lost(String),
     /// It cannot run trials of the study.
     Unusable(String),
+}
+
+/// What users of an agent are told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AgentNews {
+    /// It works for a runner, which it has found or found again elsewhere.
+    TakenOn {
+        /// The study.
+        study: String,
+        /// The agent's name there.
+        name: String,
+    },
+    /// An attempt started.
+    Started(Box<Assignment>),
+    /// An attempt ended, or could not be started.
+    Ended {
+        /// Number of the trial.
+        trial: TrialNumber,
+        /// Number of the trial's attempt, from 0.
+        attempt: AttemptNumber,
+        /// How.
+        end: AttemptEnd,
+        /// Why, for users.
+        message: Option<String>,
+    },
 }
 
 /// An agent of one study.
@@ -87,6 +108,8 @@ pub struct Agent {
     refusals: u32,
     /// Ends of attempts that the runner is told a moment later, and when.
     ends: VecDeque<(Instant, Input)>,
+    /// What users were not told yet.
+    news: Vec<AgentNews>,
     /// When the trials that are asked to leave are killed, and why they are.
     leaving: Option<(Instant, AgentEnd)>,
     inputs: Sender<Input>,
@@ -122,6 +145,7 @@ impl Agent {
             lease: Instant::now() + Duration::from_secs(120),
             refusals: 0,
             ends: VecDeque::new(),
+            news: Vec::new(),
             leaving: None,
             inputs,
             heard,
@@ -135,8 +159,8 @@ impl Agent {
         Agent { always_carries: true, ..self }
     }
 
-    /// Works until the runner needs it no more, or is lost.
-    pub fn run(mut self, way: Way) -> AgentEnd {
+    /// Works until the runner needs it no more, or is lost; `tell` is called with news.
+    pub fn run(mut self, way: Way, tell: &mut dyn FnMut(AgentNews)) -> AgentEnd {
         self.hello.can_return = !matches!(way, Way::StandardStreams);
         let events = match connector::start(way) {
             Ok(events) => events,
@@ -169,10 +193,13 @@ impl Agent {
                 },
                 default(LOOK) => {}
             }
-            if let Some(end) = self.look() {
+            let end = self.look();
+            self.news.drain(..).for_each(&mut *tell);
+            if let Some(end) = end {
                 break end;
             }
         };
+        self.news.drain(..).for_each(tell);
         drop(lease);
         if let Some(work) = &mut self.work {
             work.points.close();
@@ -260,6 +287,10 @@ impl Agent {
         self.pings.clear();
         if is_new {
             self.received = 0;
+        }
+        if is_new {
+            let (study, name) = (welcome.spec.name.clone(), welcome.name.clone());
+            self.news.push(AgentNews::TakenOn { study, name });
         }
         self.hello.name = Some(welcome.name.clone());
         self.hello.runner = Some(welcome.runner.clone());
@@ -435,166 +466,6 @@ impl Agent {
         }
     }
 
-    /// Ends an attempt that has not begun.
-    fn drop_deferred(&mut self, key: AttemptOf) {
-        let Some(work) = &mut self.work else { return };
-        let before = work.deferred.len();
-        work.deferred.retain(|waits| (waits.trial, waits.attempt) != key);
-        let waiting = work
-            .carrying
-            .as_mut()
-            .map_or_else(Vec::new, |carrying| carrying.drop_waiting(|attempt| attempt != key));
-        if work.deferred.len() < before || !waiting.is_empty() {
-            self.end_unbegun(key, AttemptEnd::Interrupted, None);
-        }
-    }
-
-    fn launch(&mut self, assignment: Assignment) {
-        let key = (assignment.trial, assignment.attempt);
-        let Some(work) = &mut self.work else { return };
-        self.attempts.insert(key, None);
-        if self.leaving.is_some() {
-            return self.end_unbegun(key, AttemptEnd::Interrupted, None);
-        }
-        if work.is_busy_with(&assignment) {
-            // An attempt that an earlier runner gave up is being killed.
-            work.deferred.push(assignment);
-            return;
-        }
-        match &mut work.carrying {
-            None => self.start(assignment),
-            Some(carrying) => match carrying.launch(assignment) {
-                Ok(assignment) => self.start(assignment),
-                Err(None) => {}
-                Err(Some(location)) => {
-                    self.put(&ToRunner::Fetch(location));
-                }
-            },
-        }
-    }
-
-    /// Starts an attempt whose files are here.
-    fn start(&mut self, assignment: Assignment) {
-        let key = (assignment.trial, assignment.attempt);
-        let Some(work) = &mut self.work else { return };
-        if self.leaving.is_some() {
-            return self.end_unbegun(key, AttemptEnd::Interrupted, None);
-        }
-        let assignment = work.here(assignment);
-        if let Some(metrics) = &work.system_metrics {
-            metrics.started(key.0, key.1, &assignment.slot.devices);
-        }
-        work.carrying.iter_mut().for_each(|carrying| carrying.started(key));
-        match work.launcher.launch(&assignment, &self.inputs) {
-            Ok(job) => drop(work.jobs.insert(key, job)),
-            Err(error) => self.end_unbegun(key, error.end(), Some(error.to_string())),
-        }
-    }
-
-    fn end_unbegun(
-        &mut self,
-        (trial, attempt): AttemptOf,
-        end: AttemptEnd,
-        message: Option<String>,
-    ) {
-        self.hear(Input::Ended { trial, attempt, end, message });
-    }
-
-    /// Relays a message of a trial; signals are for the agent itself.
-    fn hear(&mut self, input: Input) {
-        match &input {
-            Input::Interrupt => {
-                self.put(&ToRunner::Leaving { why: "its machine asks it to leave".to_owned() });
-                return self.leave(AgentEnd::Interrupted);
-            }
-            Input::KillAll => {
-                self.leaving = Some((Instant::now(), AgentEnd::Interrupted));
-                return;
-            }
-            // A signal that ends the job reaches its trials, too: what ends by it has left.
-            Input::Ended { .. } if self.leaving.is_none() && is_job_of_slurm() => {
-                self.ends.push_back((Instant::now() + SIGNAL_PATIENCE, input));
-                return;
-            }
-            _ => {}
-        }
-        self.tell(input);
-    }
-
-    fn tell(&mut self, input: Input) {
-        self.send_points(true);
-        if self.work.is_none() {
-            return;
-        }
-        if let Input::Ended { end, message, .. } = &input {
-            self.refusals = if *end == AttemptEnd::Refused { self.refusals + 1 } else { 0 };
-            if self.refusals >= MOST_REFUSALS {
-                let why = message.clone().unwrap_or_else(|| "the machine refused it".to_owned());
-                let why = format!("trials cannot be started there: {why}");
-                self.put(&ToRunner::Leaving { why: why.clone() });
-                self.leave(AgentEnd::Unusable(why));
-            }
-        }
-        let Some(work) = &mut self.work else { return };
-        let ended = match &input {
-            Input::Launched { trial, pid, .. } => {
-                if let Some(metrics) = &work.system_metrics {
-                    metrics.launched(*trial, *pid);
-                }
-                None
-            }
-            Input::Ended { trial, attempt, end, .. } => {
-                work.jobs.remove(&(*trial, *attempt));
-                if let Some(metrics) = &work.system_metrics {
-                    metrics.ended(*trial);
-                }
-                if matches!(
-                    end,
-                    AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused
-                ) {
-                    work.launcher.sweep();
-                }
-                Some(*trial)
-            }
-            _ => None,
-        };
-        let input = match &mut work.carrying {
-            Some(carrying) => carrying.hear(input),
-            None => Some(input),
-        };
-        input.into_iter().for_each(|input| self.relay(input));
-        if let Some(ended) = ended {
-            let deferred = self.work.as_mut().map(|work| {
-                work.deferred.extract_if(.., |waits| waits.trial == ended).collect::<Vec<_>>()
-            });
-            deferred.into_iter().flatten().for_each(|assignment| self.launch(assignment));
-        }
-    }
-
-    /// Sends an input whose files are sent.
-    fn relay(&mut self, input: Input) {
-        let Some(work) = &self.work else { return };
-        let input = work.relative(input);
-        let report = match &input {
-            Input::Report { trial, attempt, .. } => Some(((*trial, *attempt), input.clone())),
-            _ => None,
-        };
-        let ended = match &input {
-            Input::Ended { trial, attempt, .. } => Some((*trial, *attempt)),
-            _ => None,
-        };
-        let number = self.put(&ToRunner::input(input));
-        if let Some((key, report)) = report {
-            self.unanswered.insert(key, (number, report));
-        }
-        if let Some(key) = ended {
-            self.unanswered.remove(&key);
-            if let Some(end) = self.attempts.get_mut(&key) {
-                *end = Some(number);
-            }
-        }
-    }
-
     /// Sends the next pieces of files, and what waited for them.
     fn carry(&mut self) {
         let carrying = self.work.as_mut().and_then(|work| work.carrying.as_mut());
@@ -750,9 +621,4 @@ fn watch(lease: &Arc<Mutex<(Instant, Instant)>>) -> std::io::Result<()> {
         }
     })
     .map(drop)
-}
-
-/// Whether this process is part of a job of Slurm.
-fn is_job_of_slurm() -> bool {
-    std::env::var_os("SLURM_JOB_ID").is_some()
 }

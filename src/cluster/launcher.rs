@@ -54,6 +54,8 @@ pub struct Plan {
     pub files: StudyFiles,
     /// What the trainer reads.
     pub trainer_inputs: Vec<Location>,
+    /// The directory that agents have to see at the same path, if there is one.
+    pub shared_dir: Option<PathBuf>,
     /// The file by which agents find this runner.
     pub file: PathBuf,
     /// What starts agents.
@@ -201,7 +203,8 @@ impl Launcher for ClusterLauncher {
         let listener = listen(&self.plan.listen, before.as_ref().and_then(Rendezvous::port))?;
         let address = listener.local_addr()?;
         let study = &self.plan.welcome.spec.name;
-        let rendezvous = Rendezvous::new(study, address, &processes::host(), before.as_ref())?;
+        let rendezvous = Rendezvous::new(study, address, &processes::host(), before.as_ref())?
+            .sharing(self.plan.shared_dir.clone());
         let token = rendezvous.token().ok_or_else(|| io::Error::other("no token"))?;
         let marker = mark(&self.plan.files.directory(), &token)?;
         let grace_micros = micros(grace);

@@ -23,6 +23,9 @@ pub struct Rendezvous {
     pub host: String,
     /// `host:port`, to be tried in this order.
     pub addresses: Vec<String>,
+    /// The directory that agents have to see at the same path, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_dir: Option<PathBuf>,
     /// The token in hexadecimal digits.
     token: String,
 }
@@ -55,7 +58,14 @@ impl Rendezvous {
             vec![local.to_string()]
         };
         let token = token.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Rendezvous { study: study.to_owned(), host: host.to_owned(), addresses, token })
+        let (study, host) = (study.to_owned(), host.to_owned());
+        Ok(Rendezvous { study, host, addresses, shared_dir: None, token })
+    }
+
+    /// The same for agents that share this directory with the runner.
+    #[must_use]
+    pub fn sharing(self, directory: Option<PathBuf>) -> Self {
+        Rendezvous { shared_dir: directory, ..self }
     }
 
     /// The port of its addresses.

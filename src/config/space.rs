@@ -48,6 +48,8 @@ pub(super) struct Searched {
     pub refused: Vec<String>,
     /// The only configurations to search, from a file.
     pub candidates: Vec<Params>,
+    /// Whether that file cannot be used: any name may be one of its columns.
+    pub lacks_columns: bool,
 }
 
 impl Searched {
@@ -72,9 +74,11 @@ impl Searched {
         })
     }
 
-    /// Whether `name` is present, valid or not.
+    /// Whether `name` is present, valid or not, as far as is known.
     pub fn mentions(&self, name: &str) -> bool {
-        self.get(name).is_some() || self.refused.iter().any(|refused| refused == name)
+        self.lacks_columns
+            || self.get(name).is_some()
+            || self.refused.iter().any(|refused| refused == name)
     }
 }
 
@@ -118,6 +122,7 @@ pub(super) fn read(
         }
     }
     let rows = file.and_then(|(base, entry)| Rows::read(entry, base, problems));
+    searched.lacks_columns = file.is_some() && rows.is_none();
     if let (Some(rows), Some((_, entry))) = (&rows, file) {
         for dimension in rows.inferred(|name| written.contains_key(name)) {
             let (place, range) = (entry.place, entry.value.place);

@@ -68,7 +68,21 @@ fn rows_that_are_no_configurations_are_refused_with_their_lines() {
     fs::write(site.path("rows.csv"), "x\n").unwrap();
     assert_refused(&site.run(&["check", "study.toml"]), &["`rows.csv` has no rows"]);
     fs::remove_file(site.path("rows.csv")).unwrap();
-    assert_refused(&site.run(&["check", "study.toml"]), &["`rows.csv` cannot be read"]);
+    let text = site.read("study.toml").replace("\"{x}\"", "\"{x}\", \"{kind}\"");
+    site.write("study.toml", text);
+    let checked = site.run(&["check", "study.toml"]);
+    assert_refused(&checked, &["`rows.csv` cannot be read", "1 problem in"]);
+    assert!(!checked.err.contains("not a parameter"), "{}", checked.err);
+}
+
+#[test]
+fn check_shows_command_lines_of_rows() {
+    let site = site(ROWS, "trials = 2", "random", "");
+    let text = site.read("study.toml").replace("\"{x}\"", "\"{x}\", \"{kind}\", \"{width}\"");
+    site.write("study.toml", text);
+    let checked = site.run(&["check", "study.toml"]);
+    assert_done(&checked);
+    assert_names(&checked.out, &["0.9 a 8\n", "0.25 b 16\n"]);
 }
 
 #[test]

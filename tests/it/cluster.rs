@@ -155,7 +155,9 @@ fn trials_run_on_agents_that_come_while_the_study_runs() {
     assert_names(&ended.out, &["waiting for agents", "is here, with 2 slots"]);
     assert_complete(&site, 9, 4);
     for agent in [first, second] {
-        assert_done(&agent.end());
+        let ended = agent.end();
+        assert_done(&ended);
+        assert_names(&ended.err, &["works for study s as ", "started on sim:0", " completed"]);
     }
     let log = site.json(&["trials", "s", "--json"]);
     let devices: BTreeSet<&str> = log["trials"]
@@ -264,6 +266,42 @@ fn an_agent_that_is_told_to_leave_hands_its_trials_over() {
     assert_names(&ended.out, &["is gone: its machine asks it to leave", "queued again: left "]);
     assert_done(&second.end());
     assert!(site.trials().iter().all(|trial| trial["state"] == "complete"));
+}
+
+#[test]
+fn check_says_what_starts_agents_and_needs_no_device_of_theirs() {
+    let here = "[devices]\nuse = [\"sim:0..1\"]";
+    let check = |devices: &str, cluster: &str| {
+        let text = study(2, 2, cluster).replace(here, devices);
+        let checked = Site::new(&text, TRIAL).run(&["check", "study.toml"]);
+        assert_done(&checked);
+        checked.out
+    };
+    assert_names(&check(here, ""), &["on        agents that are started by hand", "uses sim:0..1"]);
+    let gpus = "[devices]\nuse = [\"cuda:0\", \"cuda:1\"]";
+    let slurm = "type = \"slurm\"\nmax_jobs = 3\npartition = \"gpu\"";
+    let expected = "agents of Slurm, at most 3 at a time, partition gpu; each uses cuda:0, cuda:1";
+    assert_names(&check(gpus, slurm), &[expected]);
+    let hosts = "type = \"ssh\"\n[[cluster.host]]\nname = \"a\"\n[[cluster.host]]\nname = \"b\"\n\
+        devices = [\"cuda:7\"]";
+    assert_names(&check(gpus, hosts), &["agents of 2 hosts by ssh: a, b (cuda:7)"]);
+    let command = "type = \"command\"\nrun = [\"docker\", \"run\"]\nmax_jobs = 2";
+    assert_names(&check(gpus, command), &["agents of `docker`, 2 at a time"]);
+}
+
+#[test]
+fn a_job_of_kubernetes_says_that_its_pods_need_the_shared_directory() {
+    for (shared, is_said) in [("", false), ("shared_dir = \"shared\"", true)] {
+        let site = Site::new(&study(2, 2, shared), TRIAL);
+        let file = if is_said { "shared/s/agents.json" } else { FILE };
+        let runner = Running::start(site.command(&["run", "study.toml", "--plain"]));
+        site.wait_for(file);
+        let job = site.run(&["agent", file, "--kubernetes", "image:1"]);
+        assert_done(&job);
+        assert_eq!(job.err.contains("the pods do not mount"), is_said, "{}", job.err);
+        runner.signal(rustix::process::Signal::TERM);
+        assert_code(&runner.end(), 143);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Ahead, Found};
+use super::{Ahead, Found, places};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::trial_json::ForecastJson;
 use crate::config::{Diagnostic, Diagnostics, Severity};
@@ -44,6 +44,9 @@ struct StudyJson {
     pruner: String,
     /// Number of concurrent trials on each device.
     slots: BTreeMap<String, usize>,
+    /// What runs the trials instead of this machine's slots, for users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agents: Option<String>,
     /// Findings about the data.
     data: Vec<String>,
     /// From the stored trials; null before the first.
@@ -71,6 +74,7 @@ impl Answer {
             sampler: spec.sampler.name.clone(),
             pruner: spec.pruner.name.clone(),
             slots,
+            agents: spec.cluster.is_some().then(|| places(found)),
             data: found.data.clone(),
             forecast: match &found.ahead {
                 Ahead::OfTrials(forecast, _) => Some(ForecastJson::from(forecast)),
