@@ -30,6 +30,9 @@ use crate::study::trial::{AttemptNumber, TrialNumber};
 /// Longest interval between looks at deadlines and points.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Messages of trials that are relayed between two looks.
+const INPUTS_A_TURN: usize = 256;
+
 /// Time for the last files to be sent, besides that which trials have to save.
 const SENDING: Duration = Duration::from_secs(60);
 
@@ -175,7 +178,10 @@ impl Agent {
             let until = self.lease + self.grace;
             *lease.lock().unwrap_or_else(PoisonError::into_inner) = (until, Instant::now());
             select! {
-                recv(heard) -> input => input.into_iter().for_each(|input| self.hear(input)),
+                recv(heard) -> input => {
+                    let waiting = heard.try_iter().take(INPUTS_A_TURN);
+                    input.into_iter().chain(waiting).for_each(|input| self.hear(input));
+                }
                 recv(events) -> event => match event {
                     Ok(event) => {
                         if let Some(end) = self.follow(event) {

@@ -4,9 +4,10 @@
 //! (<https://noiseprotocol.org/noise.html>), pattern `NNpsk0`: both sides prove that they know the
 //! token, and recorded traffic stays secret even if the token is found later.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
 
+use crossbeam_channel::Receiver;
 use snow::{HandshakeState, StatelessTransportState};
 
 /// The protocol's name; another version of the frames gets another prologue.
@@ -19,6 +20,12 @@ pub const LONGEST_FRAME: usize = 64 << 20;
 /// Longest message of Noise, and the length of its authentication tag.
 const LONGEST_CHUNK: usize = 65_535;
 const TAG: usize = 16;
+
+/// Bytes that are read ahead: small frames take no system call each.
+const READ_AHEAD: usize = 64 << 10;
+
+/// Bytes after which frames are written, even if more wait.
+const WRITTEN_AT_ONCE: usize = 256 << 10;
 
 /// A secret that both sides know.
 pub type Token = [u8; 32];
@@ -46,10 +53,7 @@ pub fn over_pipe(
     from: impl Read + Send + 'static,
     to: impl Write + Send + 'static,
 ) -> (FrameReader, FrameWriter) {
-    (
-        FrameReader { stream: Box::new(from), cipher: None },
-        FrameWriter { stream: Box::new(to), cipher: None },
-    )
+    (FrameReader::new(from, None), FrameWriter { stream: Box::new(to), cipher: None })
 }
 
 /// The agent's side of an encrypted connection.
@@ -113,16 +117,12 @@ fn sealed(
 ) -> io::Result<(FrameReader, FrameWriter)> {
     let state = Arc::new(state.into_stateless_transport_mode().map_err(io::Error::other)?);
     let cipher = || Some(Cipher { state: Arc::clone(&state), nonce: 0 });
-    Ok((
-        FrameReader { stream: Box::new(from), cipher: cipher() },
-        FrameWriter { stream: Box::new(to), cipher: cipher() },
-    ))
+    Ok((FrameReader::new(from, cipher()), FrameWriter { stream: Box::new(to), cipher: cipher() }))
 }
 
 fn write_chunk(to: &mut impl Write, chunk: &[u8]) -> io::Result<()> {
     let length = u16::try_from(chunk.len()).map_err(io::Error::other)?;
-    to.write_all(&length.to_be_bytes())?;
-    to.write_all(chunk)
+    to.write_all(&[&length.to_be_bytes()[..], chunk].concat())
 }
 
 fn read_chunk(from: &mut impl Read, chunk: &mut Vec<u8>, longest: usize) -> io::Result<()> {
@@ -142,25 +142,63 @@ impl FrameWriter {
     /// # Errors
     /// The stream fails.
     pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        self.seal(frame, &mut bytes)?;
+        self.send(&bytes)
+    }
+
+    /// Writes the frames of a channel until it is closed; those that wait together.
+    ///
+    /// # Errors
+    /// The stream fails.
+    pub fn write_all_of(&mut self, frames: &Receiver<Vec<u8>>) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        while let Ok(frame) = frames.recv() {
+            self.seal(&frame, &mut bytes)?;
+            while bytes.len() < WRITTEN_AT_ONCE
+                && let Ok(frame) = frames.try_recv()
+            {
+                self.seal(&frame, &mut bytes)?;
+            }
+            self.send(&bytes)?;
+            bytes.clear();
+            bytes.shrink_to(WRITTEN_AT_ONCE);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)?;
+        self.stream.flush()
+    }
+
+    /// Appends a frame as the stream carries it.
+    fn seal(&mut self, frame: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
         let length = u32::try_from(frame.len()).map_err(io::Error::other)?.to_be_bytes();
         let Some(cipher) = &mut self.cipher else {
-            self.stream.write_all(&length)?;
-            self.stream.write_all(frame)?;
-            return self.stream.flush();
+            to.extend_from_slice(&length);
+            to.extend_from_slice(frame);
+            return Ok(());
         };
         let plain = [&length[..], frame].concat();
-        let mut sealed = vec![0; plain.len().min(LONGEST_CHUNK - TAG) + TAG];
         for piece in plain.chunks(LONGEST_CHUNK - TAG) {
-            let written = cipher.state.write_message(cipher.nonce, piece, &mut sealed);
-            let length = written.map_err(io::Error::other)?;
+            let begin = to.len();
+            to.resize(begin + 2 + piece.len() + TAG, 0);
+            let (head, sealed) = to[begin..].split_at_mut(2);
+            let written = cipher.state.write_message(cipher.nonce, piece, sealed);
+            let length = u16::try_from(written.map_err(io::Error::other)?);
+            head.copy_from_slice(&length.map_err(io::Error::other)?.to_be_bytes());
             cipher.nonce += 1;
-            write_chunk(&mut self.stream, &sealed[..length])?;
         }
-        self.stream.flush()
+        Ok(())
     }
 }
 
 impl FrameReader {
+    fn new(from: impl Read + Send + 'static, cipher: Option<Cipher>) -> Self {
+        FrameReader { stream: Box::new(BufReader::with_capacity(READ_AHEAD, from)), cipher }
+    }
+
     /// The next frame; `None` at the end of the stream.
     ///
     /// # Errors
@@ -243,10 +281,17 @@ mod tests {
         let ((mut from_runner, mut to_runner), (mut from_agent, mut to_agent)) =
             (agent.unwrap(), runner.unwrap());
         let long: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
-        let frames =
-            [b"".to_vec(), b"short".to_vec(), long.clone(), vec![0; 65_515], vec![1; 65_516]];
+        let mut frames =
+            vec![b"".to_vec(), b"short".to_vec(), long.clone(), vec![0; 65_515], vec![1; 65_516]];
+        frames.extend((0..1_000_u32).map(|number| number.to_le_bytes().to_vec()));
+        let (queue, waiting) = crossbeam_channel::unbounded();
+        frames[2..].iter().for_each(|frame| queue.send(frame.clone()).unwrap());
+        drop(queue);
         std::thread::scope(|scope| {
-            scope.spawn(|| frames.iter().for_each(|frame| to_runner.write(frame).unwrap()));
+            scope.spawn(|| {
+                frames[..2].iter().for_each(|frame| to_runner.write(frame).unwrap());
+                to_runner.write_all_of(&waiting).unwrap();
+            });
             for frame in &frames {
                 assert!(from_agent.read().unwrap().as_ref() == Some(frame), "{}", frame.len());
             }

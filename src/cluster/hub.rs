@@ -147,11 +147,7 @@ impl Hub {
         let Ok((_, generation)) = taken else { return Ok(()) };
         threads::spawn("to an agent", move || {
             // The reader notices a broken connection, too.
-            for frame in to_write {
-                if writer.write(&frame).is_err() {
-                    return;
-                }
-            }
+            let _broken = writer.write_all_of(&to_write);
         })?;
         let result = self.read(&mut reader, &session, generation);
         let mut state = self.lock();

@@ -213,11 +213,7 @@ fn serve(
     };
     let (frames, to_write) = unbounded::<Vec<u8>>();
     threads::spawn("to the runner", move || {
-        for frame in to_write {
-            if writer.write(&frame).is_err() {
-                return;
-            }
-        }
+        let _broken = writer.write_all_of(&to_write);
     })?;
     let is_over = |event| !events.send(event);
     if is_over(LinkEvent::Open(Connected { frames }, welcome)) {
