@@ -22,7 +22,7 @@ const LONGEST_CHUNK: usize = 65_535;
 const TAG: usize = 16;
 
 /// Bytes that are read ahead: small frames take no system call each.
-const READ_AHEAD: usize = 64 << 10;
+const READ_AHEAD: usize = 16 << 10;
 
 /// Bytes after which frames are written, even if more wait.
 const WRITTEN_AT_ONCE: usize = 256 << 10;
@@ -46,6 +46,11 @@ pub struct FrameWriter {
 pub struct FrameReader {
     stream: Box<dyn Read + Send>,
     cipher: Option<Cipher>,
+    /// A chunk as it was read.
+    sealed: Vec<u8>,
+    /// Room for what it holds: as much as the longest one needed, since there may be a thousand
+    /// readers.
+    piece: Vec<u8>,
 }
 
 /// Frames over a pipe, which needs no secrets.
@@ -196,7 +201,8 @@ impl FrameWriter {
 
 impl FrameReader {
     fn new(from: impl Read + Send + 'static, cipher: Option<Cipher>) -> Self {
-        FrameReader { stream: Box::new(BufReader::with_capacity(READ_AHEAD, from)), cipher }
+        let stream = Box::new(BufReader::with_capacity(READ_AHEAD, from));
+        FrameReader { stream, cipher, sealed: Vec::new(), piece: Vec::new() }
     }
 
     /// The next frame; `None` at the end of the stream.
@@ -219,16 +225,16 @@ impl FrameReader {
             let taken = (&mut self.stream).take(length as u64).read_to_end(&mut plain)?;
             return Ok((taken == length).then_some(plain));
         };
-        let (mut sealed, mut piece) = (Vec::new(), vec![0; LONGEST_CHUNK]);
         loop {
-            if let Err(error) = read_chunk(&mut self.stream, &mut sealed, LONGEST_CHUNK) {
+            if let Err(error) = read_chunk(&mut self.stream, &mut self.sealed, LONGEST_CHUNK) {
                 return ended(error);
             }
             let changed = |_| io::Error::new(io::ErrorKind::InvalidData, "a frame was changed");
-            let length =
-                cipher.state.read_message(cipher.nonce, &sealed, &mut piece).map_err(changed)?;
+            self.piece.resize(self.piece.len().max(self.sealed.len()), 0);
+            let read = cipher.state.read_message(cipher.nonce, &self.sealed, &mut self.piece);
+            let length = read.map_err(changed)?;
             cipher.nonce += 1;
-            plain.extend_from_slice(&piece[..length]);
+            plain.extend_from_slice(&self.piece[..length]);
             let Some((head, body)) = plain.split_first_chunk::<4>() else {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame without a length"));
             };
