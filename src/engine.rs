@@ -166,6 +166,7 @@ impl Engine {
         let budget = crate::config::full_trial(&spec);
         samplers::check_objectives(&spec.sampler, spec.objectives.len())?;
         pruners::check_objectives(&spec.pruner, spec.objectives.len())?;
+        pruners::check_program(&spec.pruner, &spec.program)?;
         let sampler = (samplers::find(&spec.sampler.name)?.build)(&spec.sampler, &spec.space)?;
         let pruner = (pruners::find(&spec.pruner.name)?.build)(&spec.pruner, budget)?;
         Ok(Engine {

@@ -86,6 +86,9 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth)
     }
     (spec.seed, spec.sampler, spec.pruner) = (init.take("seed"), sampler, pruner);
     (spec.enqueue, spec.constraints) = (enqueue, constraints);
+    if let Err(error) = crate::pruners::check_program(&spec.pruner, &spec.program) {
+        refuse!("{error}");
+    }
     if grows {
         // In a define-by-run program equal parameters need not mean an equal run.
         spec.duplicates = Duplicates::Allow;

@@ -22,6 +22,7 @@ use crate::study::constraint::Constraint;
 use crate::study::decision::{Decision, Reason};
 use crate::study::history::History;
 use crate::study::params::Params;
+use crate::study::program::Program;
 use crate::study::registry::{Entry, OptionProblem, RegistryError, Table, UnknownName};
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
@@ -200,6 +201,19 @@ pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownName> {
 /// Whether trials continue from each other's checkpoints, which then have digests.
 pub fn is_population(pruner: &AlgorithmSpec) -> bool {
     pruner.name == pbt::ENTRY.name
+}
+
+/// Whether a pruner serves a study of that program; the error says what to take instead.
+pub fn check_program(pruner: &AlgorithmSpec, program: &Program) -> Result<(), RegistryError> {
+    if is_population(pruner) && *program == Program::Inline {
+        return Err(RegistryError::Unsuitable {
+            policy: pruner.name.clone(),
+            why: "members continue from each other's checkpoints, and closures and programs that \
+                  ask and tell save none",
+            advice: "search a [command] or a [trainer] with it, or take `asha`",
+        });
+    }
+    Ok(())
 }
 
 /// Whether a pruner serves a study of that many objectives; the error says what to take instead.

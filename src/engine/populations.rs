@@ -6,7 +6,7 @@ use crate::pruners::{Gathered, Generation, MemberDecision};
 use crate::study::configuration::for_pruners;
 use crate::study::event::{Event, TrialEvent};
 use crate::study::state::TrialResult;
-use crate::study::trial::{TrialNumber, TrialState};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 impl Engine {
     /// New trials: one, or all members of a population, so that their first parameters do not
@@ -30,9 +30,42 @@ impl Engine {
                 Event::Trial(trial, TrialEvent::Finished { state, reason, .. }) => {
                     self.finish_trial(trial, state, TrialResult::default(), reason);
                 }
-                event => self.emit(event),
+                event => {
+                    let copied = match &event {
+                        Event::Trial(trial, TrialEvent::Cloned { step, .. }) => {
+                            Some((*trial, *step))
+                        }
+                        _ => None,
+                    };
+                    self.emit(event);
+                    copied.into_iter().for_each(|(trial, step)| self.drop_left(trial, step));
+                }
             }
         }
+    }
+
+    /// Drops a trial's checkpoints beyond `step`, at which it took over another's: they are of the
+    /// path that it has left, and it must not continue from them when it gets there again.
+    fn drop_left(&mut self, number: TrialNumber, step: u64) {
+        let own = self.view.trial(number).map(|trial| &trial.checkpoints);
+        let left = own.into_iter().flatten().filter(|saved| saved.step > step);
+        let left = left.map(|saved| (number, saved.path.clone())).collect();
+        self.drop_all(left);
+    }
+
+    /// The trials as samplers see them where trials are members of populations: without results.
+    /// First parameters are drawn from the sampler's initial design, so that those of a second
+    /// population do not depend on how far the first one is; and a value belongs to a schedule, not
+    /// to the first or the last parameters of its trial.
+    pub(super) fn without_results(trials: &[Trial]) -> Vec<Trial> {
+        let first = |trial: &Trial| {
+            let first = trial.segments.first().map(|segment| &segment.replaced);
+            let params = first.unwrap_or(&trial.params).clone();
+            let (origin, created) = (trial.origin.clone(), trial.created);
+            let state = TrialState::Running;
+            Trial { state, ..Trial::new(trial.number, params, origin, created) }
+        };
+        trials.iter().map(first).collect()
     }
 
     /// The pruner's decisions about members of populations, from what it may know.

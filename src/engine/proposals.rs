@@ -1,5 +1,6 @@
 //! Configurations for new trials: enqueued, repeated, or proposed by the sampler.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::Engine;
@@ -116,6 +117,10 @@ impl Engine {
             }
         };
         let counted = match self.spec.budget.count {
+            // One that failed has left its population: another one alone would not replace it.
+            _ if self.pruner.population().is_some() => {
+                counts.complete + counts.pruned + counts.failed
+            }
             Count::Finished => counts.complete + counts.pruned,
             Count::Completed => counts.complete,
             Count::All => counts.complete + counts.pruned + counts.failed,
@@ -163,7 +168,10 @@ impl Engine {
         let spec = &self.spec;
         let nothing = Params::new();
         let known = self.known_view();
-        let trials = for_samplers(&known.trials, spec.replicates);
+        let trials = match self.pruner.population() {
+            Some(_) => Cow::Owned(Engine::without_results(&known.trials)),
+            None => for_samplers(&known.trials, spec.replicates),
+        };
         let number = TrialNumber(trials.len() as u64);
         let ask = Ask {
             constraints: &spec.constraints,

@@ -360,7 +360,8 @@ impl Engine {
     /// Drops checkpoints, except those from which another trial of a population is about to
     /// continue: these go with a later plan.
     pub(super) fn drop_all(&mut self, mut dropped: Vec<Dropped>) {
-        if !dropped.is_empty() && self.pruner.population().is_some() {
+        // Also where the study has another pruner by now.
+        if !dropped.is_empty() && self.view.trials.iter().any(|trial| !trial.segments.is_empty()) {
             let donated = self.view.donated();
             dropped.retain(|(trial, path)| !donated.contains(&(*trial, path.as_path())));
         }

@@ -5,14 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
-use hpsearch::study::event::{Event, TrialEvent};
+use hpsearch::engine::{Engine, Input, Outcome};
+use hpsearch::study::budget::Extension;
+use hpsearch::study::device::{Device, Slot};
+use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
 use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
+use hpsearch::study::request::{Request, Retried};
 use hpsearch::study::schedule::{Stage, schedule};
 use hpsearch::study::spec::StudySpec;
-use hpsearch::study::trial::{TrialNumber, TrialState};
+use hpsearch::study::state::StudyState;
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
 use serde_json::Value as Json;
 
@@ -193,6 +198,204 @@ fn a_member_that_failed_has_left_and_one_that_is_nan_is_replaced() {
     let replaced = &run.view.trial(TrialNumber(2)).unwrap().segments;
     assert_eq!(replaced[0].start, 3);
     assert_eq!(run.view.counts.complete, 3);
+}
+
+#[test]
+fn a_second_population_does_not_depend_on_how_far_the_first_one_is() {
+    for sampler in ["tpe", "gp", "cmaes", "auto"] {
+        let study = || spec(24, sampler, 8);
+        let first = finished(&simulation(study(), 3, 0), &[]);
+        for (slots, pattern) in [(1, 1), (11, 2), (24, 3)] {
+            let other = finished(&simulation(study(), slots, pattern), &[]);
+            assert_eq!(lineage(&other), lineage(&first), "{sampler}, {slots} slots");
+            assert_eq!(verified(&study(), &journal(&other)).difference, None, "{sampler}");
+        }
+    }
+}
+
+#[test]
+fn no_trial_is_created_alone_for_a_member_that_failed() {
+    let study = || spec(8, "random", 4);
+    let run = |slots| {
+        let mut simulation = simulation(study(), slots, 0);
+        simulation.faults =
+            Box::new(|trial, _, step| (trial.0 == 1 && step == 2).then_some(Fault::Fail));
+        finished(&simulation, &[])
+    };
+    let first = run(2);
+    assert_eq!(first.view.trials.len(), 8);
+    assert_eq!((first.view.counts.complete, first.view.counts.failed), (7, 1));
+    for slots in [1, 8] {
+        assert_eq!(lineage(&run(slots)), lineage(&first), "{slots} slots");
+    }
+    assert_eq!(verified(&study(), &journal(&first)).difference, None);
+}
+
+#[test]
+fn an_interval_that_does_not_divide_the_steps_and_larger_ones_have_their_last_stage() {
+    for (steps, interval) in [(11, 3), (7, 5), (12, 11)] {
+        let mut study = spec(8, "random", 4);
+        study.pruner = study.pruner.with("interval", interval).with("max_resource", steps);
+        let mut simulation = simulation(study, 3, 2);
+        simulation.steps = steps;
+        let run = finished(&simulation, &[]);
+        assert_eq!(run.view.counts.complete, 8, "{steps} {interval}");
+        assert!(copies(&run) > 0);
+        let is_whole = |trial: &hpsearch::study::trial::Trial| trial.last_step() == Some(steps);
+        assert!(run.view.trials.iter().all(is_whole), "{steps} {interval}");
+    }
+}
+
+/// What a user may ask for at any time: pause, resume, kill, retry, extend.
+fn requests(pattern: u64) -> Vec<(u64, Request)> {
+    let request = |index: u64| {
+        let trial = TrialNumber(draw(pattern, index, 5) % 8);
+        let request = match draw(pattern, index, 6) {
+            0..20 => Request::PauseTrial { trial },
+            20..50 => Request::ResumeTrial { trial },
+            50..60 => Request::PauseStudy,
+            60..75 => Request::ResumeStudy,
+            75..82 => Request::Kill { trial },
+            82..90 => Request::Retry { trials: Retried::AllFailed },
+            90..95 => Request::Extend { by: Extension { trials: 3, ..Extension::default() } },
+            _ => Request::Continue { trial, until: STEPS + 4 },
+        };
+        (draw(pattern, index, 7) * 2, request)
+    };
+    let mut requests: Vec<(u64, Request)> = (0..12).map(request).collect();
+    requests.sort_by_key(|(after, _)| *after);
+    let all = (0..8).map(TrialNumber);
+    let resumed = all.map(|trial| (u64::MAX, Request::ResumeTrial { trial }));
+    requests.push((u64::MAX, Request::ResumeStudy));
+    requests.into_iter().chain(resumed).collect()
+}
+
+/// Whatever is asked, whatever fails and whenever it is killed: it ends, every decision is made
+/// again by `verify`, and nobody continues from a checkpoint that is gone.
+#[test]
+fn requests_faults_and_kills_leave_a_population_that_ends_and_verifies() {
+    for pattern in 0..cases(60, 1500) {
+        let slots = usize::try_from(1 + draw(pattern, 3, 3) % 9).unwrap();
+        let deterministic = draw(pattern, 4, 3) < 25;
+        let study = || StudySpec { deterministic, ..spec(8, "auto", 4) };
+        let make = |pattern: u64, slots| {
+            let mut simulation = simulation(study(), slots, pattern);
+            simulation.spec.retry.max = 1;
+            simulation.spec.budget.failures = None;
+            simulation.requests = requests(pattern);
+            simulation.faults = Box::new(move |trial, attempt, step| {
+                match draw(pattern, trial.0 * 64 + u64::from(attempt.0), step) {
+                    0..10 => Some(Fault::Slow),
+                    10..14 if attempt.0 < 2 => Some(Fault::Crash),
+                    14..16 if attempt.0 < 2 => Some(Fault::Fail),
+                    16..18 => Some(Fault::NotANumber),
+                    _ => None,
+                }
+            });
+            simulation
+        };
+        let simulation = make(pattern, slots);
+        let mut run = simulation.run(&[]).unwrap();
+        for kill in 0..3 {
+            let upto = 1 + draw(pattern, kill, 9) * run.turns.len() as u64 / 100;
+            run = simulation.run(&run.turns[..usize::try_from(upto).unwrap()]).unwrap();
+        }
+        assert!(!matches!(run.outcome, Outcome::Broken(_)), "{pattern}: {:?}", run.outcome);
+        let open = run.view.trials.iter().filter(|trial| !trial.state.is_finished()).count();
+        let is_held = run.view.trials.iter().any(|trial| trial.hold.is_some());
+        assert!(open == 0 || is_held || run.view.finished.is_none(), "{pattern}: {open} open");
+        assert_checkpoints_are_there(&run);
+        let difference = verified(&simulation.spec, &journal(&run)).difference;
+        assert!(difference.is_none(), "{pattern}: {difference:?}");
+    }
+}
+
+#[test]
+fn a_population_whose_study_gets_another_pruner_keeps_what_its_members_continue_from() {
+    let whole = finished(&simulation(spec(4, "random", 4), 1, 0), &[]);
+    let is_copy = |turn: &Turn| {
+        let mut events = turn.events.iter();
+        events.any(|event| matches!(event, Event::Trial(_, TrialEvent::Cloned { .. })))
+    };
+    let mut tried = 0;
+    for upto in (1..whole.turns.len()).filter(|upto| is_copy(&whole.turns[upto - 1])) {
+        let mut other = simulation(spec(4, "random", 4), 1, 0);
+        other.spec.pruner = pruner_named("none");
+        let run = finished(&other, &whole.turns[..upto]);
+        assert_checkpoints_are_there(&run);
+        let started = run.turns[upto..].iter().flat_map(|turn| &turn.events);
+        let from_the_start = started.filter(|event| {
+            matches!(event, Event::Trial(_, TrialEvent::AttemptStarted { resume: None, .. }))
+        });
+        assert_eq!(from_the_start.count(), 0, "after {upto} turns");
+        tried += 1;
+    }
+    assert!(tried > 1, "{tried}");
+}
+
+/// A checkpoint beyond the step at which its trial took over another's is of a path that the trial
+/// has left.
+#[test]
+fn a_member_does_not_continue_from_a_checkpoint_of_the_path_that_it_left() {
+    let spec = spec(2, "random", 2);
+    let slots = (0..2).map(|index| Slot::on(index, Device::Cpu)).collect();
+    let mut engine = Engine::new(spec.clone(), StudyState::new(&spec), slots).unwrap();
+    let mut at = 0;
+    let mut step = |engine: &mut Engine, input| {
+        at += 1;
+        engine.step(Timestamp(at), input)
+    };
+    let (pid, host) = (1, "h".to_owned());
+    step(&mut engine, Input::Begin { pid, host, requests: Vec::new() });
+    let path = |trial: u64, step: u64, path: &str| PathBuf::from(format!("/{trial}/{step}{path}"));
+    let saved = |trial: u64, attempt, step: u64| Input::Checkpoint {
+        trial: TrialNumber(trial),
+        attempt: AttemptNumber(attempt),
+        step,
+        path: path(trial, step, ""),
+        bytes: None,
+        system: None,
+        digest: Some(format!("{trial}@{step}")),
+    };
+    let reported = |trial: u64, attempt, step: u64, loss: f64| Input::Report {
+        trial: TrialNumber(trial),
+        attempt: AttemptNumber(attempt),
+        step,
+        metrics: [("loss".to_owned(), loss)].into_iter().collect(),
+    };
+    let paused = |trial: u64| Input::Ended {
+        trial: TrialNumber(trial),
+        attempt: AttemptNumber(0),
+        end: AttemptEnd::Paused,
+        message: None,
+    };
+    for (trial, loss) in [(0, 0.9), (1, 0.1)] {
+        step(&mut engine, saved(trial, 0, 3));
+        step(&mut engine, reported(trial, 0, 3, loss));
+    }
+    // Trial 0 saves once more after it was told to pause.
+    step(&mut engine, saved(0, 0, 4));
+    step(&mut engine, paused(0));
+    step(&mut engine, paused(1));
+    let trial = engine.view().trial(TrialNumber(0)).unwrap().clone();
+    assert_eq!(trial.segments.len(), 1, "it was replaced");
+    assert!(trial.checkpoints.iter().all(|saved| saved.step <= 3), "{:?}", trial.checkpoints);
+    // It reports step 4, and is lost before it saves: the other's checkpoint is still the one.
+    step(&mut engine, reported(0, 1, 4, 0.2));
+    let trial = engine.view().trial(TrialNumber(0)).unwrap();
+    assert_eq!(trial.resumable_checkpoint(), None);
+    assert_eq!(engine.view().donor_checkpoint(trial).unwrap().1.path, path(1, 3, ""));
+}
+
+#[test]
+fn programs_without_checkpoints_have_no_populations() {
+    let unsuitable = StudySpec { program: Program::Inline, ..spec(4, "random", 4) };
+    let slots = vec![Slot::on(0, Device::Cpu)];
+    let error = Engine::new(unsuitable.clone(), StudyState::new(&unsuitable), slots);
+    let said = error.err().unwrap().to_string();
+    assert!(said.contains("`pbt` cannot serve this study"), "{said}");
+    let asked = crate::harness::spec(4, "random", unsuitable.pruner);
+    assert!(Engine::on_demand(asked.clone(), StudyState::new(&asked)).is_err());
 }
 
 /// A command that learns: its checkpoint holds step and state.

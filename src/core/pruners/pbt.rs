@@ -7,10 +7,10 @@ use rand::RngExt as _;
 
 use super::asha::{MAX_RESOURCE, problem};
 use super::{Case, Gathered, Generation, MemberDecision, Pruner, PrunerEntry};
+use crate::study::constraint;
 use crate::study::decision::{Decision, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, FieldKind, field};
-use crate::study::history::History;
-use crate::study::metric::Score;
+use crate::study::metric::{Direction, Score};
 use crate::study::registry::RegistryError;
 use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::trial::{Trial, TrialNumber};
@@ -68,15 +68,17 @@ const MOST_LISTED: u64 = 4_096;
 /// - Every member pauses at each multiple of `interval` below its end, at its **first report at or
 ///   after it**. Decisions are made when all members that have not ended are there, in the order
 ///   of their numbers, so that they depend on nothing but the reports. Members that failed or were
-///   stopped have left the population; one that diverged waits to be replaced.
+///   stopped have left the population; one that diverged waits to be replaced. Where reports are
+///   rarer than `interval`, the next meeting is the first after the last report of any of them.
 /// - *Exploit*: members are ranked by their values at this step. Each of the last
 ///   `ceil(quantile n)`, at most half, continues from the checkpoint of one of as many first
 ///   members, drawn uniformly (Ray Tune's rule, also for fewer than `1 / quantile` members). The
 ///   donor must have a checkpoint of the step that it reported.
 /// - *Explore*: each parameter of the donor is drawn anew with `resample_probability`, or else
 ///   multiplied by 0.8 or 1.2; choices move to a neighbour in their list.
-/// - Members that are not replaced keep state and parameters. NaN ranks last, and has to be
-///   replaced; if there is nobody to copy, the member stops.
+/// - Members that are not replaced keep state and parameters. A member that violates limits ranks
+///   behind all that do not. NaN ranks last, and has to be replaced, if need be by a member that is
+///   not among the first; if there is nobody to copy, the member stops.
 #[derive(Clone, Debug)]
 pub struct Pbt {
     population: u64,
@@ -89,20 +91,24 @@ pub struct Pbt {
 /// A member that has arrived, and its value there.
 struct Member<'a> {
     trial: &'a Trial,
-    /// The step of its report at the rung, with its score; `None`: it did not get there.
-    arrived: Option<(u64, Score)>,
+    /// The step of its report at the rung, with its standing; `None`: it did not get there.
+    arrived: Option<(u64, Standing)>,
 }
+
+/// How members compare: by their violation of the study's limits, then by their scores.
+type Standing = (Score, Score);
 
 impl Member<'_> {
     /// Its order: those without a number last.
-    fn key(&self) -> (bool, Option<Score>, TrialNumber) {
-        let score = self.sound();
-        (score.is_none(), score, self.trial.number)
+    fn key(&self) -> (bool, Option<Standing>, TrialNumber) {
+        let standing = self.sound();
+        (standing.is_none(), standing, self.trial.number)
     }
 
-    /// Its score, if that is a number.
-    fn sound(&self) -> Option<Score> {
-        self.arrived.map(|(_, score)| score).filter(|score| !score.loss().is_nan())
+    /// Its standing, if its value is a number.
+    fn sound(&self) -> Option<Standing> {
+        let standing = self.arrived.map(|(_, standing)| standing);
+        standing.filter(|(_, score)| !score.loss().is_nan())
     }
 }
 
@@ -175,16 +181,17 @@ impl Pbt {
         rung: u64,
         trials: &[&Trial],
     ) -> Vec<MemberDecision> {
-        let history = generation.history;
         let mut members: Vec<Member<'_>> = trials
             .iter()
-            .map(|trial| Member { trial, arrived: value_at(history, trial, rung) })
+            .map(|trial| Member { trial, arrived: standing_at(generation, trial, rung) })
             .collect();
         members.sort_by_key(Member::key);
+        let steps = members.iter().filter_map(|member| Some(member.arrived?.0));
+        let until = self.rung_after(steps.fold(rung, u64::max));
         let replaced = self.replaced(members.len());
-        let mut decisions: Vec<MemberDecision> = (0..members.len())
-            .map(|place| self.decide_member(generation, rung, &members, place, replaced))
-            .collect();
+        let meeting = Meeting { generation, rung, until, members: &members, replaced };
+        let mut decisions: Vec<MemberDecision> =
+            (0..members.len()).map(|place| self.decide_member(&meeting, place)).collect();
         decisions.sort_by_key(MemberDecision::trial);
         decisions
     }
@@ -201,49 +208,23 @@ impl Pbt {
     }
 
     /// The decision on the member at `place` of the ranking.
-    fn decide_member(
-        &self,
-        generation: &Generation<'_>,
-        rung: u64,
-        members: &[Member<'_>],
-        place: usize,
-        replaced: usize,
-    ) -> MemberDecision {
+    fn decide_member(&self, meeting: &Meeting<'_>, place: usize) -> MemberDecision {
+        let Meeting { generation, rung, until, members, .. } = *meeting;
         let (member, of) = (&members[place], members.len() as u64);
         let number = member.trial.number;
         let own = member.sound();
-        let until = self.rung_after(rung);
-        let is_replaced = place >= members.len() - replaced || own.is_none();
-        let rank_of = |score: Option<Score>| {
-            let is_better = |other: &&Member<'_>| {
-                other.sound().is_some_and(|other| score.is_none_or(|score| other < score))
-            };
-            members.iter().filter(is_better).count() as u64 + 1
-        };
-        let rank = rank_of(own);
-        let is_donor = |donor: &&Member<'_>| {
-            // Equal members differ once one of them has explored.
-            let is_as_good = donor.sound().is_some_and(|score| own.is_none_or(|own| score <= own));
-            let step = donor.arrived.map(|(step, _)| step);
-            let is_behind = step >= member.trial.last_step();
-            is_as_good
-                && is_behind
-                && donor.trial.checkpoints.iter().any(|at| Some(at.step) == step)
-        };
-        let first = replaced.max(1).min(members.len());
-        let donors: Vec<&Member<'_>> = match is_replaced {
-            true => members[..first.min(place)].iter().filter(is_donor).collect(),
-            false => Vec::new(),
-        };
+        let is_replaced = place >= members.len() - meeting.replaced || own.is_none();
+        let donors = if is_replaced { meeting.donors(place) } else { Vec::new() };
         let mut rng = generation.seeds.stream(&format!("pbt/{number}/{rung}"));
+        let rank = meeting.rank_of(own);
         if let Some(donor) = donors.get(rng.random_range(0..donors.len().max(1)))
-            && let Some((step, score)) = donor.arrived
+            && let Some((step, standing)) = donor.arrived
         {
             let (space, constraints) = (generation.space, generation.constraints);
             let from = donor.trial;
             let params =
                 explore::perturbed(space, constraints, &from.params, self.resample, &mut rng);
-            let from_rank = rank_of(Some(score));
+            let from_rank = meeting.rank_of(Some(standing));
             let reason = Reason::Exploited { rung, rank, of, from: from.number.0, from_rank };
             return MemberDecision::Clone {
                 trial: number,
@@ -264,17 +245,69 @@ impl Pbt {
     }
 }
 
-/// A trial's first report at or after a rung, if it is of its present segment.
-fn value_at(history: History<'_>, trial: &Trial, rung: u64) -> Option<(u64, Score)> {
+/// Members that are decided about, ranked.
+struct Meeting<'a> {
+    generation: &'a Generation<'a>,
+    rung: u64,
+    /// The next rung.
+    until: Option<u64>,
+    members: &'a [Member<'a>],
+    /// How many of the last are replaced.
+    replaced: usize,
+}
+
+impl<'a> Meeting<'a> {
+    /// How many are better, and one; equals share a rank.
+    fn rank_of(&self, standing: Option<Standing>) -> u64 {
+        let is_better = |other: &&Member<'_>| {
+            other.sound().is_some_and(|other| standing.is_none_or(|standing| other < standing))
+        };
+        self.members.iter().filter(is_better).count() as u64 + 1
+    }
+
+    /// The members whose checkpoints the one at `place` may take over: of the first, as many as
+    /// are replaced. One without a number takes over any.
+    fn donors(&self, place: usize) -> Vec<&'a Member<'a>> {
+        let member = &self.members[place];
+        let own = member.sound();
+        let is_donor = |donor: &&Member<'_>| {
+            // Equal members differ once one of them has explored.
+            let is_as_good = donor.sound().is_some_and(|other| own.is_none_or(|own| other <= own));
+            let step = donor.arrived.map(|(step, _)| step);
+            let is_behind = step >= member.trial.last_step();
+            is_as_good
+                && is_behind
+                && donor.trial.checkpoints.iter().any(|at| Some(at.step) == step)
+        };
+        let first = self.replaced.max(1).min(place);
+        let donors = |among: &'a [Member<'a>]| among.iter().filter(is_donor).collect::<Vec<_>>();
+        let of_the_first = donors(&self.members[..first]);
+        match own.is_none() && of_the_first.is_empty() {
+            true => donors(self.members),
+            false => of_the_first,
+        }
+    }
+}
+
+/// A trial's first report at or after a rung, and how it compares. It waits there: its last metrics
+/// are those of this report.
+fn standing_at(generation: &Generation<'_>, trial: &Trial, rung: u64) -> Option<(u64, Standing)> {
     let index = trial.curve.partition_point(|(step, _)| *step < rung);
     let (step, value) = trial.curve.get(index)?;
-    Some((*step, history.score(*value)))
+    let violation = constraint::violation(generation.constraints, &trial.last_metrics);
+    let violation = Score::new(Direction::Minimize, violation.unwrap_or(0.0));
+    Some((*step, (violation, generation.history.score(*value))))
 }
 
 impl Pruner for Pbt {
     fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { trial, step, .. } = *case;
-        let Some(rung) = self.rung_at(step) else { return Decision::CONTINUE };
+        // It was sent on to a rung, or has not been decided about yet.
+        let rung = trial.until.filter(|until| *until <= step);
+        let Some(rung) = rung.or_else(|| self.rung_at(step).filter(|_| trial.until.is_none()))
+        else {
+            return Decision::CONTINUE;
+        };
         let is_first = trial.last_step_before(step).is_none_or(|before| before < rung);
         // A rerun that reports at other steps must not wait twice.
         let judged =

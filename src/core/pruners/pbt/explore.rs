@@ -27,7 +27,8 @@ pub(super) fn perturbed(
             let (whether, unit): (f64, f64) = (rng.random(), rng.random());
             let distribution = &dimension.distribution;
             Ok::<_, std::convert::Infallible>(match donor.get(&dimension.name) {
-                Some(value) if whether >= resample => neighbour(distribution, value, unit >= 0.5),
+                Some(value) if whether >= resample => neighbour(distribution, value, unit >= 0.5)
+                    .unwrap_or_else(|| distribution.from_unit(unit)),
                 _ => distribution.from_unit(unit),
             })
         });
@@ -39,12 +40,12 @@ pub(super) fn perturbed(
 }
 
 /// A value times 1.2 (`up`) or 0.8, inside the range: at least one step away on a grid. A choice
-/// becomes its neighbour in the list.
-pub(super) fn neighbour(distribution: &Distribution, value: &Value, up: bool) -> Value {
+/// becomes its neighbour in the list. `None`: the space has changed, and no longer has the value.
+pub(super) fn neighbour(distribution: &Distribution, value: &Value, up: bool) -> Option<Value> {
     let moved = match distribution {
         Distribution::Choice { choices } => {
-            let index = choices.iter().position(|choice| choice.same(value));
-            let next = index.and_then(|at| if up { at.checked_add(1) } else { at.checked_sub(1) });
+            let at = choices.iter().position(|choice| choice.same(value))?;
+            let next = if up { at.checked_add(1) } else { at.checked_sub(1) };
             next.and_then(|next| choices.get(next)).cloned()
         }
         Distribution::Float { low, high, step: None, .. } => {
@@ -64,7 +65,7 @@ pub(super) fn neighbour(distribution: &Distribution, value: &Value, up: bool) ->
                 .map(|number| Value::Int(number.round() as i64))
         }
     };
-    moved.and_then(|moved| distribution.normalize(&moved)).unwrap_or_else(|| value.clone())
+    moved.and_then(|moved| distribution.normalize(&moved)).or_else(|| distribution.normalize(value))
 }
 
 /// The point of a grid closest to the product, but another one than the present.
@@ -87,7 +88,7 @@ mod tests {
 
     fn both(distribution: &Distribution, value: impl Into<Value>) -> [Value; 2] {
         let value = value.into();
-        [false, true].map(|up| neighbour(distribution, &value, up))
+        [false, true].map(|up| neighbour(distribution, &value, up).unwrap())
     }
 
     #[test]
@@ -107,6 +108,8 @@ mod tests {
         let list = Distribution::choice(choices.to_vec()).unwrap();
         assert_eq!(both(&list, choices[1].clone()), [choices[0].clone(), choices[2].clone()]);
         assert_eq!(both(&list, choices[2].clone())[1], choices[2], "the end stays");
+        let gone = Value::Text("d".to_owned());
+        assert_eq!(neighbour(&list, &gone, true), None, "the space has changed");
         let negative = Distribution::int(-64, -1, Scale::Linear, 1).unwrap();
         assert_eq!(both(&negative, -2), [Value::Int(-1), Value::Int(-3)]);
     }

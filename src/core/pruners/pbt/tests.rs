@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use super::*;
 use crate::pruners::conformance;
 use crate::study::checkpoint::Checkpoint;
+use crate::study::condition::Expression;
+use crate::study::constraint::Constraint;
+use crate::study::history::History;
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::schedule::schedule;
@@ -132,6 +135,61 @@ fn a_donor_has_a_checkpoint_of_the_step_that_it_reported() {
     let reason = Reason::Survived { rung: 2, rank: 2, of: 2, no_donor: true };
     let trial = TrialNumber(0);
     assert_eq!(decisions[0], MemberDecision::Continue { trial, until: Some(4), reason });
+}
+
+#[test]
+fn a_member_without_a_number_takes_over_any_checkpoint_before_it_stops() {
+    let mut trials = waiting(&[0.3, 0.1, f64::NAN, 0.2]);
+    trials[1].checkpoints.clear();
+    let decisions = decide(&pbt(4, 2, 10), &trials, 0, Gathered::All);
+    assert!([vec![(2, 0)], vec![(2, 3)]].contains(&copies(&decisions)), "{decisions:?}");
+}
+
+#[test]
+fn members_that_violate_a_limit_rank_behind_all_others() {
+    let mut trials = waiting(&[0.1, 0.2, 0.3, 0.4]);
+    for (trial, size) in trials.iter_mut().zip([9.0, 1.0, 1.0, 7.0]) {
+        trial.last_metrics = [("size".to_owned(), size)].into_iter().collect();
+    }
+    let space = unit_space(&["x"]);
+    let constraints = [Constraint::Limit(Expression::parse("size <= 5").unwrap())];
+    let generation = Generation {
+        space: &space,
+        constraints: &constraints,
+        history: History::of(&trials, Direction::Minimize),
+        seeds: SeedTree::new(0),
+        gathered: Gathered::All,
+    };
+    let decisions = pbt(4, 2, 10).exploit(&generation);
+    assert_eq!(copies(&decisions), [(0, 1)], "trial 0 has the least loss, and violates most");
+}
+
+#[test]
+fn members_that_report_more_rarely_than_they_meet_go_on_to_the_next_rung_ahead() {
+    let pbt = pbt(4, 2, 30);
+    let mut trials = waiting(&[0.4, 0.1, 0.2, 0.3]);
+    for (trial, step) in trials.iter_mut().zip([5, 5, 4, 5]) {
+        trial.curve = vec![(step, trial.curve[0].1)];
+        trial.checkpoints.clear();
+        save(trial, step);
+    }
+    let decisions = decide(&pbt, &trials, 0, Gathered::All);
+    let until = |decision: &MemberDecision| match decision {
+        MemberDecision::Continue { until, .. } | MemberDecision::Clone { until, .. } => *until,
+        MemberDecision::Stop { .. } => None,
+    };
+    assert!(decisions.iter().all(|decision| until(decision) == Some(6)), "{decisions:?}");
+    assert_eq!(copies(&decisions), [(0, 1)]);
+    // Nobody pauses on the way there, and all do there, at their first report.
+    let at = |step: u64| {
+        let mut trial = trials[1].clone();
+        (trial.until, trial.curve) = (Some(8), vec![(5, 0.1), (step, 0.1)]);
+        let history = History::of(&trials, Direction::Minimize);
+        pbt.judge(&Case { space: &unit_space(&["x"]), history, trial: &trial, step })
+    };
+    assert_eq!(at(7), Decision::CONTINUE);
+    assert_eq!(at(8), Decision::Pause(Reason::Ready { rung: 8 }));
+    assert_eq!(at(10), Decision::Pause(Reason::Ready { rung: 8 }));
 }
 
 #[test]
