@@ -4,12 +4,12 @@
 use super::diagnostic::Diagnostic;
 use super::sampler_pruner::Chosen;
 use super::section::Section;
-use super::space::Searched;
+use super::space::{Parameter, Searched};
 use super::trainer::canonical;
 use crate::arguments::{ARGUMENTS, CHANGEABLE};
-use crate::pruners::{POPULATION, is_population};
-
+use crate::pruners::{MODEL, POPULATION, is_population};
 use crate::study::program::Program;
+use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
 
 /// Checks a study whose trials are members of populations.
@@ -46,6 +46,14 @@ pub(super) fn check(
         let message = "members of a population get values that are not in the file of [space]";
         let problem = Diagnostic::error(pruner.place, message);
         problems.push(problem.help("search the file with `asha`, or leave `file` out"));
+    }
+    let is_number = |parameter: &Parameter| {
+        !matches!(parameter.dimension.distribution, Distribution::Choice { .. })
+    };
+    if MODEL.of(&spec.pruner) && !searched.parameters.iter().any(is_number) {
+        let place = pruner.section.place_of(MODEL.name).or(pruner.place);
+        let message = "`model` chooses numbers, and all parameters of [space] are choices";
+        problems.push(Diagnostic::error(place, message).help("leave `model` out"));
     }
     if !matches!(spec.program, Program::Trainer { .. }) {
         return;

@@ -212,6 +212,7 @@ fn example(field: &Field) -> String {
         FieldKind::Integer { min, max } | FieldKind::IntegerOrAuto { min, max } => {
             10.clamp(min, max).to_string()
         }
+        FieldKind::Integers { .. } => "[1, 2]".to_owned(),
         FieldKind::Float { .. } => "0.5".to_owned(),
         FieldKind::Flag => "true".to_owned(),
         FieldKind::Duration => "\"2h30m\"".to_owned(),

@@ -16,7 +16,7 @@ mod wilcoxon;
 use std::collections::BTreeMap;
 
 pub use asha::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
-pub use pbt::{INTERVAL, POPULATION};
+pub use pbt::{INTERVAL, MODEL, POPULATION};
 
 use crate::study::constraint::Constraint;
 use crate::study::decision::{Decision, Reason};

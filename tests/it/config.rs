@@ -536,6 +536,28 @@ fn problems_of_samplers_and_pruners_are_explained() {
                 "[pruner]\ntype = \"pbt\"\ninterval = 9\nmax_resource = 9\npopulation = 5\n\
                  [command]",
             ),
+            (
+                "trials = 10",
+                "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nfrequencies = [1, 2, 4]",
+            ),
+            (
+                "trials = 10",
+                "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nfrequencies = [5, 1]",
+            ),
+            (
+                "trials = 10",
+                "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nmax_resource = 9\n\
+                 frequencies = [1, 5]",
+            ),
+            ("trials = 10", "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nfrequencies = 5",),
+            ("trials = 10", "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nmodel = \"gp\"",),
+            (
+                "trials = 10\n\n[space]\nlr = { float = [1e-5, 1e-1], log = true }\n\
+                 optimizer = [\"sgd\", \"adamw\"]\n\
+                 momentum = { float = [0.0, 0.9], when = { optimizer = \"sgd\" } }",
+                "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nmodel = true\n\
+                 [space]\nlr = [0.1, 0.2]",
+            ),
             ("[command]", "[pruner]\ntype = \"asha\"\n[command]"),
             (
                 "[command]",

@@ -8,17 +8,20 @@ use std::time::{Duration, Instant};
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::{Engine, Input, Outcome};
 use hpsearch::study::budget::Extension;
+use hpsearch::study::decision::Reason;
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
 use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
 use hpsearch::study::request::{Request, Retried};
 use hpsearch::study::schedule::{Stage, schedule};
-use hpsearch::study::spec::StudySpec;
+use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
+use hpsearch::runner::processes;
+use rustix::process::Signal;
 use serde_json::Value as Json;
 
 use crate::harness::{
@@ -333,6 +336,27 @@ fn a_population_whose_study_gets_another_pruner_keeps_what_its_members_continue_
     assert!(tried > 1, "{tried}");
 }
 
+#[test]
+fn a_study_whose_populations_change_in_the_middle_goes_on_to_its_end() {
+    let whole = finished(&simulation(spec(8, "random", 4), 3, 0), &[]);
+    let changes: [fn(AlgorithmSpec) -> AlgorithmSpec; 5] = [
+        |pruner| pruner.with("population", 2),
+        |pruner| pruner.with("population", 8),
+        |pruner| pruner.with("interval", 2),
+        |pruner| pruner.with("interval", 5),
+        |pruner| pruner.with("population", 8).with("interval", 1).with("frequencies", vec![1, 4]),
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        for upto in (1..whole.turns.len()).step_by(cases(17, 1)) {
+            let mut other = simulation(spec(8, "random", 4), 2, 1);
+            other.spec.pruner = change(other.spec.pruner);
+            let run = finished(&other, &whole.turns[..upto]);
+            assert_eq!(run.view.counts.complete, 8, "change {index} after {upto} turns");
+            assert_checkpoints_are_there(&run);
+        }
+    }
+}
+
 /// A checkpoint beyond the step at which its trial took over another's is of a path that the trial
 /// has left.
 #[test]
@@ -396,6 +420,44 @@ fn programs_without_checkpoints_have_no_populations() {
     assert!(said.contains("`pbt` cannot serve this study"), "{said}");
     let asked = crate::harness::spec(4, "random", unsuitable.pruner);
     assert!(Engine::on_demand(asked.clone(), StudyState::new(&asked)).is_err());
+    let init = r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1}],
+        "pruner":{"type":"pbt","interval":2}}"#;
+    let mut answers = Vec::new();
+    hpsearch::ask_tell::serve(init.replace('\n', " ").as_bytes(), &mut answers).unwrap();
+    let said = String::from_utf8(answers).unwrap();
+    assert!(said.contains("`pbt` cannot serve this study"), "{said}");
+}
+
+#[test]
+fn sub_populations_and_the_model_have_one_lineage_and_verify() {
+    let with_frequencies = || {
+        let study = spec(16, "random", 16);
+        let pruner = study.pruner.clone().with("interval", 2).with("frequencies", vec![1, 2, 4, 5]);
+        StudySpec { pruner, ..study }
+    };
+    let with_model = || {
+        let study = spec(16, "auto", 8);
+        let pruner = study.pruner.clone().with("interval", 2).with("model", true);
+        StudySpec { pruner, ..study }
+    };
+    let studies: [&dyn Fn() -> StudySpec; 2] = [&with_frequencies, &with_model];
+    for study in studies {
+        let whole = finished(&simulation(study(), 3, 0), &[]);
+        for (slots, pattern) in [(1, 1), (16, 2)] {
+            let other = finished(&simulation(study(), slots, pattern), &[]);
+            assert_eq!(lineage(&other), lineage(&whole), "{slots} slots");
+        }
+        for upto in (0..whole.turns.len()).step_by(cases(23, 11)) {
+            let resumed = finished(&simulation(study(), 2, 9), &whole.turns[..upto]);
+            assert_eq!(lineage(&resumed), lineage(&whole), "{upto}");
+            assert_checkpoints_are_there(&resumed);
+        }
+        assert_eq!(verified(&study(), &journal(&whole)).difference, None);
+    }
+    let migrated = finished(&simulation(with_frequencies(), 3, 0), &[]);
+    let segments = migrated.view.trials.iter().flat_map(|trial| &trial.segments);
+    let migrations = segments.filter(|segment| matches!(segment.reason, Reason::Migrated { .. }));
+    assert!(migrations.count() > 4);
 }
 
 /// A command that learns: its checkpoint holds step and state.
@@ -403,6 +465,7 @@ const LEARNS: &str = r#"
 step=0; state=1
 [ -z "$HPSEARCH_RESUME" ] || read -r step state < "$HPSEARCH_RESUME" || exit 9
 echo "$HPSEARCH_TRIAL $step ${HPSEARCH_CLONED_FROM:-none} $1" >> starts
+echo $$ > "process-$HPSEARCH_TRIAL"
 while [ $step -lt 6 ]; do
   step=$((step + 1))
   state=$(awk "BEGIN { printf \"%.12g\", $state * (1 - $1) + $1 * $1 / 4 }")
@@ -416,9 +479,13 @@ done
 "#;
 
 fn learning_site() -> Site {
+    learning_site_with("")
+}
+
+fn learning_site_with(further: &str) -> Site {
     let rest = "[pruner]\ntype = \"pbt\"\npopulation = 4\ninterval = 2\nmax_resource = 6\n\
                 [devices]\nuse = [\"sim:0..2\"]\n[checkpoints]\nkeep = \"best-1\"\n";
-    Site::new(&study("trials = 4", rest), LEARNS)
+    Site::new(&study("trials = 4", &format!("{rest}{further}")), LEARNS)
 }
 
 /// What does not depend on time, of all trials.
@@ -482,4 +549,54 @@ fn a_population_of_commands_that_is_killed_again_and_again_has_the_same_lineage(
         assert_eq!(members(&site), expected, "round {round}");
         assert_done(&site.run(&["verify", "s"]));
     }
+}
+
+/// Kills the process of a trial, if it runs.
+fn kill_member(site: &Site, trial: u64) -> bool {
+    let written = std::fs::read_to_string(site.path(&format!("process-{trial}")));
+    let Some(id) = written.ok().and_then(|id| id.trim().parse::<u32>().ok()) else { return false };
+    // Another process may have this number by now.
+    let directory = std::fs::read_link(format!("/proc/{id}/cwd"));
+    if directory.ok() != site.path(".").canonicalize().ok() {
+        return false;
+    }
+    processes::signal(id, Signal::KILL);
+    true
+}
+
+/// Members are killed as well as their runner, at moments that nobody chose: `HPSEARCH_THOROUGH=1`
+/// for more rounds.
+#[test]
+fn members_and_runners_that_are_killed_at_random_leave_the_lineage_and_its_digests() {
+    let site_of = || learning_site_with("[retry]\nmax = 1000\non = [\"worker_lost\"]\n");
+    let whole = site_of();
+    assert_done(&whole.run(&["run", "study.toml", "--plain"]));
+    let expected = members(&whole);
+    let (mut killed_members, mut killed_runners) = (0, 0);
+    for round in 0..cases(3, 40) {
+        let site = site_of();
+        let start = || Running::start(site.command(&["run", "study.toml", "--plain", "-q"]));
+        let mut running = start();
+        for strike in 0..40 {
+            let moment = Instant::now() + Duration::from_millis(10 + draw(round, strike, 1));
+            while Instant::now() < moment && !running.has_ended() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            if running.has_ended() {
+                break;
+            }
+            if draw(round, strike, 2) < 15 {
+                running.kill();
+                killed_runners += 1;
+                running = start();
+            } else {
+                killed_members += u32::from(kill_member(&site, draw(round, strike, 3) % 4));
+            }
+        }
+        drop(running.end());
+        assert_done(&site.run(&["run", "study.toml", "--plain"]));
+        assert_eq!(members(&site), expected, "round {round}");
+        assert_done(&site.run(&["verify", "s"]));
+    }
+    assert!(killed_members > 0 && killed_runners > 0, "{killed_members} {killed_runners}");
 }

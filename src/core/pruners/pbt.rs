@@ -1,17 +1,20 @@
 //! Population-based training: the worst members of a population continue from the checkpoints of
 //! the best, with other parameters.
 
+mod bandit;
 mod explore;
+mod meeting;
 
-use rand::RngExt as _;
+use bandit::Bandit;
+use meeting::{Meeting, Member, Move};
 
 use super::asha::{MAX_RESOURCE, problem};
 use super::{Case, Gathered, Generation, MemberDecision, Pruner, PrunerEntry};
-use crate::study::constraint;
 use crate::study::decision::{Decision, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, FieldKind, field};
-use crate::study::metric::{Direction, Score};
+use crate::study::params::Params;
 use crate::study::registry::RegistryError;
+use crate::study::seed::StreamRng;
 use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -45,13 +48,30 @@ const RESAMPLE: Field = field(
     "probability that a parameter is drawn anew instead of being perturbed",
 );
 
+const FREQUENCIES: Field = field(
+    "frequencies",
+    FieldKind::Integers { min: 1, max: 1_000_000 },
+    FieldDefault::Of(|| serde_json::json!([1])),
+    "equal sub-populations, each with the number of intervals between its decisions: they begin \
+     with 1 and ascend, as in [1, 5, 20]",
+);
+
+/// Whether a model chooses parameters.
+pub const MODEL: Field = field(
+    "model",
+    FieldKind::Flag,
+    FieldDefault::Flag(false),
+    "whether a Gaussian process of the improvements so far chooses the numbers of replaced \
+     members (PB2)",
+);
+
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "pbt",
     aliases: &[],
     summary: "population-based training: at each interval the worst members continue from the \
         checkpoints of the best, with perturbed parameters",
     version: 1,
-    options: &[POPULATION, INTERVAL, QUANTILE, RESAMPLE, MAX_RESOURCE],
+    options: &[POPULATION, INTERVAL, QUANTILE, RESAMPLE, FREQUENCIES, MODEL, MAX_RESOURCE],
     several: false,
     build: |spec, budget| Pbt::new(spec, budget).map(|pbt| Box::new(pbt) as Box<dyn Pruner>),
 };
@@ -79,37 +99,17 @@ const MOST_LISTED: u64 = 4_096;
 /// - Members that are not replaced keep state and parameters. A member that violates limits ranks
 ///   behind all that do not. NaN ranks last, and has to be replaced, if need be by a member that is
 ///   not among the first; if there is nobody to copy, the member stops.
+/// - *Sub-populations* (`frequencies`): MF-PBT, see `pbt/meeting.rs`. *Model*: PB2, see
+///   `pbt/bandit.rs`.
 #[derive(Clone, Debug)]
 pub struct Pbt {
     population: u64,
     interval: u64,
     quantile: f64,
     resample: f64,
+    frequencies: Vec<u64>,
+    model: bool,
     end: Option<u64>,
-}
-
-/// A member that has arrived, and its value there.
-struct Member<'a> {
-    trial: &'a Trial,
-    /// The step of its report at the rung, with its standing; `None`: it did not get there.
-    arrived: Option<(u64, Standing)>,
-}
-
-/// How members compare: by their violation of the study's limits, then by their scores.
-type Standing = (Score, Score);
-
-impl Member<'_> {
-    /// Its order: those without a number last.
-    fn key(&self) -> (bool, Option<Standing>, TrialNumber) {
-        let standing = self.sound();
-        (standing.is_none(), standing, self.trial.number)
-    }
-
-    /// Its standing, if its value is a number.
-    fn sound(&self) -> Option<Standing> {
-        let standing = self.arrived.map(|(_, standing)| standing);
-        standing.filter(|(_, score)| !score.loss().is_nan())
-    }
 }
 
 impl Pbt {
@@ -128,11 +128,18 @@ impl Pbt {
             );
             return Err(problem(spec, INTERVAL.name, why));
         }
+        let population = POPULATION.of::<u64>(spec).max(2);
+        let frequencies = FREQUENCIES.of::<Vec<u64>>(spec);
+        if let Err(why) = check_frequencies(&frequencies, population, interval, end) {
+            return Err(problem(spec, FREQUENCIES.name, why));
+        }
         Ok(Pbt {
-            population: POPULATION.of::<u64>(spec).max(2),
+            population,
             interval: interval.max(1),
             quantile: QUANTILE.of(spec),
             resample: RESAMPLE.of(spec),
+            frequencies,
+            model: MODEL.of(spec),
             end,
         })
     }
@@ -175,25 +182,90 @@ impl Pbt {
         Some((rung, here.map(|(_, trial)| trial).collect()))
     }
 
+    /// The decisions about those members of a population, of which `all` are the trials.
     fn decide(
         &self,
         generation: &Generation<'_>,
+        all: &[Trial],
         rung: u64,
         trials: &[&Trial],
     ) -> Vec<MemberDecision> {
-        let mut members: Vec<Member<'_>> = trials
-            .iter()
-            .map(|trial| Member { trial, arrived: standing_at(generation, trial, rung) })
-            .collect();
-        members.sort_by_key(Member::key);
+        let members: Vec<Member<'_>> =
+            trials.iter().map(|trial| Member::at(generation, trial, rung)).collect();
         let steps = members.iter().filter_map(|member| Some(member.arrived?.0));
         let until = self.rung_after(steps.fold(rung, u64::max));
-        let replaced = self.replaced(members.len());
-        let meeting = Meeting { generation, rung, until, members: &members, replaced };
-        let mut decisions: Vec<MemberDecision> =
-            (0..members.len()).map(|place| self.decide_member(&meeting, place)).collect();
+        let meeting = Meeting::new(members, self.frequencies.len(), |trial| self.group_of(trial));
+        let is_due = |group: usize| {
+            let every =
+                self.frequencies.get(group).and_then(|many| many.checked_mul(self.interval));
+            every.is_some_and(|every| rung.is_multiple_of(every))
+        };
+        let replaced = |count| self.replaced(count);
+        let seeds = generation.seeds;
+        let moves =
+            meeting.moves(is_due, replaced, |number| seeds.stream(&format!("pbt/{number}/{rung}")));
+        let mut bandit = self.model.then(|| Bandit::new(generation, all, self.interval, rung));
+        if let Some(bandit) = &mut bandit {
+            moves.iter().for_each(|(member, next)| match next {
+                Move::Stay { .. } => bandit.expect(member, &member.trial.params),
+                Move::Migrate { params_of, .. } => bandit.expect(member, &params_of.params),
+                Move::Copy { .. } | Move::Stop => {}
+            });
+        }
+        let mut decisions: Vec<MemberDecision> = Vec::new();
+        for (member, next) in moves {
+            let trial = member.trial.number;
+            let (rank, of) = meeting.rank(&member);
+            decisions.push(match next {
+                Move::Stop => {
+                    let at = generation.history.clock().at(rung);
+                    MemberDecision::Stop { trial, reason: Reason::Nan { at } }
+                }
+                Move::Stay { no_donor } => {
+                    let reason = Reason::Survived { rung, rank, of, no_donor };
+                    MemberDecision::Continue { trial, until, reason }
+                }
+                Move::Migrate { from, step, params_of } => {
+                    let (from, params) = (from.trial.number, params_of.params.clone());
+                    let (other, params_of) = (from.0, params_of.number.0);
+                    let reason = Reason::Migrated { rung, rank, of, from: other, params_of };
+                    MemberDecision::Clone { trial, from, step, params, until, reason }
+                }
+                Move::Copy { from, step, mut rng } => {
+                    let params = self.explored(generation, bandit.as_mut(), &from, &mut rng);
+                    let (from_rank, _) = meeting.rank(&from);
+                    let from = from.trial.number;
+                    let reason = Reason::Exploited { rung, rank, of, from: from.0, from_rank };
+                    MemberDecision::Clone { trial, from, step, params, until, reason }
+                }
+            });
+        }
         decisions.sort_by_key(MemberDecision::trial);
         decisions
+    }
+
+    /// The parameters with which a member continues from a donor's checkpoint.
+    fn explored(
+        &self,
+        generation: &Generation<'_>,
+        bandit: Option<&mut Bandit<'_>>,
+        donor: &Member<'_>,
+        rng: &mut StreamRng,
+    ) -> Params {
+        let (space, constraints) = (generation.space, generation.constraints);
+        let params = &donor.trial.params;
+        let perturbed = explore::perturbed(space, constraints, params, self.resample, rng);
+        let Some(bandit) = bandit else { return perturbed };
+        let chosen = bandit.choose(donor, &perturbed, rng).unwrap_or(perturbed);
+        bandit.expect(donor, &chosen);
+        chosen
+    }
+
+    /// The sub-population of a trial.
+    fn group_of(&self, trial: TrialNumber) -> usize {
+        let groups = self.frequencies.len() as u64;
+        let size = (self.population / groups).max(1);
+        usize::try_from((trial.0 % self.population / size).min(groups - 1)).unwrap_or(0)
     }
 
     /// How many of `count` members are replaced.
@@ -206,97 +278,30 @@ impl Pbt {
     fn replaced(&self, count: usize) -> usize {
         ((count as f64 * self.quantile).ceil() as usize).min(count / 2)
     }
-
-    /// The decision on the member at `place` of the ranking.
-    fn decide_member(&self, meeting: &Meeting<'_>, place: usize) -> MemberDecision {
-        let Meeting { generation, rung, until, members, .. } = *meeting;
-        let (member, of) = (&members[place], members.len() as u64);
-        let number = member.trial.number;
-        let own = member.sound();
-        let is_replaced = place >= members.len() - meeting.replaced || own.is_none();
-        let donors = if is_replaced { meeting.donors(place) } else { Vec::new() };
-        let mut rng = generation.seeds.stream(&format!("pbt/{number}/{rung}"));
-        let rank = meeting.rank_of(own);
-        if let Some(donor) = donors.get(rng.random_range(0..donors.len().max(1)))
-            && let Some((step, standing)) = donor.arrived
-        {
-            let (space, constraints) = (generation.space, generation.constraints);
-            let from = donor.trial;
-            let params =
-                explore::perturbed(space, constraints, &from.params, self.resample, &mut rng);
-            let from_rank = meeting.rank_of(Some(standing));
-            let reason = Reason::Exploited { rung, rank, of, from: from.number.0, from_rank };
-            return MemberDecision::Clone {
-                trial: number,
-                from: from.number,
-                step,
-                params,
-                until,
-                reason,
-            };
-        }
-        if own.is_none() {
-            let at = generation.history.clock().at(rung);
-            return MemberDecision::Stop { trial: number, reason: Reason::Nan { at } };
-        }
-        let no_donor = is_replaced;
-        let reason = Reason::Survived { rung, rank, of, no_donor };
-        MemberDecision::Continue { trial: number, until, reason }
-    }
 }
 
-/// Members that are decided about, ranked.
-struct Meeting<'a> {
-    generation: &'a Generation<'a>,
-    rung: u64,
-    /// The next rung.
-    until: Option<u64>,
-    members: &'a [Member<'a>],
-    /// How many of the last are replaced.
-    replaced: usize,
-}
-
-impl<'a> Meeting<'a> {
-    /// How many are better, and one; equals share a rank.
-    fn rank_of(&self, standing: Option<Standing>) -> u64 {
-        let is_better = |other: &&Member<'_>| {
-            other.sound().is_some_and(|other| standing.is_none_or(|standing| other < standing))
-        };
-        self.members.iter().filter(is_better).count() as u64 + 1
+/// Checks that sub-populations are equal, that each has quarters, and that each evolves.
+fn check_frequencies(
+    frequencies: &[u64],
+    population: u64,
+    interval: u64,
+    end: Option<u64>,
+) -> Result<(), String> {
+    let count = frequencies.len() as u64;
+    let is_ascending = frequencies.windows(2).all(|pair| pair[0] < pair[1]);
+    if frequencies.first() != Some(&1) || !is_ascending {
+        return Err("it begins with 1 and ascends, as in `[1, 5, 20]`".into());
     }
-
-    /// The members whose checkpoints the one at `place` may take over: of the first, as many as
-    /// are replaced. One without a number takes over any.
-    fn donors(&self, place: usize) -> Vec<&'a Member<'a>> {
-        let member = &self.members[place];
-        let own = member.sound();
-        let is_donor = |donor: &&Member<'_>| {
-            // Equal members differ once one of them has explored.
-            let is_as_good = donor.sound().is_some_and(|other| own.is_none_or(|own| other <= own));
-            let step = donor.arrived.map(|(step, _)| step);
-            let is_behind = step >= member.trial.last_step();
-            is_as_good
-                && is_behind
-                && donor.trial.checkpoints.iter().any(|at| Some(at.step) == step)
-        };
-        let first = self.replaced.max(1).min(place);
-        let donors = |among: &'a [Member<'a>]| among.iter().filter(is_donor).collect::<Vec<_>>();
-        let of_the_first = donors(&self.members[..first]);
-        match own.is_none() && of_the_first.is_empty() {
-            true => donors(self.members),
-            false => of_the_first,
-        }
+    if count > 1 && !population.is_multiple_of(4 * count) {
+        let whole = 4 * count;
+        return Err(format!("{count} sub-populations divide a `population` that {whole} divides"));
     }
-}
-
-/// A trial's first report at or after a rung, and how it compares. It waits there: its last metrics
-/// are those of this report.
-fn standing_at(generation: &Generation<'_>, trial: &Trial, rung: u64) -> Option<(u64, Standing)> {
-    let index = trial.curve.partition_point(|(step, _)| *step < rung);
-    let (step, value) = trial.curve.get(index)?;
-    let violation = constraint::violation(generation.constraints, &trial.last_metrics);
-    let violation = Score::new(Direction::Minimize, violation.unwrap_or(0.0));
-    Some((*step, (violation, generation.history.score(*value))))
+    let slowest = frequencies.last().and_then(|last| last.checked_mul(interval));
+    if let Some(end) = end.filter(|end| count > 1 && slowest.is_none_or(|steps| steps >= *end)) {
+        let last = frequencies.last().unwrap_or(&1);
+        return Err(format!("{last} intervals of {interval} are not below a full trial's {end}"));
+    }
+    Ok(())
 }
 
 impl Pruner for Pbt {
@@ -325,9 +330,11 @@ impl Pruner for Pbt {
     fn exploit(&self, generation: &Generation<'_>) -> Vec<MemberDecision> {
         let size = usize::try_from(self.population).unwrap_or(usize::MAX);
         let populations = generation.history.trials().chunks(size);
-        let gathered =
-            populations.filter_map(|members| self.gathered(members, generation.gathered));
-        gathered.flat_map(|(rung, trials)| self.decide(generation, rung, &trials)).collect()
+        let decided = populations.filter_map(|all| {
+            let (rung, trials) = self.gathered(all, generation.gathered)?;
+            Some(self.decide(generation, all, rung, &trials))
+        });
+        decided.flatten().collect()
     }
 
     fn milestones(&self, budget: Option<u64>) -> Milestones {

@@ -87,6 +87,20 @@ pub enum Reason {
         /// The other member's rank.
         from_rank: u64,
     },
+    /// A member of a population continues from the checkpoint of a member of another
+    /// sub-population.
+    Migrated {
+        /// The step at which the members met.
+        rung: u64,
+        /// Its rank in its sub-population.
+        rank: u64,
+        /// How many were compared.
+        of: u64,
+        /// The other member's number.
+        from: u64,
+        /// The trial whose parameters it has now.
+        params_of: u64,
+    },
     /// Its best value against a percentile of completed trials at the same step.
     Percentile {
         /// Its best value so far.
@@ -269,6 +283,7 @@ impl Reason {
             | Reason::Ready { .. }
             | Reason::Survived { .. }
             | Reason::Exploited { .. }
+            | Reason::Migrated { .. }
             | Reason::Limit { .. }
             | Reason::Wilcoxon { .. }
             | Reason::Nan { .. }
@@ -428,6 +443,12 @@ mod tests {
             (
                 json!({ "exploited": { "rung": 3, "rank": 8, "of": 8, "from": 5, "from_rank": 1 } }),
                 "rank 8 of 8 of its population at rung 3: continues from trial 5, which has rank 1",
+                None,
+            ),
+            (
+                json!({ "migrated": { "rung": 3, "rank": 3, "of": 4, "from": 5, "params_of": 2 } }),
+                "rank 3 of 4 of its sub-population at rung 3: continues from trial 5 of another \
+                 one, with the parameters of trial 2",
                 None,
             ),
             (

@@ -50,6 +50,13 @@ pub enum FieldKind {
         /// Largest value.
         max: i64,
     },
+    /// A list of integers within inclusive bounds, at least one.
+    Integers {
+        /// Smallest value.
+        min: i64,
+        /// Largest value.
+        max: i64,
+    },
     /// The same, or `"auto"`.
     IntegerOrAuto {
         /// Smallest value.
@@ -308,6 +315,9 @@ impl fmt::Display for FieldKind {
             Self::Choice(_) | Self::Direction => f.write_str(&one_of(self.words())),
             Self::Integer { min, max: i64::MAX } => write!(f, "an integer of at least {min}"),
             Self::Integer { min, max } => write!(f, "an integer from {min} to {max}"),
+            Self::Integers { min, max } => {
+                write!(f, "a list of integers from {min} to {max}")
+            }
             Self::IntegerOrAuto { min, max } => {
                 write!(f, "{} or \"auto\"", Self::Integer { min: *min, max: *max })
             }
@@ -371,6 +381,12 @@ impl FieldKind {
             Self::Integer { min, max } | Self::IntegerOrAuto { min, max } => {
                 integer(value).filter(|int| (min..=max).contains(int)).map(Json::from)
             }
+            Self::Integers { min, max } => value
+                .as_array()
+                .filter(|list| !list.is_empty())
+                .and_then(|list| list.iter().map(integer).collect::<Option<Vec<i64>>>())
+                .filter(|list| list.iter().all(|int| (min..=max).contains(int)))
+                .map(Json::from),
             Self::Float { low, high } => {
                 same(value.as_f64().is_some_and(|number| (low, high).contains(&number)))
             }
@@ -440,6 +456,9 @@ impl FieldKind {
             Self::AnyText => json!({ "type": "string" }),
             Self::Choice(_) | Self::Direction => json!({ "enum": self.words() }),
             Self::Integer { min, max } => integer(min, max),
+            Self::Integers { min, max } => {
+                json!({ "type": "array", "items": integer(min, max), "minItems": 1 })
+            }
             Self::IntegerOrAuto { min, max } => {
                 json!({ "anyOf": [integer(min, max), { "const": "auto" }] })
             }

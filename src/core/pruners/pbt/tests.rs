@@ -3,13 +3,15 @@
 
 use std::path::PathBuf;
 
+use rand::RngExt as _;
+
 use super::*;
 use crate::pruners::conformance;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::condition::Expression;
 use crate::study::constraint::Constraint;
 use crate::study::history::History;
-use crate::study::metric::Direction;
+use crate::study::metric::{Direction, Score};
 use crate::study::params::{Params, Value};
 use crate::study::schedule::schedule;
 use crate::study::seed::SeedTree;
@@ -205,6 +207,82 @@ fn the_interval_is_a_tenth_of_the_trial_and_lies_below_its_end() {
     assert_eq!(conformance::check(&ENTRY, &spec(4, 3)), Ok(()));
 }
 
+/// Two sub-populations of four at rung `rung`; the second one evolves at every other rung.
+fn two_frequencies(rung: u64, second: [f64; 4]) -> Vec<MemberDecision> {
+    let spec = spec(8, 2).with("frequencies", vec![1, 2]);
+    let pbt = Pbt::new(&spec, Some(10)).unwrap();
+    let losses: Vec<f64> = [0.1, 0.2, 0.3, 0.4].into_iter().chain(second).collect();
+    let mut trials = waiting(&losses);
+    for trial in &mut trials {
+        let value = trial.curve[0].1;
+        (trial.curve, trial.until) = (vec![(rung, value)], Some(rung));
+        trial.checkpoints.clear();
+        save(trial, rung);
+        trial.params.insert("x", Value::Float(trial.number.0 as f64 / 10.0));
+    }
+    decide(&pbt, &trials, 1, Gathered::All)
+}
+
+fn params_of(decisions: &[MemberDecision], trial: u64) -> f64 {
+    let found = decisions.iter().find(|decision| decision.trial().0 == trial);
+    match found {
+        Some(MemberDecision::Clone { params, .. }) => number(params, "x"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The asymmetric migration of MF-PBT.
+#[test]
+fn migrants_bring_their_parameters_to_those_who_evolve_more_often_and_only_their_state_to_others() {
+    let second = [0.05, 0.5, 0.15, 0.6];
+    let decisions = two_frequencies(2, second);
+    // Trial 3 is the last of its own; trial 2 takes over the best outside. The others wait.
+    assert_eq!(copies(&decisions), [(2, 4), (3, 0)]);
+    assert_eq!(params_of(&decisions, 2), 0.4, "of the migrant");
+    let reason = Reason::Migrated { rung: 2, rank: 3, of: 4, from: 4, params_of: 4 };
+    let is_it = |decision: &MemberDecision| matches!(decision, MemberDecision::Clone { reason: found, .. } if *found == reason);
+    assert!(decisions.iter().any(is_it), "{decisions:?}");
+    let decisions = two_frequencies(4, second);
+    assert_eq!(copies(&decisions), [(2, 4), (3, 0), (5, 0), (7, 4)]);
+    assert_eq!(params_of(&decisions, 5), 0.4, "of the best of its own, not of the migrant");
+    assert!([0.32, 0.48].contains(&params_of(&decisions, 7)) || params_of(&decisions, 7) != 0.4);
+    // No migrant is better than trial 2.
+    assert_eq!(copies(&two_frequencies(2, [0.5, 0.6, 0.7, 0.8])), [(3, 0)]);
+}
+
+#[test]
+fn a_member_without_a_number_is_replaced_although_its_sub_population_does_not_evolve() {
+    let decisions = two_frequencies(2, [0.5, f64::NAN, 0.6, 0.7]);
+    assert_eq!(copies(&decisions), [(3, 0), (5, 4)]);
+    // All of it: from the others.
+    let decisions = two_frequencies(2, [f64::NAN; 4]);
+    let all = copies(&decisions);
+    assert_eq!(all.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [3, 4, 5, 6, 7]);
+    assert!(all.iter().all(|(_, from)| *from < 4), "{all:?}");
+}
+
+#[test]
+fn frequencies_ascend_from_one_and_split_a_population_into_quarters() {
+    let built = |population, frequencies: &[u64]| {
+        let spec = spec(population, 2).with("frequencies", frequencies.to_vec());
+        Pbt::new(&spec, Some(100)).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(built(16, &[1, 5, 10, 49]), Ok(()));
+    assert_eq!(built(7, &[1]), Ok(()));
+    for (population, frequencies, word) in [
+        (16, &[2, 5][..], "begins with 1"),
+        (16, &[1, 5, 5, 9], "begins with 1"),
+        (12, &[1, 5], "that 8 divides"),
+        (8, &[1, 50], "not below"),
+    ] {
+        let error = built(population, frequencies).unwrap_err();
+        assert!(error.contains(word), "{error}");
+    }
+    let options = spec(8, 3).with("frequencies", vec![1, 2]);
+    assert_eq!(conformance::check(&ENTRY, &options), Ok(()));
+    assert_eq!(conformance::check(&ENTRY, &options.with("model", true)), Ok(()));
+}
+
 /// From a state and parameters: the next state, and its value.
 type Step = dyn Fn([f64; 2], &Params) -> ([f64; 2], f64);
 
@@ -345,4 +423,89 @@ fn a_population_finds_a_falling_schedule_where_the_best_constant_rate_stalls() {
         let rate = |index: usize| number(&stages[index].params, "rate");
         assert!(rate(0) > 3.0 * rate(stages.len() - 1), "{stages:?}");
     }
+}
+
+/// The short-horizon bias of Wu et al. (*Understanding Short-Horizon Bias in Stochastic
+/// Meta-Optimization*, 2018): of two directions one is steep and noisy, the other flat. Lower
+/// learning rates pay off at once, since they remove the noise, and then the flat direction is never
+/// learned. Populations that decide often fall for it and end behind constant rates; with
+/// sub-populations that decide more rarely they do not.
+#[test]
+fn sub_populations_escape_a_greedy_trap_in_which_a_population_falls_behind_constant_rates() {
+    const CURVATURES: [f64; 2] = [1.0, 0.02];
+    let step = |state: [f64; 2], params: &Params| {
+        let rate = number(params, "rate");
+        let next = |index: usize| {
+            let noise = if index == 0 { rate.powi(2) } else { 0.0 };
+            state[index] * (1.0 - rate * CURVATURES[index]).powi(2) + noise
+        };
+        let state = [next(0), next(1)];
+        (state, state[0] * CURVATURES[0] + state[1] * CURVATURES[1])
+    };
+    let axis = Distribution::float(1e-3, 1.0, Scale::Log, None).unwrap();
+    let run = |interval: u64, frequencies: &[u64], seed| {
+        let mut rng = SeedTree::new(seed).stream("rates");
+        let rates: Vec<Params> = (0..16)
+            .map(|_| [("rate".to_owned(), axis.from_unit(rng.random()))].into_iter().collect())
+            .collect();
+        let spec = spec(16, interval).with("frequencies", frequencies.to_vec());
+        let training = Training {
+            pbt: Pbt::new(&spec, Some(400)).unwrap(),
+            space: Space::new(vec![Dimension::new("rate", axis.clone())]).unwrap(),
+            direction: Direction::Minimize,
+            seeds: SeedTree::new(seed),
+            end: 400,
+            step: &step,
+        };
+        best(&training.run([10.0, 100.0], &rates), Direction::Minimize)
+    };
+    let mean = |interval, frequencies: &[u64]| {
+        (0..10).map(|seed| run(interval, frequencies, seed)).sum::<f64>() / 10.0
+    };
+    let (greedy, constant) = (mean(2, &[1]), mean(399, &[1]));
+    let frequencies = mean(2, &[1, 5, 15, 30]);
+    assert!(greedy > 1.5 * constant, "{greedy}, constant {constant}");
+    assert!(frequencies < constant, "{frequencies}, constant {constant}");
+    assert!(frequencies < greedy / 3.0, "{frequencies}, greedy {greedy}");
+}
+
+/// Each step improves the value by how close four parameters are to a point that drifts.
+#[test]
+fn the_model_explores_better_than_perturbation_where_the_best_parameters_drift() {
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+    let step = |state: [f64; 2], params: &Params| {
+        let [time, value] = state;
+        let distance = |(index, name): (usize, &&str)| {
+            let target = 0.5 + 0.35 * (time / 40.0 + index as f64 * 1.7).sin();
+            (number(params, name) - target).powi(2)
+        };
+        let square: f64 = NAMES.iter().enumerate().map(distance).sum();
+        let next = [time + 1.0, value - (-4.0 * square).exp()];
+        (next, next[1])
+    };
+    let run = |model: bool, seed| {
+        let space = unit_space(&NAMES);
+        let mut rng = SeedTree::new(seed).stream("first");
+        let first: Vec<Params> = (0..8)
+            .map(|_| {
+                let place = |name: &&str| ((*name).to_owned(), Value::Float(rng.random()));
+                NAMES.iter().map(place).collect()
+            })
+            .collect();
+        let spec = spec(8, 5).with("model", model);
+        let training = Training {
+            pbt: Pbt::new(&spec, Some(100)).unwrap(),
+            space,
+            direction: Direction::Minimize,
+            seeds: SeedTree::new(seed),
+            end: 100,
+            step: &step,
+        };
+        best(&training.run([0.0, 0.0], &first), Direction::Minimize)
+    };
+    let both: Vec<(f64, f64)> = (0..5).map(|seed| (run(true, seed), run(false, seed))).collect();
+    let wins = both.iter().filter(|(model, perturbed)| model < perturbed).count();
+    let mean = |of: fn(&(f64, f64)) -> f64| both.iter().map(of).sum::<f64>() / 5.0;
+    let (model, perturbed) = (mean(|one| one.0), mean(|one| one.1));
+    assert!(model < 1.05 * perturbed && wins >= 4, "{model} and {perturbed}: {both:?}");
 }

@@ -48,6 +48,11 @@ impl fmt::Display for Reason {
                 "rank {rank} of {of} of its population at rung {rung}: continues from trial \
                  {from}, which has rank {from_rank}"
             ),
+            Reason::Migrated { rung, rank, of, from, params_of } => write!(
+                f,
+                "rank {rank} of {of} of its sub-population at rung {rung}: continues from trial \
+                 {from} of another one, with the parameters of trial {params_of}"
+            ),
             Reason::Percentile { best, border, percentile, of, at, comparison } => {
                 write!(f, "best value {best} is {comparison} than ")?;
                 if *percentile == Number(50.0) {
