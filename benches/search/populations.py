@@ -1,6 +1,6 @@
 """`pbt` beside `asha` with `auto`, at equal steps: 8 members, one slot.
 
-    python benches/search/populations.py target/release/hpsearch [--seeds 5] [--tasks classifier,charlm]
+    python benches/search/populations.py target/release/hpsearch [--seeds 5] [--tasks classifier,charlm] [--methods ..]
 
 Each study gets as many epochs (steps) as 8 full trainings have, whole reports in the order of its journal; the table shows the
 best eval_loss reported until then: median over seeds, and each seed's.
@@ -63,16 +63,18 @@ weight_decay = { float = [1e-3, 0.3], log = true }
 """
 
 METHODS = {
-    "pbt, constant": ("constant", "pbt"),
-    "pbt, cosine": ("cosine", "pbt"),
-    "asha + auto, cosine": ("cosine", "asha"),
-    "no pruner, random, cosine": ("cosine", "none"),
+    "pbt, constant": ("constant", "pbt", ""),
+    "pbt, cosine": ("cosine", "pbt", ""),
+    "pbt, constant, frequencies": ("constant", "pbt", "frequencies = [1, 3]"),
+    "pbt, constant, model": ("constant", "pbt", "model = true"),
+    "asha + auto, cosine": ("cosine", "asha", ""),
+    "no pruner, random, cosine": ("cosine", "none", ""),
 }
 
 
 def study(task, method, seed):
     clock, length, interval, trainer = TASKS[task]
-    schedule, pruner = METHODS[method]
+    schedule, pruner, further = METHODS[method]
     options = {
         "pbt": f"population = {MEMBERS}\ninterval = {interval}",
         "asha": f"min_resource = {interval}\nreduction_factor = 3",
@@ -83,7 +85,7 @@ def study(task, method, seed):
     return (
         f'[study]\nname = "s"\nmetric = "eval_loss"\ndirection = "minimize"\nstep = "{clock}"\nseed = {seed}\n'
         f'[budget]\ntrials = {trials}\n{trainer}lr_scheduler_type = "{schedule}"\n{SPACE}'
-        f'[sampler]\ntype = "{sampler}"\n[pruner]\ntype = "{pruner}"\n{options}\n'
+        f'[sampler]\ntype = "{sampler}"\n[pruner]\ntype = "{pruner}"\n{options}\n{further}\n'
         '[devices]\nuse = ["cpu"]\ntrials_per_device = 1\n'
     )
 
@@ -110,10 +112,11 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--methods", default=";".join(METHODS), help="separated by ;")
     arguments = parser.parse_args()
     program = str(pathlib.Path(arguments.program).resolve())
     for task in arguments.tasks.split(","):
-        for method in METHODS:
+        for method in arguments.methods.split(";"):
             values = [best(program, task, method, seed) for seed in range(arguments.seeds)]
             each = " ".join(f"{value:.4f}" for value in values)
             print(f"{task:14} {method:26} {statistics.median(values):.4f}   {each}", flush=True)
