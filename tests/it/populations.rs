@@ -555,9 +555,10 @@ fn a_population_of_commands_that_is_killed_again_and_again_has_the_same_lineage(
 fn kill_member(site: &Site, trial: u64) -> bool {
     let written = std::fs::read_to_string(site.path(&format!("process-{trial}")));
     let Some(id) = written.ok().and_then(|id| id.trim().parse::<u32>().ok()) else { return false };
-    // Another process may have this number by now.
+    // Another process may have this number by now, even one that the same trial started.
     let directory = std::fs::read_link(format!("/proc/{id}/cwd"));
-    if directory.ok() != site.path(".").canonicalize().ok() {
+    let command = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+    if directory.ok() != site.path(".").canonicalize().ok() || !command.starts_with(b"sh\0") {
         return false;
     }
     processes::signal(id, Signal::KILL);
