@@ -129,7 +129,7 @@ impl Attention {
             AttentionMask::SlidingWindow(reach) => (Reach::Window, reach),
         };
         let window = u32::try_from(window).unwrap_or(u32::MAX);
-        Softmax { heads: self.shape.heads, mask, window, dropout: self.dropout }
+        Softmax { mask, window, dropout: self.dropout }
     }
 }
 
@@ -140,7 +140,6 @@ fn transposed(x: GpuTensor) -> GpuTensor {
 /// What a softmax of scores `[texts, heads, length, length]` needs to know.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Softmax {
-    heads: usize,
     mask: Reach,
     window: u32,
     dropout: Option<DropoutMask>,

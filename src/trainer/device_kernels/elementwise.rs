@@ -1,5 +1,6 @@
 //! What follows a product, in one pass: bias and activation, or bias, dropout and residual; dropout
 //! alone; and AdamW's step.
+#![expect(unstable_name_collisions, reason = "`erf` of a kernel is CubeCL's")]
 
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::FloatTensor;

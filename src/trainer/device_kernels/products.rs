@@ -1,7 +1,8 @@
-//! Linear layers: matrix products by a routine that is chosen by shape, not by trying all.
+//! Linear layers: matrix products by the first routine of a list that takes them, not by trying all.
 //!
 //! Burn tunes products by running some thirty routines for every combination of shapes, each of
 //! which has to be compiled first: minutes before the first step of a model on an H100.
+#![expect(unused_assignments, reason = "a kernel's variables are declared before branches")]
 
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::ops::FloatTensorOps;
