@@ -64,6 +64,9 @@ const MODULES: &[Module] = &[
 /// `ANYWHERE` have no line.
 const CRATES: &[(&str, &[&str])] = &[
     ("burn", &["trainer"]),
+    ("burn_backend", &["trainer/device_kernels"]),
+    ("burn_cubecl", &["trainer/device_kernels"]),
+    ("cubek", &["trainer/device_kernels"]),
     ("tokenizers", &["trainer"]),
     // The products that burn-flex computes with, on slices: for fused operations.
     ("gemm", &["trainer/fused"]),
