@@ -58,7 +58,7 @@ pub enum AgentEnd {
     Unusable(String),
 }
 
-/// What users of an agent are told.
+/// What an agent reports to its user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentNews {
     /// It works for a runner, which it has found or found again elsewhere.
@@ -109,9 +109,9 @@ pub struct Agent {
     lease: Instant,
     /// Attempts in a row that could not start.
     refusals: u32,
-    /// Ends of attempts that the runner is told a moment later, and when.
+    /// Ends of attempts that are reported to the runner a moment later, and when.
     ends: VecDeque<(Instant, Input)>,
-    /// What users were not told yet.
+    /// News that is not reported yet.
     news: Vec<AgentNews>,
     /// When the trials that are asked to leave are killed, and why they are.
     leaving: Option<(Instant, AgentEnd)>,
@@ -293,8 +293,6 @@ impl Agent {
         self.pings.clear();
         if is_new {
             self.received = 0;
-        }
-        if is_new {
             let (study, name) = (welcome.spec.name.clone(), welcome.name.clone());
             self.news.push(AgentNews::TakenOn { study, name });
         }

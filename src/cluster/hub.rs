@@ -110,8 +110,8 @@ impl Hub {
     }
 
     /// The runner's lease was renewed. Once it is over, another runner may have taken the study
-    /// over: until it is renewed again, agents are told nothing, their pings are not answered, and
-    /// nothing that they send is taken in. The other runner waits for as long as agents run trials
+    /// over: until it is renewed again, nothing is sent to agents, their pings are not answered, and
+    /// nothing that they send is accepted. The other runner waits for as long as agents run trials
     /// without an answer.
     pub fn hold_until(&self, end: Instant) {
         let was_held = self.lease.is_held();

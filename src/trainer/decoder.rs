@@ -83,7 +83,7 @@ impl Decoder {
         length: usize,
     ) -> Tensor<2> {
         let x = self.hidden_states(context, tokens, length);
-        logits(x, self.output_embedding(context))
+        logits(context, x, self.output_embedding(context))
     }
 
     /// The cross-entropy of `targets`, the tokens after each of `tokens`, summed and times `scale`:
@@ -201,7 +201,7 @@ impl Decoder {
         }
         let last = x.dims()[0] - 1;
         let x = self.final_norm.forward(context, x.narrow(0, last, 1));
-        logits(x, self.output_embedding(context))
+        logits(context, x, self.output_embedding(context))
     }
 
     /// Token embeddings, plus position embeddings where positions are learnt, `[tokens, width]`.

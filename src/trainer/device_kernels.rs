@@ -25,9 +25,11 @@ mod products;
 #[cfg(all(test, feature = "gpu"))]
 mod tests;
 
+use std::sync::Arc;
+
 use burn::tensor::{Device, FloatDType, Tensor};
 
-use super::fused::{ActivationFn, AttentionMask, DropoutMask};
+use super::fused::{ActivationFn, AdamWScalars, AttentionMask, DropoutMask};
 
 /// Where texts lie among packed tokens and among padded ones, on a GPU.
 #[cfg(feature = "gpu")]
@@ -44,21 +46,6 @@ impl DeviceLayout {
     pub(super) fn new(_: &[usize], _: usize, _: &Device) -> Option<Self> {
         None
     }
-}
-
-/// The scalars of a step of AdamW.
-#[derive(Debug, Clone, Copy)]
-#[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "only kernels read it"))]
-pub(super) struct AdamWStep {
-    pub(super) beta1: f32,
-    pub(super) beta2: f32,
-    pub(super) epsilon: f32,
-    /// `1 - learning rate * weight decay`.
-    pub(super) shrink: f32,
-    /// The learning rate over the bias correction of the first moment.
-    pub(super) rate: f32,
-    /// The inverse root of the bias correction of the second moment.
-    pub(super) root: f32,
 }
 
 /// Attention over `[tokens, (heads + 2 kv_heads) head_dim]`.
@@ -87,20 +74,26 @@ mod with_gpu {
     use super::norm::Norm;
     use super::operation::{GpuInts, apply, ready};
     use super::products::{AddBias, Product, ProductKernels};
-    use super::{ActivationFn, AdamWStep, AttentionConfig, Device, DeviceLayout, DropoutMask};
+    use super::{
+        ActivationFn, AdamWScalars, Arc, AttentionConfig, Device, DeviceLayout, DropoutMask,
+    };
     use super::{FloatDType, Tensor};
 
-    /// The rows of `x [rows, width]`, normalised, times `scale [1, width]`; with the mean
-    /// subtracted and `bias [1, width]` added (layer normalisation), or neither (RMS).
+    /// The rows of `x [rows, width]`, normalised, times `scale [1, width]`; with a `bias
+    /// [1, width]`, the mean is subtracted before and the bias added (layer normalisation), without
+    /// one neither (RMS).
     pub(in super::super) fn norm(
         x: &Tensor<2>,
         scale: &Tensor<2>,
-        bias: &Tensor<2>,
+        bias: Option<&Tensor<2>>,
         epsilon: f32,
-        centred: bool,
     ) -> Option<Tensor<2>> {
-        let is_f32 = x.dtype() == FloatDType::F32.into();
-        is_f32.then(|| apply(Norm { centred, epsilon }, [x, scale, bias]))?
+        if x.dtype() != FloatDType::F32.into() {
+            return None;
+        }
+        // Without a bias the kernel is given the scale in its place, and does not read it.
+        let operation = Norm { centred: bias.is_some(), epsilon };
+        apply(operation, [x, scale, bias.unwrap_or(scale)])
     }
 
     /// Self-attention, `[tokens, heads head_dim]` in the dtype of products.
@@ -124,7 +117,7 @@ mod with_gpu {
     }
 
     /// The rows `ids` of `table [entries, width]`: `[ids, width]`.
-    pub(in super::super) fn embedding(table: &Tensor<2>, ids: &[u32]) -> Option<Tensor<2>> {
+    pub(in super::super) fn embedding(table: &Tensor<2>, ids: &Arc<[u32]>) -> Option<Tensor<2>> {
         apply(Embedding::new(ids, table.dims(), &table.device())?, [table])
     }
 
@@ -175,35 +168,29 @@ mod with_gpu {
         apply(Dropout(mask), [x])
     }
 
-    /// AdamW's step: the new value and moments. Gradients are multiplied by `clip [1, 1]`.
+    /// AdamW's step: the new value and moments. Gradients are multiplied by `clip [1, 1]` in place of
+    /// the scalars' factor.
     pub(in super::super) fn adamw(
         [value, gradient, mean, square]: [&Tensor<2>; 4],
         clip: &Tensor<2>,
-        step: AdamWStep,
+        scalars: AdamWScalars,
     ) -> Option<[Tensor<2>; 3]> {
         let [value, gradient, mean, square, clip] =
             [ready(value)?, ready(gradient)?, ready(mean)?, ready(square)?, ready(clip)?];
-        let (value, mean, square) = Cube::adamw_step(value, gradient, mean, square, clip, step);
+        let (value, mean, square) = Cube::adamw_step(value, gradient, mean, square, clip, scalars);
         Some([value, mean, square].map(Tensor::from_primitive::<Cube>))
     }
 
     /// The sum of the squares of all elements, `[1]` in f32.
     pub(in super::super) fn sum_of_squares(tensors: &[Tensor<2>]) -> Option<Tensor<1>> {
-        let plain: Vec<_> = tensors.iter().map(ready).collect::<Option<_>>()?;
-        let zero = || Tensor::<1>::zeros([1], &tensors[0].device()).try_into_primitive::<Cube>();
-        let mut sum = zero().ok()?;
-        for eight in plain.chunks(8) {
-            let mut next = eight.iter().cloned();
-            let mut parts = Vec::with_capacity(8);
-            for _ in 0..8 {
-                parts.push(match next.next() {
-                    Some(tensor) => tensor,
-                    None => zero().ok()?,
-                });
-            }
-            let [a, b, c, d, e, f, g, h] = <[_; 8]>::try_from(parts).ok()?;
-            sum = Cube::add_squares(sum, a, b, c, d, e, f, g, h);
-        }
+        let mut plain: Vec<_> = tensors.iter().map(ready).collect::<Option<_>>()?;
+        let zero = Tensor::<1>::zeros([1], &tensors.first()?.device());
+        let zero = zero.try_into_primitive::<Cube>().ok()?;
+        plain.resize(plain.len().next_multiple_of(8), zero.clone());
+        let (eights, _) = plain.as_chunks::<8>();
+        let sum = eights.iter().cloned().fold(zero, |sum, [a, b, c, d, e, f, g, h]| {
+            Cube::add_squares(sum, a, b, c, d, e, f, g, h)
+        });
         Some(Tensor::from_primitive::<Cube>(sum))
     }
 
@@ -219,15 +206,14 @@ mod with_gpu {
 
 #[cfg(not(feature = "gpu"))]
 mod without_gpu {
-    use super::{ActivationFn, AdamWStep, AttentionConfig, DeviceLayout, DropoutMask};
+    use super::{ActivationFn, AdamWScalars, Arc, AttentionConfig, DeviceLayout, DropoutMask};
     use super::{FloatDType, Tensor};
 
     pub(in super::super) fn norm(
         _: &Tensor<2>,
         _: &Tensor<2>,
-        _: &Tensor<2>,
+        _: Option<&Tensor<2>>,
         _: f32,
-        _: bool,
     ) -> Option<Tensor<2>> {
         None
     }
@@ -249,7 +235,7 @@ mod without_gpu {
         None
     }
 
-    pub(in super::super) fn embedding(_: &Tensor<2>, _: &[u32]) -> Option<Tensor<2>> {
+    pub(in super::super) fn embedding(_: &Tensor<2>, _: &Arc<[u32]>) -> Option<Tensor<2>> {
         None
     }
 
@@ -301,7 +287,7 @@ mod without_gpu {
     pub(in super::super) fn adamw(
         _: [&Tensor<2>; 4],
         _: &Tensor<2>,
-        _: AdamWStep,
+        _: AdamWScalars,
     ) -> Option<[Tensor<2>; 3]> {
         None
     }

@@ -3,7 +3,7 @@
 use burn::tensor::{Device, Tensor};
 
 use super::TrainerError;
-use super::device_kernels::{self, AdamWStep};
+use super::device_kernels;
 use super::floats::{as_f32, real};
 use super::fused::{self, SparseRows};
 use super::gradients::{Gradient, Gradients};
@@ -64,6 +64,14 @@ impl GradientClip {
         })
     }
 
+    /// The factor as a tensor, `[1, 1]`.
+    fn to_device(&self, device: &Device) -> Tensor<2> {
+        match self {
+            Self::By(factor) => Tensor::full([1, 1], *factor, device),
+            Self::OnDevice(factor) => *factor.clone(),
+        }
+    }
+
     /// [`clip_coefficient`] for gradients with the sum of squares `squares`, `[1]`, computed on
     /// their device.
     pub(super) fn on_device(squares: Tensor<1>, max_norm: f64) -> Self {
@@ -117,6 +125,8 @@ impl Optimiser {
             .map(|(_, values)| std::mem::take(&mut values.0).into_iter())
             .collect();
         let old = std::mem::take(&mut values.0);
+        let clip_on_device =
+            (self.placement == Placement::Device).then(|| clip.to_device(&self.device));
         // Values and moments are moved, not cloned, so that they are updated in place.
         for (((parameter, value), gradient), touched) in
             parameters.iter().zip(old).zip(gradients.0).zip(&mut self.touched)
@@ -131,8 +141,8 @@ impl Optimiser {
                 .map(|values| values.next().expect("one moment per parameter"))
                 .collect();
             let decay = if parameter.decays() { self.weight_decay } else { 0.0 };
-            let (value, moments) = match self.placement {
-                Placement::InPlace | Placement::Host => {
+            let (value, moments) = match &clip_on_device {
+                None => {
                     let scalars = (scalars, decay, clip.on_host()?);
                     self.rule.step_on_host(
                         parameter,
@@ -143,7 +153,7 @@ impl Optimiser {
                         (self.placement, &self.device),
                     )?
                 }
-                Placement::Device => self.rule.step_on_device(
+                Some(clip) => self.rule.step_on_device(
                     value,
                     gradient.into_dense(parameter, &self.device),
                     moments,
@@ -167,37 +177,16 @@ impl UpdateRule {
         value: Tensor<2>,
         gradient: Tensor<2>,
         moments: Vec<Tensor<2>>,
-        (StepScalars { learning_rate: rate, step }, decay, clip): (StepScalars, f64, &GradientClip),
+        (StepScalars { learning_rate: rate, step }, decay, clip): (StepScalars, f64, &Tensor<2>),
     ) -> (Tensor<2>, Vec<Tensor<2>>) {
-        if let Self::AdamW { beta1, beta2, epsilon } = *self
-            && let [mean, square] = &moments[..]
-        {
-            let step = AdamWStep {
-                beta1: as_f32(beta1),
-                beta2: as_f32(beta2),
-                epsilon: as_f32(epsilon),
-                shrink: as_f32(1.0 - rate * decay),
-                rate: as_f32(rate / bias_correction(beta1, step)),
-                root: as_f32(1.0 / bias_correction(beta2, step).sqrt()),
-            };
-            let known;
-            let factor = match clip {
-                GradientClip::OnDevice(factor) => &**factor,
-                GradientClip::By(factor) => {
-                    known = Tensor::full([1, 1], *factor, &value.device());
-                    &known
-                }
-            };
+        if let (Self::AdamW { beta1, beta2, epsilon }, [mean, square]) = (self, &moments[..]) {
             let inputs = [&value, &gradient, mean, square];
-            if let Some([value, mean, square]) = device_kernels::adamw(inputs, factor, step) {
+            let scalars = adamw_scalars([*beta1, *beta2, *epsilon], (rate, step), decay, 1.0);
+            if let Some([value, mean, square]) = device_kernels::adamw(inputs, clip, scalars) {
                 return (value, vec![mean, square]);
             }
         }
-        let gradient = match clip {
-            GradientClip::By(factor) if *factor != 1.0 => gradient * *factor,
-            GradientClip::By(_) => gradient,
-            GradientClip::OnDevice(factor) => gradient * *factor.clone(),
-        };
+        let gradient = gradient * clip.clone();
         let mut moments = moments.into_iter();
         let mut moment = || moments.next().expect("one moment per kind of state");
         match *self {
@@ -242,15 +231,7 @@ impl UpdateRule {
         let mut moments = moments.into_iter().map(take).collect::<Result<Vec<_>, _>>()?;
         match (self, &mut moments[..]) {
             (Self::AdamW { beta1, beta2, epsilon }, [mean, square]) => {
-                let scalars = fused::AdamWScalars {
-                    clip: as_f32(clip),
-                    mean: [*beta1, 1.0 - beta1].map(as_f32),
-                    square: [*beta2, 1.0 - beta2].map(as_f32),
-                    scale: as_f32(1.0 / bias_correction(*beta2, step).sqrt()),
-                    epsilon: as_f32(*epsilon),
-                    shrink: as_f32(1.0 - rate * decay),
-                    rate: as_f32(rate / bias_correction(*beta1, step)),
-                };
+                let scalars = adamw_scalars([*beta1, *beta2, *epsilon], (rate, step), decay, clip);
                 match gradient {
                     Gradient::Dense(gradient) => {
                         *touched = None;
@@ -327,6 +308,24 @@ fn step_entries(
         } else if scalars.shrink < 1.0 {
             values.iter_mut().for_each(|value| *value *= scalars.shrink);
         }
+    }
+}
+
+/// The scalars of a step of AdamW with this learning rate and number.
+fn adamw_scalars(
+    [beta1, beta2, epsilon]: [f64; 3],
+    (rate, step): (f64, u64),
+    decay: f64,
+    clip: f64,
+) -> fused::AdamWScalars {
+    fused::AdamWScalars {
+        clip: as_f32(clip),
+        mean: [beta1, 1.0 - beta1].map(as_f32),
+        square: [beta2, 1.0 - beta2].map(as_f32),
+        scale: as_f32(1.0 / bias_correction(beta2, step).sqrt()),
+        epsilon: as_f32(epsilon),
+        shrink: as_f32(1.0 - rate * decay),
+        rate: as_f32(rate / bias_correction(beta1, step)),
     }
 }
 

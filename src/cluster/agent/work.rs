@@ -31,7 +31,7 @@ pub(super) struct Work {
     /// As the runner knows it, with the devices of this machine.
     spec: StudySpec,
     /// What its programs depend on, as the first runner said it.
-    told: Told,
+    settings: LaunchSettings,
     pub files: StudyFiles,
     pub launcher: ProcessLauncher,
     pub jobs: BTreeMap<AttemptOf, Box<dyn Job>>,
@@ -49,7 +49,7 @@ pub(super) struct Work {
 
 /// What programs of a study, and what is recorded of them, depend on.
 #[derive(PartialEq)]
-struct Told {
+struct LaunchSettings {
     program: Program,
     env: BTreeMap<String, String>,
     space: Space,
@@ -60,9 +60,9 @@ struct Told {
     system_metrics: Option<Duration>,
 }
 
-impl Told {
+impl LaunchSettings {
     fn of(Welcome { spec, env, .. }: &Welcome) -> Self {
-        Told {
+        LaunchSettings {
             program: spec.program.clone(),
             env: env.clone(),
             space: spec.space.clone(),
@@ -87,7 +87,7 @@ impl Work {
         session: &str,
         always_carries: bool,
     ) -> Result<Self, String> {
-        let told = Told::of(&welcome);
+        let settings = LaunchSettings::of(&welcome);
         let Welcome { mut spec, env, store, directory, protected, now: runners, .. } = welcome;
         if let Program::Command { env: named, cwd, .. } = &mut spec.program {
             for (name, value) in env {
@@ -139,7 +139,7 @@ impl Work {
             store,
             protected,
             spec,
-            told,
+            settings,
             files,
             jobs: BTreeMap::new(),
             deferred: Vec::new(),
@@ -161,11 +161,11 @@ impl Work {
     /// Whether a runner has the same study, with programs that are started in the same way, on these
     /// devices if they replace those of the study.
     pub fn is_for(&self, welcome: &Welcome, devices: &[String]) -> bool {
-        let mut told = Told::of(welcome);
+        let mut settings = LaunchSettings::of(welcome);
         if !devices.is_empty() {
-            told.devices.select = devices.to_vec();
+            settings.devices.select = devices.to_vec();
         }
-        told == self.told
+        settings == self.settings
     }
 
     /// The trainer's inputs are here: its trials are told where.

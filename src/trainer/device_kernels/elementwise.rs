@@ -11,8 +11,7 @@ use burn::tensor::DType;
 use burn_backend::cubecl::dtype_to_storage_type;
 use burn_cubecl::CubeBackend;
 
-use super::super::fused::{ActivationFn, DropoutMask};
-use super::AdamWStep;
+use super::super::fused::{ActivationFn, AdamWScalars, DropoutMask};
 use super::operation::{DeviceOperation, GpuTensor, empty, mix, row_major, unit_per_element};
 use super::products::ProductKernels;
 
@@ -120,7 +119,7 @@ pub(crate) trait ElementwiseKernels: Backend {
         mean: FloatTensor<Self>,
         square: FloatTensor<Self>,
         clip: FloatTensor<Self>,
-        step: AdamWStep,
+        scalars: AdamWScalars,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 }
 
@@ -250,7 +249,7 @@ impl ElementwiseKernels for CubeBackend {
         mean: FloatTensor<Self>,
         square: FloatTensor<Self>,
         clip: FloatTensor<Self>,
-        step: AdamWStep,
+        scalars: AdamWScalars,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let [value, gradient, mean, square] = [value, gradient, mean, square].map(row_major);
         let (client, shape) = (value.client.clone(), value.meta.shape().dims::<2>());
@@ -274,12 +273,12 @@ impl ElementwiseKernels for CubeBackend {
             new_mean.clone().into_buffer_arg(),
             new_square.clone().into_buffer_arg(),
             elements,
-            step.beta1,
-            step.beta2,
-            step.epsilon,
-            step.shrink,
-            step.rate,
-            step.root,
+            scalars.mean[0],
+            scalars.square[0],
+            scalars.epsilon,
+            scalars.shrink,
+            scalars.rate,
+            scalars.scale,
         );
         (new_value, new_mean, new_square)
     }

@@ -1,6 +1,8 @@
 //! The rows of a table by their indices. Their gradient adds up, row by row and in order, what the
 //! lookups of a row received: the indices are known before, so no atomics are needed.
 
+use std::sync::Arc;
+
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Cube, backend_extension};
@@ -16,24 +18,18 @@ use super::operation::{DeviceOperation, GpuInts, GpuTensor, empty, row_major, un
 /// The rows `ids` of a table `[entries, width]`: `[ids, width]`.
 #[derive(Debug, Clone)]
 pub(crate) struct Embedding {
-    ids: GpuInts,
-    lookups: GpuInts,
-    shape: LookupShape,
+    ids: Arc<[u32]>,
+    ids_on_device: GpuInts,
+    /// Rows of the table, and their width.
+    shape: [usize; 2],
+    device: Device,
 }
 
 impl Embedding {
-    /// Rows of a table with `entries` rows; `None` where `device` is no GPU.
-    pub(crate) fn new(ids: &[u32], [entries, width]: [usize; 2], device: &Device) -> Option<Self> {
-        let lookups = Lookups::of(ids, entries);
-        let shape = LookupShape {
-            entries,
-            width,
-            ids: ids.len(),
-            segments: lookups.segments.len() - 1,
-            rows: lookups.rows.len(),
-        };
-        let all = [lookups.order, lookups.segments, lookups.rows, lookups.first_segments].concat();
-        Some(Self { ids: ints(ids, device)?, lookups: ints(&all, device)?, shape })
+    /// Rows of a table of this shape; `None` where `device` is no GPU.
+    pub(crate) fn new(ids: &Arc<[u32]>, shape: [usize; 2], device: &Device) -> Option<Self> {
+        let ids_on_device = ints(ids, device)?;
+        Some(Self { ids: Arc::clone(ids), ids_on_device, shape, device: device.clone() })
     }
 }
 
@@ -41,11 +37,22 @@ impl DeviceOperation<1> for Embedding {
     type Saved = ();
 
     fn forward(&self, [table]: [GpuTensor; 1]) -> (GpuTensor, ()) {
-        (Cube::float_select(table, 0, self.ids.clone()), ())
+        (Cube::float_select(table, 0, self.ids_on_device.clone()), ())
     }
 
     fn backward(&self, (): (), gradient: GpuTensor, _: [bool; 1]) -> [Option<GpuTensor>; 1] {
-        [Some(Cube::embedding_gradient(gradient, self.lookups.clone(), self.shape))]
+        let [entries, width] = self.shape;
+        let lookups = Lookups::of(&self.ids, entries);
+        let shape = LookupShape {
+            entries,
+            width,
+            ids: self.ids.len(),
+            segments: lookups.segments.len() - 1,
+            rows: lookups.rows.len(),
+        };
+        let all = [lookups.order, lookups.segments, lookups.rows, lookups.first_segments].concat();
+        let lookups = ints(&all, &self.device);
+        [lookups.map(|lookups| Cube::embedding_gradient(gradient, lookups, shape))]
     }
 }
 

@@ -85,7 +85,7 @@ fn norms_are_the_cpus() {
                 let operation = fused::LayerNorm { epsilon: 1e-5 };
                 fused::apply(operation, [&x[0], &x[1], &x[2]], shape).unwrap()
             },
-            |x| norm(&x[0], &x[1], &x[2], 1e-5, true),
+            |x| norm(&x[0], &x[1], Some(&x[2]), 1e-5),
         );
         assert_same(
             "RMS normalisation",
@@ -95,7 +95,7 @@ fn norms_are_the_cpus() {
                 let operation = fused::RmsNorm { epsilon: 1e-5 };
                 fused::apply(operation, [&x[0], &x[1]], shape).unwrap()
             },
-            |x| norm(&x[0], &x[1], &x[1], 1e-5, false),
+            |x| norm(&x[0], &x[1], None, 1e-5),
         );
     }
 }

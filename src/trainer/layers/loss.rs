@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{FloatDType, Tensor, activation};
+use burn::tensor::{Tensor, activation};
 
 use super::super::device_kernels;
 use super::super::floats::{as_f32, real};
@@ -59,21 +59,19 @@ pub(in super::super) fn linear_cross_entropy(
     let (loss, width) = (fused_loss(&targets, smoothing, scale), x.dims()[1]);
     match context.fused(fused::LinearCrossEntropy { loss, width }, [&x, &table], [1, 1]) {
         Some(loss) => loss.reshape([1]),
-        None => cross_entropy(
-            device_kernels::product_transposed(&x, &table, context.compute_dtype()).unwrap_or_else(
-                || context.to_compute_dtype(x).matmul(context.to_compute_dtype(table).transpose()),
-            ),
-            targets,
-            smoothing,
-            scale,
-        ),
+        None => cross_entropy(logits(context, x, table), targets, smoothing, scale),
     }
 }
 
-/// The logits `x table^T` of `x [rows, width]` and `table [classes, width]`, in f32.
-pub(in super::super) fn logits(x: HiddenStates, table: Tensor<2>) -> Tensor<2> {
-    device_kernels::product_transposed(&x, &table, FloatDType::F32)
-        .unwrap_or_else(|| x.matmul(table.transpose()))
+/// The logits `x table^T` of `x [rows, width]` and `table [classes, width]`, in the dtype of products.
+pub(in super::super) fn logits(
+    context: &ForwardContext,
+    x: HiddenStates,
+    table: Tensor<2>,
+) -> Tensor<2> {
+    device_kernels::product_transposed(&x, &table, context.compute_dtype()).unwrap_or_else(|| {
+        context.to_compute_dtype(x).matmul(context.to_compute_dtype(table).transpose())
+    })
 }
 
 fn fused_loss(targets: &Arc<[u32]>, smoothing: f64, scale: f64) -> fused::CrossEntropy {

@@ -62,14 +62,13 @@ impl Norm {
             NormKind::Layer => {
                 let bias: Tensor<2> = context.bias(self.bias, shape[1]);
                 fused::apply(fused::LayerNorm { epsilon }, [&x, &scale, &bias], shape)
-                    .or_else(|| device_kernels::norm(&x, &scale, &bias, epsilon, true))
+                    .or_else(|| device_kernels::norm(&x, &scale, Some(&bias), epsilon))
                     .unwrap_or_else(|| {
                         module::layer_norm(x, to_1d(scale), Some(to_1d(bias)), self.epsilon)
                     })
             }
             NormKind::Rms => fused::apply(fused::RmsNorm { epsilon }, [&x, &scale], shape)
-                // Without a bias: the scale stands for it, and is not read.
-                .or_else(|| device_kernels::norm(&x, &scale, &scale, epsilon, false))
+                .or_else(|| device_kernels::norm(&x, &scale, None, epsilon))
                 .unwrap_or_else(|| {
                     let root = (x.clone().square().mean_dim(1) + self.epsilon).sqrt();
                     x / root * scale

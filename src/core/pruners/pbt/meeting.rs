@@ -5,8 +5,8 @@
 //! by its first one. Each of the quarter above, in their order, takes over the state of the best
 //! member of other sub-populations that none before it took, if that is better. From a
 //! sub-population that evolves less often it also takes the parameters; from one that evolves more
-//! often only the state, which it continues with the parameters of the best of its own, so that
-//! greedy parameters do not spread. None of them explores.
+//! often only the state, which it continues with the parameters of the best member of its own
+//! sub-population, so that greedy parameters do not spread. Migrants do not explore.
 
 use rand::RngExt as _;
 

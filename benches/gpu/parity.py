@@ -2,7 +2,7 @@
 """Whether training on a GPU is training on the processor: the same runs on both, report by report.
 
     cargo build --release --features cuda
-    python3 benches/gpu/right.py --hpsearch target/release/hpsearch [--device cuda:0] [--kinds f32,bf16,fp16]
+    python3 benches/gpu/parity.py --hpsearch target/release/hpsearch [--device cuda:0] [--kinds f32,bf16,fp16]
         [--minilm DIRECTORY --banking train.csv]
 
 Standard library only. Each case trains a fixed configuration on the processor in f32 and on the device in every kind; a line tells
@@ -31,7 +31,7 @@ def cases(a):
 def command(a, study, settings, device, kind, out):
     precise = [] if kind == "f32" else [f"trainer.{kind}=true"]
     threads = ["devices.cpu_threads=%d" % max(1, min(8, (os.cpu_count() or 1) // 2))] if device == "cpu" else []
-    fixed = ["study.name=right", "study.seed=7", "budget.trials=1", "sampler.type=random", f'devices.use=["{device}"]']
+    fixed = ["study.name=parity", "study.seed=7", "budget.trials=1", "sampler.type=random", f'devices.use=["{device}"]']
     sets = [word for setting in [*settings, *precise, *threads, *fixed] for word in ("--set", setting)]
     return [a.hpsearch, "--store", out + ".db", "run", study, "--plain", *sets]
 
@@ -42,14 +42,14 @@ def train(a, study, settings, device, kind, out):
     if done.returncode:
         return None, f"ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}", 0.0
     seconds = time.time() - began
-    told = subprocess.run([a.hpsearch, "--store", out + ".db", "export-data", "right", "--series", "--format", "jsonl"], capture_output=True, text=True, check=True)
+    told = subprocess.run([a.hpsearch, "--store", out + ".db", "export-data", "parity", "--series", "--format", "jsonl"], capture_output=True, text=True, check=True)
     points = [json.loads(line) for line in told.stdout.splitlines()]
     return {(point["metric"], point["step"]): point["value"] for point in points if point["metric"] in ("loss", "eval_loss")}, "", seconds
 
 
 def weights(a, out):
     """A digest of the weights of the trial's best checkpoint."""
-    subprocess.run([a.hpsearch, "--store", out + ".db", "export", "right", "-o", out + "-export"], capture_output=True, text=True, check=True)
+    subprocess.run([a.hpsearch, "--store", out + ".db", "export", "parity", "-o", out + "-export"], capture_output=True, text=True, check=True)
     return hashlib.sha256(open(out + "-export/model.safetensors", "rb").read()).hexdigest()
 
 
@@ -63,7 +63,7 @@ def main():
     p.add_argument("--only", help="cases, by commas")
     a = p.parse_args()
     a.hpsearch = os.path.abspath(a.hpsearch)
-    wrong = 0
+    different = 0
     print(f"{'case':<11} {'kind':<5} {'loss differs':>12} {'eval_loss differs':>18} {'at most':>8} {'seconds':>8}  verdict")
     with tempfile.TemporaryDirectory() as room, concurrent.futures.ThreadPoolExecutor(16) as pool:
         jobs = []
@@ -79,19 +79,19 @@ def main():
             reference, said, seconds = runs["cpu"].result()
             if reference is None:
                 print(f"{name:<11} cpu   {said}")
-                wrong += 1
+                different += 1
                 continue
             for kind in a.kinds.split(","):
                 own, said, seconds = runs[kind].result()
                 if own is None:
                     print(f"{name:<11} {kind:<5} {said}", flush=True)
-                    wrong += 1
+                    different += 1
                     continue
                 off = {"loss": 0.0, "eval_loss": 0.0}
                 for (what, step), expected in reference.items():
                     off[what] = max(off[what], abs(own.get((what, step), float("inf")) - expected) / abs(expected))
                 fine = max(off.values()) <= BARS[kind]
-                wrong += not fine
+                different += not fine
                 print(f"{name:<11} {kind:<5} {off['loss']:12.2e} {off['eval_loss']:18.2e} {BARS[kind]:8.2f} {seconds:8.1f}  {'the same' if fine else 'DIFFERENT'}", flush=True)
                 if not fine:
                     print("   ", [(key, round(value, 4), round(own.get(key, float("nan")), 4)) for key, value in sorted(reference.items())][:24])
@@ -99,7 +99,7 @@ def main():
             if again is not None and runs["f32"].result()[0] is not None:
                 same = weights(a, out("f32")) == weights(a, out("again"))
                 print(f"{name:<11} f32 twice on the device: weights {'equal, bit for bit' if same else 'differ'}", flush=True)
-    sys.exit(1 if wrong else 0)
+    sys.exit(1 if different else 0)
 
 
 if __name__ == "__main__":
