@@ -9,6 +9,8 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
+#[cfg(target_os = "linux")]
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +30,35 @@ const LOOKS: u32 = 200;
 /// Device and inode.
 pub(super) type Identity = (u64, u64);
 
+/// A file as it was when it was opened.
+#[derive(Debug)]
+struct Known {
+    identity: Identity,
+    /// Keeps the inode from being used for another file once this one is deleted. Closing such a
+    /// descriptor drops no locks.
+    #[cfg(target_os = "linux")]
+    _hold: Option<File>,
+}
+
+impl Known {
+    #[cfg(target_os = "linux")]
+    fn at(path: &Path) -> Option<Known> {
+        let flags = rustix::fs::OFlags::PATH.bits().cast_signed();
+        let hold = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok();
+        let metadata = match &hold {
+            Some(file) => file.metadata(),
+            // Out of descriptors.
+            None => fs::metadata(path),
+        };
+        Some(Known { identity: identity_of(&metadata.ok()?), _hold: hold })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn at(path: &Path) -> Option<Known> {
+        Some(Known { identity: identity(path)? })
+    }
+}
+
 /// The files of one store when it was opened; the default is for a store in memory, which has none.
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -35,10 +66,10 @@ pub(super) struct Files {
     /// The resolved path, from which SQLite derives the names of the log and the index.
     real: PathBuf,
     /// `None` if it cannot be examined; it then counts as present.
-    main: Option<Identity>,
+    main: Option<Known>,
     /// Created by the first transaction, and the same until the last connection closes.
-    wal: OnceLock<Identity>,
-    shm: OnceLock<Identity>,
+    wal: OnceLock<Known>,
+    shm: OnceLock<Known>,
     /// The largest length of the index so far. It only grows while in use, and is memory-mapped:
     /// accessing a page beyond the end of a truncated file raises SIGBUS.
     longest: AtomicU64,
@@ -73,7 +104,7 @@ impl Files {
             let Some(known) = open
                 .iter()
                 .filter_map(Weak::upgrade)
-                .find(|known| files.main.is_some() && known.main == files.main)
+                .find(|known| files.main.is_some() && known.main() == files.main())
             else {
                 let files = Arc::new(files);
                 open.push(Arc::downgrade(&files));
@@ -93,7 +124,7 @@ impl Files {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let files = Files {
             path: path.to_owned(),
-            main: identity(path),
+            main: Known::at(path),
             real,
             wal: OnceLock::new(),
             shm: OnceLock::new(),
@@ -109,11 +140,23 @@ impl Files {
         for (known, ending) in [(&self.wal, "-wal"), (&self.shm, "-shm")] {
             if self.main.is_some()
                 && known.get().is_none()
-                && let Some(identity) = identity(&self.beside(ending))
+                && let Some(file) = Known::at(&self.beside(ending))
             {
-                known.get_or_init(|| identity);
+                known.get_or_init(|| file);
             }
         }
+    }
+
+    fn main(&self) -> Option<Identity> {
+        self.main.as_ref().map(|known| known.identity)
+    }
+
+    fn wal(&self) -> Option<Identity> {
+        self.wal.get().map(|known| known.identity)
+    }
+
+    fn shm(&self) -> Option<Identity> {
+        self.shm.get().map(|known| known.identity)
     }
 
     /// The path of the store with an ending.
@@ -124,15 +167,15 @@ impl Files {
     /// An error if one of the files is not at its path any more.
     pub(super) fn check(&self) -> Result<(), Exchanged> {
         let ones = [
-            ("", self.main, &self.path),
-            ("-wal", self.wal.get().copied(), &self.beside("-wal")),
-            ("-shm", self.shm.get().copied(), &self.beside("-shm")),
+            ("", self.main(), &self.path),
+            ("-wal", self.wal(), &self.beside("-wal")),
+            ("-shm", self.shm(), &self.beside("-shm")),
         ];
         ones.into_iter()
             .filter_map(|(ending, known, path)| Some((ending, known?, path)))
             .try_for_each(|(ending, known, path)| {
                 let what = match fs::metadata(path) {
-                    Ok(metadata) if (metadata.dev(), metadata.ino()) == known => {
+                    Ok(metadata) if identity_of(&metadata) == known => {
                         let shortest = match ending {
                             "-shm" => self.longest.fetch_max(metadata.len(), Ordering::Relaxed),
                             // A store in use has at least its first page.
@@ -171,20 +214,20 @@ impl Files {
     /// The length of the file at the path of the log, if it is not the log that was opened.
     pub(super) fn other_log(&self) -> Option<u64> {
         let metadata = fs::metadata(self.beside("-wal")).ok()?;
-        (Some(&(metadata.dev(), metadata.ino())) != self.wal.get()).then_some(metadata.len())
+        (Some(identity_of(&metadata)) != self.wal()).then_some(metadata.len())
     }
 
     /// Whether the log that was opened is at its path.
     pub(super) fn has_own_log(&self) -> bool {
-        self.wal.get().is_some() && identity(&self.beside("-wal")).as_ref() == self.wal.get()
+        self.wal().is_some() && identity(&self.beside("-wal")) == self.wal()
     }
 
     pub(super) fn has_own_index(&self) -> bool {
-        self.shm.get().is_some() && identity(&self.beside("-shm")).as_ref() == self.shm.get()
+        self.shm().is_some() && identity(&self.beside("-shm")) == self.shm()
     }
 
     pub(super) fn is_log(&self, identity: Identity) -> bool {
-        self.wal.get() == Some(&identity)
+        self.wal() == Some(identity)
     }
 
     fn has(&self, path: &Path, identity: Option<Identity>) -> bool {
@@ -192,16 +235,20 @@ impl Files {
         let is_there =
             |ending: &&str| identity.is_some() && self::identity(&self.beside(ending)) == identity;
         let is_named = |ending: &&str| *path == self.beside(ending);
-        is_known(self.main)
-            || is_known(self.wal.get().copied())
-            || is_known(self.shm.get().copied())
+        is_known(self.main())
+            || is_known(self.wal())
+            || is_known(self.shm())
             || *path == self.real
             || ENDINGS.iter().any(|ending| is_there(ending) || is_named(ending))
     }
 }
 
 fn identity(path: &Path) -> Option<Identity> {
-    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    fs::metadata(path).ok().as_ref().map(identity_of)
+}
+
+fn identity_of(metadata: &fs::Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
 }
 
 fn with_ending(path: &Path, ending: &str) -> PathBuf {
@@ -261,7 +308,10 @@ pub fn is_database(path: &Path) -> io::Result<bool> {
     }
     if is_open_here(path) {
         let identity = identity(path);
-        return Ok(open_files().iter().filter_map(Weak::upgrade).any(|open| open.main == identity));
+        return Ok(open_files()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .any(|open| open.main() == identity));
     }
     let mut bytes = [0; HEADER.len()];
     match File::open(path)?.read_exact_at(&mut bytes, 0) {
@@ -334,6 +384,22 @@ mod tests {
         let reader = SqliteReader::open(&path).unwrap();
         assert!(is_open_here(&path));
         drop(reader);
+    }
+
+    #[test]
+    fn a_new_file_is_not_taken_for_one_that_was_deleted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hpsearch.db");
+        fs::write(&path, "x").unwrap();
+        let files = Files::of(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        // Most file systems give the next file the inode of the last one that was deleted.
+        for number in 0..100 {
+            let other = directory.path().join(number.to_string());
+            fs::write(&other, "x").unwrap();
+            assert!(!is_open_here(&other), "{number}");
+        }
+        drop(files);
     }
 
     #[test]
