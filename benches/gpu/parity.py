@@ -16,7 +16,8 @@ BARS = {"f32": 0.01, "bf16": 0.03, "fp16": 0.03}
 
 QUICKSTART = ["trainer.num_train_epochs=3", "trainer.logging_steps=5"]
 CHARLM = ["trainer.max_steps=300", "trainer.eval_steps=100", "trainer.logging_steps=20"]
-MINILM = ["trainer.max_steps=40", "trainer.eval_strategy=steps", "trainer.eval_steps=20", "trainer.logging_steps=5", "trainer.max_eval_samples=200"]
+MINILM = ["trainer.max_steps=40", "trainer.eval_strategy=steps", "trainer.eval_steps=20", "trainer.logging_steps=5", "trainer.max_eval_samples=200",
+          "pruner.type=none"]
 
 
 def cases(a):

@@ -20,7 +20,9 @@ use super::listener::{Expected, Listener, Listening};
 use super::metric_files::{MetricFiles, Owner};
 use super::point_queue::PointQueue;
 use super::registration::Registrar;
-use super::slot_environment::{Port, Ports, RANKS, group_environment, inside, slot_environment};
+use super::slot_environment::{
+    Port, Ports, RANKS, driver_cache, group_environment, inside, slot_environment,
+};
 use super::threads;
 use super::watchdog::Watchdog;
 use crate::arguments::monitored;
@@ -240,6 +242,9 @@ impl ProcessLauncher {
             Place::Slots => command.envs(slot_environment(slot, self.spec.devices.cpu_threads)),
             Place::Foreground => command.env("PYTHONUNBUFFERED", "1"),
         };
+        if let Program::Trainer { .. } = self.spec.program {
+            command.envs(driver_cache());
+        }
         if let Some(port) = port {
             command.envs(group_environment(&slot.devices, port));
             for rank in RANKS {

@@ -6,6 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 
+use crate::storage::paths;
 use crate::study::device::{Device, DeviceGroup, Slot};
 
 /// Where the processes of a group meet.
@@ -97,6 +98,23 @@ pub fn gpu_environment(devices: &DeviceGroup) -> BTreeMap<String, String> {
         Device::Wgpu(_) | Device::Sim(_) | Device::Remote(_) => &[],
     };
     said.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// Variables of the built-in trainer's processes: where CUDA's driver keeps what it compiles of the
+/// trainer's kernels for the GPU at hand, beside the kernels. Otherwise each process may compile
+/// them again, for up to 20 s. What the user has set stays.
+pub(super) fn driver_cache() -> BTreeMap<String, String> {
+    let given = |name: &str| std::env::var(name).ok();
+    let kernels = paths::kernel_cache(given("XDG_CACHE_HOME").as_deref(), given("HOME").as_deref());
+    let (Some(kernels), None) = (kernels, given("CUDA_CACHE_PATH")) else {
+        return BTreeMap::new();
+    };
+    // The default size is soon full.
+    let size = given("CUDA_CACHE_MAXSIZE").unwrap_or_else(|| (4_u64 << 30).to_string());
+    BTreeMap::from([
+        ("CUDA_CACHE_PATH".to_owned(), kernels.join("driver").display().to_string()),
+        ("CUDA_CACHE_MAXSIZE".to_owned(), size),
+    ])
 }
 
 /// The variables from which the processes of a group, or their launcher, know its size and where to

@@ -9,6 +9,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use super::failure_cause::StderrTail;
 use super::process::own_program;
+use super::slot_environment::driver_cache;
 use super::threads;
 use crate::config::shown::one_line;
 use crate::runner::processes;
@@ -66,6 +67,7 @@ pub fn run(
         .arg0("hpsearch")
         .arg("worker")
         .env("RAYON_NUM_THREADS", threads)
+        .envs(driver_cache())
         .envs(environment)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -9,6 +9,8 @@
 #[cfg(feature = "gpu")]
 mod attention;
 #[cfg(feature = "gpu")]
+mod columns;
+#[cfg(feature = "gpu")]
 mod cross_entropy;
 #[cfg(feature = "gpu")]
 mod elementwise;
@@ -66,14 +68,18 @@ pub(super) struct AttentionConfig {
 mod with_gpu {
     use burn::backend::Cube;
     use burn::tensor::{Int, TensorData};
+    use burn_cubecl::tensor::CubeTensor;
 
     use super::attention::Attention;
+    use super::columns::Concatenation;
     use super::cross_entropy::CrossEntropy;
-    use super::elementwise::{AddToResidual, BiasActivation, Dropout, ElementwiseKernels};
+    use super::elementwise::{
+        AdamWInput, AddBias, AddToResidual, BiasActivation, Dropout, adamw_step,
+    };
     use super::embedding::Embedding;
     use super::norm::Norm;
-    use super::operation::{GpuInts, apply, ready};
-    use super::products::{AddBias, Product, ProductKernels};
+    use super::operation::{apply, ready};
+    use super::products::{Product, add_squares};
     use super::{
         ActivationFn, AdamWScalars, Arc, AttentionConfig, Device, DeviceLayout, DropoutMask,
     };
@@ -139,6 +145,11 @@ mod with_gpu {
         apply(Product { dtype, transposed: true }, [x, table])
     }
 
+    /// Three matrices `[rows, width]` of one dtype side by side.
+    pub(in super::super) fn concatenation(inputs: [&Tensor<2>; 3]) -> Option<Tensor<2>> {
+        apply(Concatenation { widths: inputs.map(|input| input.dims()[1]) }, inputs)
+    }
+
     /// `x [rows, width]` plus `bias [1, width]`, in the dtype of `x`.
     pub(in super::super) fn add_bias(x: &Tensor<2>, bias: &Tensor<2>) -> Option<Tensor<2>> {
         apply(AddBias, [x, bias])
@@ -168,17 +179,23 @@ mod with_gpu {
         apply(Dropout(mask), [x])
     }
 
-    /// AdamW's step: the new value and moments. Gradients are multiplied by `clip [1, 1]` in place of
-    /// the scalars' factor.
+    /// AdamW's step of several parameters, each its value, gradient and moments with its scalars: the
+    /// new values and moments. Gradients are multiplied by `clip [1, 1]` in place of the scalars'
+    /// factor; the decay rates and epsilon are those of the first parameter.
     pub(in super::super) fn adamw(
-        [value, gradient, mean, square]: [&Tensor<2>; 4],
+        parameters: &[([&Tensor<2>; 4], AdamWScalars)],
         clip: &Tensor<2>,
-        scalars: AdamWScalars,
-    ) -> Option<[Tensor<2>; 3]> {
-        let [value, gradient, mean, square, clip] =
-            [ready(value)?, ready(gradient)?, ready(mean)?, ready(square)?, ready(clip)?];
-        let (value, mean, square) = Cube::adamw_step(value, gradient, mean, square, clip, scalars);
-        Some([value, mean, square].map(Tensor::from_primitive::<Cube>))
+    ) -> Option<Vec<[Tensor<2>; 3]>> {
+        let clip = ready(clip)?;
+        let input =
+            |([value, gradient, mean, square], scalars): &([&Tensor<2>; 4], AdamWScalars)| {
+                let [value, gradient, mean, square] =
+                    [ready(value)?, ready(gradient)?, ready(mean)?, ready(square)?];
+                Some(AdamWInput { value, gradient, mean, square, scalars: *scalars })
+            };
+        let inputs: Vec<AdamWInput> = parameters.iter().map(input).collect::<Option<_>>()?;
+        let results = adamw_step(&inputs, &clip);
+        Some(results.into_iter().map(|result| result.map(Tensor::from_primitive::<Cube>)).collect())
     }
 
     /// The sum of the squares of all elements, `[1]` in f32.
@@ -188,14 +205,15 @@ mod with_gpu {
         let zero = zero.try_into_primitive::<Cube>().ok()?;
         plain.resize(plain.len().next_multiple_of(8), zero.clone());
         let (eights, _) = plain.as_chunks::<8>();
-        let sum = eights.iter().cloned().fold(zero, |sum, [a, b, c, d, e, f, g, h]| {
-            Cube::add_squares(sum, a, b, c, d, e, f, g, h)
-        });
+        let sum = eights
+            .iter()
+            .cloned()
+            .fold(zero, |sum, [a, b, c, d, e, f, g, h]| add_squares(sum, a, b, c, d, e, f, g, h));
         Some(Tensor::from_primitive::<Cube>(sum))
     }
 
     /// Whole numbers on a GPU, `[numbers]`.
-    pub(super) fn ints(numbers: &[u32], device: &Device) -> Option<GpuInts> {
+    pub(super) fn ints(numbers: &[u32], device: &Device) -> Option<CubeTensor> {
         let numbers: Vec<i32> = numbers.iter().map(|number| number.cast_signed()).collect();
         let length = numbers.len();
         let data = TensorData::new(numbers, [length]);
@@ -255,6 +273,10 @@ mod without_gpu {
         None
     }
 
+    pub(in super::super) fn concatenation(_: [&Tensor<2>; 3]) -> Option<Tensor<2>> {
+        None
+    }
+
     pub(in super::super) fn add_bias(_: &Tensor<2>, _: &Tensor<2>) -> Option<Tensor<2>> {
         None
     }
@@ -285,10 +307,9 @@ mod without_gpu {
     }
 
     pub(in super::super) fn adamw(
-        _: [&Tensor<2>; 4],
+        _: &[([&Tensor<2>; 4], AdamWScalars)],
         _: &Tensor<2>,
-        _: AdamWScalars,
-    ) -> Option<[Tensor<2>; 3]> {
+    ) -> Option<Vec<[Tensor<2>; 3]>> {
         None
     }
 }
@@ -297,11 +318,11 @@ mod without_gpu {
 use with_gpu::ints;
 #[cfg(feature = "gpu")]
 pub(super) use with_gpu::{
-    adamw, add_bias, add_to_residual, attention, bias_activation, cross_entropy, dropout,
-    embedding, norm, product, product_transposed, sum_of_squares,
+    adamw, add_bias, add_to_residual, attention, bias_activation, concatenation, cross_entropy,
+    dropout, embedding, norm, product, product_transposed, sum_of_squares,
 };
 #[cfg(not(feature = "gpu"))]
 pub(super) use without_gpu::{
-    adamw, add_bias, add_to_residual, attention, bias_activation, cross_entropy, dropout,
-    embedding, norm, product, product_transposed, sum_of_squares,
+    adamw, add_bias, add_to_residual, attention, bias_activation, concatenation, cross_entropy,
+    dropout, embedding, norm, product, product_transposed, sum_of_squares,
 };

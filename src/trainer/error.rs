@@ -91,6 +91,16 @@ impl TrainerError {
             || source.raw_os_error().is_some_and(|code| NO_MORE_FILES.contains(&code))
     }
 
+    /// A device's failure. Burn tells with it what was not computed because of it, layer by layer:
+    /// only the cause of all is kept.
+    pub(super) fn device_lost(error: &impl fmt::Display) -> Self {
+        let text = error.to_string();
+        let cause = text.rsplit("Caused by:").next().unwrap_or_default();
+        let cause = cause.split("No backtrace").next().unwrap_or_default().trim();
+        let message = if cause.is_empty() { text.clone() } else { cause.to_owned() };
+        Self::DeviceLost { message }
+    }
+
     pub(super) fn arguments(message: impl Into<String>) -> Self {
         Self::Arguments { message: message.into() }
     }
@@ -116,6 +126,21 @@ impl TrainerError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_that_failed_says_why_without_what_follows_from_it() {
+        // Of an H100 without memory, shortened.
+        let told = "An error happened during execution\nCaused by:\n  Several failures at once\nCaused \
+                    by:\n  The bytes were never written (failure #538)\n  skipped `MatmulEntry`: it \
+                    needed memory\nCaused by:\n  An IO error happened\nCaused by:\n  out of device \
+                    memory allocating 17180917760 bytes\nNo backtrace available\nAsked at:\nNo \
+                    backtrace available";
+        assert_eq!(
+            TrainerError::device_lost(&told).to_string(),
+            "the device failed: out of device memory allocating 17180917760 bytes"
+        );
+        assert_eq!(TrainerError::device_lost(&"lost").to_string(), "the device failed: lost");
+    }
 
     #[test]
     fn a_full_disk_and_too_many_open_files_are_refusals_of_the_machine_and_a_missing_file_is_none()

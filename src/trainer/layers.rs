@@ -178,8 +178,11 @@ fn project_separately(
         .fused(fused::QkvLinear { widths }, [x, &w1, &w2, &w3, &b1, &b2, &b3], shape)
         .unwrap_or_else(|| {
             // Weights are smaller than what is computed from them.
-            let (weight, bias) =
-                (Tensor::cat(vec![w1, w2, w3], 1), Tensor::cat(vec![b1, b2, b3], 1));
+            let side_by_side = |parts: [Tensor<2>; 3]| {
+                device_kernels::concatenation(parts.each_ref())
+                    .unwrap_or_else(|| Tensor::cat(parts.into(), 1))
+            };
+            let (weight, bias) = (side_by_side([w1, w2, w3]), side_by_side([b1, b2, b3]));
             unfused_linear(context, x.clone(), weight, bias)
         });
     if linears.iter().all(|linear| context.adapter(linear).is_none()) {

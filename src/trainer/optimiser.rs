@@ -119,6 +119,11 @@ impl Optimiser {
         scalars: StepScalars,
         clip: &GradientClip,
     ) -> Result<(), TrainerError> {
+        if self.placement == Placement::Device
+            && self.adamw_by_kernels(parameters, values, &gradients, scalars, clip)
+        {
+            return Ok(());
+        }
         let mut state: Vec<_> = self
             .state
             .iter_mut()
@@ -167,6 +172,48 @@ impl Optimiser {
         }
         Ok(())
     }
+
+    /// AdamW on a GPU by a few kernels for all parameters; `false`, and nothing is done, where there
+    /// are none.
+    fn adamw_by_kernels(
+        &mut self,
+        parameters: &Parameters,
+        values: &mut Values,
+        gradients: &Gradients,
+        StepScalars { learning_rate, step }: StepScalars,
+        clip: &GradientClip,
+    ) -> bool {
+        let UpdateRule::AdamW { beta1, beta2, epsilon } = self.rule else { return false };
+        let [(_, means), (_, squares)] = &mut self.state[..] else { return false };
+        let trained: Vec<_> = (0..)
+            .zip(parameters.iter())
+            .filter_map(|(index, parameter)| Some((index, parameter, parameter.rate?)))
+            .collect();
+        let mut inputs = Vec::with_capacity(trained.len());
+        let dense: Vec<Tensor<2>> = (trained.iter())
+            .map(|&(index, parameter, _): &(usize, _, _)| {
+                gradients.0[index].clone().into_dense(parameter, &self.device)
+            })
+            .collect();
+        for ((&(index, parameter, share), gradient), (mean, square)) in
+            trained.iter().zip(&dense).zip(means.0.iter().zip(&squares.0))
+        {
+            let rate = learning_rate * share;
+            let decay = if parameter.decays() { self.weight_decay } else { 0.0 };
+            let scalars = adamw_scalars([beta1, beta2, epsilon], (rate, step), decay, 1.0);
+            inputs.push(([&values.0[index], gradient, mean, square], scalars));
+        }
+        let Some(results) = device_kernels::adamw(&inputs, &clip.to_device(&self.device)) else {
+            return false;
+        };
+        for (((index, ..), [value, mean, square]), moments) in
+            trained.into_iter().zip(results).zip(means.0.iter_mut().zip(&mut squares.0))
+        {
+            values.0[index] = value;
+            (*moments.0, *moments.1) = (mean, square);
+        }
+        true
+    }
 }
 
 /// PyTorch's formulas: `torch/optim/adamw.py`, `_single_tensor_adamw`, and `torch/optim/sgd.py`,
@@ -179,13 +226,6 @@ impl UpdateRule {
         moments: Vec<Tensor<2>>,
         (StepScalars { learning_rate: rate, step }, decay, clip): (StepScalars, f64, &Tensor<2>),
     ) -> (Tensor<2>, Vec<Tensor<2>>) {
-        if let (Self::AdamW { beta1, beta2, epsilon }, [mean, square]) = (self, &moments[..]) {
-            let inputs = [&value, &gradient, mean, square];
-            let scalars = adamw_scalars([*beta1, *beta2, *epsilon], (rate, step), decay, 1.0);
-            if let Some([value, mean, square]) = device_kernels::adamw(inputs, clip, scalars) {
-                return (value, vec![mean, square]);
-            }
-        }
         let gradient = gradient * clip.clone();
         let mut moments = moments.into_iter();
         let mut moment = || moments.next().expect("one moment per kind of state");

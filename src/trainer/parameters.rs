@@ -320,7 +320,5 @@ thread_local! {
 pub(super) fn host<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, TrainerError> {
     #[cfg(test)]
     READS.set(READS.get() + 1);
-    tensor
-        .try_into_vec_as::<f32>()
-        .map_err(|error| TrainerError::DeviceLost { message: error.to_string() })
+    tensor.try_into_vec_as::<f32>().map_err(|error| TrainerError::device_lost(&error))
 }

@@ -124,6 +124,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "runner/lines",
             "runner/metric_files",
             "storage/sqlite/filesystem",
+            "storage/sqlite/files",
             "tui",
             // Its sockets are polled.
             "server",

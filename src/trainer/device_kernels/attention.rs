@@ -1,21 +1,19 @@
 //! Self-attention on packed queries, keys and values: products of padded heads, between them one
 //! pass for scale, mask, softmax and dropout.
 
-use burn::backend::fusion::custom::TensorSpec;
+use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Cube, backend_extension};
 use burn::cubecl;
 use burn::cubecl::prelude::*;
 use burn::tensor::{DType, Device};
 use burn_backend::cubecl::dtype_to_storage_type;
-use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
 
 use super::super::floats::{as_f32, real};
 use super::super::fused::{AttentionMask, DropoutMask};
-use super::heads::{HeadKernels, HeadShape};
-use super::operation::{DeviceOperation, GpuInts, GpuTensor, empty, mix, plane_per_row, row_major};
-use super::products::ProductKernels;
+use super::heads::{HeadShape, join_qkv, merge_heads, split_heads, split_qkv};
+use super::operation::{DeviceOperation, empty, mix, plane_per_row, row_major};
+use super::products::product;
 use super::{AttentionConfig, ints};
 
 /// `[tokens, (heads + 2 kv_heads) head_dim]`, each row a token's queries, keys and values, to
@@ -27,9 +25,9 @@ pub(crate) struct Attention {
     /// Dropout of attention probabilities `[texts, heads, length, length]`.
     pub(crate) dropout: Option<DropoutMask>,
     /// The first token of each text, and their number, `[texts + 1]`.
-    pub(crate) starts: GpuInts,
+    pub(crate) starts: CubeTensor,
     /// The place of each token among `texts * length`, `[tokens]`.
-    pub(crate) places: GpuInts,
+    pub(crate) places: CubeTensor,
     /// The dtype of products.
     pub(crate) dtype: DType,
 }
@@ -40,8 +38,8 @@ pub(crate) struct DeviceLayout {
     texts: usize,
     /// Tokens of a text, padded.
     length: usize,
-    starts: GpuInts,
-    places: GpuInts,
+    starts: CubeTensor,
+    places: CubeTensor,
 }
 
 impl DeviceLayout {
@@ -65,40 +63,40 @@ impl DeviceLayout {
 }
 
 /// Queries, keys, values, probabilities, and those after dropout.
-type Saved = [GpuTensor; 5];
+type Saved = [CubeTensor; 5];
 
 impl DeviceOperation<1> for Attention {
     type Saved = Saved;
 
-    fn forward(&self, [packed]: [GpuTensor; 1]) -> (GpuTensor, Saved) {
+    fn forward(&self, [packed]: [CubeTensor; 1]) -> (CubeTensor, Saved) {
         let (queries, keys, values) =
-            Cube::split_qkv(packed, self.starts.clone(), self.shape, self.dtype);
+            split_qkv(packed, self.starts.clone(), self.shape, self.dtype);
         let scores = self.product(queries.clone(), transposed(keys.clone()));
         let (probabilities, dropped) = match self.dropout {
             None => {
-                let all = Cube::attention_softmax(scores, self.starts.clone(), self.softmax());
+                let all = attention_softmax(scores, self.starts.clone(), self.softmax());
                 (all.clone(), all)
             }
-            Some(_) => Cube::attention_softmax_dropout(scores, self.starts.clone(), self.softmax()),
+            Some(_) => attention_softmax_dropout(scores, self.starts.clone(), self.softmax()),
         };
         let attended = self.product(dropped.clone(), values.clone());
-        let out = Cube::merge_heads(attended, self.places.clone(), self.shape);
+        let out = merge_heads(attended, self.places.clone(), self.shape);
         (out, [queries, keys, values, probabilities, dropped])
     }
 
     fn backward(
         &self,
         [queries, keys, values, probabilities, dropped]: Saved,
-        gradient: GpuTensor,
+        gradient: CubeTensor,
         _: [bool; 1],
-    ) -> [Option<GpuTensor>; 1] {
-        let gradient = Cube::split_heads(gradient, self.starts.clone(), self.shape, self.dtype);
+    ) -> [Option<CubeTensor>; 1] {
+        let gradient = split_heads(gradient, self.starts.clone(), self.shape, self.dtype);
         let of_values = self.product(transposed(dropped), gradient.clone());
         let of_dropped = self.product(gradient, transposed(values));
-        let of_scores = Cube::attention_softmax_backward(probabilities, of_dropped, self.softmax());
+        let of_scores = attention_softmax_backward(probabilities, of_dropped, self.softmax());
         let of_queries = self.product(of_scores.clone(), keys);
         let of_keys = self.product(transposed(of_scores), queries);
-        [Some(Cube::join_qkv(of_queries, of_keys, of_values, self.places.clone(), self.shape))]
+        [Some(join_qkv(of_queries, of_keys, of_values, self.places.clone(), self.shape))]
     }
 }
 
@@ -118,8 +116,8 @@ impl Attention {
         }
     }
 
-    fn product(&self, left: GpuTensor, right: GpuTensor) -> GpuTensor {
-        Cube::product(left, right, self.dtype)
+    fn product(&self, left: CubeTensor, right: CubeTensor) -> CubeTensor {
+        product(left, right, self.dtype)
     }
 
     fn softmax(&self) -> Softmax {
@@ -133,7 +131,7 @@ impl Attention {
     }
 }
 
-fn transposed(x: GpuTensor) -> GpuTensor {
+fn transposed(x: CubeTensor) -> CubeTensor {
     Cube::float_swap_dims(x, 2, 3)
 }
 
@@ -152,119 +150,91 @@ enum Reach {
     Window,
 }
 
-/// The kernels, on raw tensors and deferred. Probabilities have the scores' dtype.
-#[backend_extension(Cube, Fusion)]
-pub(crate) trait SoftmaxKernels: Backend {
-    #[fusion(dtype = scores, shape = scores)]
-    fn attention_softmax(
-        scores: FloatTensor<Self>,
-        starts: IntTensor<Self>,
-        softmax: Softmax,
-    ) -> FloatTensor<Self>;
-
-    /// The probabilities, and those after dropout.
-    #[fusion(meta = |scores: &TensorSpec, _, _| (scores.clone(), scores.clone()))]
-    fn attention_softmax_dropout(
-        scores: FloatTensor<Self>,
-        starts: IntTensor<Self>,
-        softmax: Softmax,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>);
-
-    /// The gradient of the scores from that of the probabilities after dropout.
-    #[fusion(dtype = probabilities, shape = probabilities)]
-    fn attention_softmax_backward(
-        probabilities: FloatTensor<Self>,
-        gradient: FloatTensor<Self>,
-        softmax: Softmax,
-    ) -> FloatTensor<Self>;
+pub(super) fn attention_softmax(
+    scores: CubeTensor,
+    starts: CubeTensor,
+    softmax: Softmax,
+) -> CubeTensor {
+    let softmax = Softmax { dropout: None, ..softmax };
+    attention_softmax_dropout(scores, starts, softmax).0
 }
 
-impl SoftmaxKernels for CubeBackend {
-    fn attention_softmax(
-        scores: FloatTensor<Self>,
-        starts: IntTensor<Self>,
-        softmax: Softmax,
-    ) -> FloatTensor<Self> {
-        let softmax = Softmax { dropout: None, ..softmax };
-        Self::attention_softmax_dropout(scores, starts, softmax).0
-    }
+/// The probabilities, and those after dropout.
+pub(super) fn attention_softmax_dropout(
+    scores: CubeTensor,
+    starts: CubeTensor,
+    softmax: Softmax,
+) -> (CubeTensor, CubeTensor) {
+    let (scores, starts) = (row_major(scores), row_major(starts));
+    let (client, shape) = (scores.client.clone(), scores.meta.shape().dims::<4>());
+    let [texts, heads, queries, keys] = shape;
+    let rows = texts * heads * queries;
+    let out = empty(&scores, shape, scores.dtype);
+    let dropped = match softmax.dropout {
+        Some(_) => empty(&scores, shape, scores.dtype),
+        // Not written.
+        None => empty(&scores, [1, 1, 1, 1], scores.dtype),
+    };
+    let mask = softmax.dropout.unwrap_or(DropoutMask::new(0, 0.0));
+    let (low, high, threshold) = mask.words();
+    let (count, dim) = plane_per_row(&client, rows);
+    let dtypes = [scores.dtype, starts.dtype].map(dtype_to_storage_type);
+    softmax_kernel::launch(
+        &client,
+        count,
+        dim,
+        scores.into_buffer_arg(),
+        starts.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        dropped.clone().into_buffer_arg(),
+        rows,
+        queries,
+        keys,
+        softmax.window as usize,
+        low,
+        high,
+        threshold,
+        mask.scale,
+        heads,
+        softmax.mask,
+        softmax.dropout.is_some(),
+        dtypes,
+    );
+    (out, dropped)
+}
 
-    fn attention_softmax_dropout(
-        scores: FloatTensor<Self>,
-        starts: IntTensor<Self>,
-        softmax: Softmax,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (scores, starts) = (row_major(scores), row_major(starts));
-        let (client, shape) = (scores.client.clone(), scores.meta.shape().dims::<4>());
-        let [texts, heads, queries, keys] = shape;
-        let rows = texts * heads * queries;
-        let out = empty(&scores, shape, scores.dtype);
-        let dropped = match softmax.dropout {
-            Some(_) => empty(&scores, shape, scores.dtype),
-            // Not written.
-            None => empty(&scores, [1, 1, 1, 1], scores.dtype),
-        };
-        let mask = softmax.dropout.unwrap_or(DropoutMask::new(0, 0.0));
-        let (low, high, threshold) = mask.words();
-        let (count, dim) = plane_per_row(&client, rows);
-        let dtypes = [scores.dtype, starts.dtype].map(dtype_to_storage_type);
-        softmax_kernel::launch(
-            &client,
-            count,
-            dim,
-            scores.into_buffer_arg(),
-            starts.into_buffer_arg(),
-            out.clone().into_buffer_arg(),
-            dropped.clone().into_buffer_arg(),
-            rows,
-            queries,
-            keys,
-            softmax.window as usize,
-            low,
-            high,
-            threshold,
-            mask.scale,
-            heads,
-            softmax.mask,
-            softmax.dropout.is_some(),
-            dtypes,
-        );
-        (out, dropped)
-    }
-
-    fn attention_softmax_backward(
-        probabilities: FloatTensor<Self>,
-        gradient: FloatTensor<Self>,
-        softmax: Softmax,
-    ) -> FloatTensor<Self> {
-        let (probabilities, gradient) = (row_major(probabilities), row_major(gradient));
-        let (client, shape) =
-            (probabilities.client.clone(), probabilities.meta.shape().dims::<4>());
-        let [texts, heads, queries, keys] = shape;
-        let rows = texts * heads * queries;
-        let out = empty(&probabilities, shape, probabilities.dtype);
-        let mask = softmax.dropout.unwrap_or(DropoutMask::new(0, 0.0));
-        let (low, high, threshold) = mask.words();
-        let (count, dim) = plane_per_row(&client, rows);
-        let dtypes = dtype_to_storage_type(probabilities.dtype);
-        softmax_backward_kernel::launch(
-            &client,
-            count,
-            dim,
-            probabilities.into_buffer_arg(),
-            gradient.into_buffer_arg(),
-            out.clone().into_buffer_arg(),
-            rows,
-            keys,
-            low,
-            high,
-            threshold,
-            mask.scale,
-            softmax.dropout.is_some(),
-            dtypes,
-        );
-        out
-    }
+/// The gradient of the scores from that of the probabilities after dropout.
+pub(super) fn attention_softmax_backward(
+    probabilities: CubeTensor,
+    gradient: CubeTensor,
+    softmax: Softmax,
+) -> CubeTensor {
+    let (probabilities, gradient) = (row_major(probabilities), row_major(gradient));
+    let (client, shape) = (probabilities.client.clone(), probabilities.meta.shape().dims::<4>());
+    let [texts, heads, queries, keys] = shape;
+    let rows = texts * heads * queries;
+    let out = empty(&probabilities, shape, probabilities.dtype);
+    let mask = softmax.dropout.unwrap_or(DropoutMask::new(0, 0.0));
+    let (low, high, threshold) = mask.words();
+    let (count, dim) = plane_per_row(&client, rows);
+    let dtypes = dtype_to_storage_type(probabilities.dtype);
+    softmax_backward_kernel::launch(
+        &client,
+        count,
+        dim,
+        probabilities.into_buffer_arg(),
+        gradient.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        rows,
+        keys,
+        low,
+        high,
+        threshold,
+        mask.scale,
+        softmax.dropout.is_some(),
+        dtypes,
+    );
+    out
 }
 
 /// A plane for each text, head and query.

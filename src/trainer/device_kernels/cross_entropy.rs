@@ -1,25 +1,23 @@
 //! Cross-entropy of rows of logits with target classes: the logits are read once forward, and once
 //! backward.
 
-use burn::backend::fusion::custom::TensorSpec;
+use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Cube, backend_extension};
 use burn::cubecl;
 use burn::cubecl::prelude::*;
-use burn::tensor::{DType, Device, Shape};
+use burn::tensor::{DType, Device};
 use burn_backend::cubecl::dtype_to_storage_type;
-use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
 
-use super::operation::{DeviceOperation, GpuInts, GpuTensor, cubes, empty, plane_of, row_major};
-use super::products::ProductKernels;
+use super::operation::{DeviceOperation, cubes, empty, plane_of, row_major};
+use super::products::column_sums;
 
 /// The sum over rows of the cross-entropy of `[rows, classes]`, of any dtype, with the targets,
 /// times `scale`: `[1, 1]` in f32.
 #[derive(Debug, Clone)]
 pub(crate) struct CrossEntropy {
     /// The target class of each row, `[rows]`.
-    targets: GpuInts,
+    targets: CubeTensor,
     /// The share of the target's probability that is spread over all classes.
     smoothing: f32,
     scale: f32,
@@ -39,22 +37,22 @@ impl CrossEntropy {
 
 impl DeviceOperation<1> for CrossEntropy {
     /// The logits, and the logarithm of the sum of exponentials of each row.
-    type Saved = [GpuTensor; 2];
+    type Saved = [CubeTensor; 2];
 
-    fn forward(&self, [logits]: [GpuTensor; 1]) -> (GpuTensor, Self::Saved) {
+    fn forward(&self, [logits]: [CubeTensor; 1]) -> (CubeTensor, Self::Saved) {
         let (losses, normalisers) =
-            Cube::cross_entropy_forward(logits.clone(), self.targets.clone(), self.smoothing);
-        let sum = Cube::float_mul_scalar(Cube::column_sums(losses), self.scale.into());
+            cross_entropy_forward(logits.clone(), self.targets.clone(), self.smoothing);
+        let sum = Cube::float_mul_scalar(column_sums(losses), self.scale.into());
         (sum, [logits, normalisers])
     }
 
     fn backward(
         &self,
         [logits, normalisers]: Self::Saved,
-        gradient: GpuTensor,
+        gradient: CubeTensor,
         _: [bool; 1],
-    ) -> [Option<GpuTensor>; 1] {
-        [Some(Cube::cross_entropy_backward(
+    ) -> [Option<CubeTensor>; 1] {
+        [Some(cross_entropy_backward(
             logits,
             normalisers,
             self.targets.clone(),
@@ -63,32 +61,6 @@ impl DeviceOperation<1> for CrossEntropy {
             self.scale,
         ))]
     }
-}
-
-/// The kernels, on raw tensors and deferred.
-#[backend_extension(Cube, Fusion)]
-pub(crate) trait CrossEntropyKernels: Backend {
-    #[fusion(meta = forward_specs)]
-    fn cross_entropy_forward(
-        logits: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-        smoothing: f32,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>);
-
-    #[fusion(dtype = logits, shape = logits)]
-    fn cross_entropy_backward(
-        logits: FloatTensor<Self>,
-        normalisers: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-        gradient: FloatTensor<Self>,
-        smoothing: f32,
-        scale: f32,
-    ) -> FloatTensor<Self>;
-}
-
-fn forward_specs(logits: &TensorSpec, _: &TensorSpec, _: &f32) -> (TensorSpec, TensorSpec) {
-    let rows = TensorSpec::new(Shape::new([logits.shape[0], 1]), DType::F32);
-    (rows.clone(), rows)
 }
 
 /// Classes from which on several planes share a row.
@@ -101,65 +73,62 @@ fn planes(classes: usize) -> u32 {
     if classes >= WIDE { PLANES } else { 1 }
 }
 
-impl CrossEntropyKernels for CubeBackend {
-    fn cross_entropy_forward(
-        logits: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-        smoothing: f32,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (logits, targets) = (row_major(logits), row_major(targets));
-        let (client, [rows, classes]) = (logits.client.clone(), logits.meta.shape().dims::<2>());
-        let (losses, normalisers) =
-            (empty(&logits, [rows, 1], DType::F32), empty(&logits, [rows, 1], DType::F32));
-        let dtypes = [logits.dtype, targets.dtype].map(dtype_to_storage_type);
-        forward_kernel::launch(
-            &client,
-            cubes(rows),
-            CubeDim::new_2d(plane_of(&client).expect("asked before"), planes(classes)),
-            logits.into_buffer_arg(),
-            targets.into_buffer_arg(),
-            losses.clone().into_buffer_arg(),
-            normalisers.clone().into_buffer_arg(),
-            rows,
-            classes,
-            smoothing,
-            planes(classes),
-            smoothing > 0.0,
-            dtypes,
-        );
-        (losses, normalisers)
-    }
+pub(super) fn cross_entropy_forward(
+    logits: CubeTensor,
+    targets: CubeTensor,
+    smoothing: f32,
+) -> (CubeTensor, CubeTensor) {
+    let (logits, targets) = (row_major(logits), row_major(targets));
+    let (client, [rows, classes]) = (logits.client.clone(), logits.meta.shape().dims::<2>());
+    let (losses, normalisers) =
+        (empty(&logits, [rows, 1], DType::F32), empty(&logits, [rows, 1], DType::F32));
+    let dtypes = [logits.dtype, targets.dtype].map(dtype_to_storage_type);
+    forward_kernel::launch(
+        &client,
+        cubes(rows),
+        CubeDim::new_2d(plane_of(&client).expect("asked before"), planes(classes)),
+        logits.into_buffer_arg(),
+        targets.into_buffer_arg(),
+        losses.clone().into_buffer_arg(),
+        normalisers.clone().into_buffer_arg(),
+        rows,
+        classes,
+        smoothing,
+        planes(classes),
+        smoothing > 0.0,
+        dtypes,
+    );
+    (losses, normalisers)
+}
 
-    fn cross_entropy_backward(
-        logits: FloatTensor<Self>,
-        normalisers: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-        gradient: FloatTensor<Self>,
-        smoothing: f32,
-        scale: f32,
-    ) -> FloatTensor<Self> {
-        let (logits, targets, gradient) =
-            (row_major(logits), row_major(targets), row_major(gradient));
-        let (client, [rows, classes]) = (logits.client.clone(), logits.meta.shape().dims::<2>());
-        let of_logits = empty(&logits, [rows, classes], logits.dtype);
-        let dtypes = [logits.dtype, targets.dtype, gradient.dtype].map(dtype_to_storage_type);
-        backward_kernel::launch(
-            &client,
-            cubes(rows),
-            CubeDim::new_1d(if classes >= WIDE { 256 } else { 64 }),
-            logits.into_buffer_arg(),
-            normalisers.into_buffer_arg(),
-            targets.into_buffer_arg(),
-            gradient.into_buffer_arg(),
-            of_logits.clone().into_buffer_arg(),
-            rows,
-            classes,
-            smoothing,
-            scale,
-            dtypes,
-        );
-        of_logits
-    }
+pub(super) fn cross_entropy_backward(
+    logits: CubeTensor,
+    normalisers: CubeTensor,
+    targets: CubeTensor,
+    gradient: CubeTensor,
+    smoothing: f32,
+    scale: f32,
+) -> CubeTensor {
+    let (logits, targets, gradient) = (row_major(logits), row_major(targets), row_major(gradient));
+    let (client, [rows, classes]) = (logits.client.clone(), logits.meta.shape().dims::<2>());
+    let of_logits = empty(&logits, [rows, classes], logits.dtype);
+    let dtypes = [logits.dtype, targets.dtype, gradient.dtype].map(dtype_to_storage_type);
+    backward_kernel::launch(
+        &client,
+        cubes(rows),
+        CubeDim::new_1d(if classes >= WIDE { 256 } else { 64 }),
+        logits.into_buffer_arg(),
+        normalisers.into_buffer_arg(),
+        targets.into_buffer_arg(),
+        gradient.into_buffer_arg(),
+        of_logits.clone().into_buffer_arg(),
+        rows,
+        classes,
+        smoothing,
+        scale,
+        dtypes,
+    );
+    of_logits
 }
 
 /// A cube a row.

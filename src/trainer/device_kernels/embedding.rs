@@ -3,23 +3,22 @@
 
 use std::sync::Arc;
 
+use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Cube, backend_extension};
 use burn::cubecl;
 use burn::cubecl::prelude::*;
-use burn::tensor::{DType, Device, Shape};
+use burn::tensor::{DType, Device};
 use burn_backend::cubecl::dtype_to_storage_type;
-use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
 
 use super::ints;
-use super::operation::{DeviceOperation, GpuInts, GpuTensor, empty, row_major, unit_per_element};
+use super::operation::{DeviceOperation, empty, row_major, unit_per_element};
 
 /// The rows `ids` of a table `[entries, width]`: `[ids, width]`.
 #[derive(Debug, Clone)]
 pub(crate) struct Embedding {
     ids: Arc<[u32]>,
-    ids_on_device: GpuInts,
+    ids_on_device: CubeTensor,
     /// Rows of the table, and their width.
     shape: [usize; 2],
     device: Device,
@@ -36,11 +35,11 @@ impl Embedding {
 impl DeviceOperation<1> for Embedding {
     type Saved = ();
 
-    fn forward(&self, [table]: [GpuTensor; 1]) -> (GpuTensor, ()) {
+    fn forward(&self, [table]: [CubeTensor; 1]) -> (CubeTensor, ()) {
         (Cube::float_select(table, 0, self.ids_on_device.clone()), ())
     }
 
-    fn backward(&self, (): (), gradient: GpuTensor, _: [bool; 1]) -> [Option<GpuTensor>; 1] {
+    fn backward(&self, (): (), gradient: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
         let [entries, width] = self.shape;
         let lookups = Lookups::of(&self.ids, entries);
         let shape = LookupShape {
@@ -52,7 +51,7 @@ impl DeviceOperation<1> for Embedding {
         };
         let all = [lookups.order, lookups.segments, lookups.rows, lookups.first_segments].concat();
         let lookups = ints(&all, &self.device);
-        [lookups.map(|lookups| Cube::embedding_gradient(gradient, lookups, shape))]
+        [lookups.map(|lookups| embedding_gradient(gradient, lookups, shape))]
     }
 }
 
@@ -116,62 +115,49 @@ pub(crate) struct LookupShape {
     rows: usize,
 }
 
-/// The kernels, on raw tensors and deferred.
-#[backend_extension(Cube, Fusion)]
-pub(crate) trait EmbeddingKernels: Backend {
-    /// The gradient of a table, `[entries, width]`, from that of its looked up rows.
-    #[fusion(meta = |_, _, shape: &LookupShape| burn::backend::fusion::custom::TensorSpec::new(Shape::new([shape.entries, shape.width]), DType::F32))]
-    fn embedding_gradient(
-        gradient: FloatTensor<Self>,
-        lookups: IntTensor<Self>,
-        shape: LookupShape,
-    ) -> FloatTensor<Self>;
-}
-
-impl EmbeddingKernels for CubeBackend {
-    fn embedding_gradient(
-        gradient: FloatTensor<Self>,
-        lookups: IntTensor<Self>,
-        shape: LookupShape,
-    ) -> FloatTensor<Self> {
-        let (gradient, lookups) = (row_major(gradient), row_major(lookups));
-        let client = gradient.client.clone();
-        let LookupShape { entries, width, ids, segments, rows } = shape;
-        let sums = empty(&gradient, [segments, width], DType::F32);
-        let dtypes = [gradient.dtype, lookups.dtype].map(dtype_to_storage_type);
-        let (count, dim) = unit_per_element(segments * width);
-        segments_kernel::launch(
-            &client,
-            count,
-            dim,
-            gradient.clone().into_buffer_arg(),
-            lookups.clone().into_buffer_arg(),
-            sums.clone().into_buffer_arg(),
-            ids,
-            segments,
-            width,
-            dtypes,
-        );
-        // Not `float_zeros`: its rows may lie apart.
-        let table = empty(&gradient, [entries, width], DType::F32);
-        let (count, dim) = unit_per_element(entries * width);
-        zero_kernel::launch(&client, count, dim, table.clone().into_buffer_arg(), entries * width);
-        let (count, dim) = unit_per_element(rows * width);
-        let dtypes = dtype_to_storage_type(lookups.dtype);
-        rows_kernel::launch(
-            &client,
-            count,
-            dim,
-            sums.into_buffer_arg(),
-            lookups.into_buffer_arg(),
-            table.clone().into_buffer_arg(),
-            ids + segments + 1,
-            rows,
-            width,
-            dtypes,
-        );
-        table
-    }
+/// The gradient of a table, `[entries, width]`, from that of its looked up rows.
+pub(super) fn embedding_gradient(
+    gradient: CubeTensor,
+    lookups: CubeTensor,
+    shape: LookupShape,
+) -> CubeTensor {
+    let (gradient, lookups) = (row_major(gradient), row_major(lookups));
+    let client = gradient.client.clone();
+    let LookupShape { entries, width, ids, segments, rows } = shape;
+    let sums = empty(&gradient, [segments, width], DType::F32);
+    let dtypes = [gradient.dtype, lookups.dtype].map(dtype_to_storage_type);
+    let (count, dim) = unit_per_element(segments * width);
+    segments_kernel::launch(
+        &client,
+        count,
+        dim,
+        gradient.clone().into_buffer_arg(),
+        lookups.clone().into_buffer_arg(),
+        sums.clone().into_buffer_arg(),
+        ids,
+        segments,
+        width,
+        dtypes,
+    );
+    // Not `float_zeros`: its rows may lie apart.
+    let table = empty(&gradient, [entries, width], DType::F32);
+    let (count, dim) = unit_per_element(entries * width);
+    zero_kernel::launch(&client, count, dim, table.clone().into_buffer_arg(), entries * width);
+    let (count, dim) = unit_per_element(rows * width);
+    let dtypes = dtype_to_storage_type(lookups.dtype);
+    rows_kernel::launch(
+        &client,
+        count,
+        dim,
+        sums.into_buffer_arg(),
+        lookups.into_buffer_arg(),
+        table.clone().into_buffer_arg(),
+        ids + segments + 1,
+        rows,
+        width,
+        dtypes,
+    );
+    table
 }
 
 #[cube(launch)]

@@ -1,13 +1,10 @@
 //! From packed queries, keys and values of texts one after another to padded heads, and back.
 
-use burn::backend::fusion::custom::TensorSpec;
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, backend_extension};
 use burn::cubecl;
 use burn::cubecl::prelude::*;
-use burn::tensor::{DType, Shape};
+use burn::tensor::DType;
 use burn_backend::cubecl::dtype_to_storage_type;
-use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
 
 use super::operation::{empty, row_major, unit_per_element};
 
@@ -35,173 +32,125 @@ impl HeadShape {
     }
 }
 
-/// Kernels between `[tokens, (heads + 2 kv_heads) head_dim]` and `[texts, heads, length, head_dim]`,
-/// on raw tensors and deferred. `starts [texts + 1]` is the first token of each text, `places
-/// [tokens]` the place of each token among `texts * length`.
-#[backend_extension(Cube, Fusion)]
-pub(crate) trait HeadKernels: Backend {
-    /// Queries, keys and values, keys and values once for each head of queries; 0 where no token
-    /// is.
-    #[fusion(meta = |_, _, shape, dtype| { let one = padded(shape, *dtype); (one.clone(), one.clone(), one) })]
-    fn split_qkv(
-        packed: FloatTensor<Self>,
-        starts: IntTensor<Self>,
-        shape: HeadShape,
-        dtype: DType,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
-
-    /// The gradient of what [`split_qkv`](Self::split_qkv) read, in f32.
-    #[fusion(meta = |_, _, _, places: &TensorSpec, shape| TensorSpec::new(Shape::new([places.shape[0], shape.packed_width()]), DType::F32))]
-    fn join_qkv(
-        queries: FloatTensor<Self>,
-        keys: FloatTensor<Self>,
-        values: FloatTensor<Self>,
-        places: IntTensor<Self>,
-        shape: HeadShape,
-    ) -> FloatTensor<Self>;
-
-    /// `[tokens, heads head_dim]` as padded heads.
-    #[fusion(meta = |_, _, shape, dtype| padded(shape, *dtype))]
-    fn split_heads(
-        rows: FloatTensor<Self>,
-        starts: IntTensor<Self>,
-        shape: HeadShape,
-        dtype: DType,
-    ) -> FloatTensor<Self>;
-
-    /// Padded heads as `[tokens, heads head_dim]`, in their dtype.
-    #[fusion(meta = |x: &TensorSpec, places: &TensorSpec, shape| TensorSpec::new(Shape::new([places.shape[0], shape.heads * shape.head_dim]), x.dtype))]
-    fn merge_heads(
-        x: FloatTensor<Self>,
-        places: IntTensor<Self>,
-        shape: HeadShape,
-    ) -> FloatTensor<Self>;
+/// Queries, keys and values, keys and values once for each head of queries; 0 where no token
+/// is.
+pub(super) fn split_qkv(
+    packed: CubeTensor,
+    starts: CubeTensor,
+    shape: HeadShape,
+    dtype: DType,
+) -> (CubeTensor, CubeTensor, CubeTensor) {
+    let (packed, starts) = (row_major(packed), row_major(starts));
+    let client = packed.client.clone();
+    let out = [0; 3].map(|_| empty(&packed, shape.padded(), dtype));
+    let (count, dim) = unit_per_element(shape.padded().iter().product());
+    let dtypes = [packed.dtype, starts.dtype, dtype].map(dtype_to_storage_type);
+    let [queries, keys, values] = out.clone().map(|tensor| tensor.into_buffer_arg());
+    split_qkv_kernel::launch(
+        &client,
+        count,
+        dim,
+        packed.into_buffer_arg(),
+        starts.into_buffer_arg(),
+        queries,
+        keys,
+        values,
+        shape.texts,
+        shape.length,
+        shape.scale,
+        shape.heads,
+        shape.kv_heads,
+        shape.head_dim,
+        dtypes,
+    );
+    let [queries, keys, values] = out;
+    (queries, keys, values)
 }
 
-fn padded(shape: &HeadShape, dtype: DType) -> TensorSpec {
-    TensorSpec::new(Shape::new(shape.padded()), dtype)
+/// The gradient of what [`split_qkv`](Self::split_qkv) read, in f32.
+pub(super) fn join_qkv(
+    queries: CubeTensor,
+    keys: CubeTensor,
+    values: CubeTensor,
+    places: CubeTensor,
+    shape: HeadShape,
+) -> CubeTensor {
+    let [queries, keys, values] = [queries, keys, values].map(row_major);
+    let places = row_major(places);
+    let (client, tokens) = (queries.client.clone(), places.meta.shape()[0]);
+    let out = empty(&queries, [tokens, shape.packed_width()], DType::F32);
+    let (count, dim) = unit_per_element(tokens * shape.packed_width());
+    let dtypes = [queries.dtype, places.dtype].map(dtype_to_storage_type);
+    join_qkv_kernel::launch(
+        &client,
+        count,
+        dim,
+        queries.into_buffer_arg(),
+        keys.into_buffer_arg(),
+        values.into_buffer_arg(),
+        places.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        tokens,
+        shape.length,
+        shape.scale,
+        shape.heads,
+        shape.kv_heads,
+        shape.head_dim,
+        dtypes,
+    );
+    out
 }
 
-impl HeadKernels for CubeBackend {
-    fn split_qkv(
-        packed: FloatTensor<Self>,
-        starts: IntTensor<Self>,
-        shape: HeadShape,
-        dtype: DType,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        let (packed, starts) = (row_major(packed), row_major(starts));
-        let client = packed.client.clone();
-        let out = [0; 3].map(|_| empty(&packed, shape.padded(), dtype));
-        let (count, dim) = unit_per_element(shape.padded().iter().product());
-        let dtypes = [packed.dtype, starts.dtype, dtype].map(dtype_to_storage_type);
-        let [queries, keys, values] = out.clone().map(|tensor| tensor.into_buffer_arg());
-        split_qkv_kernel::launch(
-            &client,
-            count,
-            dim,
-            packed.into_buffer_arg(),
-            starts.into_buffer_arg(),
-            queries,
-            keys,
-            values,
-            shape.texts,
-            shape.length,
-            shape.scale,
-            shape.heads,
-            shape.kv_heads,
-            shape.head_dim,
-            dtypes,
-        );
-        let [queries, keys, values] = out;
-        (queries, keys, values)
-    }
+/// `[tokens, heads head_dim]` as padded heads.
+pub(super) fn split_heads(
+    rows: CubeTensor,
+    starts: CubeTensor,
+    shape: HeadShape,
+    dtype: DType,
+) -> CubeTensor {
+    let (rows, starts) = (row_major(rows), row_major(starts));
+    let client = rows.client.clone();
+    let out = empty(&rows, shape.padded(), dtype);
+    let (count, dim) = unit_per_element(shape.padded().iter().product());
+    let dtypes = [rows.dtype, starts.dtype, dtype].map(dtype_to_storage_type);
+    split_heads_kernel::launch(
+        &client,
+        count,
+        dim,
+        rows.into_buffer_arg(),
+        starts.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        shape.texts,
+        shape.length,
+        shape.heads,
+        shape.head_dim,
+        dtypes,
+    );
+    out
+}
 
-    fn join_qkv(
-        queries: FloatTensor<Self>,
-        keys: FloatTensor<Self>,
-        values: FloatTensor<Self>,
-        places: IntTensor<Self>,
-        shape: HeadShape,
-    ) -> FloatTensor<Self> {
-        let [queries, keys, values] = [queries, keys, values].map(row_major);
-        let places = row_major(places);
-        let (client, tokens) = (queries.client.clone(), places.meta.shape()[0]);
-        let out = empty(&queries, [tokens, shape.packed_width()], DType::F32);
-        let (count, dim) = unit_per_element(tokens * shape.packed_width());
-        let dtypes = [queries.dtype, places.dtype].map(dtype_to_storage_type);
-        join_qkv_kernel::launch(
-            &client,
-            count,
-            dim,
-            queries.into_buffer_arg(),
-            keys.into_buffer_arg(),
-            values.into_buffer_arg(),
-            places.into_buffer_arg(),
-            out.clone().into_buffer_arg(),
-            tokens,
-            shape.length,
-            shape.scale,
-            shape.heads,
-            shape.kv_heads,
-            shape.head_dim,
-            dtypes,
-        );
-        out
-    }
-
-    fn split_heads(
-        rows: FloatTensor<Self>,
-        starts: IntTensor<Self>,
-        shape: HeadShape,
-        dtype: DType,
-    ) -> FloatTensor<Self> {
-        let (rows, starts) = (row_major(rows), row_major(starts));
-        let client = rows.client.clone();
-        let out = empty(&rows, shape.padded(), dtype);
-        let (count, dim) = unit_per_element(shape.padded().iter().product());
-        let dtypes = [rows.dtype, starts.dtype, dtype].map(dtype_to_storage_type);
-        split_heads_kernel::launch(
-            &client,
-            count,
-            dim,
-            rows.into_buffer_arg(),
-            starts.into_buffer_arg(),
-            out.clone().into_buffer_arg(),
-            shape.texts,
-            shape.length,
-            shape.heads,
-            shape.head_dim,
-            dtypes,
-        );
-        out
-    }
-
-    fn merge_heads(
-        x: FloatTensor<Self>,
-        places: IntTensor<Self>,
-        shape: HeadShape,
-    ) -> FloatTensor<Self> {
-        let (x, places) = (row_major(x), row_major(places));
-        let (client, tokens) = (x.client.clone(), places.meta.shape()[0]);
-        let width = shape.heads * shape.head_dim;
-        let out = empty(&x, [tokens, width], x.dtype);
-        let (count, dim) = unit_per_element(tokens * width);
-        let dtypes = [x.dtype, places.dtype].map(dtype_to_storage_type);
-        merge_heads_kernel::launch(
-            &client,
-            count,
-            dim,
-            x.into_buffer_arg(),
-            places.into_buffer_arg(),
-            out.clone().into_buffer_arg(),
-            tokens,
-            shape.length,
-            shape.heads,
-            shape.head_dim,
-            dtypes,
-        );
-        out
-    }
+/// Padded heads as `[tokens, heads head_dim]`, in their dtype.
+pub(super) fn merge_heads(x: CubeTensor, places: CubeTensor, shape: HeadShape) -> CubeTensor {
+    let (x, places) = (row_major(x), row_major(places));
+    let (client, tokens) = (x.client.clone(), places.meta.shape()[0]);
+    let width = shape.heads * shape.head_dim;
+    let out = empty(&x, [tokens, width], x.dtype);
+    let (count, dim) = unit_per_element(tokens * width);
+    let dtypes = [x.dtype, places.dtype].map(dtype_to_storage_type);
+    merge_heads_kernel::launch(
+        &client,
+        count,
+        dim,
+        x.into_buffer_arg(),
+        places.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        tokens,
+        shape.length,
+        shape.heads,
+        shape.head_dim,
+        dtypes,
+    );
+    out
 }
 
 #[cube(launch)]

@@ -1,14 +1,11 @@
 //! Layer and RMS normalisation of rows: a plane a row, statistics in f32.
 
-use burn::backend::fusion::custom::TensorSpec;
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Cube, backend_extension};
 use burn::cubecl;
 use burn::cubecl::prelude::*;
-use burn::tensor::{DType, Shape};
-use burn_cubecl::CubeBackend;
+use burn::tensor::DType;
+use burn_cubecl::tensor::CubeTensor;
 
-use super::operation::{DeviceOperation, GpuTensor, empty, plane_per_row, row_major};
+use super::operation::{DeviceOperation, empty, plane_per_row, row_major};
 
 /// `[rows, width]`, `[1, width]`, `[1, width]` to `[rows, width]`.
 #[derive(Debug, Clone, Copy)]
@@ -20,67 +17,24 @@ pub(crate) struct Norm {
 
 impl DeviceOperation<3> for Norm {
     /// The input, the scale, and the mean and inverse deviation of each row.
-    type Saved = [GpuTensor; 3];
+    type Saved = [CubeTensor; 3];
 
-    fn forward(&self, [x, scale, bias]: [GpuTensor; 3]) -> (GpuTensor, Self::Saved) {
+    fn forward(&self, [x, scale, bias]: [CubeTensor; 3]) -> (CubeTensor, Self::Saved) {
         let (y, statistics) =
-            Cube::norm_forward(x.clone(), scale.clone(), bias, self.epsilon, self.centred);
+            norm_forward(x.clone(), scale.clone(), bias, self.epsilon, self.centred);
         (y, [x, scale, statistics])
     }
 
     fn backward(
         &self,
         [x, scale, statistics]: Self::Saved,
-        gradient: GpuTensor,
+        gradient: CubeTensor,
         _: [bool; 3],
-    ) -> [Option<GpuTensor>; 3] {
-        let (of_x, of_scale, of_bias) =
-            Cube::norm_backward(x, scale, statistics, gradient, self.centred);
+    ) -> [Option<CubeTensor>; 3] {
+        let (of_x, of_scale, of_bias) = norm_backward(x, scale, statistics, gradient, self.centred);
         // Without a mean, the scale stands for the bias.
         [Some(of_x), Some(of_scale), self.centred.then_some(of_bias)]
     }
-}
-
-/// The kernels, on raw tensors and deferred.
-#[backend_extension(Cube, Fusion)]
-pub(crate) trait NormKernels: Backend {
-    #[fusion(meta = forward_specs)]
-    fn norm_forward(
-        x: FloatTensor<Self>,
-        scale: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        epsilon: f32,
-        centred: bool,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>);
-
-    #[fusion(meta = backward_specs)]
-    fn norm_backward(
-        x: FloatTensor<Self>,
-        scale: FloatTensor<Self>,
-        statistics: FloatTensor<Self>,
-        gradient: FloatTensor<Self>,
-        centred: bool,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
-}
-
-fn forward_specs(
-    x: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    _: &f32,
-    _: &bool,
-) -> (TensorSpec, TensorSpec) {
-    (x.clone(), TensorSpec::new(Shape::new([x.shape[0], 2]), DType::F32))
-}
-
-fn backward_specs(
-    x: &TensorSpec,
-    scale: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    _: &bool,
-) -> (TensorSpec, TensorSpec, TensorSpec) {
-    (x.clone(), scale.clone(), scale.clone())
 }
 
 /// Rows that one cube adds up for the gradients of scale and bias, at least.
@@ -93,90 +47,87 @@ const MAX_PARTS: usize = 64;
 const COLUMNS: u32 = 32;
 const ROWS: u32 = 8;
 
-impl NormKernels for CubeBackend {
-    fn norm_forward(
-        x: FloatTensor<Self>,
-        scale: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        epsilon: f32,
-        centred: bool,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (x, scale, bias) = (row_major(x), row_major(scale), row_major(bias));
-        let [rows, width] = x.meta.shape().dims::<2>();
-        let (y, statistics) =
-            (empty(&x, [rows, width], DType::F32), empty(&x, [rows, 2], DType::F32));
-        let (count, dim) = plane_per_row(&x.client, rows);
-        norm_forward_kernel::launch(
-            &x.client.clone(),
-            count,
-            dim,
-            x.into_buffer_arg(),
-            scale.into_buffer_arg(),
-            bias.into_buffer_arg(),
-            y.clone().into_buffer_arg(),
-            statistics.clone().into_buffer_arg(),
-            rows,
-            epsilon,
-            width,
-            centred,
-        );
-        (y, statistics)
-    }
+pub(super) fn norm_forward(
+    x: CubeTensor,
+    scale: CubeTensor,
+    bias: CubeTensor,
+    epsilon: f32,
+    centred: bool,
+) -> (CubeTensor, CubeTensor) {
+    let (x, scale, bias) = (row_major(x), row_major(scale), row_major(bias));
+    let [rows, width] = x.meta.shape().dims::<2>();
+    let (y, statistics) = (empty(&x, [rows, width], DType::F32), empty(&x, [rows, 2], DType::F32));
+    let (count, dim) = plane_per_row(&x.client, rows);
+    norm_forward_kernel::launch(
+        &x.client.clone(),
+        count,
+        dim,
+        x.into_buffer_arg(),
+        scale.into_buffer_arg(),
+        bias.into_buffer_arg(),
+        y.clone().into_buffer_arg(),
+        statistics.clone().into_buffer_arg(),
+        rows,
+        epsilon,
+        width,
+        centred,
+    );
+    (y, statistics)
+}
 
-    fn norm_backward(
-        x: FloatTensor<Self>,
-        scale: FloatTensor<Self>,
-        statistics: FloatTensor<Self>,
-        gradient: FloatTensor<Self>,
-        centred: bool,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        let (x, scale, gradient) = (row_major(x), row_major(scale), row_major(gradient));
-        let (client, [rows, width]) = (x.client.clone(), x.meta.shape().dims::<2>());
-        let of_x = empty(&x, [rows, width], DType::F32);
-        let (count, dim) = plane_per_row(&client, rows);
-        norm_backward_kernel::launch(
-            &client,
-            count,
-            dim,
-            x.clone().into_buffer_arg(),
-            scale.into_buffer_arg(),
-            statistics.clone().into_buffer_arg(),
-            gradient.clone().into_buffer_arg(),
-            of_x.clone().into_buffer_arg(),
-            rows,
-            width,
-            centred,
-        );
-        let parts = rows.div_ceil(ROWS_PER_PART).clamp(1, MAX_PARTS);
-        let sums = empty(&x, [parts, 2 * width], DType::F32);
-        let columns = u32::try_from(width.div_ceil(COLUMNS as usize)).expect("a row's width");
-        norm_sums_kernel::launch(
-            &client,
-            CubeCount::Static(columns, u32::try_from(parts).expect("at most 64"), 1),
-            CubeDim::new_2d(COLUMNS, ROWS),
-            x.clone().into_buffer_arg(),
-            statistics.into_buffer_arg(),
-            gradient.into_buffer_arg(),
-            sums.clone().into_buffer_arg(),
-            rows,
-            rows.div_ceil(parts),
-            width,
-        );
-        let (of_scale, of_bias) =
-            (empty(&x, [1, width], DType::F32), empty(&x, [1, width], DType::F32));
-        let (count, dim) = super::operation::unit_per_element(width);
-        norm_parts_kernel::launch(
-            &client,
-            count,
-            dim,
-            sums.into_buffer_arg(),
-            of_scale.clone().into_buffer_arg(),
-            of_bias.clone().into_buffer_arg(),
-            parts,
-            width,
-        );
-        (of_x, of_scale, of_bias)
-    }
+pub(super) fn norm_backward(
+    x: CubeTensor,
+    scale: CubeTensor,
+    statistics: CubeTensor,
+    gradient: CubeTensor,
+    centred: bool,
+) -> (CubeTensor, CubeTensor, CubeTensor) {
+    let (x, scale, gradient) = (row_major(x), row_major(scale), row_major(gradient));
+    let (client, [rows, width]) = (x.client.clone(), x.meta.shape().dims::<2>());
+    let of_x = empty(&x, [rows, width], DType::F32);
+    let (count, dim) = plane_per_row(&client, rows);
+    norm_backward_kernel::launch(
+        &client,
+        count,
+        dim,
+        x.clone().into_buffer_arg(),
+        scale.into_buffer_arg(),
+        statistics.clone().into_buffer_arg(),
+        gradient.clone().into_buffer_arg(),
+        of_x.clone().into_buffer_arg(),
+        rows,
+        width,
+        centred,
+    );
+    let parts = rows.div_ceil(ROWS_PER_PART).clamp(1, MAX_PARTS);
+    let sums = empty(&x, [parts, 2 * width], DType::F32);
+    let columns = u32::try_from(width.div_ceil(COLUMNS as usize)).expect("a row's width");
+    norm_sums_kernel::launch(
+        &client,
+        CubeCount::Static(columns, u32::try_from(parts).expect("at most 64"), 1),
+        CubeDim::new_2d(COLUMNS, ROWS),
+        x.clone().into_buffer_arg(),
+        statistics.into_buffer_arg(),
+        gradient.into_buffer_arg(),
+        sums.clone().into_buffer_arg(),
+        rows,
+        rows.div_ceil(parts),
+        width,
+    );
+    let (of_scale, of_bias) =
+        (empty(&x, [1, width], DType::F32), empty(&x, [1, width], DType::F32));
+    let (count, dim) = super::operation::unit_per_element(width);
+    norm_parts_kernel::launch(
+        &client,
+        count,
+        dim,
+        sums.into_buffer_arg(),
+        of_scale.clone().into_buffer_arg(),
+        of_bias.clone().into_buffer_arg(),
+        parts,
+        width,
+    );
+    (of_x, of_scale, of_bias)
 }
 
 #[cube(launch)]

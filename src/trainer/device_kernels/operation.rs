@@ -10,8 +10,8 @@ use burn::backend::autodiff::checkpoint::strategy::{
 };
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Autodiff, Cube, TensorMetadata as _};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Autodiff, Cube};
 use burn::cubecl;
 use burn::cubecl::client::Client;
 use burn::cubecl::prelude::*;
@@ -23,27 +23,21 @@ use burn_cubecl::tensor::CubeTensor;
 use super::super::fused::is_fusion_disabled;
 use super::super::profile;
 
-/// A tensor on a GPU whose operations are fused and deferred.
-pub(super) type GpuTensor = FloatTensor<Cube>;
-
-/// The same with integers.
-pub(super) type GpuInts = IntTensor<Cube>;
-
 /// A differentiable function of `N` matrices, computed by kernels.
 pub(super) trait DeviceOperation<const N: usize>: Clone + Send + Debug + 'static {
     /// What the backward pass needs.
     type Saved: Clone + Send + Debug + 'static;
 
     /// The output.
-    fn forward(&self, inputs: [GpuTensor; N]) -> (GpuTensor, Self::Saved);
+    fn forward(&self, inputs: [CubeTensor; N]) -> (CubeTensor, Self::Saved);
 
     /// The gradients of the inputs, at least of those that `needs` one, from the output's.
     fn backward(
         &self,
         saved: Self::Saved,
-        gradient: GpuTensor,
+        gradient: CubeTensor,
         needs: [bool; N],
-    ) -> [Option<GpuTensor>; N];
+    ) -> [Option<CubeTensor>; N];
 }
 
 /// `operation` on `inputs`; `None` where the inputs are not on a GPU that the kernels can use: the
@@ -76,7 +70,7 @@ pub(super) fn apply<const N: usize, O: DeviceOperation<N>>(
 }
 
 /// A tensor without a graph on a GPU that the kernels can use.
-pub(super) fn ready(tensor: &Tensor<2>) -> Option<GpuTensor> {
+pub(super) fn ready(tensor: &Tensor<2>) -> Option<CubeTensor> {
     if is_fusion_disabled() {
         return None;
     }
@@ -136,8 +130,8 @@ fn try_each<const N: usize, A, B>(
 }
 
 /// Whether a tensor's device has planes (warps) of one size, which the kernels add up rows with.
-fn has_planes(tensor: &GpuTensor) -> bool {
-    plane_of(&tensor.device().client()).is_some()
+fn has_planes(tensor: &CubeTensor) -> bool {
+    plane_of(&tensor.client).is_some()
 }
 
 /// The size of the device's planes, if all have the same.

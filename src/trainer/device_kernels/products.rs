@@ -4,22 +4,20 @@
 //! which has to be compiled first: minutes before the first step of a model on an H100.
 #![expect(unused_assignments, reason = "a kernel's variables are declared before branches")]
 
-use burn::backend::fusion::custom::TensorSpec;
+use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Cube, backend_extension};
 use burn::cubecl;
 use burn::cubecl::prelude::*;
-use burn::tensor::{DType, FloatDType, Shape};
+use burn::cubecl::zspace::metadata::Metadata;
+use burn::tensor::{DType, FloatDType};
 use burn_backend::cubecl::dtype_to_storage_type;
-use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 use cubek::matmul::definition::{MatmulElems, MatmulGlobalElems, MatmulSetupError};
 use cubek::matmul::multi_level;
 use cubek::matmul::strategy::Strategy;
 use cubek::std::InputBinding;
 
-use super::operation::{DeviceOperation, GpuTensor, empty, row_major, unit_per_element};
+use super::operation::{DeviceOperation, empty, row_major, unit_per_element};
 
 /// `[rows, input]` times `[input, output]`, or times the transpose of `[output, input]`, in `dtype`.
 #[derive(Debug, Clone, Copy)]
@@ -31,104 +29,41 @@ pub(crate) struct Product {
 
 impl DeviceOperation<2> for Product {
     /// Both operands in `dtype`, and the dtypes they had.
-    type Saved = ([GpuTensor; 2], [DType; 2]);
+    type Saved = ([CubeTensor; 2], [DType; 2]);
 
-    fn forward(&self, inputs: [GpuTensor; 2]) -> (GpuTensor, Self::Saved) {
+    fn forward(&self, inputs: [CubeTensor; 2]) -> (CubeTensor, Self::Saved) {
         let dtypes = inputs.each_ref().map(|input| input.dtype);
         let [x, weight] = inputs.map(|input| cast(input, self.dtype));
         let right = if self.transposed { flipped(weight.clone()) } else { weight.clone() };
-        let y = Cube::product(x.clone(), right, self.dtype.into());
+        let y = product(x.clone(), right, self.dtype.into());
         (y, ([x, weight], dtypes))
     }
 
     fn backward(
         &self,
         ([x, weight], dtypes): Self::Saved,
-        gradient: GpuTensor,
+        gradient: CubeTensor,
         needs: [bool; 2],
-    ) -> [Option<GpuTensor>; 2] {
+    ) -> [Option<CubeTensor>; 2] {
         let gradient = cast(gradient, self.dtype);
         let of_x = needs[0].then(|| {
             let right = if self.transposed { weight } else { flipped(weight) };
-            Cube::product(gradient.clone(), right, dtypes[0])
+            product(gradient.clone(), right, dtypes[0])
         });
         let of_weight = needs[1].then(|| {
             let (left, right) = if self.transposed { (gradient, x) } else { (x, gradient) };
-            Cube::product(flipped(left), right, dtypes[1])
+            product_over_rows(left, right, dtypes[1])
         });
         [of_x, of_weight]
     }
 }
 
-/// `[rows, width]` plus `[1, width]`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AddBias;
-
-impl DeviceOperation<2> for AddBias {
-    type Saved = ();
-
-    fn forward(&self, [x, bias]: [GpuTensor; 2]) -> (GpuTensor, ()) {
-        let bias = Cube::float_cast(bias, float_of(x.dtype));
-        (Cube::float_add(x, bias), ())
-    }
-
-    fn backward(&self, (): (), gradient: GpuTensor, needs: [bool; 2]) -> [Option<GpuTensor>; 2] {
-        let of_bias = needs[1].then(|| Cube::column_sums(gradient.clone()));
-        [Some(gradient), of_bias]
-    }
-}
-
-pub(super) fn cast(x: GpuTensor, dtype: FloatDType) -> GpuTensor {
+pub(super) fn cast(x: CubeTensor, dtype: FloatDType) -> CubeTensor {
     if x.dtype == dtype.into() { x } else { Cube::float_cast(x, dtype) }
 }
 
-fn float_of(dtype: DType) -> FloatDType {
-    match dtype {
-        DType::BF16 => FloatDType::BF16,
-        DType::F16 => FloatDType::F16,
-        _ => FloatDType::F32,
-    }
-}
-
-fn flipped(x: GpuTensor) -> GpuTensor {
+fn flipped(x: CubeTensor) -> CubeTensor {
     Cube::float_swap_dims(x, 0, 1)
-}
-
-/// The kernels, on raw tensors and deferred.
-#[backend_extension(Cube, Fusion)]
-pub(crate) trait ProductKernels: Backend {
-    /// `[.., m, k]` times `[.., k, n]` of one dtype, added up in f32.
-    #[fusion(meta = product_spec)]
-    fn product(
-        left: FloatTensor<Self>,
-        right: FloatTensor<Self>,
-        dtype: DType,
-    ) -> FloatTensor<Self>;
-
-    /// The sums of the columns of `[rows, width]`, `[1, width]` in f32.
-    #[fusion(meta = |x: &TensorSpec| TensorSpec::new(Shape::new([1, x.shape[1]]), DType::F32))]
-    fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self>;
-
-    /// `sum [1]` plus the squares of all elements of eight tensors.
-    #[fusion(dtype = sum, shape = sum)]
-    fn add_squares(
-        sum: FloatTensor<Self>,
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
-        d: FloatTensor<Self>,
-        e: FloatTensor<Self>,
-        f: FloatTensor<Self>,
-        g: FloatTensor<Self>,
-        h: FloatTensor<Self>,
-    ) -> FloatTensor<Self>;
-}
-
-fn product_spec(left: &TensorSpec, right: &TensorSpec, dtype: &DType) -> TensorSpec {
-    let mut shape = left.shape.clone();
-    let last = shape.num_dims() - 1;
-    shape[last] = right.shape[last];
-    TensorSpec::new(shape, *dtype)
 }
 
 /// Rows that one cube adds up, at least, and parts at most.
@@ -143,105 +78,179 @@ const ROWS: u32 = 8;
 const SQUARE_PARTS: u32 = 32;
 const SQUARE_UNITS: u32 = 256;
 
-impl ProductKernels for CubeBackend {
-    fn product(
-        left: FloatTensor<Self>,
-        right: FloatTensor<Self>,
-        dtype: DType,
-    ) -> FloatTensor<Self> {
-        let (mut shape, last) = (left.meta.shape().clone(), left.meta.num_dims() - 1);
-        shape[last] = right.meta.shape()[last];
-        let out = empty(&left, shape, dtype);
-        let launched = strategies()
-            .into_iter()
-            .find_map(|strategy| launch(&strategy, &left, &right, &out).ok());
-        launched.expect("the last routine takes every product");
-        out
-    }
-
-    fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        let x = row_major(x);
-        let (client, [rows, width]) = (x.client.clone(), x.meta.shape().dims::<2>());
-        let parts = rows.div_ceil(ROWS_PER_PART).clamp(1, MAX_PARTS);
-        let sums = empty(&x, [parts, width], DType::F32);
-        let columns = u32::try_from(width.div_ceil(COLUMNS as usize)).expect("a row's width");
-        column_sums_kernel::launch(
-            &client,
-            CubeCount::Static(columns, u32::try_from(parts).expect("few parts"), 1),
-            CubeDim::new_2d(COLUMNS, ROWS),
-            x.clone().into_buffer_arg(),
-            sums.clone().into_buffer_arg(),
-            rows,
-            rows.div_ceil(parts),
-            width,
-            dtype_to_storage_type(x.dtype),
-        );
-        let out = empty(&x, [1, width], DType::F32);
-        let (count, dim) = unit_per_element(width);
-        parts_kernel::launch(
-            &client,
-            count,
-            dim,
-            sums.into_buffer_arg(),
-            out.clone().into_buffer_arg(),
-            parts,
-            width,
-        );
-        out
-    }
-
-    fn add_squares(
-        sum: FloatTensor<Self>,
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
-        d: FloatTensor<Self>,
-        e: FloatTensor<Self>,
-        f: FloatTensor<Self>,
-        g: FloatTensor<Self>,
-        h: FloatTensor<Self>,
-    ) -> FloatTensor<Self> {
-        let all = [a, b, c, d, e, f, g, h].map(row_major);
-        let client = sum.client.clone();
-        let partial = empty(&sum, [8 * SQUARE_PARTS as usize], DType::F32);
-        let [a, b, c, d, e, f, g, h] = all.map(|tensor| tensor.into_buffer_arg());
-        squares_kernel::launch(
-            &client,
-            CubeCount::Static(SQUARE_PARTS, 8, 1),
-            CubeDim::new_1d(SQUARE_UNITS),
-            a,
-            b,
-            c,
-            d,
-            e,
-            f,
-            g,
-            h,
-            partial.clone().into_buffer_arg(),
-        );
-        let out = empty(&sum, [1], DType::F32);
-        total_kernel::launch(
-            &client,
-            CubeCount::Static(1, 1, 1),
-            CubeDim::new_1d(SQUARE_UNITS),
-            partial.into_buffer_arg(),
-            sum.into_buffer_arg(),
-            out.clone().into_buffer_arg(),
-        );
-        out
-    }
+/// `[.., m, k]` times `[.., k, n]` of one dtype, added up in f32.
+/// `[.., m, k]` times `[.., k, n]` of one dtype, added up in f32.
+pub(super) fn product(left: CubeTensor, right: CubeTensor, dtype: DType) -> CubeTensor {
+    let (mut shape, last) = (left.meta.shape().clone(), left.meta.num_dims() - 1);
+    shape[last] = right.meta.shape()[last];
+    let out = empty(&left, shape, dtype);
+    let launched = strategies(&left, right.meta.shape()[last])
+        .into_iter()
+        .find_map(|strategy| launch(&strategy, &left, &right, &out).ok());
+    launched.expect("the last routine takes every product");
+    out
 }
 
-/// Routines for products, of which the first that takes a product computes it. With tensor cores
-/// where the device has them for the dtype: f32 is multiplied in TF32 there.
-fn strategies() -> [Strategy; 3] {
-    [
-        multi_level::Strategy::SimpleCyclicCmma(Default::default()),
-        multi_level::Strategy::SimpleUnit(Default::default()),
-        multi_level::Strategy::Naive,
-    ]
-    .map(Strategy::MultiLevel)
+/// The transpose of `left [rows, m]` times `right [rows, n]`: the gradient of a weight. The rows
+/// are many and the results few, so that they are divided among products of their own.
+fn product_over_rows(left: CubeTensor, right: CubeTensor, dtype: DType) -> CubeTensor {
+    let ([rows, m], [_, n]) = (left.meta.shape().dims::<2>(), right.meta.shape().dims::<2>());
+    let parts = row_parts(rows, m, n);
+    if parts == 1 {
+        return product(flipped(left), right, dtype);
+    }
+    let (left, right) = (row_major(left), row_major(right));
+    let each = rows / parts;
+    let view = |x: &CubeTensor, shape: [usize; 3], strides: [usize; 3]| {
+        let meta = Metadata::new(shape, strides);
+        CubeTensor::new(x.client.clone(), x.handle.clone(), meta, x.device.clone(), x.dtype)
+    };
+    let products = product(
+        view(&left, [parts, m, each], [each * m, 1, m]),
+        view(&right, [parts, each, n], [each * n, n, 1]),
+        DType::F32,
+    );
+    let out = empty(&left, [m, n], dtype);
+    let (client, (count, dim)) = (left.client.clone(), unit_per_element(m * n));
+    let dtypes = [left.dtype, right.dtype, dtype].map(dtype_to_storage_type);
+    add_parts_kernel::launch(
+        &client,
+        count,
+        dim,
+        products.into_buffer_arg(),
+        left.into_buffer_arg(),
+        right.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        parts,
+        parts * each,
+        rows,
+        m,
+        n,
+        dtypes,
+    );
+    out
 }
+
+/// Into how many parts the rows of such a product are divided.
+fn row_parts(rows: usize, m: usize, n: usize) -> usize {
+    let cubes = m.div_ceil(TILE) * n.div_ceil(TILE);
+    (CUBES / cubes).min(rows / ROWS_PER_PRODUCT).clamp(1, MAX_PRODUCTS)
+}
+
+/// What a cube computes of a product, about, and how many cubes keep a large GPU busy.
+const TILE: usize = 128;
+const CUBES: usize = 256;
+
+/// Rows of a part at least, and parts at most.
+const ROWS_PER_PRODUCT: usize = 512;
+const MAX_PRODUCTS: usize = 16;
+
+/// The sums of the columns of `[rows, width]`, `[1, width]` in f32.
+pub(super) fn column_sums(x: CubeTensor) -> CubeTensor {
+    let x = row_major(x);
+    let (client, [rows, width]) = (x.client.clone(), x.meta.shape().dims::<2>());
+    let parts = rows.div_ceil(ROWS_PER_PART).clamp(1, MAX_PARTS);
+    let sums = empty(&x, [parts, width], DType::F32);
+    let columns = u32::try_from(width.div_ceil(COLUMNS as usize)).expect("a row's width");
+    column_sums_kernel::launch(
+        &client,
+        CubeCount::Static(columns, u32::try_from(parts).expect("few parts"), 1),
+        CubeDim::new_2d(COLUMNS, ROWS),
+        x.clone().into_buffer_arg(),
+        sums.clone().into_buffer_arg(),
+        rows,
+        rows.div_ceil(parts),
+        width,
+        dtype_to_storage_type(x.dtype),
+    );
+    let out = empty(&x, [1, width], DType::F32);
+    let (count, dim) = unit_per_element(width);
+    parts_kernel::launch(
+        &client,
+        count,
+        dim,
+        sums.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        parts,
+        width,
+    );
+    out
+}
+
+/// `sum [1]` plus the squares of all elements of eight tensors.
+pub(super) fn add_squares(
+    sum: CubeTensor,
+    a: CubeTensor,
+    b: CubeTensor,
+    c: CubeTensor,
+    d: CubeTensor,
+    e: CubeTensor,
+    f: CubeTensor,
+    g: CubeTensor,
+    h: CubeTensor,
+) -> CubeTensor {
+    let all = [a, b, c, d, e, f, g, h].map(row_major);
+    let client = sum.client.clone();
+    let partial = empty(&sum, [8 * SQUARE_PARTS as usize], DType::F32);
+    let elements = all.each_ref().map(|tensor| tensor.meta.num_elements());
+    let [a, b, c, d, e, f, g, h] = all.map(|tensor| tensor.into_buffer_arg());
+    squares_kernel::launch(
+        &client,
+        CubeCount::Static(SQUARE_PARTS, 8, 1),
+        CubeDim::new_1d(SQUARE_UNITS),
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+        partial.clone().into_buffer_arg(),
+        elements[0],
+        elements[1],
+        elements[2],
+        elements[3],
+        elements[4],
+        elements[5],
+        elements[6],
+        elements[7],
+    );
+    let out = empty(&sum, [1], DType::F32);
+    total_kernel::launch(
+        &client,
+        CubeCount::Static(1, 1, 1),
+        CubeDim::new_1d(SQUARE_UNITS),
+        partial.into_buffer_arg(),
+        sum.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+    );
+    out
+}
+
+/// Routines for products, of which the first that takes a product computes it. For large ones the
+/// fastest of eleven on an H100 (`benches/gpu/README.md`), whose kernels take seconds to compile;
+/// then one with tensor cores that compiles quickly, then any. Tensor cores multiply f32 in TF32.
+fn strategies(left: &CubeTensor, columns: usize) -> Vec<Strategy> {
+    use multi_level::Strategy::{
+        DoubleAsyncStridedMma, Naive, SimpleAsyncStridedMma, SimpleCyclicCmma, SimpleUnit,
+        SpecializedCyclicMma,
+    };
+    let strides = left.meta.strides();
+    let large = match strides.len() {
+        _ if left.meta.num_elements() * columns < LARGE => None,
+        // Many small products.
+        4 => Some(SimpleAsyncStridedMma(Default::default())),
+        // Along the rows of both operands.
+        rank if strides[rank - 1] != 1 => Some(SpecializedCyclicMma(Default::default())),
+        _ => Some(DoubleAsyncStridedMma(Default::default())),
+    };
+    let any = [SimpleCyclicCmma(Default::default()), SimpleUnit(Default::default()), Naive];
+    large.into_iter().chain(any).map(Strategy::MultiLevel).collect()
+}
+
+/// Multiplications from which on a product is large: one of 8192 x 384 x 384 has five times as many.
+const LARGE: usize = 1 << 28;
 
 fn launch(
     strategy: &Strategy,
@@ -266,6 +275,34 @@ fn launch(
         out.clone().binding(),
         &mut elements,
     )
+}
+
+/// The sum of `parts` products, and what the rows from `first` on add.
+#[cube(launch)]
+fn add_parts_kernel<L: Float, R: Float, O: Float>(
+    products: &[f32],
+    left: &[L],
+    right: &[R],
+    out: &mut [O],
+    parts: usize,
+    first: usize,
+    rows: usize,
+    #[comptime] m: usize,
+    #[comptime] n: usize,
+    #[define(L, R, O)] _dtypes: [ElemType; 3],
+) {
+    if ABSOLUTE_POS >= comptime!(m * n) {
+        terminate!();
+    }
+    let mut sum = 0.0f32;
+    for part in 0..parts {
+        sum += products[part * comptime!(m * n) + ABSOLUTE_POS];
+    }
+    let (i, j) = (ABSOLUTE_POS / n, ABSOLUTE_POS % n);
+    for row in first..rows {
+        sum += f32::cast_from(left[row * m + i]) * f32::cast_from(right[row * n + j]);
+    }
+    out[ABSOLUTE_POS] = O::cast_from(sum);
 }
 
 #[cube(launch)]
@@ -319,13 +356,14 @@ fn parts_kernel(sums: &[f32], out: &mut [f32], parts: usize, #[comptime] width: 
     out[column] = sum;
 }
 
-/// The sum of squares of a part of `x`, which all units of a cube share.
+/// The sum of squares of a part of `x`, which all units of a cube share. The buffer may be longer
+/// than its `elements`: a single row is not copied where rows lie apart.
 #[cube]
-fn squares_of(x: &[f32]) -> f32 {
+fn squares_of(x: &[f32], elements: usize) -> f32 {
     let mut sum = 0.0f32;
     let mut at = (CUBE_POS_X * CUBE_DIM_X + UNIT_POS_X) as usize;
     let stride = (CUBE_COUNT_X * CUBE_DIM_X) as usize;
-    while at < x.len() {
+    while at < elements {
         sum += x[at] * x[at];
         at += stride;
     }
@@ -363,24 +401,32 @@ fn squares_kernel(
     g: &[f32],
     h: &[f32],
     partial: &mut [f32],
+    elements_a: usize,
+    elements_b: usize,
+    elements_c: usize,
+    elements_d: usize,
+    elements_e: usize,
+    elements_f: usize,
+    elements_g: usize,
+    elements_h: usize,
 ) {
     let mut own = 0.0f32;
     if CUBE_POS_Y == 0 {
-        own = squares_of(a);
+        own = squares_of(a, elements_a);
     } else if CUBE_POS_Y == 1 {
-        own = squares_of(b);
+        own = squares_of(b, elements_b);
     } else if CUBE_POS_Y == 2 {
-        own = squares_of(c);
+        own = squares_of(c, elements_c);
     } else if CUBE_POS_Y == 3 {
-        own = squares_of(d);
+        own = squares_of(d, elements_d);
     } else if CUBE_POS_Y == 4 {
-        own = squares_of(e);
+        own = squares_of(e, elements_e);
     } else if CUBE_POS_Y == 5 {
-        own = squares_of(f);
+        own = squares_of(f, elements_f);
     } else if CUBE_POS_Y == 6 {
-        own = squares_of(g);
+        own = squares_of(g, elements_g);
     } else {
-        own = squares_of(h);
+        own = squares_of(h, elements_h);
     }
     let sum = cube_sum(own);
     if UNIT_POS_X == 0 {

@@ -185,6 +185,96 @@ fn attention_is_the_cpus() {
 }
 
 #[test]
+fn products_are_the_cpus_of_any_shape_and_of_many_rows() {
+    // The last two are divided along their rows for the gradient of the weight.
+    let shapes = [[1, 32, 8], [37, 50, 77], [130, 48, 144], [4100, 64, 96], [2500, 33, 7]];
+    for [rows, input, output] in shapes {
+        let numbers = [random(12, [rows, input]), random(13, [input, output])];
+        assert_same(
+            &format!("a product, {rows} x {input} x {output}"),
+            &numbers,
+            // TF32.
+            5e-3,
+            |x| x[0].clone().matmul(x[1].clone()),
+            |x| product(&x[0], &x[1], FloatDType::F32),
+        );
+        let numbers = [random(14, [rows, input]), random(15, [output, input])];
+        assert_same(
+            &format!("a product with a transposed table, {rows} x {input} x {output}"),
+            &numbers,
+            5e-3,
+            |x| x[0].clone().matmul(x[1].clone().transpose()),
+            |x| product_transposed(&x[0], &x[1], FloatDType::F32),
+        );
+    }
+}
+
+#[test]
+fn matrices_side_by_side_are_the_cpus() {
+    for [rows, a, b, c] in [[1, 48, 48, 48], [37, 5, 9, 2]] {
+        let inputs = [random(16, [rows, a]), random(17, [rows, b]), random(18, [rows, c])];
+        assert_same(
+            "a concatenation",
+            &inputs,
+            0.0,
+            |x| Tensor::cat(x.to_vec(), 1),
+            |x| concatenation([&x[0], &x[1], &x[2]]),
+        );
+    }
+}
+
+#[test]
+fn steps_of_adamw_are_the_cpus() {
+    let scalars = |decay: f32| fused::AdamWScalars {
+        clip: 1.0,
+        mean: [0.9, 0.1],
+        square: [0.99, 0.01],
+        scale: 1.3,
+        epsilon: 1e-8,
+        shrink: 1.0 - decay,
+        rate: 0.01,
+    };
+    // More than one launch, the last of which is not full.
+    let shapes = [([1, 48], 0.0), ([33, 7], 0.1), ([2, 2], 0.0), ([1, 1], 0.0), ([700, 90], 0.2)];
+    let parameters: Vec<([Numbers; 4], fused::AdamWScalars)> = (20..)
+        .zip(shapes)
+        .map(|(seed, (shape, decay))| {
+            let mut numbers = [0, 1, 2, 3].map(|kind| random(10 * seed + kind, shape));
+            numbers[3].0.iter_mut().for_each(|square| *square = square.abs());
+            (numbers, scalars(decay))
+        })
+        .collect();
+    for name in gpus() {
+        let device = open(&name).unwrap();
+        let tensors: Vec<[Tensor<2>; 4]> = parameters
+            .iter()
+            .map(|(numbers, _)| {
+                numbers.clone().map(|(numbers, shape)| tensor(numbers, shape, &device))
+            })
+            .collect();
+        let inputs: Vec<_> = (tensors.iter().zip(&parameters))
+            .map(|(tensors, (_, scalars))| (tensors.each_ref(), *scalars))
+            .collect();
+        let found = adamw(&inputs, &tensor(vec![0.5], [1, 1], &device)).unwrap();
+        assert_eq!(found.len(), parameters.len());
+        for (found, ([value, gradient, mean, square], scalars)) in
+            found.into_iter().zip(&parameters)
+        {
+            let mut expected = [value.0.clone(), mean.0.clone(), square.0.clone()];
+            let [value, mean, square] = &mut expected;
+            let scalars = fused::AdamWScalars { clip: 0.5, ..*scalars };
+            fused::adamw(value, &gradient.0, mean, square, scalars);
+            for (found, expected) in found.into_iter().zip(expected) {
+                for (found, expected) in host(found).unwrap().into_iter().zip(expected) {
+                    let off = (found - expected).abs();
+                    assert!(off <= 1e-5 * expected.abs().max(1.0), "{name}: {found}, {expected}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn bias_and_activation_are_the_cpus() {
     use fused::ActivationFn as Function;
     for activation in
@@ -199,6 +289,13 @@ fn bias_and_activation_are_the_cpus() {
             |x| bias_activation(&x[0], &x[1], activation),
         );
     }
+    assert_same(
+        "a bias",
+        &[random(7, [37, 50]), random(8, [1, 50])],
+        1e-6,
+        |x| x[0].clone() + x[1].clone(),
+        |x| add_bias(&x[0], &x[1]),
+    );
 }
 
 #[test]
@@ -234,6 +331,12 @@ fn sums_of_squares_are_those_of_all_tensors() {
         let tensors: Vec<Tensor<2>> =
             all.iter().map(|(numbers, shape)| tensor(numbers.clone(), *shape, &device)).collect();
         let found = host(sum_of_squares(&tensors).unwrap()).unwrap()[0];
+        assert!((found - expected).abs() < 1e-5 * expected, "{name}: {found} and {expected}");
+        // A single row of a matrix whose rows lie apart, with something else between them.
+        let wide = tensor((0_u8..120).map(f32::from).collect(), [2, 60], &device);
+        let row = wide.clone().narrow(1, 0, 48).narrow(0, 0, 1);
+        let found = host(sum_of_squares(&[row * 1.0]).unwrap()).unwrap()[0];
+        let expected: f32 = (0_u8..48).map(f32::from).map(|number| number * number).sum();
         assert!((found - expected).abs() < 1e-5 * expected, "{name}: {found} and {expected}");
     }
 }
