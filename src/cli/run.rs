@@ -1,39 +1,37 @@
 //! `hpsearch run`: runs or resumes a study.
 
+mod conclusion;
+mod refusal;
+mod screen;
+
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use clap::Args;
-use crossbeam_channel::Sender;
-use signal_hook::consts::{SIGHUP, SIGTERM};
 
-use super::console::{Console, Talk, can_draw, credentials, shown, typed};
-use super::exit::{AGAIN, Exit, Failure};
+use conclusion::conclude;
+use refusal::{named_like_a_study, refuse_change, stored_beside_its_file};
+use screen::{Left, on_screen};
+
+use super::console::{Console, Talk, can_draw, credentials, shown};
+use super::exit::{Exit, Failure};
 use super::exported;
-use super::failures;
-use super::foreground::{self, Foreground};
-use super::overrides::sets;
+use super::foreground;
 use super::provenance;
+use super::starter;
 use super::waiting::{Waiting, listener};
 use super::warm_start::told;
-use super::{DEFAULT_STORE, starter};
 use crate::app;
-use crate::app::best::view_of_runs;
-use crate::app::best_runs;
-use crate::app::export::{Wanted, check_target, export_trial, target, test_winner};
+use crate::app::export::check_target;
 use crate::app::missing_files::missing_files;
 use crate::app::prepare_data::prepare_data;
-use crate::app::reconcile::{self, Consent};
-use crate::app::request::post;
-use crate::app::study_state::life;
+use crate::app::reconcile;
 use crate::app::warm_start;
-use crate::config::{self, Change, ChangeClass, Moved, command_line};
-use crate::engine::{Input, Outcome};
-use crate::export::Otherwise;
-use crate::report::wording::{count, extension, front_in_words, number, one_line};
+use crate::config::{self, Moved, command_line};
+use crate::report::wording::{count, extension, one_line};
 use crate::report::{Reporter, notices, plain, reporter};
 use crate::runner::launcher::Launcher;
 use crate::runner::notifier::{Mailbox, Notifier, Recipients};
@@ -44,17 +42,15 @@ use crate::runner::signals::{HangUp, SignalWatch};
 use crate::runner::slots::{Machine, left_over, remarks, slots, tried};
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::address::is_on_server;
-use crate::storage::any::{AnyReader, AnyStore};
+use crate::storage::any::AnyStore;
 use crate::storage::paths::component;
 use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::cluster::AgentStart;
 use crate::study::device::Slot;
-use crate::study::front::Front;
 use crate::study::request::Request;
 use crate::study::spec::StudySpec;
 use crate::tracking::{Behind, Follower, Listener};
-use crate::tui::{Detach, RunnerEnd, TuiContext, TuiExit, TuiMode, Watched, run_tui};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -408,14 +404,6 @@ enum Form {
     Lines,
 }
 
-/// How a run with screens ended.
-enum Left {
-    /// It is over: its outcome, and the signal that ended it.
-    Over(Outcome, Option<i32>),
-    /// It was over, and a request on its screens continues the study.
-    ToRunAgain,
-}
-
 /// The slots on working devices.
 fn working(
     places: Vec<Slot>,
@@ -445,51 +433,6 @@ fn print_extension(known: &StoredStudy, set: &[String], console: &mut Console) {
     }
 }
 
-/// The error about a study's name in place of its file.
-fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
-    let name = file.to_str().filter(|_| !file.exists())?;
-    let reader = AnyReader::open(&console.store).ok()?;
-    let study = reader.study(name).ok()??;
-    let failure =
-        Failure::usage(format!("`{name}` is a study of the store, and running it takes its file"));
-    let run = provenance::run(&reader.runners(study.id).ok()?);
-    Some(failure.help(format!(
-        "`hpsearch {run}` continues with it; `hpsearch watch` and `hpsearch show` take the name"
-    )))
-}
-
-/// The error about a study that is in the store beside its file but not in this directory's store:
-/// starting it anew was hardly intended.
-fn stored_beside_its_file(
-    spec: &StudySpec,
-    file: &Path,
-    here: &Path,
-    arguments: &RunArguments,
-    console: &Console,
-) -> Option<Failure> {
-    let there = std::path::absolute(file).ok()?.parent()?.join(DEFAULT_STORE);
-    let is_same = || matches!((there.canonicalize(), here.canonicalize()), (Ok(there), Ok(here)) if there == here);
-    if console.is_store_named || !there.is_file() || is_same() {
-        return None;
-    }
-    let has = |store: &Path| {
-        AnyReader::open(store).ok().and_then(|reader| reader.study(&spec.name).ok()?).is_some()
-    };
-    if (here.exists() && has(here)) || !has(&there) {
-        return None;
-    }
-    let name = one_line(&spec.name);
-    let failure = Failure::usage(format!(
-        "the study `{name}` is in the store beside its file, and there is none of it in this \
-         directory"
-    ));
-    let run = format!("hpsearch run {}{}", shown(file), sets(&arguments.set));
-    Some(failure.help(format!(
-        "`{run} --store {}` continues with it; `{run} --store {DEFAULT_STORE}` begins it anew here",
-        typed(&there)
-    )))
-}
-
 fn no_signals(source: io::Error) -> RunnerError {
     RunnerError::System { doing: "listen for signals", source }
 }
@@ -499,271 +442,4 @@ fn lines(arguments: &RunArguments, console: &Console) -> Option<Box<dyn Reporter
         return reporter("events");
     }
     if console.talk == Talk::Quiet { None } else { Some(plain(console.store_option())) }
-}
-
-/// Prints the changes since the study was stored; returns the exit code if they need consent.
-fn refuse_change(
-    changes: &[Change],
-    spec: &StudySpec,
-    arguments: &RunArguments,
-    file: &Path,
-    console: &mut Console,
-) -> Option<Exit> {
-    if changes.is_empty() {
-        return None;
-    }
-    let consent = if arguments.accept { Consent::Given } else { Consent::Missing };
-    let refusal = reconcile::refusal(changes, consent);
-    // The reason why nothing runs is an error, printed also with `-q`.
-    let say: &dyn Fn(&str) =
-        if refusal.is_some() { &|text| console.complain(text) } else { &|text| console.say(text) };
-    say(&format!("study `{}` changed since it was last run:", spec.name));
-    changes.iter().for_each(|change| say(&format!("  {change}")));
-    let run = format!("run {}{}", shown(file), sets(&arguments.set));
-    match refusal? {
-        ChangeClass::NeedsFork => say(&format!(
-            "its trials cannot be compared any more: {} starts a new study; or undo the change",
-            console.next(&format!("{run} --fork NAME"))
-        )),
-        _ => say(&format!(
-            "{} continues with the new search; or undo the change",
-            console.next(&format!("{run} --accept"))
-        )),
-    }
-    Some(Exit::StudyChanged)
-}
-
-/// Shared by the screen's and the runner's thread: written once by the runner's.
-type Ended = Arc<Mutex<Option<RunnerEnd>>>;
-
-/// Stops the runner if the screen panics: the scope waits for it, and without a screen it could not
-/// be stopped.
-struct InOrder(Sender<Input>);
-
-impl Drop for InOrder {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            drop(self.0.send(Input::Interrupt));
-        }
-    }
-}
-
-/// Runs with the live leaderboard: the runner on its own thread, the screen here, connected by the
-/// store only.
-fn on_screen(
-    mut store: AnyStore,
-    study: &StoredStudy,
-    log: &Path,
-    console: &Console,
-    start: impl for<'a> FnOnce(&'a mut AnyStore) -> Result<Runner<'a>, RunnerError> + Send,
-) -> Result<Left, Failure> {
-    let reader = AnyReader::open(&console.store)?;
-    let ended: Ended = Arc::default();
-    let (inputs_tx, inputs_rx) =
-        crossbeam_channel::bounded::<Result<Sender<Input>, RunnerError>>(1);
-    std::thread::scope(|scope| {
-        let ended_there = Arc::clone(&ended);
-        let running = scope.spawn(move || {
-            let runner = match start(&mut store) {
-                Ok(runner) => runner,
-                Err(error) => {
-                    let _screen_waits = inputs_tx.send(Err(error));
-                    return None;
-                }
-            };
-            let _screen_waits = inputs_tx.send(Ok(runner.inputs()));
-            let outcome = runner.run();
-            let end = match &outcome {
-                Ok(Outcome::Interrupted(_)) => RunnerEnd::Interrupted,
-                Ok(outcome) => RunnerEnd::Finished(outcome.reason().to_owned()),
-                Err(error) => RunnerEnd::Finished(error.to_string()),
-            };
-            *ended_there.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
-            // The log's remains are saved once the screen has closed its own connection.
-            Some((outcome, store))
-        });
-        let inputs = match inputs_rx.recv() {
-            Ok(Ok(inputs)) => inputs,
-            Ok(Err(error)) => return Err(Failure::from(error)),
-            Err(_) => {
-                return Err(
-                    Failure::new(Exit::Internal, "the runner ended before it began").help(AGAIN)
-                );
-            }
-        };
-        let _in_order = InOrder(inputs.clone());
-        let signals = SignalWatch::start(
-            inputs.clone(),
-            HangUp::IsTheScreens,
-            console.foreground.as_ref().map(Foreground::signals),
-        )
-        .map_err(no_signals)?;
-        let store = console.store.clone();
-        let mut context = TuiContext {
-            mode: TuiMode::Embedded,
-            detach: if console.foreground.is_some() {
-                Detach::Possible
-            } else {
-                Detach::Impossible
-            },
-            theme: console.look,
-            store: console.store.clone(),
-            // Requests after the end are served here.
-            request: &mut |study, request| post(&store, study, &request),
-            ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            life,
-        };
-        let left = run_tui(Box::new(reader), Watched::One(study.id), &mut context);
-        match &left {
-            Ok(TuiExit::Left | TuiExit::RunAgain) => {}
-            Ok(TuiExit::Detached) => detach(study, log, console),
-            Ok(TuiExit::KillNow) => drop(inputs.send(Input::KillAll)),
-            // Without a screen the run could not be stopped: it is ended in order.
-            Ok(TuiExit::Gone) | Err(_) => drop(inputs.send(Input::Interrupt)),
-        }
-        let outcome = running
-            .join()
-            .map_err(|_| Failure::new(Exit::Internal, "the runner panicked").help(AGAIN))?;
-        let left = left?;
-        let (outcome, _store) = outcome
-            .ok_or_else(|| Failure::new(Exit::Internal, "the runner did not start").help(AGAIN))?;
-        if left == TuiExit::RunAgain {
-            return Ok(Left::ToRunAgain);
-        }
-        let hung_up = (left == TuiExit::Gone).then_some(SIGHUP);
-        Ok(Left::Over(outcome?, hung_up.or(signals.received())))
-    })
-}
-
-/// Detaches the run from its terminal. If that fails, it stays there, without its screen.
-fn detach(study: &StoredStudy, log: &Path, console: &Console) {
-    let (name, pid) = (&study.spec.name, std::process::id());
-    let says = || {
-        console.say(&format!(
-            "study `{name}` continues in the background, as process {pid}; what it \
-            says at its end goes to {}",
-            shown(log)
-        ));
-        let [watch, stop] = ["watch", "stop"].map(|verb| console.next(&format!("{verb} {name}")));
-        console.say(&format!("{watch} shows it, {stop} stops it"));
-    };
-    let detached = console.foreground.as_ref().map(|foreground| foreground.detach(log, says));
-    if let Some(Err(error)) = detached {
-        let log = shown(log);
-        console.say(&format!(
-            "cannot detach, `{log}` or a session is refused ({error}): the study \
-            continues here without its screen; Ctrl-C stops it"
-        ));
-    }
-}
-
-/// Prints the outcome, exports if configured, and returns the exit code.
-fn conclude(
-    outcome: &Outcome,
-    signal: Option<i32>,
-    form: Form,
-    (study, file): (&StoredStudy, &Path),
-    arguments: &RunArguments,
-    console: &mut Console,
-) -> Result<Exit, Failure> {
-    // The run is over: the remaining output does not wait for stalled readers.
-    console.drop_output_of_stalled_readers();
-    let reader = AnyReader::open(&console.store)?;
-    let summary = reader.summary(study.id)?;
-    let name = &study.spec.name;
-    let again = command_to_continue(arguments, &shown(file), console);
-    // The plain reporter has printed this already.
-    let is_told = form == Form::Lines && !arguments.events && console.talk != Talk::Quiet;
-    if !is_told {
-        console.say(&format!("study `{name}`: {}", outcome.reason()));
-    }
-    if let (Some((trial, value)), false) = (summary.best, is_told) {
-        let total = count(summary.counts.total(), "trial");
-        console.say(&format!(
-            "best of {total}: trial {trial} with {} {}",
-            study.spec.objective().metric,
-            number(value)
-        ));
-    }
-    if let (Some(front @ Front { knee: Some(knee), .. }), false) = (&summary.front, is_told) {
-        console.say(&format!("{}; trial {knee} is its compromise", front_in_words(front)));
-    }
-    match outcome {
-        Outcome::Finished(_) => {
-            let store = console.absolute_store()?;
-            let tested =
-                test_winner(&mut AnyStore::open(&store)?, study, &store, &mut listener(console));
-            if let Err(error) = tested {
-                let export = console.next(&format!("export {name}"));
-                console.say(&format!(
-                    "the winner was not measured on the test split; {export} tries again: {}",
-                    Failure::from(error)
-                ));
-            }
-            if let Some(race) = view_of_runs(&reader, &summary)?.as_ref().and_then(best_runs::race)
-            {
-                console.say(&format!("race: {race}"));
-            }
-            failures::warn_failing_choices(&reader, &summary, console)?;
-            if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
-                let known = Some((&reader as &dyn StorageReader, study.id));
-                let target = target(directory, &study.spec, Some(file), known, &store)?;
-                let wanted = Wanted {
-                    trial: None,
-                    quantize: study.spec.export.quantize,
-                    target: &target,
-                    otherwise: Otherwise::Beside,
-                };
-                let written =
-                    export_trial(&reader, &summary, wanted, &store, &mut listener(console))?;
-                exported::tell(&written, &study.spec, console);
-            } else if summary.best_trial().is_some() {
-                let [best, export] = [format!("best {name}"), format!("export {name} -o DIR")]
-                    .map(|words| console.next(&words));
-                console.say(&format!("{best} shows it, {export} takes it"));
-            }
-            Ok(Exit::Done)
-        }
-        Outcome::NoValue(_) => {
-            let [trials, logs] = [format!("trials {name}"), format!("logs {name} N")]
-                .map(|words| console.next(&words));
-            console.say(&format!("{trials} says why each trial ended, {logs} what it printed"));
-            if summary.counts.failed > 0 {
-                failures::print_next_steps(&reader, &summary, &again, console)?;
-            }
-            Ok(Exit::NoCompletedTrial)
-        }
-        Outcome::TooManyFailures(_) => {
-            failures::print_next_steps(&reader, &summary, &again, console)?;
-            Ok(Exit::FailureLimit)
-        }
-        Outcome::Interrupted(_) => {
-            console.say(&format!("nothing is lost; continue with: {again}"));
-            if summary.paused.is_some() {
-                let resume = console.next(&format!("resume {name}"));
-                console.say(&format!(
-                    "it stays paused until {resume}, or until it is run with --resume"
-                ));
-            }
-            Ok(match signal {
-                Some(SIGTERM) => Exit::Terminated,
-                Some(SIGHUP) => Exit::HungUp,
-                _ => Exit::Interrupted,
-            })
-        }
-        Outcome::Refused(reason) => {
-            let help = format!(
-                "nothing is lost, and no trial failed: make room on the disk (`df -h`, `df -i`), \
-                 raise the limit (`ulimit -n`, `ulimit -u`) or allow writing there, then continue \
-                 with: {again}"
-            );
-            Err(Failure::new(Exit::Store, reason.clone()).help(help))
-        }
-        Outcome::Broken(reason) => Err(Failure::new(Exit::Internal, reason.clone()).help(AGAIN)),
-    }
-}
-
-fn command_to_continue(arguments: &RunArguments, file: &str, console: &Console) -> String {
-    let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
-    format!("hpsearch run {file}{}{fork}{}", sets(&arguments.set), console.store_option())
 }

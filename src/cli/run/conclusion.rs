@@ -1,0 +1,132 @@
+//! The end of a run: its outcome, the export, and what to do next.
+
+use std::path::Path;
+
+use signal_hook::consts::{SIGHUP, SIGTERM};
+
+use super::{Form, RunArguments};
+use crate::app::best::view_of_runs;
+use crate::app::best_runs;
+use crate::app::export::{Wanted, export_trial, target, test_winner};
+use crate::cli::console::{Console, Talk, shown};
+use crate::cli::exit::{AGAIN, Exit, Failure};
+use crate::cli::overrides::sets;
+use crate::cli::waiting::listener;
+use crate::cli::{exported, failures};
+use crate::engine::Outcome;
+use crate::export::Otherwise;
+use crate::report::wording::{count, front_in_words, number};
+use crate::storage::any::{AnyReader, AnyStore};
+use crate::storage::{StorageReader, StoredStudy};
+use crate::study::front::Front;
+
+/// Prints the outcome, exports if configured, and returns the exit code.
+pub(super) fn conclude(
+    outcome: &Outcome,
+    signal: Option<i32>,
+    form: Form,
+    (study, file): (&StoredStudy, &Path),
+    arguments: &RunArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    // The run is over: the remaining output does not wait for stalled readers.
+    console.drop_output_of_stalled_readers();
+    let reader = AnyReader::open(&console.store)?;
+    let summary = reader.summary(study.id)?;
+    let name = &study.spec.name;
+    let again = command_to_continue(arguments, &shown(file), console);
+    // The plain reporter has printed this already.
+    let is_told = form == Form::Lines && !arguments.events && console.talk != Talk::Quiet;
+    if !is_told {
+        console.say(&format!("study `{name}`: {}", outcome.reason()));
+    }
+    if let (Some((trial, value)), false) = (summary.best, is_told) {
+        let total = count(summary.counts.total(), "trial");
+        console.say(&format!(
+            "best of {total}: trial {trial} with {} {}",
+            study.spec.objective().metric,
+            number(value)
+        ));
+    }
+    if let (Some(front @ Front { knee: Some(knee), .. }), false) = (&summary.front, is_told) {
+        console.say(&format!("{}; trial {knee} is its compromise", front_in_words(front)));
+    }
+    match outcome {
+        Outcome::Finished(_) => {
+            let store = console.absolute_store()?;
+            let tested =
+                test_winner(&mut AnyStore::open(&store)?, study, &store, &mut listener(console));
+            if let Err(error) = tested {
+                let export = console.next(&format!("export {name}"));
+                console.say(&format!(
+                    "the winner was not measured on the test split; {export} tries again: {}",
+                    Failure::from(error)
+                ));
+            }
+            if let Some(race) = view_of_runs(&reader, &summary)?.as_ref().and_then(best_runs::race)
+            {
+                console.say(&format!("race: {race}"));
+            }
+            failures::warn_failing_choices(&reader, &summary, console)?;
+            if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
+                let known = Some((&reader as &dyn StorageReader, study.id));
+                let target = target(directory, &study.spec, Some(file), known, &store)?;
+                let wanted = Wanted {
+                    trial: None,
+                    quantize: study.spec.export.quantize,
+                    target: &target,
+                    otherwise: Otherwise::Beside,
+                };
+                let written =
+                    export_trial(&reader, &summary, wanted, &store, &mut listener(console))?;
+                exported::tell(&written, &study.spec, console);
+            } else if summary.best_trial().is_some() {
+                let [best, export] = [format!("best {name}"), format!("export {name} -o DIR")]
+                    .map(|words| console.next(&words));
+                console.say(&format!("{best} shows it, {export} takes it"));
+            }
+            Ok(Exit::Done)
+        }
+        Outcome::NoValue(_) => {
+            let [trials, logs] = [format!("trials {name}"), format!("logs {name} N")]
+                .map(|words| console.next(&words));
+            console.say(&format!("{trials} says why each trial ended, {logs} what it printed"));
+            if summary.counts.failed > 0 {
+                failures::print_next_steps(&reader, &summary, &again, console)?;
+            }
+            Ok(Exit::NoCompletedTrial)
+        }
+        Outcome::TooManyFailures(_) => {
+            failures::print_next_steps(&reader, &summary, &again, console)?;
+            Ok(Exit::FailureLimit)
+        }
+        Outcome::Interrupted(_) => {
+            console.say(&format!("nothing is lost; continue with: {again}"));
+            if summary.paused.is_some() {
+                let resume = console.next(&format!("resume {name}"));
+                console.say(&format!(
+                    "it stays paused until {resume}, or until it is run with --resume"
+                ));
+            }
+            Ok(match signal {
+                Some(SIGTERM) => Exit::Terminated,
+                Some(SIGHUP) => Exit::HungUp,
+                _ => Exit::Interrupted,
+            })
+        }
+        Outcome::Refused(reason) => {
+            let help = format!(
+                "nothing is lost, and no trial failed: make room on the disk (`df -h`, `df -i`), \
+                 raise the limit (`ulimit -n`, `ulimit -u`) or allow writing there, then continue \
+                 with: {again}"
+            );
+            Err(Failure::new(Exit::Store, reason.clone()).help(help))
+        }
+        Outcome::Broken(reason) => Err(Failure::new(Exit::Internal, reason.clone()).help(AGAIN)),
+    }
+}
+
+fn command_to_continue(arguments: &RunArguments, file: &str, console: &Console) -> String {
+    let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
+    format!("hpsearch run {file}{}{fork}{}", sets(&arguments.set), console.store_option())
+}
