@@ -60,10 +60,9 @@ pub(super) fn write(directory: &Path, contents: &CheckpointContents) -> Result<(
     let weights = parameters.to_entries("", merged.as_ref().unwrap_or(contents.values));
     record(MODEL, tensor_file::write(&staged, MODEL, weights)?);
     drop(merged);
-    let trainable = parameters.trainable();
     let state = contents.optimiser.state.iter();
     let optimiser = state
-        .flat_map(|(name, values)| trainable.to_entries(&format!("{name}."), values))
+        .flat_map(|state| state.layout.to_entries(&format!("{}.", state.name), &state.values))
         .collect();
     record(OPTIMISER, tensor_file::write(&staged, OPTIMISER, optimiser)?);
     if let Some(adapters) = contents.adapters {
@@ -179,11 +178,12 @@ impl SavedRun {
         if run_arguments.arguments.optim == arguments.optim
             && run_arguments.arguments.same_trainable_parameters(arguments)
         {
-            let (tensors, trainable) = (files.tensors(OPTIMISER)?, parameters.trainable());
-            for (name, values) in &mut optimiser.state {
+            let tensors = files.tensors(OPTIMISER)?;
+            for state in &mut optimiser.state {
                 // Frees the initial zeros before their replacement is allocated.
-                values.0.clear();
-                *values = tensors.values(&trainable, &format!("{name}."), device)?;
+                state.values.0.clear();
+                state.values =
+                    tensors.values(&state.layout, &format!("{}.", state.name), device)?;
             }
         }
         // A clone with other adapters starts with fresh ones on the merged weights.

@@ -1,4 +1,6 @@
-//! AdamW and SGD with momentum, after PyTorch, and clipping of the global gradient norm.
+//! Optimisers under the names of transformers' Trainer, and clipping of the global gradient norm.
+
+mod rules;
 
 use burn::tensor::{Device, Tensor};
 
@@ -9,6 +11,7 @@ use super::fused::{self, SparseRows};
 use super::gradients::{Gradient, Gradients};
 use super::parameters::{Parameter, Parameters, Values, host, tensor};
 use hpsearch_core::arguments::{Optim, TrainerArguments};
+use rules::{StateShape, Update};
 
 /// An optimiser's settings and state; the caller counts the steps.
 pub(super) struct Optimiser {
@@ -19,8 +22,19 @@ pub(super) struct Optimiser {
     /// For each table with sparse gradients: which rows have ever had a gradient, according to
     /// their moments.
     touched: Vec<Option<Vec<bool>>>,
-    /// The state by name (`exp_avg`): one tensor for each trainable parameter.
-    pub(super) state: Vec<(&'static str, Values)>,
+    /// The kinds of state (`exp_avg`).
+    pub(super) state: Vec<State>,
+}
+
+/// A kind of state.
+pub(super) struct State {
+    /// PyTorch's name.
+    pub(super) name: &'static str,
+    shape: StateShape,
+    /// The trainable parameters that have it, with the shapes of their states.
+    pub(super) layout: Parameters,
+    /// One tensor for each of them.
+    pub(super) values: Values,
 }
 
 /// How a step is computed.
@@ -38,6 +52,9 @@ pub(super) enum Placement {
 enum UpdateRule {
     AdamW { beta1: f64, beta2: f64, epsilon: f64 },
     Sgd { momentum: f64 },
+    Adafactor,
+    Lion { beta1: f64, beta2: f64 },
+    RmsProp,
 }
 
 /// The scalars of a step.
@@ -91,21 +108,38 @@ impl Optimiser {
         device: &Device,
         placement: Placement,
     ) -> Self {
-        let (rule, names) = match arguments.optim {
+        let (beta1, beta2) = (arguments.adam_beta1, arguments.adam_beta2);
+        let whole = |name| (name, StateShape::Whole);
+        let (rule, kinds) = match arguments.optim {
             Optim::AdamW => {
-                let rule = UpdateRule::AdamW {
-                    beta1: arguments.adam_beta1,
-                    beta2: arguments.adam_beta2,
-                    epsilon: arguments.adam_epsilon,
-                };
-                (rule, vec!["exp_avg", "exp_avg_sq"])
+                let rule = UpdateRule::AdamW { beta1, beta2, epsilon: arguments.adam_epsilon };
+                (rule, vec![whole("exp_avg"), whole("exp_avg_sq")])
             }
             Optim::Sgd => {
-                (UpdateRule::Sgd { momentum: arguments.momentum }, vec!["momentum_buffer"])
+                let rule = UpdateRule::Sgd { momentum: arguments.momentum };
+                (rule, vec![whole("momentum_buffer")])
             }
+            Optim::Adafactor => {
+                let factored = [
+                    ("exp_avg_sq_row", StateShape::Rows),
+                    ("exp_avg_sq_col", StateShape::Columns),
+                    ("exp_avg_sq", StateShape::Vectors),
+                ];
+                (UpdateRule::Adafactor, factored.to_vec())
+            }
+            Optim::Lion => (UpdateRule::Lion { beta1, beta2 }, vec![whole("exp_avg")]),
+            Optim::RmsProp => (UpdateRule::RmsProp, vec![whole("square_avg")]),
         };
-        let state =
-            names.into_iter().map(|name| (name, parameters.trainable().zeros(device))).collect();
+        let state = kinds
+            .into_iter()
+            .map(|(name, shape)| {
+                let mut layout = Parameters::default();
+                for one in parameters.trainable().iter().filter_map(|one| shape.layout(one)) {
+                    layout.append(one);
+                }
+                State { name, shape, values: layout.zeros(device), layout }
+            })
+            .collect();
         let (touched, device) = (vec![None; parameters.iter().len()], device.clone());
         Self { rule, weight_decay: arguments.weight_decay, placement, device, touched, state }
     }
@@ -127,11 +161,11 @@ impl Optimiser {
         let mut state: Vec<_> = self
             .state
             .iter_mut()
-            .map(|(_, values)| std::mem::take(&mut values.0).into_iter())
+            .map(|state| (state.shape, std::mem::take(&mut state.values.0).into_iter()))
             .collect();
         let old = std::mem::take(&mut values.0);
-        let clip_on_device =
-            (self.placement == Placement::Device).then(|| clip.to_device(&self.device));
+        let clip_on_device = (self.placement == Placement::Device || !self.rule.has_kernel())
+            .then(|| clip.to_device(&self.device));
         // Values and moments are moved, not cloned, so that they are updated in place.
         for (((parameter, value), gradient), touched) in
             parameters.iter().zip(old).zip(gradients.0).zip(&mut self.touched)
@@ -143,7 +177,8 @@ impl Optimiser {
             let scalars = StepScalars { learning_rate: scalars.learning_rate * share, ..scalars };
             let moments = state
                 .iter_mut()
-                .map(|values| values.next().expect("one moment per parameter"))
+                .filter(|(shape, _)| shape.layout(parameter).is_some())
+                .map(|(_, values)| values.next().expect("one moment per parameter"))
                 .collect();
             let decay = if parameter.decays() { self.weight_decay } else { 0.0 };
             let (value, moments) = match &clip_on_device {
@@ -159,6 +194,7 @@ impl Optimiser {
                     )?
                 }
                 Some(clip) => self.rule.step_on_device(
+                    parameter,
                     value,
                     gradient.into_dense(parameter, &self.device),
                     moments,
@@ -166,8 +202,9 @@ impl Optimiser {
                 ),
             };
             values.0.push(value);
-            for ((_, values), moment) in self.state.iter_mut().zip(moments) {
-                values.0.push(moment);
+            let kept = self.state.iter_mut().filter(|one| one.shape.layout(parameter).is_some());
+            for (state, moment) in kept.zip(moments) {
+                state.values.0.push(moment);
             }
         }
         Ok(())
@@ -184,7 +221,10 @@ impl Optimiser {
         clip: &GradientClip,
     ) -> bool {
         let UpdateRule::AdamW { beta1, beta2, epsilon } = self.rule else { return false };
-        let [(_, means), (_, squares)] = &mut self.state[..] else { return false };
+        let [State { values: means, .. }, State { values: squares, .. }] = &mut self.state[..]
+        else {
+            return false;
+        };
         let trained: Vec<_> = (0..)
             .zip(parameters.iter())
             .filter_map(|(index, parameter)| Some((index, parameter, parameter.rate?)))
@@ -219,8 +259,14 @@ impl Optimiser {
 /// PyTorch's formulas: `torch/optim/adamw.py`, `_single_tensor_adamw`, and `torch/optim/sgd.py`,
 /// `_single_tensor_sgd`.
 impl UpdateRule {
+    /// Whether a fused CPU kernel computes it.
+    fn has_kernel(&self) -> bool {
+        matches!(self, Self::AdamW { .. } | Self::Sgd { .. })
+    }
+
     fn step_on_device(
         &self,
+        parameter: &Parameter,
         value: Tensor<2>,
         gradient: Tensor<2>,
         moments: Vec<Tensor<2>>,
@@ -245,6 +291,14 @@ impl UpdateRule {
                     if decay > 0.0 { gradient + value.clone() * decay } else { gradient };
                 let buffer = moment() * momentum + gradient;
                 (value - buffer.clone() * rate, vec![buffer])
+            }
+            Self::Adafactor | Self::Lion { .. } | Self::RmsProp => {
+                let update = Update { parameter, value, gradient, rate, decay, step };
+                match *self {
+                    Self::Lion { beta1, beta2 } => update.lion([beta1, beta2], moment()),
+                    Self::RmsProp => update.rmsprop(moment()),
+                    _ => update.adafactor(moments.collect()),
+                }
             }
         }
     }
@@ -300,7 +354,7 @@ impl UpdateRule {
                     rate,
                 );
             }
-            _ => unreachable!("one moment per kind of state"),
+            _ => unreachable!("rules without a kernel are not computed here"),
         }
         let shape = parameter.shape;
         let back = |numbers| {

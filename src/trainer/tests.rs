@@ -7,6 +7,7 @@ mod golden;
 mod golden_decoders;
 mod gradients;
 mod language;
+mod optimizers;
 mod pretrained;
 mod runs;
 mod stopping;

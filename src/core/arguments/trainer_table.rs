@@ -29,8 +29,17 @@ const MODEL_TYPES: [&str; ENCODER_TYPES.len() + DECODER_TYPES.len()] = {
 const FRACTION: FieldKind = FieldKind::Float { low: Included(0.0), high: Excluded(1.0) };
 
 const RAMP: FieldKind = Choice(&["linear", "cosine", "1-sqrt"]);
-const OPTIMISERS: FieldKind =
-    Choice(&["adamw", "adamw_torch", "adamw_torch_fused", "adamw_hf", "sgd"]);
+const OPTIMISERS: FieldKind = Choice(&[
+    "adamw",
+    "adamw_torch",
+    "adamw_torch_fused",
+    "adamw_hf",
+    "sgd",
+    "adafactor",
+    "lion_32bit",
+    "lion",
+    "rmsprop",
+]);
 
 const fn up_to(max: i64) -> FieldKind {
     FieldKind::Integer { min: 1, max }
@@ -60,9 +69,9 @@ pub static ARGUMENTS: &[Field] = &[
     key("max_steps", FieldKind::Integer { min: -1, max: i64::MAX }, Int(-1))
         .doc("total number of optimiser steps, overriding num_train_epochs; -1: not set"),
     key("weight_decay", NOT_NEGATIVE, Float(0.0))
-        .doc("decoupled weight decay; biases and norms are exempt"),
-    key("adam_beta1", FRACTION, Float(0.9)).doc("AdamW's decay rate of the first moment"),
-    key("adam_beta2", FRACTION, Float(0.999)).doc("AdamW's decay rate of the second moment"),
+        .doc("decoupled weight decay, of sgd and rmsprop an L2 penalty; biases and norms are exempt"),
+    key("adam_beta1", FRACTION, Float(0.9)).doc("decay rate of the first moment of adamw; lion's weight of momentum in a step"),
+    key("adam_beta2", FRACTION, Float(0.999)).doc("decay rate of the second moment of adamw; lion's decay rate of momentum"),
     key("adam_epsilon", POSITIVE, Float(1e-8)).doc("AdamW's term for numerical stability"),
     key("max_grad_norm", NOT_NEGATIVE, Float(1.0))
         .doc("maximum global gradient norm; 0: no clipping"),

@@ -28,11 +28,11 @@ pub struct TrainerArguments {
     pub num_train_epochs: f64,
     /// Optimiser steps in all, overriding `num_train_epochs`; -1: not set.
     pub max_steps: i64,
-    /// Decoupled weight decay (AdamW) or L2 penalty (SGD); biases and norms are exempt.
+    /// Decoupled weight decay, or an L2 penalty (SGD, RMSprop); biases and norms are exempt.
     pub weight_decay: f64,
-    /// AdamW's β₁.
+    /// β₁ of AdamW and Lion.
     pub adam_beta1: f64,
-    /// AdamW's β₂.
+    /// β₂ of AdamW and Lion.
     pub adam_beta2: f64,
     /// AdamW's ε.
     pub adam_epsilon: f64,
@@ -162,6 +162,14 @@ pub enum Optim {
     AdamW,
     /// Stochastic gradient descent with momentum, PyTorch's.
     Sgd,
+    /// Adafactor at the run's learning rate, without a first moment (Shazeer and Stern 2018), as
+    /// transformers' Trainer uses it.
+    Adafactor,
+    /// Lion: the sign of an interpolated momentum (Chen et al. 2023).
+    #[serde(rename = "lion_32bit", alias = "lion")]
+    Lion,
+    /// RMSprop without momentum, PyTorch's.
+    RmsProp,
 }
 
 /// When to evaluate, besides where the pruner asks for it and at the end.

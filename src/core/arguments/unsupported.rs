@@ -73,7 +73,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
          push_to_hub_organization push_to_hub_token",
         "nothing is uploaded: `hpsearch export` writes a directory that `hf upload` takes",
     ),
-    ("adafactor", "`optim` names the optimiser; `adafactor` is not among them"),
+    ("adafactor", "write `optim = \"adafactor\"`"),
     ("optim_args", "`momentum`, `adam_beta1`, `adam_beta2` and `adam_epsilon` replace it"),
 ];
 
@@ -189,11 +189,8 @@ pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
 
 /// Words in the names of optimisers that are not implemented.
 const NOT_IMPLEMENTED: &[&str] = &[
-    "adafactor",
-    "lion",
     "ademamix",
     "adagrad",
-    "rmsprop",
     "galore",
     "apollo",
     "lomo",
@@ -216,8 +213,10 @@ pub(super) fn instead_of(name: &str, value: &str) -> Option<&'static str> {
             Some("`adamw` is the same rule, with its state in f32")
         }
         _ if has(NOT_IMPLEMENTED) => {
-            Some("it is not implemented;  `adamw` is transformers' default, too")
+            Some("it is not implemented; `adamw` is transformers' default, too")
         }
+        _ if has(&["lion"]) => Some("`lion_32bit` is the same rule, with its state in f32"),
+        _ if has(&["rmsprop"]) => Some("`rmsprop` is the same rule, with its state in f32"),
         _ => None,
     }
 }

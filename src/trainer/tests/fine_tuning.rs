@@ -46,18 +46,18 @@ fn decoder_of(name: &str) -> (Box<dyn Model>, Values, PreparedData, Device, Temp
 }
 
 /// A model under training, the way a run trains it.
-struct Tuned {
-    model: Box<dyn Model>,
-    values: Values,
+pub(super) struct Tuned {
+    pub(super) model: Box<dyn Model>,
+    pub(super) values: Values,
     tuning: FineTuning,
     data: PreparedData,
-    device: Device,
-    arguments: TrainerArguments,
+    pub(super) device: Device,
+    pub(super) arguments: TrainerArguments,
     _directory: TempDir,
 }
 
 impl Tuned {
-    fn of(name: &str, values: Value) -> Self {
+    pub(super) fn of(name: &str, values: Value) -> Self {
         let golden = golden();
         let mut base = json!({
             "learning_rate": golden["learning_rate"], "weight_decay": golden["weight_decay"], "lr_scheduler_type": "constant",
@@ -80,7 +80,7 @@ impl Tuned {
         self.model.parameters().trainable().count()
     }
 
-    fn gradients(&self, chosen: &[usize], recompute: bool) -> (f64, Gradients) {
+    pub(super) fn gradients(&self, chosen: &[usize], recompute: bool) -> (f64, Gradients) {
         let tracked = self.device.clone().autodiff();
         let (model, device, tuning) = (&*self.model, &self.device, &self.tuning);
         let backward_pass = BackwardPass {
@@ -137,7 +137,7 @@ impl Tuned {
         host(model.encoder.forward(&context, &batch)).unwrap()
     }
 
-    fn logits_are(&self, what: &str, expected: &Value, tolerance: f64) {
+    pub(super) fn logits_are(&self, what: &str, expected: &Value, tolerance: f64) {
         all_close(what, &self.logits(), expected, tolerance);
     }
 }

@@ -273,7 +273,7 @@ fn steps_with_sparse_gradients_equal_those_with_dense_ones_bit_for_bit() {
                 let gradients = Gradients(vec![gradient]);
                 step_with(&mut optimiser, &parameters, &mut values, gradients, step, 0.5);
             }
-            let all = optimiser.state.into_iter().flat_map(|(_, values)| values.0).chain(values.0);
+            let all = optimiser.state.into_iter().flat_map(|one| one.values.0).chain(values.0);
             all.flat_map(|value| host(value).unwrap()).map(f32::to_bits).collect::<Vec<_>>()
         };
         assert_eq!(run(true), run(false), "{optim}");

@@ -73,7 +73,7 @@ fn a_keyword_is_learnt_in_seconds() {
 #[test]
 fn interrupted_and_resumed_equals_uninterrupted_bit_for_bit() {
     let fixture = Fixture::new();
-    for optimiser in ["adamw", "sgd"] {
+    for optimiser in ["adamw", "sgd", "adafactor", "lion_32bit", "rmsprop"] {
         let arguments =
             arguments(json!({"optim": optimiser, "eval_strategy": "steps", "eval_steps": 5}));
         let whole = fixture.path().join(format!("{optimiser}-whole"));

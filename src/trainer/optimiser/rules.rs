@@ -1,0 +1,114 @@
+//! Update rules that tensor operations compute on every device: Adafactor, Lion and RMSprop.
+
+use burn::tensor::Tensor;
+
+use super::super::floats::real;
+use super::super::parameters::{Parameter, Role};
+
+/// Adafactor's ε₁, added to squared gradients: transformers' default.
+const ADAFACTOR_EPSILON: f64 = 1e-30;
+/// The exponent of Adafactor's decay rate over steps: transformers' `decay_rate`.
+const ADAFACTOR_DECAY_RATE: f64 = -0.8;
+/// The largest root mean square of an update of Adafactor: transformers' `clip_threshold`.
+const ADAFACTOR_CLIP_THRESHOLD: f64 = 1.0;
+/// RMSprop's decay rate and ε: PyTorch's defaults.
+const RMSPROP_ALPHA: f64 = 0.99;
+const RMSPROP_EPSILON: f64 = 1e-8;
+
+/// A kind of state, which decides the parameters that have it and its shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum StateShape {
+    /// That of the parameter.
+    Whole,
+    /// A number per row of a matrix, as files hold it.
+    Rows,
+    /// A number per column of a matrix, as files hold it.
+    Columns,
+    /// That of the parameter, of biases and norms alone.
+    Vectors,
+}
+
+impl StateShape {
+    /// The state's place in files, if `parameter` has this state.
+    pub(super) fn layout(self, parameter: &Parameter) -> Option<Parameter> {
+        let numbers =
+            |width: usize| Parameter { shape: [1, width], role: Role::Bias, ..parameter.clone() };
+        match (self, &parameter.file_shape()[..]) {
+            (Self::Whole, _) | (Self::Vectors, [_]) => Some(parameter.clone()),
+            (Self::Rows, [rows, _]) => Some(numbers(*rows)),
+            (Self::Columns, [_, columns]) => Some(numbers(*columns)),
+            _ => None,
+        }
+    }
+}
+
+/// What a rule updates a parameter with.
+pub(super) struct Update<'a> {
+    pub(super) parameter: &'a Parameter,
+    pub(super) value: Tensor<2>,
+    /// The clipped gradient.
+    pub(super) gradient: Tensor<2>,
+    pub(super) rate: f64,
+    /// Weight decay; 0 for parameters that do not decay.
+    pub(super) decay: f64,
+    /// The step's number, counted from 1.
+    pub(super) step: u64,
+}
+
+impl Update<'_> {
+    /// Source: transformers' `Adafactor.step` with `scale_parameter=False, relative_step=False`.
+    pub(super) fn adafactor(self, moments: Vec<Tensor<2>>) -> (Tensor<2>, Vec<Tensor<2>>) {
+        let Self { parameter, value, gradient, rate, decay, step } = self;
+        // Rows and columns are those of files, which PyTorch computes with.
+        let turned = |one: Tensor<2>| {
+            if parameter.role.is_transposed() { one.transpose() } else { one }
+        };
+        let gradient = turned(gradient);
+        let keep = 1.0 - real(step).powf(ADAFACTOR_DECAY_RATE);
+        let average = |old: Tensor<2>, new: Tensor<2>| old * keep + new * (1.0 - keep);
+        let squares = gradient.clone().square() + ADAFACTOR_EPSILON;
+        let [rows, columns] = gradient.dims();
+        let mut moments = moments.into_iter();
+        let mut moment = || moments.next().expect("one moment per kind of state");
+        let (scale, moments) = if parameter.file_shape().len() == 1 {
+            let square = average(moment(), squares);
+            (square.clone().sqrt().recip(), vec![square])
+        } else {
+            let row = average(moment(), squares.clone().mean_dim(1).reshape([1, rows]));
+            let column = average(moment(), squares.mean_dim(0).reshape([1, columns]));
+            let row_factor = (row.clone() / row.clone().mean_dim(1)).sqrt().recip();
+            let column_factor = column.clone().sqrt().recip();
+            (row_factor.reshape([rows, 1]) * column_factor, vec![row, column])
+        };
+        let update = scale * gradient;
+        let size = update.clone().square().mean().sqrt().reshape([1, 1]);
+        let update = update / (size / ADAFACTOR_CLIP_THRESHOLD).clamp_min(1.0);
+        (decayed(value, rate, decay) - turned(update) * rate, moments)
+    }
+
+    /// Source: `lion-pytorch` and bitsandbytes' `_optimizer_update_32bit_cpu`.
+    pub(super) fn lion(
+        self,
+        [beta1, beta2]: [f64; 2],
+        moment: Tensor<2>,
+    ) -> (Tensor<2>, Vec<Tensor<2>>) {
+        let Self { value, gradient, rate, decay, .. } = self;
+        let direction = moment.clone() * beta1 + gradient.clone() * (1.0 - beta1);
+        let value = decayed(value, rate, decay) - direction.sign() * rate;
+        (value, vec![moment * beta2 + gradient * (1.0 - beta2)])
+    }
+
+    /// Source: `torch/optim/rmsprop.py`, `_single_tensor_rmsprop` with its defaults.
+    pub(super) fn rmsprop(self, square: Tensor<2>) -> (Tensor<2>, Vec<Tensor<2>>) {
+        let Self { value, gradient, rate, decay, .. } = self;
+        let gradient = if decay > 0.0 { gradient + value.clone() * decay } else { gradient };
+        let square = square * RMSPROP_ALPHA + gradient.clone().square() * (1.0 - RMSPROP_ALPHA);
+        let size = square.clone().sqrt() + RMSPROP_EPSILON;
+        (value - gradient / size * rate, vec![square])
+    }
+}
+
+/// `value` after decoupled weight decay.
+fn decayed(value: Tensor<2>, rate: f64, decay: f64) -> Tensor<2> {
+    if decay > 0.0 { value * (1.0 - rate * decay) } else { value }
+}

@@ -1,0 +1,49 @@
+//! Optimisers against the packages that transformers takes them from: `golden/optimizers.json` is
+//! made by `tests/peers/optimizers_golden.py`.
+
+use super::super::learning_rate_schedule::{LearningRateSchedule, PlateauState};
+use super::super::optimiser::{GradientClip, Optimiser, Placement, StepScalars, clip_coefficient};
+use super::super::parameters::tensor;
+use super::fine_tuning::Tuned;
+use super::golden::{close, golden_directory, numbers};
+use super::*;
+
+/// Twenty steps of fine-tuning as transformers' Trainer makes them, and the logits afterwards.
+fn follows_its_package(optim: &str) {
+    let golden = json_of(&golden_directory("optimizers.json"));
+    let case = &golden["cases"][optim];
+    let (batches, losses): (Vec<Vec<usize>>, _) =
+        (serde_json::from_value(golden["batches"].clone()).unwrap(), numbers(&case["losses"]));
+    assert_eq!(losses.len(), 20);
+    for placement in [Placement::InPlace, Placement::Device] {
+        let mut tuned = Tuned::of("bert", case["arguments"].clone());
+        let schedule = LearningRateSchedule::new(&tuned.arguments, 20);
+        let parameters = tuned.model.parameters().clone();
+        let mut optimiser = Optimiser::new(&tuned.arguments, &parameters, &tuned.device, placement);
+        for (step, expected) in losses.iter().enumerate() {
+            let (loss, gradients) = tuned.gradients(&batches[step % batches.len()], false);
+            close(&format!("{optim}: loss of step {step}"), loss, *expected, 1e-3);
+            let (_, norm) = gradients.loss_and_norm(tensor(vec![0.0], [1], &tuned.device)).unwrap();
+            let clip = GradientClip::By(clip_coefficient(norm, 1.0));
+            let learning_rate = schedule.learning_rate(step as u64, &PlateauState::default());
+            let scalars = StepScalars { learning_rate, step: step as u64 + 1 };
+            optimiser.step(&parameters, &mut tuned.values, gradients, scalars, &clip).unwrap();
+        }
+        tuned.logits_are(&format!("{optim}: logits"), &case["logits"], 5e-3);
+    }
+}
+
+#[test]
+fn adafactor_is_transformers() {
+    follows_its_package("adafactor");
+}
+
+#[test]
+fn lion_is_bitsandbytes() {
+    follows_its_package("lion_32bit");
+}
+
+#[test]
+fn rmsprop_is_pytorchs() {
+    follows_its_package("rmsprop");
+}
