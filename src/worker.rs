@@ -11,6 +11,7 @@ pub mod watchdog;
 
 use std::io::{BufRead, Write};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
@@ -38,9 +39,10 @@ enum Incoming {
 pub fn serve() -> i32 {
     // Started as `/proc/self/exe`, it would be listed as `exe`.
     let _only_a_name = std::fs::write("/proc/self/comm", "hpsearch");
-    if std::env::var_os(OF_AGENT).is_some() {
-        outlive_termination();
-    }
+    let terminated = match std::env::var_os(OF_AGENT) {
+        Some(_) => outlive_termination(),
+        None => Arc::default(),
+    };
     let (tx, rx) = unbounded();
     if let Err(error) = threads::spawn("stdin", move || read_stdin(&tx)) {
         let message = Some(format!("cannot start a thread of a worker: {error}"));
@@ -54,7 +56,7 @@ pub fn serve() -> i32 {
             Ok(Incoming::Message(MessageToTrial::Job(job))) => match *job {
                 // A supervisor lives as long as its command: the runner waits for its end.
                 Job::Command(job) => {
-                    command::run(&job, &rx);
+                    command::run(&job, &rx, &terminated);
                     return 0;
                 }
                 job => carry_out(&job, &rx),

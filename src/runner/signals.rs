@@ -2,7 +2,7 @@
 //! asks to exit, and SIGURG an agent.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, never, select, unbounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2, SIGXFSZ};
@@ -82,8 +82,11 @@ pub fn outlive_file_size_limits() {
 
 /// Keeps SIGTERM from ending this process: a scheduler sends it to all processes of a job, and the
 /// agent among them asks the others to leave. Programs that it starts have the default action.
-pub fn outlive_termination() {
-    let _dies_of_it_without = signal_hook::flag::register(SIGTERM, Arc::default());
+/// Returns whether it has come.
+pub fn outlive_termination() -> Arc<AtomicBool> {
+    let received = Arc::default();
+    let _dies_of_it_without = signal_hook::flag::register(SIGTERM, Arc::clone(&received));
+    received
 }
 
 impl SignalWatch {

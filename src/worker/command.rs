@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
@@ -38,8 +39,9 @@ const ASK_TO_LEAVE: [i32; 3] = [Signal::INT.as_raw(), Signal::TERM.as_raw(), Sig
 /// SIGTERM is repeated at this interval: the program that handles it may have been started since.
 const TERMINATE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Runs the attempt and reports how it ended.
-pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
+/// Runs the attempt and reports how it ended. `terminated`: whether a scheduler has sent SIGTERM to
+/// this process, and so to the command: what ends by it has left, even before its agent says so.
+pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>, terminated: &AtomicBool) {
     // Orphans of the command become children of this process.
     let inherits = Pid::from_raw(1)
         .and_then(|_| rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok());
@@ -89,7 +91,8 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
         if let Some(status) = status.and_then(exit_status).filter(|_| job.is_tracked) {
             report_end(&MessageToRunner::Exit { status });
         }
-        let end = end_of(status, was_asked_to_leave, by);
+        let has_left = was_asked_to_leave || terminated.load(Ordering::Relaxed);
+        let end = end_of(status, has_left, by);
         report_end(&match job.per_device {
             true => end_of_rank(rank, ranks.tail_of(rank).unwrap_or_default(), by, end),
             false => end,

@@ -13,6 +13,7 @@ use hpsearch::cluster::message::{
 };
 use hpsearch::cluster::rendezvous::Rendezvous;
 use hpsearch::engine::{Assignment, Input};
+use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader as _;
 use hpsearch::study::device::Device;
 use hpsearch::study::event::AttemptEnd;
@@ -266,6 +267,38 @@ fn an_agent_that_is_told_to_leave_hands_its_trials_over() {
     assert_names(&ended.out, &["is gone: its machine asks it to leave", "queued again: left "]);
     assert_done(&second.end());
     assert!(site.trials().iter().all(|trial| trial["state"] == "complete"));
+}
+
+#[test]
+fn what_ends_by_a_signal_to_all_processes_of_a_job_has_not_finished() {
+    // A scheduler's signal may reach an agent later than the trials: it looks as if they had ended.
+    let script = "trap 'exit 0' TERM\n[ $HPSEARCH_ATTEMPT != 0 ] || while true; do sleep 0.02; done\n\
+        echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
+    let site = Site::new(&study(1, 1, "[retry]\nmax = 0"), script);
+    let runner = start(&site);
+    let agent = agent(&site, FILE);
+    let launched = || journal(&site).into_iter().find(|event| event["type"] == "attempt_launched");
+    wait_until("it runs", || launched().is_some());
+    let supervisor = u32::try_from(launched().unwrap()["pid"].as_u64().unwrap()).unwrap();
+    wait_until("its program runs", || !processes::descendants(supervisor).is_empty());
+    let program = *processes::descendants(supervisor).first().unwrap();
+    wait_until("it handles the signal", || {
+        let status = std::fs::read_to_string(format!("/proc/{program}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(caught, 16).unwrap() >> 14 & 1 == 1
+    });
+    for pid in [supervisor, program] {
+        processes::signal(pid, rustix::process::Signal::TERM);
+    }
+    assert_done(&runner.end());
+    assert_done(&agent.end());
+    let ends: Vec<Json> = journal(&site)
+        .into_iter()
+        .filter(|event| event["type"] == "attempt_ended")
+        .map(|event| event["end"].clone())
+        .collect();
+    assert_eq!(ends.len(), 2, "{ends:?}");
+    assert_eq!(site.trials()[0]["state"], "complete");
 }
 
 #[test]
