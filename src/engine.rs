@@ -53,7 +53,7 @@ pub use crash_recovery::end_of_killed_runner;
 use decision_window::DecisionWindow;
 pub use defining::{DefineError, Defined, hull};
 use device_sharing::DeviceSharing;
-pub use effect::{Assignment, Effect, Outcome};
+pub use effect::{Assignment, Effect, GroupNode, Outcome};
 use failures::Failures;
 pub use input::Input;
 use memory_estimate::MemoryEstimates;

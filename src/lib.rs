@@ -88,7 +88,8 @@
 //!    print ([`runner::commit`], also for ask and tell).
 //! 6. A child runs the attempt: a long-lived worker per slot for the built-in trainer, a supervisor
 //!    per attempt for a command, which is one process or one per device of the slot's group
-//!    (`worker/ranks.rs`; only rank 0 sends messages). Messages are lines `@hpsearch {..}` on stdout; every other line is
+//!    (`worker/ranks.rs`; only rank 0 sends messages). A group over several agents is one attempt
+//!    of all of them, led by the first (`cluster/hub/group.rs`). Messages are lines `@hpsearch {..}` on stdout; every other line is
 //!    the trial's log, from which patterns may extract metrics ([`study::printed_metrics`]). A
 //!    report of the study's metric gets a decision; other metrics become points of series, which
 //!    are written with the events of their turn but are not in the journal

@@ -319,6 +319,10 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         Some(PerTrial::Count(devices)) => format!(", {devices} for each trial"),
         Some(PerTrial::Auto) => ", all of them for each trial".to_owned(),
     };
+    let nodes = match spec.devices.nodes_per_trial {
+        1 => String::new(),
+        nodes => format!(", on {nodes} machines for each trial"),
+    };
     let ranks = if spec.devices.per_device { ", one process per device" } else { "" };
     let threads_of = if spec.devices.per_device { "process" } else { "trial" };
     let resume = |device: &Device| {
@@ -357,7 +361,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         (
             "devices",
             format!(
-                "{}{grouped}{ranks}{shared}, {threads} for each {threads_of} on the CPU{paused}",
+                "{}{grouped}{nodes}{ranks}{shared}, {threads} for each {threads_of} on the CPU{paused}",
                 one_line(&spec.devices.select.join(", "))
             ),
         ),

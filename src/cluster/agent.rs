@@ -2,6 +2,8 @@
 
 mod carrying;
 mod connector;
+mod files;
+mod node_log;
 mod trials;
 mod work;
 
@@ -12,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
 
-use self::carrying::Arrived;
 pub use self::connector::Way;
 use self::connector::{Connected, LinkEvent};
 use self::work::Work;
@@ -20,7 +21,6 @@ use super::message::{
     Act, AttemptOf, Hello, SentSeries, ToAgent, ToRunner, Welcome, bytes, envelope,
 };
 use super::outbox::Outbox;
-use super::transfer::Carried;
 use crate::engine::{Assignment, Input};
 use crate::runner::launcher::Launcher as _;
 use crate::runner::{now, processes, provenance, threads};
@@ -425,6 +425,9 @@ impl Agent {
                     (Some(job), Act::GiveUp) => job.give_up(),
                 }
             }
+            ToAgent::NodeLog { trial, attempt, lines } => {
+                self.work.iter().for_each(|work| work.append_to_log(trial, attempt, &lines.0));
+            }
             ToAgent::Vacate { slot } => {
                 self.work.iter_mut().for_each(|work| work.launcher.vacate(slot));
             }
@@ -432,60 +435,6 @@ impl Agent {
             ToAgent::End => return true,
         }
         false
-    }
-
-    /// Takes in a part of files that it asked for.
-    fn arrive(&mut self, message: Carried) {
-        let Some(carrying) = self.work.as_mut().and_then(|work| work.carrying.as_mut()) else {
-            return;
-        };
-        let arrived = carrying.arrive(message);
-        self.take(arrived);
-        // Before the window is full: it would be the next ping.
-        self.send_raw(None, &bytes(&ToRunner::Received));
-    }
-
-    fn take(&mut self, arrived: Arrived) {
-        match arrived {
-            Arrived::Nothing => {}
-            Arrived::Checkpoint(assignments) => {
-                assignments.into_iter().for_each(|assignment| self.start(assignment));
-            }
-            Arrived::Inputs => self.take_inputs(),
-            Arrived::Failed { why, is_input: true, .. } => self.leave(AgentEnd::Unusable(why)),
-            Arrived::Failed { why, attempts, .. } => {
-                for attempt in attempts {
-                    self.end_unbegun(attempt, AttemptEnd::Refused, Some(why.clone()));
-                }
-            }
-        }
-    }
-
-    fn take_inputs(&mut self) {
-        let taken = self.work.as_mut().map_or(Ok(()), Work::take_inputs);
-        if self.leaving.is_none()
-            && let Err(why) = taken.and_then(|()| self.put_slots())
-        {
-            self.leave(AgentEnd::Unusable(why));
-        }
-    }
-
-    /// Sends the next pieces of files, and what waited for them.
-    fn carry(&mut self) {
-        let carrying = self.work.as_mut().and_then(|work| work.carrying.as_mut());
-        let Some(carrying) = carrying else { return };
-        let ready = carrying.send(&mut self.outbox);
-        let heard = carrying.waiting_to_be_heard();
-        let (requests, arrived) = carrying.arrived();
-        self.send();
-        ready.into_iter().for_each(|input| self.relay(input));
-        for (trial, attempt) in heard {
-            self.put(&ToRunner::Input(Input::Heard { trial, attempt }));
-        }
-        for request in requests {
-            self.put(&request);
-        }
-        arrived.into_iter().for_each(|arrived| self.take(arrived));
     }
 
     /// Sends the points that wait; only if they are due, unless `all`.
@@ -516,6 +465,7 @@ impl Agent {
             self.tell(end);
         }
         self.send_points(false);
+        self.send_node_logs();
         self.carry();
         if let Some(work) = &mut self.work {
             work.launcher.look_after();

@@ -2,8 +2,10 @@
 //! send.
 
 mod agent;
+mod attempts;
 mod files;
 mod greeting;
+mod group;
 mod lease;
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, unbounded};
 
 use self::agent::Agent;
+use self::group::Group;
 use self::lease::HeldLease;
 use super::frames::{FrameReader, FrameWriter};
 use super::message::{
@@ -24,7 +27,7 @@ use super::message::{
     bytes,
 };
 use super::transfer::{Carried, ENOUGH, Location};
-use crate::engine::{Assignment, Input};
+use crate::engine::Input;
 use crate::runner::clock::Clock;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::threads;
@@ -80,11 +83,15 @@ pub struct Hub {
 #[derive(Default)]
 struct State {
     agents: BTreeMap<String, Agent>,
-    /// Open attempts of an earlier runner, by the name of their agent, and until when they are
+    /// Open attempts of an earlier runner, with the name of their agent, and until when they are
     /// waited for.
-    awaited: BTreeMap<AttemptOf, (String, Instant)>,
+    awaited: BTreeMap<(AttemptOf, String), Instant>,
     /// Messages for awaited attempts.
-    early: HashMap<AttemptOf, Vec<ToAgent>>,
+    early: HashMap<(AttemptOf, String), Vec<ToAgent>>,
+    /// Attempts that run on several agents.
+    groups: BTreeMap<AttemptOf, Group>,
+    /// The last port that was given to such an attempt.
+    port: u16,
     /// Sessions that are given up: their trials may run elsewhere by now.
     given_up: HashSet<String>,
     /// Why agents could not be used, as said already.
@@ -98,13 +105,19 @@ impl Hub {
     /// for sure.
     pub fn new(
         run: Run,
-        open: impl IntoIterator<Item = (AttemptOf, String)>,
+        open: impl IntoIterator<Item = (AttemptOf, Vec<String>)>,
         since: Duration,
     ) -> Self {
         let patience = run.lost_after + run.grace + MARGIN;
         let until = Instant::now() + patience.saturating_sub(since);
-        let awaited = open.into_iter().map(|(attempt, name)| (attempt, (name, until))).collect();
-        let state = State { awaited, ..State::default() };
+        let mut state = State::default();
+        for (attempt, agents) in open {
+            let awaited = agents.iter().map(|agent| ((attempt, agent.clone()), until));
+            state.awaited.extend(awaited);
+            if agents.len() > 1 {
+                state.groups.insert(attempt, Group::of(agents));
+            }
+        }
         let (run, state) = (Arc::new(run), Arc::new(Mutex::new(state)));
         Hub { run, lease: HeldLease::default(), state }
     }
@@ -314,10 +327,7 @@ impl Hub {
             }
             ToRunner::Input(input) => {
                 let input = self.absolute(input, agent);
-                if let Input::Ended { trial, attempt, .. } = &input {
-                    agent.running.remove(&(*trial, *attempt));
-                }
-                let _runner_gone = inputs.send(input);
+                self.hear(&mut state, &name, input);
             }
             ToRunner::Points(series) => {
                 // Those of an attempt that has ended are stored: its agent sends them again.
@@ -328,6 +338,7 @@ impl Hub {
             }
             ToRunner::Leaving { why } => {
                 agent.is_leaving = true;
+                state.leave_with(&name);
                 left(&why);
             }
             ToRunner::Unfit { why } => {
@@ -336,7 +347,7 @@ impl Hub {
                 if state.unfit.insert(why.clone()) {
                     left(&why);
                 }
-                agent.into_iter().for_each(|agent| self.lose(agent, &why));
+                agent.into_iter().for_each(|agent| self.lose(&mut state, agent, &why));
                 return Ok(false);
             }
             ToRunner::Left => {
@@ -345,8 +356,11 @@ impl Hub {
                 if !is_known {
                     left("it has ended");
                 }
-                agent.into_iter().for_each(|agent| self.lose(agent, "it has ended"));
+                agent.into_iter().for_each(|agent| self.lose(&mut state, agent, "it has ended"));
                 return Ok(false);
+            }
+            ToRunner::NodeLog { trial, attempt, lines } => {
+                state.pass_to_leader(&name, (trial, attempt), lines);
             }
             ToRunner::Fetch(location) => match found {
                 Some(Ok(sending)) => agent.outgoing.push_back(sending),
@@ -397,15 +411,6 @@ impl Hub {
         }
     }
 
-    /// Ends the attempts of an agent that will not come back.
-    fn lose(&self, agent: Agent, why: &str) {
-        for (trial, attempt) in agent.running {
-            let message = Some(format!("agent `{}` was lost: {why}", agent.name));
-            let end = AttemptEnd::Lost;
-            let _runner_gone = self.run.inputs.send(Input::Ended { trial, attempt, end, message });
-        }
-    }
-
     /// Gives up agents that have not been heard of for too long, and awaited attempts. To be called
     /// now and then.
     pub fn look_after(&self) {
@@ -430,7 +435,7 @@ impl Hub {
             };
             let left = Input::AgentLeft { agent: agent.name.clone(), reason: reason.clone() };
             let _runner_gone = self.run.inputs.send(left);
-            self.lose(agent, &reason);
+            self.lose(&mut state, agent, &reason);
         }
         for agent in state.agents.values_mut().filter(|agent| !agent.is_leaving) {
             let quiet = agent.heard.elapsed();
@@ -448,41 +453,12 @@ impl Hub {
             agent.dismissed = None;
             agent.put(&ToAgent::End);
         }
-        let overdue = state.awaited.extract_if(.., |_, (_, until)| *until <= now);
-        for ((trial, attempt), (name, _)) in overdue {
+        let overdue: Vec<_> = state.awaited.extract_if(.., |_, until| *until <= now).collect();
+        for ((attempt, name), _) in overdue {
             let message = Some(format!("agent `{name}` did not come back"));
-            let end = AttemptEnd::Lost;
-            let _runner_gone = self.run.inputs.send(Input::Ended { trial, attempt, end, message });
+            self.ended(&mut state, &name, attempt, (AttemptEnd::Lost, message));
         }
-    }
-
-    /// Starts an attempt on the agent of its device; `false`: there is no such agent.
-    pub fn launch(&self, host: &str, assignment: &Assignment) -> bool {
-        let mut state = self.lock();
-        let mut agents = state.agents.values_mut();
-        let Some(agent) = agents.find(|agent| agent.name == host && !agent.is_leaving) else {
-            return false;
-        };
-        agent.running.insert((assignment.trial, assignment.attempt));
-        agent.trials.insert(assignment.trial);
-        agent.idle_since = None;
-        let assignment = Box::new(self.relative(assignment.clone()));
-        agent.put(&ToAgent::Launch { assignment });
-        true
-    }
-
-    /// Sends a message about a running attempt.
-    pub fn send_to(&self, attempt: AttemptOf, message: ToAgent) {
-        let mut state = self.lock();
-        let State { agents, awaited, early, .. } = &mut *state;
-        match agents.values_mut().find(|agent| agent.running.contains(&attempt)) {
-            Some(agent) => agent.put(&message),
-            None if awaited.contains_key(&attempt) => {
-                early.entry(attempt).or_default().push(message)
-            }
-            // It has ended.
-            None => {}
-        }
+        state.end_overdue_groups(now);
     }
 
     /// Sends a message to an agent by its name.

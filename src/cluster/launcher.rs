@@ -69,7 +69,7 @@ pub struct ClusterLauncher {
     listening: Option<Listening>,
     looked: Instant,
     /// The agents of slots that were used.
-    agents: HashMap<usize, String>,
+    agents: HashMap<usize, Vec<String>>,
     is_resting: bool,
     /// How many more trials could run now.
     demand: u64,
@@ -222,7 +222,9 @@ impl Launcher for ClusterLauncher {
             welcome,
         };
         let awaited = surviving.iter().filter_map(|SlottedAttempt { trial, attempt, slot }| {
-            Some(((*trial, *attempt), slot.devices.agent()?.to_owned()))
+            let agents: Vec<String> =
+                slot.devices.agents().into_iter().map(str::to_owned).collect();
+            (!agents.is_empty()).then_some(((*trial, *attempt), agents))
         });
         // The file is touched while its runner lives; clocks of other machines mean nothing here.
         let is_ours = before.is_some();
@@ -250,13 +252,18 @@ impl Launcher for ClusterLauncher {
         _: &Sender<Input>,
     ) -> Result<Box<dyn Job>, LaunchError> {
         let attempt = (assignment.trial, assignment.attempt);
-        let agent = assignment.slot.devices.agent().unwrap_or_default();
-        let hub = self.hub().filter(|hub| hub.launch(agent, assignment));
+        let agents = assignment.slot.devices.agents();
+        let hub = self.hub().filter(|hub| hub.launch(assignment));
         let Some(hub) = hub.cloned() else {
-            return Err(LaunchError::Refused(format!("the agent `{agent}` is gone")));
+            let why = match agents.as_slice() {
+                [agent] => format!("the agent `{agent}` is gone"),
+                agents => format!("one of the agents `{}` is gone", agents.join("`, `")),
+            };
+            return Err(LaunchError::Refused(why));
         };
         self.is_resting = false;
-        self.agents.insert(assignment.slot.index, agent.to_owned());
+        let agents = agents.into_iter().map(str::to_owned).collect();
+        self.agents.insert(assignment.slot.index, agents);
         Ok(Box::new(AgentJob { hub, attempt }))
     }
 
@@ -275,7 +282,8 @@ impl Launcher for ClusterLauncher {
         self.looked = Instant::now();
         let Some(Listening { hub, .. }) = &self.listening else { return };
         hub.look_after();
-        self.plan.starter.look_after(hub, self.demand);
+        let nodes = self.plan.welcome.spec.devices.nodes_per_trial;
+        self.plan.starter.look_after(hub, self.demand.saturating_mul(nodes.into()));
     }
 
     fn set_demand(&mut self, trials: u64) {
@@ -287,8 +295,10 @@ impl Launcher for ClusterLauncher {
     }
 
     fn vacate(&mut self, slot: usize) {
-        if let (Some(agent), Some(hub)) = (self.agents.remove(&slot), self.hub()) {
-            hub.send_to_agent(&agent, &ToAgent::Vacate { slot });
+        if let (Some(agents), Some(hub)) = (self.agents.remove(&slot), self.hub()) {
+            for agent in agents {
+                hub.send_to_agent(&agent, &ToAgent::Vacate { slot });
+            }
         }
     }
 
@@ -330,8 +340,7 @@ struct AgentJob {
 
 impl AgentJob {
     fn act(&self, act: Act) {
-        let (trial, attempt) = self.attempt;
-        self.hub.send_to(self.attempt, ToAgent::Attempt { trial, attempt, act });
+        self.hub.tell(self.attempt, act);
     }
 }
 

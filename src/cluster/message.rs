@@ -1,6 +1,7 @@
 //! The messages between a runner and its agents, as JSON.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// The version of these messages; both sides must have the same.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// One attempt of a trial.
 pub type AttemptOf = (TrialNumber, AttemptNumber);
@@ -37,6 +38,9 @@ pub struct Hello {
     pub name: Option<String>,
     /// Its host.
     pub host: String,
+    /// The address from which it connects, which other agents may reach.
+    #[serde(default)]
+    pub address: Option<IpAddr>,
     /// Its process id.
     pub pid: u32,
     /// The runner that it worked for.
@@ -65,6 +69,7 @@ impl Hello {
             session: session.into(),
             name: None,
             host,
+            address: None,
             pid: std::process::id(),
             runner: None,
             received: 0,
@@ -196,6 +201,15 @@ pub enum ToRunner {
         /// The bytes.
         bytes: Blob,
     },
+    /// What the processes of an attempt print that is led by another agent.
+    NodeLog {
+        /// Number of the trial.
+        trial: TrialNumber,
+        /// Number of the trial's attempt, from 0.
+        attempt: AttemptNumber,
+        /// Whole lines.
+        lines: Blob,
+    },
     /// A part of files that its trials wrote.
     Carried(Carried),
     /// It asks for files that a trial needs.
@@ -240,6 +254,15 @@ pub enum ToAgent {
         attempt: AttemptNumber,
         /// What to do.
         act: Act,
+    },
+    /// What other agents' processes of an attempt print that this one leads.
+    NodeLog {
+        /// Number of the trial.
+        trial: TrialNumber,
+        /// Number of the trial's attempt, from 0.
+        attempt: AttemptNumber,
+        /// Whole lines.
+        lines: Blob,
     },
     /// Free what is kept for a slot.
     Vacate {

@@ -8,6 +8,7 @@ use super::section::Section;
 use super::syntax::{Node, Table};
 use super::tables::CLUSTER_HOST;
 use crate::study::cluster::{AgentStart, ClusterSpec, LISTEN, LOST_AFTER, SlurmSpec, SshHost};
+use crate::study::program::Program;
 use crate::study::spec::StudySpec;
 
 /// The keys that belong to one type.
@@ -139,9 +140,40 @@ fn is_address(text: &str) -> bool {
 }
 
 /// Reports what cannot be combined with agents.
-pub(super) fn check(spec: &StudySpec, section: &Section<'_>, problems: &mut Vec<Diagnostic>) {
-    if spec.cluster.is_none() {
+pub(super) fn check(
+    spec: &StudySpec,
+    (section, devices): (&Section<'_>, &Section<'_>),
+    problems: &mut Vec<Diagnostic>,
+) {
+    let nodes = devices.place_of("nodes_per_trial").filter(|_| spec.devices.spans_nodes());
+    let Some(cluster) = &spec.cluster else {
+        let is_command = matches!(spec.program, Program::Command { .. });
+        problems.extend(nodes.filter(|_| is_command).map(|place| {
+            let wanted = spec.devices.nodes_per_trial;
+            let message = format!(
+                "`nodes_per_trial = {wanted}` needs {wanted} agents on other machines, and there \
+                 is no [cluster]"
+            );
+            Diagnostic::error(place, message)
+                .help("write [cluster], for example with type = \"slurm\"; see docs/cluster.md")
+                .help("for several devices of this machine write per_trial")
+        }));
         return;
+    };
+    let most = match &cluster.start {
+        AgentStart::Manual => None,
+        AgentStart::Command { max_jobs, .. } => Some((*max_jobs, "max_jobs")),
+        AgentStart::Slurm(slurm) => Some((slurm.max_jobs, "max_jobs")),
+        AgentStart::Ssh { hosts } => {
+            Some((u32::try_from(hosts.len()).unwrap_or(u32::MAX), "[[cluster.host]]"))
+        }
+    };
+    if let Some((most, key)) = most.filter(|(most, _)| *most < spec.devices.nodes_per_trial) {
+        let wanted = spec.devices.nodes_per_trial;
+        let message = format!(
+            "`nodes_per_trial = {wanted}` needs {wanted} agents, and [cluster] starts at most {most}"
+        );
+        problems.push(Diagnostic::error(nodes, message).help(format!("give more of them: {key}")));
     }
     if spec.deterministic {
         let message = "with [cluster] the number of slots is not known, and `deterministic = true` \

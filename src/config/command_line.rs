@@ -32,21 +32,28 @@ pub struct TrialValues<'a> {
     /// `{seed}`: its seed.
     pub seed: u64,
     /// Values of its group of devices, if it has one.
-    pub group: Option<GroupValues>,
+    pub group: Option<GroupValues<'a>>,
 }
 
 /// Values of a group of devices that a launcher of its processes takes.
 #[derive(Clone, Copy, Debug)]
-pub struct GroupValues {
+pub struct GroupValues<'a> {
     /// `{world_size}`: number of devices, and so of processes.
     pub world_size: usize,
+    /// `{master_addr}`: the address at which they meet.
+    pub master_addr: &'a str,
     /// `{master_port}`: the port at which they meet.
     pub master_port: u16,
+    /// `{nodes}`: number of machines.
+    pub nodes: usize,
+    /// `{node_rank}`: the rank of this machine, from 0.
+    pub node_rank: usize,
 }
 
-impl GroupValues {
+impl GroupValues<'_> {
     /// The names.
-    pub const NAMES: [&'static str; 2] = ["world_size", "master_port"];
+    pub const NAMES: [&'static str; 5] =
+        ["world_size", "master_addr", "master_port", "nodes", "node_rank"];
 }
 
 impl TrialValues<'_> {
@@ -59,7 +66,10 @@ impl TrialValues<'_> {
             "trial_dir" | "checkpoint_dir" => Some(self.directory.display().to_string()),
             "seed" => Some(self.seed.to_string()),
             "world_size" => Some(self.group?.world_size.to_string()),
+            "master_addr" => Some(self.group?.master_addr.to_owned()),
             "master_port" => Some(self.group?.master_port.to_string()),
+            "nodes" => Some(self.group?.nodes.to_string()),
+            "node_rank" => Some(self.group?.node_rank.to_string()),
             _ => None,
         }
     }
@@ -659,13 +669,20 @@ mod tests {
                     number: TrialNumber(7),
                     directory: Path::new("/t-7"),
                     seed: 5,
-                    group: Some(GroupValues { world_size: 4, master_port: 2_900 }),
+                    group: Some(GroupValues {
+                        world_size: 4,
+                        master_addr: "node7",
+                        master_port: 2_900,
+                        nodes: 2,
+                        node_rank: 1,
+                    }),
                 }),
             )
             .concat()
         };
         assert_eq!(written("{trial_dir}/{trial}.{seed} {checkpoint_dir}"), "/t-7/7.5 /t-7");
         assert_eq!(written("{world_size}@{master_port}"), "4@2900");
+        assert_eq!(written("{node_rank}/{nodes}@{master_addr}"), "1/2@node7");
         assert_eq!(written("--lr={lr}:{model.layers}"), "--lr=0.5:3");
         assert_eq!(written("{momentum}|{ not a name }|{"), "|{ not a name }|{");
         // In an unchecked study nothing disappears.

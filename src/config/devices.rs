@@ -43,13 +43,15 @@ pub(super) fn read(
         );
     }
     let per_device: bool = section.get("per_device");
+    let nodes_per_trial = section.get::<Option<u32>>("nodes_per_trial").unwrap_or(1);
     if let Some(Program::Trainer { .. }) = program {
         let group = section.place_of("per_trial").filter(|_| is_group);
         let ranks = section.place_of("per_device").filter(|_| per_device);
-        problems.extend(group.into_iter().chain(ranks).map(|place| {
+        let nodes = section.place_of("nodes_per_trial").filter(|_| nodes_per_trial > 1);
+        problems.extend(group.into_iter().chain(nodes).chain(ranks).map(|place| {
             Diagnostic::error(place, "a trial of the built-in trainer trains on one device")
                 .help("leave it out: with several devices, several trials run at a time")
-                .help("`per_trial` and `per_device` are for programs, in [command]")
+                .help("groups of devices or machines are for programs, in [command]")
         }));
     }
     DevicesSpec {
@@ -58,6 +60,7 @@ pub(super) fn read(
         packed,
         memory: section.get("memory"),
         per_trial,
+        nodes_per_trial,
         per_device,
         cpu_threads: section.get("cpu_threads"),
     }

@@ -310,6 +310,7 @@ fn operation(changes: &mut Changes<'_>) {
             Some(PerTrial::Auto) => "auto".to_owned(),
         })
     });
+    changes.compare("devices.nodes_per_trial", Free, |spec| written(&spec.devices.nodes_per_trial));
     changes.compare("devices.per_device", Free, |spec| written(&spec.devices.per_device));
     changes.compare("devices.memory", Free, |spec| spec.devices.memory.map(size::format));
     changes.compare("devices.cpu_threads", Free, |spec| written(&spec.devices.cpu_threads));

@@ -138,7 +138,7 @@ pub(super) fn resolve(
     command_metrics::check(&spec, file.tree, problems);
     objective::check_names(&spec, &study, problems);
     objective::check_several(&spec, &study, &budget, problems);
-    cluster::check(&spec, &cluster_table, problems);
+    cluster::check(&spec, (&cluster_table, &devices_table), problems);
     let run = file.tree.get("command").and_then(|entry| entry.value.table());
     let run = run.and_then(|table| table.get("run")).map(|entry| entry.value.place);
     devices::check_placeholders(&spec, run, problems);

@@ -126,6 +126,12 @@ const DEVICES: &[Field] = &[
         .doc("memory limit of all trials on each device, with trials_per_device = \"auto\""),
     key("per_trial", FieldKind::IntegerOrAuto { min: 1, max: 1_024 }, Absent)
         .doc("devices of each trial, for programs that train on several; \"auto\": all selected"),
+    key(
+        "nodes_per_trial",
+        FieldKind::Integer { min: 1, max: 1_024 },
+        Of(|| json!(DevicesSpec::default().nodes_per_trial)),
+    )
+    .doc("machines (agents) of each trial, for programs that train on several, with [cluster]"),
     key("per_device", FieldKind::Flag, Of(|| json!(DevicesSpec::default().per_device))).doc(
         "starts the command once per device, with RANK and LOCAL_RANK; for programs that need no \
         torchrun",

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::attempt::{Leaving, RunningAttempt};
+use super::slots::EngineSlot;
 use super::{Engine, Phase};
 use crate::study::device::{DeviceGroup, Slot};
 use crate::study::event::{AgentChange, DeviceEvent, Event};
@@ -17,16 +18,18 @@ use crate::study::trial::{AttemptNumber, Trial, TrialNumber};
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The slots of agents against the record of them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AgentSlots {
     /// Whether they have changed since.
     changed: bool,
     recorded: Option<Timestamp>,
+    /// Where trials run on several agents: what each agent that is here offers.
+    offered: BTreeMap<String, Vec<DeviceGroup>>,
 }
 
 impl AgentSlots {
     /// When they are to be recorded, if they have changed.
-    pub fn deadline(self) -> Option<Timestamp> {
+    pub fn deadline(&self) -> Option<Timestamp> {
         let recorded = self.recorded.filter(|_| self.changed);
         recorded.map(|recorded| recorded.after(INTERVAL))
     }
@@ -62,7 +65,7 @@ impl Engine {
     pub(super) fn agent_left(&mut self, agent: String, reason: String) {
         // It asks them itself, and waits for them.
         let deadline = self.now.after(self.grace.saturating_mul(2));
-        let there = self.slots.iter_mut().filter(|slot| slot.devices().agent() == Some(&agent));
+        let there = self.slots.iter_mut().filter(|slot| slot.devices().is_on(&agent));
         for running in there.filter_map(|slot| slot.running.as_mut()) {
             running.leaving.get_or_insert((Leaving::Holding { told: false }, deadline));
         }
@@ -109,6 +112,14 @@ impl Engine {
     }
 
     fn set_slots_of(&mut self, agent: &str, devices: &[DeviceGroup]) {
+        if self.spec.devices.spans_nodes() {
+            self.agent_slots.offered.insert(agent.to_owned(), devices.to_vec());
+            for index in self.slots.close_excess_of(agent, devices) {
+                self.ask_to_pause(index);
+            }
+            self.agent_slots.changed = true;
+            return self.group_agents();
+        }
         let mut wanted: BTreeMap<DeviceGroup, usize> = BTreeMap::new();
         let open = self.slots.iter().filter(|slot| !slot.closed).map(|slot| slot.devices());
         for group in open.filter(|group| group.agent() == Some(agent)) {
@@ -123,12 +134,49 @@ impl Engine {
         self.agent_slots.changed = true;
     }
 
+    /// Makes groups of what agents offer, each of `nodes_per_trial` different agents. Called when
+    /// agents come, go, or are free again.
+    pub(super) fn group_agents(&mut self) {
+        if !self.spec.devices.spans_nodes() {
+            return;
+        }
+        let nodes = usize::try_from(self.spec.devices.nodes_per_trial).unwrap_or(usize::MAX);
+        let mut free = self.agent_slots.offered.clone();
+        self.agent_slots.changed |= self.slots.take_parts(&mut free);
+        let mut groups: BTreeMap<DeviceGroup, usize> = BTreeMap::new();
+        // Those with the most free slots first, which leaves as few unused as possible.
+        loop {
+            let mut agents: Vec<&String> =
+                free.iter().filter(|(_, free)| !free.is_empty()).map(|(agent, _)| agent).collect();
+            agents.sort_by_key(|agent| std::cmp::Reverse(free[*agent].len()));
+            agents.truncate(nodes);
+            if agents.len() < nodes {
+                break;
+            }
+            let mut agents: Vec<String> = agents.into_iter().cloned().collect();
+            agents.sort();
+            let parts = agents.iter().filter_map(|agent| Some(free.get_mut(agent)?.remove(0)));
+            let members = parts.collect::<Vec<_>>();
+            let members = members.iter().flat_map(DeviceGroup::members).cloned();
+            if let Some(group) = DeviceGroup::of(members) {
+                *groups.entry(group).or_default() += 1;
+            }
+        }
+        for (group, more) in groups {
+            let open = |slot: &&EngineSlot| !slot.closed && *slot.devices() == group;
+            let there = self.slots.iter().filter(open).count();
+            let _none_closed = self.slots.resize_group(&group, there + more);
+            self.agent_slots.changed = true;
+        }
+    }
+
     /// Records the slots, if they have changed: at most once a second, since a thousand agents come
     /// at once.
     pub(super) fn record_slots_of_agents(&mut self) {
         let is_due = self.agent_slots.recorded.is_none_or(|at| at.after(INTERVAL) <= self.now);
         if self.agent_slots.changed && is_due && self.phase != Phase::Over {
-            self.agent_slots = AgentSlots { changed: false, recorded: Some(self.now) };
+            self.agent_slots.changed = false;
+            self.agent_slots.recorded = Some(self.now);
             self.emit_slots();
         }
     }

@@ -24,6 +24,10 @@ impl Engine {
         let Some(slot) = self.slots.of_attempt(number, attempt) else { return };
         let Some(running) = self.slots[slot].running.take() else { return };
         let devices = self.slots[slot].devices().clone();
+        if self.slots[slot].closed {
+            // What is left of its agents can form another group.
+            self.group_agents();
+        }
         let leaving = running.leaving.map(|(leaving, _)| match leaving {
             // A report arrived after it was asked to leave: its pruner's decision holds.
             Leaving::TimedOut(_) | Leaving::Draining | Leaving::Holding { .. } => {

@@ -41,6 +41,33 @@ pub struct Assignment {
     pub reported: Option<u64>,
     /// Batch sizes, if halved after running out of memory.
     pub rows_at_once: Option<RowsAtOnce>,
+    /// The node that starts it, if its slot is on several.
+    #[serde(default)]
+    pub node: Option<GroupNode>,
+}
+
+/// One of the agents that run an attempt together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupNode {
+    /// Its rank among the nodes: the first has the process that speaks to the runner.
+    pub rank: usize,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Number of devices of all nodes.
+    pub world_size: usize,
+    /// Number of devices of the nodes before this one.
+    pub first_rank: usize,
+    /// An address of the first node that the others reach.
+    pub address: String,
+    /// A port of the first node.
+    pub port: u16,
+}
+
+impl GroupNode {
+    /// Whether it is the first.
+    pub fn leads(&self) -> bool {
+        self.rank == 0
+    }
 }
 
 /// How a run ended.

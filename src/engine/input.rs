@@ -166,3 +166,20 @@ pub enum Input {
     /// Time passed.
     Tick,
 }
+
+impl Input {
+    /// The attempt that it is about.
+    pub fn attempt(&self) -> Option<(TrialNumber, AttemptNumber)> {
+        match self {
+            Input::Launched { trial, attempt, .. }
+            | Input::Report { trial, attempt, .. }
+            | Input::Heard { trial, attempt }
+            | Input::Remark { trial, attempt, .. }
+            | Input::Checkpoint { trial, attempt, .. }
+            | Input::Recorded { trial, attempt, .. }
+            | Input::Ended { trial, attempt, .. }
+            | Input::Peak { trial, attempt, .. } => Some((*trial, *attempt)),
+            _ => None,
+        }
+    }
+}

@@ -126,7 +126,7 @@ impl Engine {
         let is_silent = |agent: &str| self.silent_agents.contains(agent);
         !slot.closed
             && !slot.devices().members().any(is_paused)
-            && !slot.devices().agent().is_some_and(is_silent)
+            && !slot.devices().agents().into_iter().any(is_silent)
     }
 
     /// Whether all slots are paused or closed.
@@ -174,6 +174,7 @@ impl Engine {
             milestones: self.milestones.clone(),
             reported: trial.last().map(|(step, _)| step),
             rows_at_once: self.halving_of(trial).map(BatchHalving::rows),
+            node: None,
         };
         let shares = self.spec.devices.packed;
         let expected = shares.then(|| self.memory_estimate(trial)).flatten();

@@ -176,6 +176,56 @@ impl Slots {
         closed
     }
 
+    /// Closes open slots with parts on an agent that it does not offer, or not so often; returns
+    /// them.
+    pub fn close_excess_of(&mut self, agent: &str, offered: &[DeviceGroup]) -> Vec<usize> {
+        let mut offered = offered.to_vec();
+        let mut there: Vec<usize> = (0..self.len())
+            .filter(|index| !self[*index].closed && self[*index].devices().is_on(agent))
+            .collect();
+        there.sort_by_key(|index| (self[*index].running.is_none(), *index));
+        let mut closed = Vec::new();
+        for index in there {
+            let part = self[index].devices().part_of(agent);
+            match offered.iter().position(|group| Some(group) == part.as_ref()) {
+                Some(kept) => drop(offered.remove(kept)),
+                None => closed.push(index),
+            }
+        }
+        closed.iter().for_each(|index| self[*index].closed = true);
+        closed
+    }
+
+    /// Takes what slots use off what agents offer. A closed slot whose attempt has survived its
+    /// runner opens again once all of its agents are back; returns whether one did.
+    pub fn take_parts(&mut self, offered: &mut BTreeMap<String, Vec<DeviceGroup>>) -> bool {
+        let mut has_opened = false;
+        for is_closed in [false, true] {
+            let used = self
+                .0
+                .iter_mut()
+                .filter(|slot| slot.closed == is_closed && (!is_closed || slot.running.is_some()));
+            for slot in used.collect::<Vec<_>>() {
+                let agents: Vec<String> =
+                    slot.devices().agents().into_iter().map(str::to_owned).collect();
+                let mut is_whole = true;
+                for agent in &agents {
+                    let part = slot.devices().part_of(agent);
+                    let there = offered.get_mut(agent).and_then(|there| {
+                        let index = there.iter().position(|group| Some(group) == part.as_ref())?;
+                        Some(there.remove(index))
+                    });
+                    is_whole &= there.is_some();
+                }
+                if is_closed && is_whole {
+                    slot.closed = false;
+                    has_opened = true;
+                }
+            }
+        }
+        has_opened
+    }
+
     /// Open slots; on each device, at most as many as `most` allows.
     pub fn in_use(&self, most: impl Fn(&Device) -> Option<usize>) -> Vec<Slot> {
         let mut counted: BTreeMap<&Device, usize> = BTreeMap::new();
@@ -235,5 +285,26 @@ mod tests {
         assert_eq!(indices(&slots.in_use(|_| Some(2))), [0, 1]);
         assert_eq!(slots.running_on(&device).count(), 1);
         assert!(!slots.are_idle());
+    }
+
+    #[test]
+    fn a_group_of_agents_closes_with_one_and_opens_again_with_all() {
+        let group = |text: &str| text.parse::<DeviceGroup>().unwrap();
+        let (pair, own) = (group("a/sim:0+b/sim:0"), |agent: &str| group("sim:0").on(agent));
+        let mut slots = Slots::new(vec![Slot::on(0, pair.clone()), Slot::on(1, pair)]);
+        let (trial, attempt) = (TrialNumber(7), AttemptNumber(1));
+        slots[1].running = Some(RunningAttempt::new(trial, attempt, Timestamp(0), None));
+        assert_eq!(slots.close_excess_of("b", &[own("b")]), [0], "an idle one first");
+        assert_eq!(slots.close_excess_of("b", &[]), [1]);
+        let offer = |agents: &[&str]| {
+            let offered = agents.iter().map(|agent| ((*agent).to_owned(), vec![own(agent); 2]));
+            offered.collect::<BTreeMap<_, _>>()
+        };
+        let mut offered = offer(&["a"]);
+        assert!(!slots.take_parts(&mut offered), "`b` is missing");
+        assert_eq!(offered["a"].len(), 1, "the attempt still runs there");
+        let mut offered = offer(&["a", "b"]);
+        assert!(slots.take_parts(&mut offered) && !slots[1].closed && slots[0].closed);
+        assert_eq!((offered["a"].len(), offered["b"].len()), (1, 1));
     }
 }

@@ -148,7 +148,7 @@ pub fn disk_exceeded(taken: u64, limit: u64) -> String {
 /// The slots of a run: `3 slots (cpu, cpu, cuda:0)`.
 pub fn slots(slots: &[Slot]) -> String {
     let number = count(slots.len() as u64, "slot");
-    let agents: BTreeSet<&str> = slots.iter().filter_map(|slot| slot.devices.agent()).collect();
+    let agents: BTreeSet<&str> = slots.iter().flat_map(|slot| slot.devices.agents()).collect();
     if slots.len() > MOST_NAMED && !agents.is_empty() {
         return format!("{number} of {}", count(agents.len() as u64, "agent"));
     }

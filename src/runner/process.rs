@@ -21,13 +21,13 @@ use super::metric_files::{MetricFiles, Owner};
 use super::point_queue::PointQueue;
 use super::registration::Registrar;
 use super::slot_environment::{
-    Port, Ports, RANKS, driver_cache, group_environment, inside, slot_environment,
+    Ports, RANKS, driver_cache, group_environment, inside, is_free, single_node, slot_environment,
 };
 use super::threads;
 use super::watchdog::Watchdog;
 use crate::arguments::monitored;
 use crate::config::command_line::{self, GroupValues, TrialValues};
-use crate::engine::{Assignment, Input};
+use crate::engine::{Assignment, GroupNode, Input};
 use crate::pruners;
 use crate::runner::processes;
 use crate::runner::protocol::{
@@ -215,7 +215,7 @@ impl ProcessLauncher {
     fn start_worker(
         &mut self,
         slot: &Slot,
-        port: Option<Port>,
+        node: Option<&GroupNode>,
         inputs: &Sender<Input>,
     ) -> Result<Worker, LaunchError> {
         let mut command = Command::new(&self.program);
@@ -245,8 +245,8 @@ impl ProcessLauncher {
         if let Program::Trainer { .. } = self.spec.program {
             command.envs(driver_cache());
         }
-        if let Some(port) = port {
-            command.envs(group_environment(&slot.devices, port));
+        if let Some(node) = node {
+            command.envs(group_environment(&slot.devices, node));
             for rank in RANKS {
                 command.env_remove(rank);
             }
@@ -283,21 +283,34 @@ impl ProcessLauncher {
         Ok(Worker { pid, stdin: Arc::new(stdin), listening, trials: 0, devices })
     }
 
-    /// A free port for the processes of a group, which no other group of this run has.
-    fn port_for(&mut self, slot: &Slot) -> Result<Option<Port>, LaunchError> {
+    /// Where the processes of a group meet: at a free port that no other group of this run has. On
+    /// several nodes, the runner has chosen it.
+    fn node_of(&mut self, assignment: &Assignment) -> Result<Option<GroupNode>, LaunchError> {
+        let slot = &assignment.slot;
+        if let Some(node) = &assignment.node {
+            return match node.leads() && !is_free(node.port) {
+                true => Err(LaunchError::Refused(format!(
+                    "the port {} for a trial's processes is in use",
+                    node.port
+                ))),
+                false => Ok(Some(node.clone())),
+            };
+        }
         let is_command = matches!(self.spec.program, Program::Command { .. });
         if !is_command || !self.spec.devices.is_grouped() {
             return Ok(None);
         }
         let port = self.ports.take(slot.index);
-        port.map(Some).map_err(LaunchError::refused("find a free port for a trial's processes"))
+        let port =
+            port.map_err(LaunchError::refused("find a free port for a trial's processes"))?;
+        Ok(Some(single_node(&slot.devices, port)))
     }
 
     fn message(
         &self,
         assignment: &Assignment,
         directory: PathBuf,
-        port: Option<Port>,
+        node: Option<&GroupNode>,
     ) -> Result<MessageToTrial, LaunchError> {
         let mut trial = TrialJob {
             study: self.spec.name.clone(),
@@ -343,9 +356,12 @@ impl ProcessLauncher {
                     number: trial.trial,
                     directory: &trial.directory,
                     seed: trial.seed,
-                    group: port.map(|port| GroupValues {
-                        world_size: assignment.slot.devices.size(),
-                        master_port: port.number(),
+                    group: node.map(|node| GroupValues {
+                        world_size: node.world_size,
+                        master_addr: &node.address,
+                        master_port: node.port,
+                        nodes: node.nodes,
+                        node_rank: node.rank,
                     }),
                 };
                 let is_tracked = self.place == Place::Foreground;
@@ -367,6 +383,7 @@ impl ProcessLauncher {
                     env,
                     devices,
                     per_device: self.spec.devices.per_device,
+                    node: assignment.node.clone(),
                     until,
                     is_tracked,
                 })
@@ -420,9 +437,13 @@ impl Launcher for ProcessLauncher {
         let directory = self.files.trial(assignment.trial);
         std::fs::create_dir_all(&directory)
             .map_err(LaunchError::refused(&format!("make `{}`", directory.display())))?;
-        let log = self.files.log(assignment.trial, assignment.attempt);
-        let port = self.port_for(&assignment.slot)?;
-        let message = text(&self.message(assignment, directory, port)?);
+        let node = self.node_of(assignment)?;
+        let follows = assignment.node.as_ref().filter(|node| !node.leads());
+        let log = match follows {
+            Some(node) => self.files.log_of_node(assignment.trial, assignment.attempt, node.rank),
+            None => self.files.log(assignment.trial, assignment.attempt),
+        };
+        let message = text(&self.message(assignment, directory, node.as_ref())?);
         if message.len() >= LONGEST_LINE {
             return Err(LaunchError::Impossible(format!(
                 "its command and configuration take {} bytes, and {LONGEST_LINE} are too many",
@@ -441,7 +462,7 @@ impl Launcher for ProcessLauncher {
             if let Some(old) = self.workers.remove(&index) {
                 old.stdin.close();
             }
-            let worker = self.start_worker(&assignment.slot, port, inputs)?;
+            let worker = self.start_worker(&assignment.slot, node.as_ref(), inputs)?;
             self.workers.insert(index, worker);
         }
         let cwd = match &self.spec.program {
@@ -455,11 +476,11 @@ impl Launcher for ProcessLauncher {
         let (trial, attempt) = (assignment.trial, assignment.attempt);
         let metric = self.spec.objective().metric.clone();
         let reported = Arc::clone(&self.reported);
-        let printed =
-            self.patterns.clone().map(|patterns| PrintedMetrics::new(patterns, clock.last));
+        let patterns = self.patterns.clone().filter(|_| follows.is_none());
+        let printed = patterns.map(|patterns| PrintedMetrics::new(patterns, clock.last));
         let printed = printed.map(|printed| [printed.clone(), printed]);
-        let per_device = self.spec.devices.per_device && single;
-        let files = self.metric_files(assignment, &cwd, clock);
+        let per_device = self.spec.devices.per_device && single || follows.is_some();
+        let files = self.metric_files(assignment, &cwd, clock).filter(|_| follows.is_none());
         let worker = self.workers.get_mut(&index).expect("put there a few lines above");
         worker.trials += 1;
         worker

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{Probe, RowsAtOnce};
+use crate::engine::GroupNode;
 use crate::study::artifact::NewArtifact;
 use crate::study::decision::Decision;
 use crate::study::device::{Device, DeviceGroup};
@@ -480,9 +481,20 @@ pub struct CommandJob {
     /// Whether it is started once per device.
     #[serde(default)]
     pub per_device: bool,
+    /// The node of the group that this is, if that is on several.
+    #[serde(default)]
+    pub node: Option<GroupNode>,
     /// Whether it is a tracked run, which has no device or seed.
     #[serde(default)]
     pub is_tracked: bool,
+}
+
+impl CommandJob {
+    /// Whether the attempt's first process is on another node: nothing that is printed here is a
+    /// message.
+    pub fn follows(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| !node.leads())
+    }
 }
 
 #[cfg(test)]

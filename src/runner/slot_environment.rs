@@ -6,6 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 
+use crate::engine::GroupNode;
 use crate::storage::paths;
 use crate::study::device::{Device, DeviceGroup, Slot};
 
@@ -17,18 +18,11 @@ pub const RANKS: [&str; 2] = ["RANK", "LOCAL_RANK"];
 
 /// The ports that are given to groups: below those that Linux gives to connections (from 32768 on),
 /// so that none of these takes the port before the group listens on it.
-const PORTS: Range<u16> = 20_000..32_768;
+pub const PORTS: Range<u16> = 20_000..32_768;
 
 /// A TCP port at which the processes of a group meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Port(u16);
-
-impl Port {
-    /// Its number.
-    pub(super) fn number(self) -> u16 {
-        self.0
-    }
-}
 
 /// The ports of a run's groups, by slot.
 #[derive(Debug)]
@@ -117,17 +111,44 @@ pub(super) fn driver_cache() -> BTreeMap<String, String> {
     ])
 }
 
+/// The part of a group on a single machine, as one node of it.
+pub(super) fn single_node(devices: &DeviceGroup, port: Port) -> GroupNode {
+    GroupNode {
+        rank: 0,
+        nodes: 1,
+        world_size: devices.size(),
+        first_rank: 0,
+        address: ADDRESS.to_string(),
+        port: port.0,
+    }
+}
+
+/// Whether nothing listens at a port of this machine.
+pub(super) fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
+}
+
 /// The variables from which the processes of a group, or their launcher, know its size and where to
 /// meet: those of `torch.distributed`, and the `PET_` ones that are torchrun's defaults.
-pub(super) fn group_environment(devices: &DeviceGroup, port: Port) -> BTreeMap<String, String> {
-    let (size, address, port) =
-        (devices.size().to_string(), ADDRESS.to_string(), port.0.to_string());
+pub(super) fn group_environment(
+    devices: &DeviceGroup,
+    node: &GroupNode,
+) -> BTreeMap<String, String> {
+    let (local, world) = (devices.size().to_string(), node.world_size.to_string());
+    let (nodes, rank) = (node.nodes.to_string(), node.rank.to_string());
+    let (address, port) = (node.address.clone(), node.port.to_string());
     let said = [
-        ("WORLD_SIZE", &size),
-        ("LOCAL_WORLD_SIZE", &size),
+        ("WORLD_SIZE", &world),
+        ("LOCAL_WORLD_SIZE", &local),
+        ("NNODES", &nodes),
+        ("NODE_RANK", &rank),
+        ("GROUP_RANK", &rank),
+        ("GROUP_WORLD_SIZE", &nodes),
         ("MASTER_ADDR", &address),
         ("MASTER_PORT", &port),
-        ("PET_NPROC_PER_NODE", &size),
+        ("PET_NNODES", &nodes),
+        ("PET_NODE_RANK", &rank),
+        ("PET_NPROC_PER_NODE", &local),
         ("PET_MASTER_ADDR", &address),
         ("PET_MASTER_PORT", &port),
     ];
@@ -135,8 +156,9 @@ pub(super) fn group_environment(devices: &DeviceGroup, port: Port) -> BTreeMap<S
 }
 
 /// The variables of one process of a group.
-pub fn rank_environment(rank: usize) -> [(&'static str, String); 2] {
-    RANKS.map(|name| (name, rank.to_string()))
+pub fn rank_environment(rank: usize, local_rank: usize) -> [(&'static str, String); 2] {
+    let [global, local] = RANKS;
+    [(global, rank.to_string()), (local, local_rank.to_string())]
 }
 
 /// The system's name of our GPU `index`: CUDA_VISIBLE_DEVICES of this process may have renumbered
@@ -190,9 +212,10 @@ mod tests {
         let group: DeviceGroup = "cuda:2+cuda:5".parse().unwrap();
         let environment = slot_environment(&Slot::on(0, group.clone()), 1);
         assert_eq!(environment["CUDA_VISIBLE_DEVICES"], "2,5");
-        let environment = group_environment(&group, Port(29_500));
+        let environment = group_environment(&group, &single_node(&group, Port(29_500)));
         let of = |name: &str| environment[name].as_str();
         assert_eq!([of("WORLD_SIZE"), of("PET_NPROC_PER_NODE")], ["2", "2"]);
+        assert_eq!([of("NNODES"), of("NODE_RANK")], ["1", "0"]);
         assert_eq!([of("MASTER_ADDR"), of("MASTER_PORT")], ["127.0.0.1", "29500"]);
         assert!(!environment.contains_key("RANK"), "a launcher has no rank");
     }

@@ -105,6 +105,11 @@ impl StudyFiles {
     pub fn log(&self, trial: TrialNumber, attempt: AttemptNumber) -> PathBuf {
         self.trial(trial).join(format!("attempt-{attempt}.log"))
     }
+
+    /// What another node of the attempt's group prints, until it is in that log.
+    pub fn log_of_node(&self, trial: TrialNumber, attempt: AttemptNumber, rank: usize) -> PathBuf {
+        self.trial(trial).join(format!("attempt-{attempt}.node-{rank}.log"))
+    }
 }
 
 /// The name of a copy's directory among a trial's copies; `place` distinguishes several of one

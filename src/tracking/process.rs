@@ -191,6 +191,7 @@ impl Foreground<'_> {
             milestones: Milestones::default(),
             reported: None,
             rows_at_once: None,
+            node: None,
         }
     }
 

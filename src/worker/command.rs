@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 
-use super::ranks::{Asked, Ends, Ranks};
+use super::ranks::{self, Asked, Ends, Ranks};
 use super::verdict_queue::VerdictQueue;
 use super::{Incoming, report_end};
 use crate::runner::checkpoint_digest::check_copied;
@@ -55,8 +55,9 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>, terminated: &
     if let Err(why) = check_copied(&job.trial) {
         return fail(why);
     }
-    let started = match job.per_device {
-        true => Ranks::start(&job.devices, || command(job)),
+    let is_relayed = job.per_device || job.follows();
+    let started = match is_relayed {
+        true => Ranks::start(job, || command(job)),
         false => Ranks::start_one(command(job)),
     };
     let mut ranks = match started {
@@ -93,8 +94,11 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>, terminated: &
         }
         let has_left = was_asked_to_leave || terminated.load(Ordering::Relaxed);
         let end = end_of(status, has_left, by);
-        report_end(&match job.per_device {
-            true => end_of_rank(rank, ranks.tail_of(rank).unwrap_or_default(), by, end),
+        report_end(&match is_relayed {
+            true => {
+                let tail = ranks.tail_of(rank).unwrap_or_default();
+                end_of_rank(&ranks::name(job, rank), tail, by, end)
+            }
             false => end,
         });
     }
@@ -130,9 +134,12 @@ fn prepare(job: &CommandJob) -> Result<(), String> {
     std::fs::create_dir_all(directory.join(CHECKPOINTS)).map_err(|error| said(directory, error))?;
     let params = serde_json::to_vec_pretty(&job.trial.params).map_err(|error| error.to_string())?;
     let path = directory.join("params.json");
-    // A command may have put a link or a pipe there.
-    let _not_there = std::fs::remove_file(&path);
-    std::fs::write(&path, params).map_err(|error| said(&path, error))
+    // A command may have put a link or a pipe there, and other nodes may read it already.
+    let node = job.node.as_ref().map_or(0, |node| node.rank);
+    let unfinished = directory.join(format!(".params.{node}"));
+    let _not_there = std::fs::remove_file(&unfinished);
+    std::fs::write(&unfinished, params).map_err(|error| said(&path, error))?;
+    std::fs::rename(&unfinished, &path).map_err(|error| said(&path, error))
 }
 
 fn command(job: &CommandJob) -> Command {
@@ -394,7 +401,7 @@ fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool, by: Killer) -> M
 }
 
 /// The end of a group, with the rank that decided it and its last words.
-fn end_of_rank(rank: usize, tail: StderrTail, by: Killer, end: MessageToRunner) -> MessageToRunner {
+fn end_of_rank(name: &str, tail: StderrTail, by: Killer, end: MessageToRunner) -> MessageToRunner {
     use FailureCause::{Exit, Oom, Program, WorkerLost};
     let MessageToRunner::End { end, message: Some(message) } = end else { return end };
     let is_own = matches!(end, AttemptEnd::Failed(Program | Exit(_)));
@@ -406,7 +413,7 @@ fn end_of_rank(rank: usize, tail: StderrTail, by: Killer, end: MessageToRunner) 
     });
     MessageToRunner::End {
         end: cause.map_or(end, AttemptEnd::Failed),
-        message: Some(format!("rank {rank}: {message}{last}")),
+        message: Some(format!("{name}: {message}{last}")),
     }
 }
 
@@ -432,7 +439,7 @@ mod tests {
             let mut tail = StderrTail::default();
             tail.push(words);
             let end = end_of(Some(ExitStatus::from_raw(status)), false, Killer::Us);
-            match end_of_rank(2, tail, Killer::Us, end) {
+            match end_of_rank("rank 2", tail, Killer::Us, end) {
                 MessageToRunner::End { end, message } => (end, message.unwrap_or_default()),
                 other => panic!("{other:?}"),
             }

@@ -6,14 +6,14 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, bounded};
 
 use crate::runner::failure_cause::StderrTail;
 use crate::runner::lines::{LineEnd, Piece, for_each_line};
-use crate::runner::protocol::{COMMAND_NOT_FOUND, RANK_PREFIX};
+use crate::runner::protocol::{COMMAND_NOT_FOUND, CommandJob};
 use crate::runner::slot_environment::rank_environment;
 use crate::runner::threads;
-use crate::study::device::DeviceGroup;
+use crate::study::device::Device;
 
 /// Time for the other ranks to exit after rank 0 did, as all were asked to.
 const LAST_RANKS: Duration = Duration::from_secs(5);
@@ -42,35 +42,47 @@ impl Ranks {
         Ok(Ranks { pids: vec![child.id()], stdin, tails: bounded(0).1 })
     }
 
-    /// Starts one process per device. Rank 0 has the supervisor's stdout; everything else that they
-    /// write goes line by line to its stderr, with the number of the rank.
+    /// Starts one process per device, or the only one of a node that follows another. Rank 0 has
+    /// the supervisor's stdout; everything else that they write goes line by line to its stderr,
+    /// with the number of the rank or node.
     ///
     /// # Errors
     /// A process or a thread cannot be started; those before it are running.
-    pub fn start(devices: &DeviceGroup, command: impl Fn() -> Command) -> io::Result<Ranks> {
-        let (ended, tails) = bounded(devices.size());
+    pub fn start(job: &CommandJob, command: impl Fn() -> Command) -> io::Result<Ranks> {
+        let members: Vec<&Device> = match job.per_device {
+            true => job.devices.members().collect(),
+            false => vec![job.devices.first()],
+        };
+        let (ended, tails) = bounded(members.len());
         let mut ranks = Ranks { pids: Vec::new(), stdin: None, tails };
-        for (rank, device) in devices.members().enumerate() {
+        for (local_rank, device) in members.into_iter().enumerate() {
+            let prefix = prefix(job, local_rank);
             let mut command = command();
-            command
-                .envs(rank_environment(rank))
-                .env("HPSEARCH_DEVICE", device.to_string())
-                .stderr(Stdio::piped());
-            match ranks.pids.first().and_then(|leader| i32::try_from(*leader).ok()) {
-                None => command.stdin(Stdio::piped()).process_group(0),
-                Some(leader) => {
-                    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(leader)
-                }
+            command.stderr(Stdio::piped());
+            if job.per_device {
+                command
+                    .envs(rank_environment(first_rank(job) + local_rank, local_rank))
+                    .env("HPSEARCH_DEVICE", device.to_string());
+            }
+            let group = ranks.pids.first().and_then(|leader| i32::try_from(*leader).ok());
+            command.process_group(group.unwrap_or(0));
+            match group.is_none() && !job.follows() {
+                true => command.stdin(Stdio::piped()),
+                false => command.stdin(Stdio::null()).stdout(Stdio::piped()),
             };
             let mut child = command.spawn()?;
             ranks.pids.push(child.id());
             ranks.stdin = ranks.stdin.or(child.stdin.take());
             if let Some(stdout) = child.stdout.take() {
-                threads::spawn("rank stdout", move || relay(rank, stdout, |_| {}))?;
+                let prefix = prefix.clone();
+                threads::spawn("rank stdout", move || relay(&prefix, stdout, |_| {}))?;
             }
             if let Some(stderr) = child.stderr.take() {
                 let ended = ended.clone();
-                threads::spawn("rank stderr", move || relay_errors(rank, stderr, &ended))?;
+                threads::spawn("rank stderr", move || {
+                    let tail = relay_errors(&prefix, stderr);
+                    let _supervisor_gone = ended.send((local_rank, tail));
+                })?;
             }
         }
         Ok(ranks)
@@ -95,9 +107,27 @@ impl Ranks {
     }
 }
 
+/// The number of ranks on the nodes before this one.
+fn first_rank(job: &CommandJob) -> usize {
+    job.node.as_ref().map_or(0, |node| node.first_rank)
+}
+
+/// The name of a process in messages: `rank 3`, or `node 1` if that has only one.
+pub(super) fn name(job: &CommandJob, local_rank: usize) -> String {
+    match &job.node {
+        Some(node) if !job.per_device => format!("node {}", node.rank),
+        _ => format!("rank {}", first_rank(job) + local_rank),
+    }
+}
+
+/// What precedes the lines of a process in the attempt's log; nothing those of the first.
+fn prefix(job: &CommandJob, local_rank: usize) -> String {
+    let is_first = local_rank == 0 && !job.follows();
+    if is_first { String::new() } else { format!("[{}] ", name(job, local_rank)) }
+}
+
 /// Passes lines on to the supervisor's stderr, each in one piece.
-fn relay(rank: usize, stream: impl Read, mut heard: impl FnMut(&[u8])) {
-    let prefix = if rank == 0 { String::new() } else { format!("{RANK_PREFIX}{rank}] ") };
+fn relay(prefix: &str, stream: impl Read, mut heard: impl FnMut(&[u8])) {
     for_each_line(stream, LineEnd::Newline, |line, piece| {
         heard(line);
         let mut whole = Vec::with_capacity(prefix.len() + line.len() + 1);
@@ -112,10 +142,11 @@ fn relay(rank: usize, stream: impl Read, mut heard: impl FnMut(&[u8])) {
     });
 }
 
-fn relay_errors(rank: usize, stderr: impl Read, ended: &Sender<(usize, StderrTail)>) {
+/// The same; returns the last lines.
+fn relay_errors(prefix: &str, stderr: impl Read) -> StderrTail {
     let mut tail = StderrTail::default();
-    relay(rank, stderr, |line| tail.push(&String::from_utf8_lossy(line)));
-    let _supervisor_gone = ended.send((rank, tail));
+    relay(prefix, stderr, |line| tail.push(&String::from_utf8_lossy(line)));
+    tail
 }
 
 /// Whether processes were asked to exit.

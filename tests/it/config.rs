@@ -131,6 +131,7 @@ args_style = "dashes"
 use = ["cpu", "cuda:0", "cuda:*", "sim:0", "sim:1..3"]
 trials_per_device = "auto"
 per_trial = 1
+nodes_per_trial = 1
 per_device = true
 memory = "20GiB"
 cpu_threads = 4

@@ -59,6 +59,7 @@ mod mlflow;
 mod model_costs;
 #[cfg(feature = "train")]
 mod models;
+mod nodes;
 mod notify;
 #[cfg(feature = "train")]
 mod out_of_memory;

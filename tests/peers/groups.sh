@@ -1,5 +1,6 @@
 #!/bin/sh
 # Trains networks of real programs on four processes, under torchrun, accelerate (FSDP), deepspeed and one process a device,
+# also over two agents (per_device-nodes, torchrun-nodes),
 # on the CPU; kills processes at random, and compares the results with those of undisturbed studies.
 #
 #   tests/peers/groups.sh [LAUNCHER..]     HPSEARCH=path/to/hpsearch (default: target/release/hpsearch)

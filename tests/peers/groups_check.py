@@ -37,11 +37,20 @@ LAUNCHERS = {
         [str(BIN / "deepspeed"), "--num_accelerators", "{world_size}", "--master_port", "{master_port}", TRAIN, "deepspeed"],
         False,
     ),
+    # Two agents on this machine, with two processes each.
+    "per_device-nodes": ([PYTHON, TRAIN, "ddp"], True),
+    "torchrun-nodes": ([str(BIN / "torchrun"), TRAIN, "ddp"], False),
 }
+
+
+def on_nodes(launcher):
+    return launcher.endswith("-nodes")
 
 
 def study(name, launcher):
     command, per_device = LAUNCHERS[launcher]
+    nodes = on_nodes(launcher)
+    cluster = '[cluster]\nlisten = "127.0.0.1:0"' if nodes else ""
     run = json.dumps([*command, "--lr", "{lr}"])
     return f"""
 [study]
@@ -67,7 +76,9 @@ env = {{ ACCELERATE_USE_CPU = "true", DS_ACCELERATOR = "cpu", OMP_NUM_THREADS = 
 
 [devices]
 use = ["cpu"]
-per_trial = 4
+per_trial = {2 if nodes else 4}
+nodes_per_trial = {2 if nodes else 1}
+trials_per_device = 1
 per_device = {str(per_device).lower()}
 
 [budget]
@@ -76,6 +87,8 @@ trials = {TRIALS}
 [retry]
 max = 50
 on = ["worker_lost"]
+
+{cluster}
 """
 
 
@@ -96,6 +109,7 @@ def processes(store):
 class Study:
     def __init__(self, hpsearch, directory, name, launcher):
         self.hpsearch, self.directory, self.name = hpsearch, directory, name
+        self.agents, self.nodes = [], 2 if on_nodes(launcher) else 0
         self.file, self.store = directory / f"{name}.toml", directory / f"{name}.db"
         self.file.write_text(study(name, launcher))
         self.environment = {
@@ -108,9 +122,19 @@ class Study:
         }
 
     def start(self):
-        command = [self.hpsearch, "run", str(self.file), "--plain", "--store", str(self.store)]
+        runner = self.spawn("run", str(self.file), "--plain", "--store", str(self.store))
+        known = self.directory / "files" / self.name / "agents.json"
+        while self.nodes and not known.exists() and runner.poll() is None:
+            time.sleep(0.05)
+        self.agents = [agent for agent in self.agents if agent.poll() is None]
+        self.agents += [self.spawn("agent", str(known)) for _ in range(self.nodes - len(self.agents))]
+        return runner
+
+    def spawn(self, *arguments):
         log = open(self.directory / f"{self.name}.log", "a")
-        return subprocess.Popen(command, cwd=self.directory, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        return subprocess.Popen(
+            [self.hpsearch, *arguments], cwd=self.directory, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+        )
 
     def answer(self, *arguments):
         command = [self.hpsearch, *arguments, "--store", str(self.store)]
@@ -162,7 +186,8 @@ def disturb(own, dice):
         if runner.pid in victims:
             runner.wait()
             gone = time.monotonic()
-            while left := processes(own.store):
+            # With agents, trials go on without their runner.
+            while not own.nodes and (left := processes(own.store)):
                 assert time.monotonic() - gone < 20, f"left after the runner was killed: {left}"
                 time.sleep(0.05)
             runner = own.start()

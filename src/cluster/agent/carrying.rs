@@ -18,7 +18,7 @@ use crate::cluster::outbox::Outbox;
 use crate::cluster::transfer::{
     Blob, Carried, ENOUGH, Location, Sending, checked, complete, digest, take_piece,
 };
-use crate::engine::{Assignment, Input};
+use crate::engine::{Assignment, GroupNode, Input};
 use crate::runner::removal::inside;
 use crate::runner::{disk, threads};
 use crate::storage::paths::{self, StudyFiles};
@@ -181,7 +181,7 @@ impl Carrying {
 
     /// An input of the engine, which is returned if it may be sent at once.
     pub fn hear(&mut self, input: Input) -> Option<Input> {
-        let Some(attempt) = attempt_of(&input) else { return Some(input) };
+        let Some(attempt) = input.attempt() else { return Some(input) };
         let (files, input) = self.needed(attempt.0, input);
         let with_log = matches!(input, Input::Ended { .. }) && self.logs.contains_key(&attempt);
         let waits = self.queue.iter().any(|other| other.attempt == attempt);
@@ -305,7 +305,12 @@ impl Carrying {
     /// that is not under way.
     pub fn launch(&mut self, assignment: Assignment) -> Result<Assignment, Option<Location>> {
         let (trial, attempt) = (assignment.trial, assignment.attempt);
-        let before = self.last.insert(trial, attempt);
+        // What a node that is led by another one leaves is not what the runner knows.
+        let leads = assignment.node.as_ref().is_none_or(GroupNode::leads);
+        let before = self.last.remove(&trial).filter(|_| leads);
+        if leads {
+            self.last.insert(trial, attempt);
+        }
         let ran_here = before.is_some_and(|before| before.0 + 1 == attempt.0);
         let mut assignment = assignment;
         rewrite_params(&self.inputs, &mut assignment.params);
@@ -550,21 +555,6 @@ fn rewrite_params(inputs: &BTreeMap<PathBuf, PathBuf>, params: &mut Params) {
         })
         .collect();
     rewritten.into_iter().for_each(|(name, value)| params.insert(name, value));
-}
-
-/// The attempt that an input is about.
-fn attempt_of(input: &Input) -> Option<AttemptOf> {
-    match input {
-        Input::Launched { trial, attempt, .. }
-        | Input::Report { trial, attempt, .. }
-        | Input::Heard { trial, attempt }
-        | Input::Remark { trial, attempt, .. }
-        | Input::Checkpoint { trial, attempt, .. }
-        | Input::Recorded { trial, attempt, .. }
-        | Input::Ended { trial, attempt, .. }
-        | Input::Peak { trial, attempt, .. } => Some((*trial, *attempt)),
-        _ => None,
-    }
 }
 
 /// Makes and locks a file.

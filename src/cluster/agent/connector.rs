@@ -1,7 +1,7 @@
 //! The agent's connection: opened, greeted and read on a thread; opened again when it breaks.
 
 use std::io;
-use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, Shutdown, TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ pub(super) fn start(way: Way) -> io::Result<Receiver<LinkEvent>> {
     threads::spawn("link", move || match way {
         Way::StandardStreams => {
             let streams = over_pipe(io::stdin(), io::stdout());
-            let _closed = serve(streams, &events);
+            let _closed = serve(streams, None, &events);
         }
         Way::File(path) => connect_again_and_again(&path, &events),
         Way::Socket(path) => serve_relays(&path, &events),
@@ -108,7 +108,7 @@ fn serve_relays(path: &Path, events: &Events) {
         let Ok((from, to)) = streams else { continue };
         let events = events.clone();
         let served = threads::spawn("relay", move || {
-            let _broken = serve(over_pipe(from, to), &events);
+            let _broken = serve(over_pipe(from, to), None, &events);
         });
         before = served.ok().map(|served| (stream, served));
     }
@@ -119,7 +119,7 @@ fn connect_again_and_again(path: &Path, events: &Events) {
     let mut pause = first;
     loop {
         let begun = Instant::now();
-        let result = open(path).and_then(|streams| serve(streams, events));
+        let result = open(path).and_then(|(streams, own)| serve(streams, own, events));
         // A directory that cannot be reached says nothing.
         let is_there = |parent: &Path| parent == Path::new("") || parent.exists();
         let has_ended = || !path.exists() && path.parent().is_some_and(is_there);
@@ -146,7 +146,8 @@ fn jitter() -> f64 {
     f64::from(nanos.wrapping_mul(std::process::id() | 1) % 1_000) / 1_000.0
 }
 
-fn open(path: &Path) -> io::Result<(FrameReader, FrameWriter)> {
+/// Connects to the runner; also gives this machine's address on the way there.
+fn open(path: &Path) -> io::Result<((FrameReader, FrameWriter), Option<IpAddr>)> {
     let rendezvous = Rendezvous::read(path)?;
     let token = rendezvous.token().ok_or(io::ErrorKind::InvalidData)?;
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -160,7 +161,10 @@ fn open(path: &Path) -> io::Result<(FrameReader, FrameWriter)> {
         };
         for address in addresses {
             match TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(stream) => return greet_securely(&stream, &token),
+                Ok(stream) => {
+                    let own = stream.local_addr().ok().map(|address| address.ip());
+                    return Ok((greet_securely(&stream, &token)?, own));
+                }
                 Err(error) => last = error,
             }
         }
@@ -188,6 +192,7 @@ enum Served {
 
 fn serve(
     (mut reader, mut writer): (FrameReader, FrameWriter),
+    address: Option<IpAddr>,
     events: &Events,
 ) -> io::Result<Served> {
     let (tell, told) = bounded(1);
@@ -196,7 +201,7 @@ fn serve(
     let Some(hello) = asked.then(|| told.recv().ok()).flatten() else {
         return Ok(Served::ToTheEnd);
     };
-    writer.write(&bytes(&hello))?;
+    writer.write(&bytes(&Hello { address, ..hello }))?;
     let Some(greeting) = reader.read()? else { return Ok(Served::Broken) };
     let welcome = match serde_json::from_slice(&greeting)? {
         // A runner that was replaced, and has not noticed it yet.
@@ -260,7 +265,7 @@ mod tests {
         });
         let serving = events.clone();
         let agent = std::thread::spawn(move || {
-            let _closed = serve(over_pipe(here.try_clone().unwrap(), here), &serving);
+            let _closed = serve(over_pipe(here.try_clone().unwrap(), here), None, &serving);
         });
         let Ok(LinkEvent::Greet(tell)) = heard.recv() else { panic!("it begins with a greeting") };
         tell.send(Hello::of_session("a")).unwrap();

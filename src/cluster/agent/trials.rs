@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::node_log::NodeLog;
 use super::{Agent, AgentEnd, AgentNews};
 use crate::cluster::message::{AttemptOf, ToRunner};
+use crate::cluster::transfer::Blob;
 use crate::engine::{Assignment, Input};
 use crate::runner::launcher::Launcher as _;
 use crate::study::event::AttemptEnd;
@@ -61,10 +63,18 @@ impl Agent {
             return self.end_unbegun(key, AttemptEnd::Interrupted, None);
         }
         let assignment = work.here(assignment);
-        if let Some(metrics) = &work.system_metrics {
-            metrics.started(key.0, key.1, &assignment.slot.devices);
+        match assignment.node.as_ref().filter(|node| !node.leads()) {
+            Some(node) => {
+                let log = work.files.log_of_node(key.0, key.1, node.rank);
+                work.following.insert(key, NodeLog::at(log));
+            }
+            None => {
+                if let Some(metrics) = &work.system_metrics {
+                    metrics.started(key.0, key.1, &assignment.slot.devices);
+                }
+                work.carrying.iter_mut().for_each(|carrying| carrying.started(key));
+            }
         }
-        work.carrying.iter_mut().for_each(|carrying| carrying.started(key));
         match work.launcher.launch(&assignment, &self.inputs) {
             Ok(job) => {
                 work.jobs.insert(key, job);
@@ -118,6 +128,16 @@ impl Agent {
                 self.leave(AgentEnd::Unusable(why));
             }
         }
+        if let Some(key) = input.attempt()
+            && self.work.as_ref().is_some_and(|work| work.following.contains_key(&key))
+        {
+            match &input {
+                Input::Ended { .. } => self.end_node_log(key),
+                Input::Peak { .. } => {}
+                // Another agent leads it, and speaks for it.
+                _ => return,
+            }
+        }
         let Some(work) = &mut self.work else { return };
         let ended = match &input {
             Input::Launched { trial, pid, .. } => {
@@ -158,6 +178,33 @@ impl Agent {
             });
             deferred.into_iter().flatten().for_each(|assignment| self.launch(assignment));
         }
+    }
+
+    /// Sends what was added to the logs of attempts that other agents lead.
+    pub(super) fn send_node_logs(&mut self) {
+        let Some(work) = &mut self.work else { return };
+        let following = work.following.iter_mut();
+        let due = following.filter_map(|(attempt, log)| log.is_due().then_some(*attempt));
+        let due: Vec<AttemptOf> = due.collect();
+        due.into_iter().for_each(|attempt| self.send_node_log(attempt, false));
+    }
+
+    fn send_node_log(&mut self, key: AttemptOf, end: bool) {
+        let (trial, attempt) = key;
+        let next = |agent: &mut Agent| {
+            let log = agent.work.as_mut()?.following.get_mut(&key)?;
+            log.next_lines(end)
+        };
+        while let Some(lines) = next(self) {
+            self.put(&ToRunner::NodeLog { trial, attempt, lines: Blob(lines) });
+        }
+    }
+
+    /// Sends the rest of the log of an attempt that has ended.
+    fn end_node_log(&mut self, attempt: AttemptOf) {
+        self.send_node_log(attempt, true);
+        let log = self.work.as_mut().and_then(|work| work.following.remove(&attempt));
+        log.into_iter().for_each(NodeLog::remove);
     }
 
     /// Sends an input whose files are sent.

@@ -1,12 +1,14 @@
 //! What an agent needs to run the trials of its study.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::carrying::Carrying;
+use super::node_log::NodeLog;
 use crate::cluster::message::{AttemptOf, Welcome};
 use crate::engine::{Assignment, Input};
 use crate::runner::clock::Clock;
@@ -22,6 +24,7 @@ use crate::study::program::{EnvironmentValue, Program};
 use crate::study::space::Space;
 use crate::study::spec::{CheckpointsSpec, DevicesSpec, Objective, StudySpec};
 use crate::study::step::StepUnit;
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// The study, and its trials that run here.
 pub(super) struct Work {
@@ -45,6 +48,8 @@ pub(super) struct Work {
     pub system_metrics: Option<SystemMetrics>,
     /// Where this agent and the runner share no directory.
     pub carrying: Option<Carrying>,
+    /// The attempts that another agent leads, and what they have printed.
+    pub following: BTreeMap<AttemptOf, NodeLog>,
 }
 
 /// What programs of a study, and what is recorded of them, depend on.
@@ -148,9 +153,17 @@ impl Work {
             ahead: runners.0 - clock.now().0,
             system_metrics,
             carrying,
+            following: BTreeMap::new(),
         };
         work.launcher.log_to(Arc::clone(&work.points));
         Ok(work)
+    }
+
+    /// Adds what other nodes print to the log of an attempt that this agent leads.
+    pub fn append_to_log(&self, trial: TrialNumber, attempt: AttemptNumber, lines: &[u8]) {
+        let log = File::options().append(true).open(self.files.log(trial, attempt));
+        // One that cannot be written does not stop a trial.
+        let _disk_full = log.and_then(|mut log| log.write_all(lines));
     }
 
     /// Whether its program is the built-in trainer, which reads files.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -17,6 +18,10 @@ use crate::study::trial::TrialNumber;
 /// An agent.
 pub(super) struct Agent {
     pub name: String,
+    /// Its machine.
+    pub host: String,
+    /// Its address on the way to the runner.
+    pub address: Option<IpAddr>,
     /// Its key in [`Input::Mark`].
     pub sender: u64,
     pub outbox: Outbox,

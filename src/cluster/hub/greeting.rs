@@ -10,7 +10,6 @@ use super::agent::{Agent, Connection};
 use super::{Hub, State};
 use crate::cluster::message::{AttemptOf, Hello, PROTOCOL, Welcome, bytes};
 use crate::cluster::outbox::Outbox;
-use crate::engine::Input;
 use crate::study::event::AttemptEnd;
 
 impl Hub {
@@ -41,23 +40,23 @@ impl Hub {
         let now = Instant::now();
         if !state.agents.contains_key(&hello.session) {
             let name = state.name_for(&hello);
-            let found = hello.attempts.iter().filter(|attempt| {
-                state.awaited.get(attempt).is_some_and(|(host, _)| *host == name)
-            });
+            let found = hello
+                .attempts
+                .iter()
+                .filter(|attempt| state.awaited.remove(&(**attempt, name.clone())).is_some());
             let running: BTreeSet<AttemptOf> = found.copied().collect();
-            running.iter().for_each(|attempt| drop(state.awaited.remove(attempt)));
             // The launch did not reach it, or its process is another one; it ends what it is not
             // told to keep.
-            let is_missing = |_: &AttemptOf, (host, _): &mut (String, Instant)| *host == name;
-            for ((trial, attempt), _) in state.awaited.extract_if(.., is_missing) {
+            let is_missing = |(_, host): &(AttemptOf, String), _: &mut Instant| *host == name;
+            let missing: Vec<_> = state.awaited.extract_if(.., is_missing).collect();
+            for ((attempt, _), _) in missing {
                 let message = Some(format!("agent `{name}` does not run it"));
-                let end = AttemptEnd::Lost;
-                let ended = Input::Ended { trial, attempt, end, message };
-                let _runner_gone = self.run.inputs.send(ended);
+                self.ended(&mut state, &name, attempt, (AttemptEnd::Lost, message));
             }
             state.senders += 1;
             let mut agent = Agent {
-                name,
+                host: hello.host.clone(),
+                address: hello.address,
                 sender: state.senders,
                 outbox: Outbox::default(),
                 received: hello.first.saturating_sub(1),
@@ -78,9 +77,11 @@ impl Hub {
                 damaged: BTreeMap::new(),
                 is_silent: false,
                 running,
+                name,
             };
             for attempt in agent.running.clone() {
-                for message in state.early.remove(&attempt).unwrap_or_default() {
+                let of = (attempt, agent.name.clone());
+                for message in state.early.remove(&of).unwrap_or_default() {
                     agent.outbox.put(&bytes(&message));
                 }
             }
@@ -94,6 +95,7 @@ impl Hub {
         agent.outbox.acknowledge(had);
         agent.outbox.resume(had);
         agent.can_return = hello.can_return;
+        agent.address = hello.address;
         agent.carries |= hello.carries;
         agent.generation += 1;
         let generation = agent.generation;
@@ -118,7 +120,7 @@ impl State {
     fn name_for(&self, hello: &Hello) -> String {
         let is_taken = |name: &str| {
             self.agents.values().any(|agent| agent.name == name)
-                || self.awaited.values().any(|(host, _)| host == name)
+                || self.awaited.keys().any(|(_, host)| host == name)
         };
         if let Some(name) = &hello.name
             && !self.agents.values().any(|agent| agent.name == *name)

@@ -163,9 +163,32 @@ impl DeviceGroup {
         self.members().any(|member| member == device)
     }
 
-    /// The agent's name, if it is on another machine: the members of a group are on one machine.
+    /// The name of its first agent, if it is on other machines.
     pub fn agent(&self) -> Option<&str> {
         self.first.agent()
+    }
+
+    /// Whether a member is a device of this agent.
+    pub fn is_on(&self, agent: &str) -> bool {
+        self.members().any(|member| member.agent() == Some(agent))
+    }
+
+    /// Its agents in order: several with `nodes_per_trial`. The first is node 0.
+    pub fn agents(&self) -> Vec<&str> {
+        let mut agents: Vec<&str> = Vec::new();
+        for agent in self.members().filter_map(Device::agent) {
+            if !agents.contains(&agent) {
+                agents.push(agent);
+            }
+        }
+        agents
+    }
+
+    /// The members on one agent; `None` if there are none.
+    #[must_use]
+    pub fn part_of(&self, agent: &str) -> Option<DeviceGroup> {
+        let own = self.members().filter(|member| member.agent() == Some(agent));
+        DeviceGroup::of(own.cloned())
     }
 
     /// The same devices, of an agent.
@@ -261,6 +284,10 @@ mod tests {
         let there: DeviceGroup = "n/cuda:0+n/cuda:1".parse().unwrap();
         assert_eq!((there.agent(), there.local().to_string()), (Some("n"), "cuda:0+cuda:1".into()));
         assert_eq!(there.local().on("n"), there);
+        let two: DeviceGroup = "a/cuda:0+a/cuda:1+b/cuda:0+b/cuda:1".parse().unwrap();
+        assert_eq!((two.agents(), two.is_on("b"), two.is_on("c")), (vec!["a", "b"], true, false));
+        assert_eq!(two.part_of("b").unwrap().local().to_string(), "cuda:0+cuda:1");
+        assert_eq!(two.part_of("c"), None);
         for text in ["", "+", "cpu+", "cuda:0,cuda:1"] {
             assert!(text.parse::<DeviceGroup>().is_err(), "{text}");
         }

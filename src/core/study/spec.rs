@@ -132,6 +132,9 @@ pub struct DevicesSpec {
     /// Number of devices of each trial; `None`: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_trial: Option<PerTrial>,
+    /// Number of machines (agents) of each trial.
+    #[serde(default = "one_node", skip_serializing_if = "is_one_node")]
+    pub nodes_per_trial: u32,
     /// Whether a command is started once per device, with its rank.
     #[serde(default, skip_serializing_if = "is_default")]
     pub per_device: bool,
@@ -152,8 +155,22 @@ pub enum PerTrial {
 impl DevicesSpec {
     /// Whether a command gets the environment of a process group, even one of a single process.
     pub fn is_grouped(&self) -> bool {
-        self.per_trial.is_some() || self.per_device
+        self.per_trial.is_some() || self.per_device || self.spans_nodes()
     }
+
+    /// Whether a trial runs on several machines.
+    pub fn spans_nodes(&self) -> bool {
+        self.nodes_per_trial > 1
+    }
+}
+
+fn one_node() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_one_node(nodes: &u32) -> bool {
+    *nodes == 1
 }
 
 /// Most trials at a time on one device.
@@ -167,6 +184,7 @@ impl Default for DevicesSpec {
             packed: false,
             memory: None,
             per_trial: None,
+            nodes_per_trial: 1,
             per_device: false,
             cpu_threads: 1,
         }

@@ -352,7 +352,9 @@ impl AttemptLog {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        Ok(AttemptLog { file: File::create_new(path)?, written: 0 })
+        // An agent appends what other nodes print.
+        let file = File::options().append(true).create_new(true).open(path)?;
+        Ok(AttemptLog { file, written: 0 })
     }
 
     /// Appends; a log that cannot be written (a full disk) does not stop a trial.
