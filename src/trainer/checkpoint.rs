@@ -14,6 +14,7 @@ use tokenizers::Tokenizer;
 
 use super::adapters::LoraAdapters;
 use super::atomic_directory::{AtomicDirectory, IfExists};
+use super::averaging::trainable;
 use super::model_directory::check_tokens;
 use super::optimiser::Optimiser;
 use super::parameters::{Parameters, Values};
@@ -31,6 +32,8 @@ const TOKENIZER: &str = "tokenizer.json";
 const OPTIMISER: &str = "optimizer.safetensors";
 /// LoRA adapters and the weights they adapt; `model.safetensors` has them merged.
 const ADAPTERS: &str = "adapters.safetensors";
+/// The prefix of weights in training in `optimizer.safetensors`, where the model is their average.
+const IN_TRAINING: &str = "weights.";
 const STATE: &str = "trainer_state.json";
 const ARGUMENTS: &str = "training_args.json";
 const DIGESTS: &str = "digests.json";
@@ -39,6 +42,8 @@ const DIGESTS: &str = "digests.json";
 pub(super) struct CheckpointContents<'a> {
     pub(super) model: &'a dyn Model,
     pub(super) values: &'a Values,
+    /// The averages that are the model, if weights are averaged.
+    pub(super) averaged: Option<&'a Values>,
     pub(super) adapters: Option<&'a LoraAdapters>,
     pub(super) tokenizer: &'a [u8],
     pub(super) tokenizer_extras: &'a [(&'static str, Vec<u8>)],
@@ -55,19 +60,24 @@ pub(super) fn write(directory: &Path, contents: &CheckpointContents) -> Result<(
     let mut record = |name: &'static str, digest: blake3::Hash| {
         digests.insert(name, digest.to_hex().to_string())
     };
-    let merged = contents.adapters.map(|adapters| adapters.merged(contents.values));
+    let values = contents.averaged.unwrap_or(contents.values);
+    let merged = contents.adapters.map(|adapters| adapters.merged(values));
     // The parameter list ends with the adapters, which merged values do not have.
-    let weights = parameters.to_entries("", merged.as_ref().unwrap_or(contents.values));
+    let weights = parameters.to_entries("", merged.as_ref().unwrap_or(values));
     record(MODEL, tensor_file::write(&staged, MODEL, weights)?);
     drop(merged);
+    let in_training = (parameters.trainable(), trainable(parameters, contents.values));
     let state = contents.optimiser.state.iter();
-    let optimiser = state
+    let mut optimiser: Vec<_> = state
         .flat_map(|state| state.layout.to_entries(&format!("{}.", state.name), &state.values))
         .collect();
+    if contents.averaged.is_some() {
+        optimiser.extend(in_training.0.to_entries(IN_TRAINING, &in_training.1));
+    }
     record(OPTIMISER, tensor_file::write(&staged, OPTIMISER, optimiser)?);
     if let Some(adapters) = contents.adapters {
         let (apart, values) =
-            (adapters.adapter_parameters(parameters), adapters.adapter_values(contents.values));
+            (adapters.adapter_parameters(parameters), adapters.adapter_values(values));
         record(ADAPTERS, tensor_file::write(&staged, ADAPTERS, apart.to_entries("", &values))?);
     }
     let json_files = [
@@ -152,6 +162,9 @@ pub(super) struct SavedRun {
     pub(super) run_arguments: RunArguments,
     /// The values of LoRA adapters and the weights they adapt, if there are any.
     pub(super) adapters: Option<Values>,
+    /// The trainable weights in training, if the model is their average and they are to be trained
+    /// further.
+    pub(super) in_training: Option<Values>,
 }
 
 impl SavedRun {
@@ -175,6 +188,7 @@ impl SavedRun {
             let message = format!("version {} where this binary reads {VERSION}", state.version);
             return Err(TrainerError::checkpoint(directory, message));
         }
+        let mut in_training = None;
         if run_arguments.arguments.optim == arguments.optim
             && run_arguments.arguments.same_trainable_parameters(arguments)
         {
@@ -185,6 +199,11 @@ impl SavedRun {
                 state.values =
                     tensors.values(&state.layout, &format!("{}.", state.name), device)?;
             }
+            optimiser.schedule_free = state.schedule_free;
+            if run_arguments.arguments.averages_weights() && arguments.averages_weights() {
+                let own = parameters.trainable();
+                in_training = Some(tensors.values(&own, IN_TRAINING, device)?);
+            }
         }
         // A clone with other adapters starts with fresh ones on the merged weights.
         let adapters = match adapters {
@@ -194,7 +213,7 @@ impl SavedRun {
             }
             _ => None,
         };
-        Ok(Self { state, run_arguments, adapters })
+        Ok(Self { state, run_arguments, adapters, in_training })
     }
 }
 

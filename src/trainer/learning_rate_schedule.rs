@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::floats::real;
-use hpsearch_core::arguments::{LR_END, Ramp, SchedulerSettings, SchedulerType, TrainerArguments};
+use hpsearch_core::arguments::{
+    LR_END, Optim, Ramp, SchedulerSettings, SchedulerType, TrainerArguments,
+};
 
 /// The schedule of a run: a factor on the peak learning rate for each optimiser step.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +15,8 @@ pub(super) struct LearningRateSchedule {
     peak: f64,
     warmup_steps: u64,
     total_steps: u64,
+    /// Whether the optimiser has no schedule but a warm-up of its own.
+    is_schedule_free: bool,
 }
 
 /// The state of `reduce_lr_on_plateau`.
@@ -45,6 +49,7 @@ impl LearningRateSchedule {
             peak: arguments.learning_rate,
             warmup_steps: warmup_steps(arguments, total_steps),
             total_steps,
+            is_schedule_free: arguments.optim == Optim::ScheduleFreeAdamW,
         }
     }
 
@@ -63,7 +68,11 @@ impl LearningRateSchedule {
     /// Source: `transformers/optimization.py`, `_get_linear_schedule_with_warmup_lr_lambda` and its
     /// neighbours.
     fn factor(&self, step: u64) -> f64 {
-        let Self { scheduler, settings, peak, warmup_steps: warmup, total_steps: total } = *self;
+        let Self { scheduler, settings, peak, warmup_steps: warmup, total_steps: total, .. } =
+            *self;
+        if self.is_schedule_free {
+            return (real(step + 1) / real(warmup.max(1))).min(1.0);
+        }
         match scheduler {
             SchedulerType::Constant | SchedulerType::ReduceLrOnPlateau => return 1.0,
             SchedulerType::WarmupStableDecay => return self.warmup_stable_decay(step),

@@ -15,6 +15,7 @@
 mod adapters;
 mod allocator;
 mod atomic_directory;
+mod averaging;
 mod backward_pass;
 mod batch;
 mod checkpoint;

@@ -4,14 +4,17 @@ mod rules;
 
 use burn::tensor::{Device, Tensor};
 
+use serde::{Deserialize, Serialize};
+
 use super::TrainerError;
+use super::averaging::{trainable, with_trainable};
 use super::device_kernels;
 use super::floats::{as_f32, real};
 use super::fused::{self, SparseRows};
 use super::gradients::{Gradient, Gradients};
 use super::parameters::{Parameter, Parameters, Values, host, tensor};
 use hpsearch_core::arguments::{Optim, TrainerArguments};
-use rules::{StateShape, Update};
+use rules::{ScheduleFreeStep, StateShape, Update};
 
 /// An optimiser's settings and state; the caller counts the steps.
 pub(super) struct Optimiser {
@@ -22,6 +25,8 @@ pub(super) struct Optimiser {
     /// For each table with sparse gradients: which rows have ever had a gradient, according to
     /// their moments.
     touched: Vec<Option<Vec<bool>>>,
+    /// The running sums of a schedule-free optimiser.
+    pub(super) schedule_free: Option<ScheduleFree>,
     /// The kinds of state (`exp_avg`).
     pub(super) state: Vec<State>,
 }
@@ -55,6 +60,28 @@ enum UpdateRule {
     Adafactor,
     Lion { beta1: f64, beta2: f64 },
     RmsProp,
+    ScheduleFreeAdamW { beta1: f64, beta2: f64, epsilon: f64 },
+}
+
+/// The running sums of a schedule-free optimiser.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScheduleFree {
+    /// The sum of the weights of all steps; 0 before the first.
+    weight_sum: f64,
+    /// The greatest learning rate of a step.
+    lr_max: f64,
+}
+
+impl ScheduleFree {
+    /// The weight of a step in the average of all: its squared learning rate, which is
+    /// `weight_lr_power = 2`, over the sum of all.
+    fn weigh(&mut self, learning_rate: f64) -> f64 {
+        self.lr_max = self.lr_max.max(learning_rate);
+        let weight = self.lr_max.powi(2);
+        self.weight_sum += weight;
+        if self.weight_sum > 0.0 { weight / self.weight_sum } else { 0.0 }
+    }
 }
 
 /// The scalars of a step.
@@ -63,6 +90,15 @@ pub(super) struct StepScalars {
     pub(super) learning_rate: f64,
     /// The step's number, counted from 1.
     pub(super) step: u64,
+    /// The step's weight in a schedule-free optimiser's average; set by [`Optimiser::step`].
+    weight: f64,
+}
+
+impl StepScalars {
+    /// The scalars of step `step`, counted from 1.
+    pub(super) fn new(learning_rate: f64, step: u64) -> Self {
+        Self { learning_rate, step, weight: 0.0 }
+    }
 }
 
 /// The factor on gradients, see [`clip_coefficient`].
@@ -129,6 +165,11 @@ impl Optimiser {
             }
             Optim::Lion => (UpdateRule::Lion { beta1, beta2 }, vec![whole("exp_avg")]),
             Optim::RmsProp => (UpdateRule::RmsProp, vec![whole("square_avg")]),
+            Optim::ScheduleFreeAdamW => {
+                let epsilon = arguments.adam_epsilon;
+                let rule = UpdateRule::ScheduleFreeAdamW { beta1, beta2, epsilon };
+                (rule, vec![whole("z"), whole("exp_avg_sq")])
+            }
         };
         let state = kinds
             .into_iter()
@@ -141,7 +182,24 @@ impl Optimiser {
             })
             .collect();
         let (touched, device) = (vec![None; parameters.iter().len()], device.clone());
-        Self { rule, weight_decay: arguments.weight_decay, placement, device, touched, state }
+        let schedule_free =
+            (arguments.optim == Optim::ScheduleFreeAdamW).then(ScheduleFree::default);
+        let weight_decay = arguments.weight_decay;
+        Self { rule, weight_decay, placement, device, touched, schedule_free, state }
+    }
+
+    /// The averages that a schedule-free optimiser trains for, if it is one: x of its y, `values`.
+    pub(super) fn averaged(&self, parameters: &Parameters, values: &Values) -> Option<Values> {
+        let sums = self.schedule_free?;
+        let UpdateRule::ScheduleFreeAdamW { beta1, .. } = self.rule else { return None };
+        if sums.weight_sum == 0.0 {
+            return Some(values.clone());
+        }
+        let average =
+            |(y, z): (Tensor<2>, &Tensor<2>)| y.clone() + (z.clone() - y) * (1.0 - 1.0 / beta1);
+        let averages = trainable(parameters, values).0.into_iter().zip(&self.state[0].values.0);
+        let averages = Values(averages.map(average).collect());
+        Some(with_trainable(parameters, values, &averages))
     }
 
     /// Makes a step.
@@ -157,6 +215,13 @@ impl Optimiser {
             && self.adamw_by_kernels(parameters, values, &gradients, scalars, clip)
         {
             return Ok(());
+        }
+        let mut weight = 0.0;
+        if let Some(sums) = &mut self.schedule_free {
+            if sums.weight_sum == 0.0 {
+                self.state[0].values = trainable(parameters, values);
+            }
+            weight = sums.weigh(scalars.learning_rate);
         }
         let mut state: Vec<_> = self
             .state
@@ -174,7 +239,8 @@ impl Optimiser {
                 values.0.push(value);
                 continue;
             };
-            let scalars = StepScalars { learning_rate: scalars.learning_rate * share, ..scalars };
+            let learning_rate = scalars.learning_rate * share;
+            let scalars = StepScalars { learning_rate, weight, ..scalars };
             let moments = state
                 .iter_mut()
                 .filter(|(shape, _)| shape.layout(parameter).is_some())
@@ -217,7 +283,7 @@ impl Optimiser {
         parameters: &Parameters,
         values: &mut Values,
         gradients: &Gradients,
-        StepScalars { learning_rate, step }: StepScalars,
+        StepScalars { learning_rate, step, .. }: StepScalars,
         clip: &GradientClip,
     ) -> bool {
         let UpdateRule::AdamW { beta1, beta2, epsilon } = self.rule else { return false };
@@ -270,8 +336,9 @@ impl UpdateRule {
         value: Tensor<2>,
         gradient: Tensor<2>,
         moments: Vec<Tensor<2>>,
-        (StepScalars { learning_rate: rate, step }, decay, clip): (StepScalars, f64, &Tensor<2>),
+        (scalars, decay, clip): (StepScalars, f64, &Tensor<2>),
     ) -> (Tensor<2>, Vec<Tensor<2>>) {
+        let StepScalars { learning_rate: rate, step, weight } = scalars;
         let gradient = gradient * clip.clone();
         let mut moments = moments.into_iter();
         let mut moment = || moments.next().expect("one moment per kind of state");
@@ -292,11 +359,18 @@ impl UpdateRule {
                 let buffer = moment() * momentum + gradient;
                 (value - buffer.clone() * rate, vec![buffer])
             }
-            Self::Adafactor | Self::Lion { .. } | Self::RmsProp => {
+            Self::Adafactor
+            | Self::Lion { .. }
+            | Self::RmsProp
+            | Self::ScheduleFreeAdamW { .. } => {
                 let update = Update { parameter, value, gradient, rate, decay, step };
                 match *self {
                     Self::Lion { beta1, beta2 } => update.lion([beta1, beta2], moment()),
                     Self::RmsProp => update.rmsprop(moment()),
+                    Self::ScheduleFreeAdamW { beta1, beta2, epsilon } => {
+                        let step = ScheduleFreeStep { beta1, beta2, epsilon, weight };
+                        update.schedule_free_adamw(step, moment(), moment())
+                    }
                     _ => update.adafactor(moments.collect()),
                 }
             }
@@ -309,7 +383,7 @@ impl UpdateRule {
         value: Tensor<2>,
         gradient: Gradient,
         (moments, touched): (Vec<Tensor<2>>, &mut Option<Vec<bool>>),
-        (StepScalars { learning_rate: rate, step }, decay, clip): (StepScalars, f64, f64),
+        (StepScalars { learning_rate: rate, step, .. }, decay, clip): (StepScalars, f64, f64),
         (placement, device): (Placement, &Device),
     ) -> Result<(Tensor<2>, Vec<Tensor<2>>), TrainerError> {
         let in_place = placement == Placement::InPlace;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::learning_rate_schedule::PlateauState;
+use super::optimiser::ScheduleFree;
 use super::precision::GradScaler;
 use hpsearch_core::arguments::TrainerArguments;
 
@@ -41,6 +42,9 @@ pub(super) struct TrainerState {
     /// Loss scaling with `fp16`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scaling: Option<GradScaler>,
+    /// The running sums of a schedule-free optimiser.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) schedule_free: Option<ScheduleFree>,
     pub(super) log_history: Vec<BTreeMap<String, Value>>,
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use burn::tensor::{Device, FloatDType, Tensor};
 use serde_json::{Value, json};
 
+use super::averaging::ExponentialAverage;
 use super::checkpoint::{self, CheckpointContents};
 use super::evaluation::named;
 use super::fine_tuning::FineTuning;
@@ -90,6 +91,8 @@ pub(super) struct TrainingRun<'a> {
     ranges: Rc<IndexRanges>,
     values: Values,
     optimiser: Optimiser,
+    /// The moving average of the weights, with `ema_decay`.
+    average: Option<ExponentialAverage>,
     state: TrainerState,
     tokenizer: Vec<u8>,
     tokenizer_extras: Vec<(&'static str, Vec<u8>)>,
@@ -145,7 +148,7 @@ impl TrainingRun<'_> {
         let measured = named(
             "eval",
             self.model.measure(
-                &self.tuning.merged(&self.values),
+                &self.tuning.merged(&self.model_values()),
                 &self.device,
                 data,
                 &set,
@@ -195,9 +198,23 @@ impl TrainingRun<'_> {
         Ok(report)
     }
 
+    /// The averages that are evaluated and exported, if weights are averaged.
+    fn averaged(&self) -> Option<Values> {
+        let parameters = self.model.parameters();
+        match &self.average {
+            Some(average) => Some(average.averaged(parameters, &self.values)),
+            None => self.optimiser.averaged(parameters, &self.values),
+        }
+    }
+
+    /// The values that are evaluated and exported.
+    fn model_values(&self) -> Values {
+        self.averaged().unwrap_or_else(|| self.values.clone())
+    }
+
     /// What it costs to keep the model and to use it, with adapters merged, and to train it.
     fn costs(&self, host: &dyn Host) -> Result<BTreeMap<String, f64>, TrainerError> {
-        let values = self.tuning.merged(&self.values);
+        let values = self.tuning.merged(&self.model_values());
         let count = |value: &Tensor<2>| value.dims().iter().product::<usize>();
         let n_params = real(values.0.iter().map(count).sum::<usize>());
         let latency = predict_ms(&*self.model, &values, &self.device, self.job.data)?;
@@ -224,9 +241,12 @@ impl TrainingRun<'_> {
             seed: self.job.seed,
             data: self.job.data.digest().to_owned(),
         };
+        let averaged = self.averaged();
+        self.state.schedule_free = self.optimiser.schedule_free;
         let contents = CheckpointContents {
             model: &*self.model,
             values: &self.values,
+            averaged: averaged.as_ref(),
             adapters: self.tuning.adapters.as_ref(),
             tokenizer: &self.tokenizer,
             tokenizer_extras: &self.tokenizer_extras,

@@ -6,7 +6,7 @@ use super::model::{
 use super::problem::ArgumentProblem;
 use super::scheduler::{LR_END, SchedulerType};
 use super::tasks::TaskKind;
-use super::training::{EvalStrategy, SamplingStrategy, TrainerArguments};
+use super::training::{EvalStrategy, Optim, SamplingStrategy, TrainerArguments};
 
 /// Collects problems, each with its remedy.
 #[derive(Default)]
@@ -39,6 +39,7 @@ pub(super) fn contradictions(
         problems.add("label_smoothing_factor", message, "leave it out");
     }
     learning_rate_schedule(arguments, &mut problems);
+    schedule_free(arguments, &mut problems);
     if arguments.early_stopping_patience.is_some() && arguments.eval_strategy == EvalStrategy::No {
         let message =
             "`early_stopping_patience` counts evaluations, and `eval_strategy` asks for none";
@@ -159,6 +160,35 @@ fn model_shape(arguments: &TrainerArguments, problems: &mut Problems) {
             "model.vocab_size",
             message,
             format!("give at least {BYTE_ENTRIES}, or `model.tokenizer = \"chars\"`"),
+        );
+    }
+}
+
+/// What a schedule-free optimiser does without.
+fn schedule_free(arguments: &TrainerArguments, problems: &mut Problems) {
+    if arguments.optim != Optim::ScheduleFreeAdamW {
+        return;
+    }
+    let scheduler = arguments.lr_scheduler_type;
+    if scheduler != SchedulerType::Constant {
+        problems.add(
+            "lr_scheduler_type",
+            format!("`schedule_free_adamw` has no schedule, such as `{}`", scheduler.word()),
+            "leave it out; `warmup_steps` is the optimiser's own warm-up",
+        );
+    }
+    if arguments.ema_decay.is_some() {
+        problems.add(
+            "ema_decay",
+            "`schedule_free_adamw` averages the weights itself: `ema_decay` means nothing to it",
+            "leave `ema_decay` out",
+        );
+    }
+    if arguments.adam_beta1 == 0.0 {
+        problems.add(
+            "adam_beta1",
+            "`adam_beta1` = 0 leaves `schedule_free_adamw` no average",
+            "give a number above 0, such as 0.9",
         );
     }
 }

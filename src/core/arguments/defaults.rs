@@ -51,6 +51,9 @@ pub(super) fn fill_in(merged: &mut Map<String, Value>, given: &[(&str, String)],
             merged[name] = Value::Array(Vec::new());
         }
     }
+    if merged["optim"] == "schedule_free_adamw" && !is_given(given, "lr_scheduler_type") {
+        merged["lr_scheduler_type"] = "constant".into();
+    }
     let rows = "per_device_train_batch_size";
     // With a limit on tokens there is none on rows; a row has at least one token.
     if let Some(tokens) = merged["max_tokens_per_batch"].as_i64().filter(|_| !is_given(given, rows))

@@ -427,6 +427,20 @@ const OPTIMISERS: &str = "\
     apollo_adamw_layerwise stable_adamw";
 
 #[test]
+fn a_schedule_free_optimiser_takes_no_schedule() {
+    let optim = "schedule_free_adamw";
+    let plain = resolved(json!({"optim": optim, "warmup_steps": 10}));
+    assert_eq!(plain.lr_scheduler_type, SchedulerType::Constant);
+    let refused =
+        |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err().remove(0).to_string();
+    assert!(refused(json!({"optim": optim, "lr_scheduler_type": "cosine"})).contains("`cosine`"));
+    assert!(refused(json!({"optim": optim, "ema_decay": 0.9})).contains("`ema_decay`"));
+    assert!(refused(json!({"optim": optim, "adam_beta1": 0.0})).contains("`adam_beta1`"));
+    assert!(resolved(json!({"ema_decay": 0.999})).averages_weights());
+    assert!(refused(json!({"ema_decay": 1.0})).contains("`ema_decay`"));
+}
+
+#[test]
 fn every_optimiser_of_transformers_is_taken_or_refused_with_what_to_do() {
     for name in OPTIMISERS.split_whitespace() {
         for problem in check_values("optim", &[json!(name)]) {

@@ -39,6 +39,7 @@ const OPTIMISERS: FieldKind = Choice(&[
     "lion_32bit",
     "lion",
     "rmsprop",
+    "schedule_free_adamw",
 ]);
 
 const fn up_to(max: i64) -> FieldKind {
@@ -76,10 +77,14 @@ pub static ARGUMENTS: &[Field] = &[
     key("max_grad_norm", NOT_NEGATIVE, Float(1.0))
         .doc("maximum global gradient norm; 0: no clipping"),
     key("optim", OPTIMISERS, Text("adamw")).doc("the optimiser"),
+    key("ema_decay", OPEN_UNIT, Absent).or(&["model_ema_decay"]).doc(
+        "decay of an exponential moving average of the weights, which is evaluated and exported \
+             instead of them",
+    ),
     // 0 in PyTorch: without momentum SGD hardly trains a transformer.
     key("momentum", FRACTION, Float(0.9)).doc("SGD's momentum"),
     key("lr_scheduler_type", Choice(SCHEDULER_NAMES), Text("linear"))
-        .doc("learning-rate schedule after warm-up"),
+        .doc("learning-rate schedule after warm-up; of schedule_free_adamw, constant"),
     key("lr_scheduler_kwargs.num_cycles", POSITIVE, Absent).doc(
         "waves of the cosine schedules (0.5, half a wave), restarts of cosine_with_restarts \
              (1)",

@@ -40,6 +40,10 @@ pub struct TrainerArguments {
     pub max_grad_norm: f64,
     /// The optimiser.
     pub optim: Optim,
+    /// Decay of an exponential moving average of the weights, which is the model that is evaluated
+    /// and exported; `None`: the weights themselves.
+    #[serde(default)]
+    pub ema_decay: Option<f64>,
     /// SGD's momentum.
     pub momentum: f64,
     /// The learning-rate schedule.
@@ -170,6 +174,9 @@ pub enum Optim {
     Lion,
     /// RMSprop without momentum, PyTorch's.
     RmsProp,
+    /// AdamW without a learning-rate schedule (Defazio et al. 2024).
+    #[serde(rename = "schedule_free_adamw")]
+    ScheduleFreeAdamW,
 }
 
 /// When to evaluate, besides where the pruner asks for it and at the end.
@@ -211,6 +218,12 @@ pub enum SamplingStrategy {
 }
 
 impl TrainerArguments {
+    /// Whether the model that is evaluated and exported is an average of the weights in training.
+    #[must_use]
+    pub fn averages_weights(&self) -> bool {
+        self.ema_decay.is_some() || self.optim == Optim::ScheduleFreeAdamW
+    }
+
     /// Whether another run's arguments train the same parameters.
     #[must_use]
     pub fn same_trainable_parameters(&self, other: &Self) -> bool {

@@ -188,16 +188,8 @@ pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
 }
 
 /// Words in the names of optimisers that are not implemented.
-const NOT_IMPLEMENTED: &[&str] = &[
-    "ademamix",
-    "adagrad",
-    "galore",
-    "apollo",
-    "lomo",
-    "schedule_free",
-    "grokadamw",
-    "stable_adamw",
-];
+const NOT_IMPLEMENTED: &[&str] =
+    &["ademamix", "adagrad", "galore", "apollo", "lomo", "grokadamw", "stable_adamw"];
 
 /// The alternative to a value that Hugging Face's trainer accepts and this one does not.
 pub(super) fn instead_of(name: &str, value: &str) -> Option<&'static str> {
@@ -215,6 +207,7 @@ pub(super) fn instead_of(name: &str, value: &str) -> Option<&'static str> {
         _ if has(NOT_IMPLEMENTED) => {
             Some("it is not implemented; `adamw` is transformers' default, too")
         }
+        _ if has(&["schedule_free"]) => Some("it is not implemented; `schedule_free_adamw` is"),
         _ if has(&["lion"]) => Some("`lion_32bit` is the same rule, with its state in f32"),
         _ if has(&["rmsprop"]) => Some("`rmsprop` is the same rule, with its state in f32"),
         _ => None,

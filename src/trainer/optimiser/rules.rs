@@ -1,9 +1,11 @@
-//! Update rules that tensor operations compute on every device: Adafactor, Lion and RMSprop.
+//! Update rules that tensor operations compute on every device: Adafactor, Lion, RMSprop and
+//! schedule-free AdamW.
 
 use burn::tensor::Tensor;
 
 use super::super::floats::real;
 use super::super::parameters::{Parameter, Role};
+use super::bias_correction;
 
 /// Adafactor's ε₁, added to squared gradients: transformers' default.
 const ADAFACTOR_EPSILON: f64 = 1e-30;
@@ -105,6 +107,37 @@ impl Update<'_> {
         let square = square * RMSPROP_ALPHA + gradient.clone().square() * (1.0 - RMSPROP_ALPHA);
         let size = square.clone().sqrt() + RMSPROP_EPSILON;
         (value - gradient / size * rate, vec![square])
+    }
+}
+
+/// The numbers of a step of schedule-free AdamW that all parameters share.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ScheduleFreeStep {
+    pub(super) beta1: f64,
+    pub(super) beta2: f64,
+    pub(super) epsilon: f64,
+    /// The weight of this step in the average, `ckp1`.
+    pub(super) weight: f64,
+}
+
+impl Update<'_> {
+    /// `value` is y, where gradients are computed; z and the second moment are the state.
+    ///
+    /// Source: `schedulefree/adamw_schedulefree.py`, `AdamWScheduleFree.step`.
+    pub(super) fn schedule_free_adamw(
+        self,
+        ScheduleFreeStep { beta1, beta2, epsilon, weight }: ScheduleFreeStep,
+        z: Tensor<2>,
+        square: Tensor<2>,
+    ) -> (Tensor<2>, Vec<Tensor<2>>) {
+        let Self { value, gradient, rate, decay, step, .. } = self;
+        let square = square * beta2 + gradient.clone().square() * (1.0 - beta2);
+        let size = (square.clone() / bias_correction(beta2, step)).sqrt() + epsilon;
+        let gradient = gradient / size;
+        let gradient = if decay > 0.0 { gradient + value.clone() * decay } else { gradient };
+        let value = value.clone() + (z.clone() - value) * weight;
+        let value = value + gradient.clone() * (rate * (beta1 * (1.0 - weight) - 1.0));
+        (value, vec![z - gradient * rate, square])
     }
 }
 

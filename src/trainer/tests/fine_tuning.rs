@@ -117,7 +117,7 @@ impl Tuned {
             close(&format!("loss of step {step}"), loss, expected, 1e-3);
             let (_, norm) = gradients.loss_and_norm(tensor(vec![0.0], [1], &self.device)).unwrap();
             let clip = GradientClip::By(clip_coefficient(norm, 1.0));
-            let scalars = StepScalars { learning_rate, step: step as u64 + 1 };
+            let scalars = StepScalars::new(learning_rate, step as u64 + 1);
             optimiser.step(&parameters, &mut self.values, gradients, scalars, &clip).unwrap();
         }
     }

@@ -247,7 +247,7 @@ impl Comparison<'_> {
                 let (loss, norm) = gradients.loss_and_norm(loss).unwrap();
                 close(&format!("loss of step {step}"), loss, *expected, on(self.device_name, 1e-3));
                 let learning_rate = schedule.learning_rate(step, &PlateauState::default());
-                let scalars = StepScalars { learning_rate, step: step + 1 };
+                let scalars = StepScalars::new(learning_rate, step + 1);
                 let clip = match placement {
                     Placement::Device => GradientClip::on_device(squares.narrow(0, 1, 1), 1.0),
                     _ => GradientClip::By(clip_coefficient(norm, 1.0)),
@@ -309,7 +309,7 @@ impl Comparison<'_> {
             }
             let made = u64::from(step) - scaler.map_or(0, |scaler| scaler.skipped);
             let learning_rate = schedule.learning_rate(made, &PlateauState::default());
-            let scalars = StepScalars { learning_rate, step: made + 1 };
+            let scalars = StepScalars::new(learning_rate, made + 1);
             let clip = GradientClip::By(clip_coefficient(norm / scale, 1.0) / scale);
             optimiser.step(self.parameters, &mut values, gradients, scalars, &clip).unwrap();
         }

@@ -118,7 +118,7 @@ fn step_with(
     step: u64,
     clip: f64,
 ) {
-    let scalars = StepScalars { learning_rate: 0.1, step };
+    let scalars = StepScalars::new(0.1, step);
     optimiser.step(parameters, values, gradients, scalars, &GradientClip::By(clip)).unwrap();
 }
 

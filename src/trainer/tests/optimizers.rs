@@ -1,6 +1,7 @@
 //! Optimisers against the packages that transformers takes them from: `golden/optimizers.json` is
 //! made by `tests/peers/optimizers_golden.py`.
 
+use super::super::averaging::ExponentialAverage;
 use super::super::learning_rate_schedule::{LearningRateSchedule, PlateauState};
 use super::super::optimiser::{GradientClip, Optimiser, Placement, StepScalars, clip_coefficient};
 use super::super::parameters::tensor;
@@ -20,14 +21,25 @@ fn follows_its_package(optim: &str) {
         let schedule = LearningRateSchedule::new(&tuned.arguments, 20);
         let parameters = tuned.model.parameters().clone();
         let mut optimiser = Optimiser::new(&tuned.arguments, &parameters, &tuned.device, placement);
+        let decay = tuned.arguments.ema_decay;
+        let mut average =
+            decay.map(|decay| ExponentialAverage::new(decay, &parameters, &tuned.values));
         for (step, expected) in losses.iter().enumerate() {
             let (loss, gradients) = tuned.gradients(&batches[step % batches.len()], false);
             close(&format!("{optim}: loss of step {step}"), loss, *expected, 1e-3);
             let (_, norm) = gradients.loss_and_norm(tensor(vec![0.0], [1], &tuned.device)).unwrap();
             let clip = GradientClip::By(clip_coefficient(norm, 1.0));
             let learning_rate = schedule.learning_rate(step as u64, &PlateauState::default());
-            let scalars = StepScalars { learning_rate, step: step as u64 + 1 };
+            let scalars = StepScalars::new(learning_rate, step as u64 + 1);
             optimiser.step(&parameters, &mut tuned.values, gradients, scalars, &clip).unwrap();
+            if let Some(average) = &mut average {
+                average.update(&parameters, &tuned.values);
+            }
+        }
+        if let Some(averaged) = optimiser.averaged(&parameters, &tuned.values) {
+            tuned.values = averaged;
+        } else if let Some(average) = average {
+            tuned.values = average.averaged(&parameters, &tuned.values);
         }
         tuned.logits_are(&format!("{optim}: logits"), &case["logits"], 5e-3);
     }
@@ -41,6 +53,16 @@ fn adafactor_is_transformers() {
 #[test]
 fn lion_is_bitsandbytes() {
     follows_its_package("lion_32bit");
+}
+
+#[test]
+fn schedule_free_adamw_is_its_package() {
+    follows_its_package("schedule_free_adamw");
+}
+
+#[test]
+fn averages_of_weights_are_timms() {
+    follows_its_package("adamw");
 }
 
 #[test]

@@ -73,9 +73,16 @@ fn a_keyword_is_learnt_in_seconds() {
 #[test]
 fn interrupted_and_resumed_equals_uninterrupted_bit_for_bit() {
     let fixture = Fixture::new();
-    for optimiser in ["adamw", "sgd", "adafactor", "lion_32bit", "rmsprop"] {
+    let averaged = json!({"ema_decay": 0.7});
+    let averaged_adapters =
+        json!({"ema_decay": 0.7, "lora_r": 2, "lora_target_modules": "all-linear"});
+    let named = ["adamw", "sgd", "adafactor", "lion_32bit", "rmsprop", "schedule_free_adamw"]
+        .map(|optim| (optim, json!({"optim": optim})));
+    for (optimiser, chosen) in
+        named.into_iter().chain([("ema", averaged), ("ema-lora", averaged_adapters)])
+    {
         let arguments =
-            arguments(json!({"optim": optimiser, "eval_strategy": "steps", "eval_steps": 5}));
+            arguments(merged(chosen, json!({"eval_strategy": "steps", "eval_steps": 5})));
         let whole = fixture.path().join(format!("{optimiser}-whole"));
         let runner = trained(&fixture.job(&arguments, &whole));
         // 12 steps an epoch: at the very start, within the first epoch, at its end, within the
@@ -91,7 +98,7 @@ fn interrupted_and_resumed_equals_uninterrupted_bit_for_bit() {
             let reports = [first.reports.clone(), second.reports].concat();
             assert_eq!(timeless(&reports), timeless(&runner.reports), "interrupted at {step}");
             let [whole, parts] = [&whole, &parts].map(|path| weights(&path.join("checkpoint-24")));
-            assert!(whole == parts, "interrupted at {step}");
+            assert!(whole == parts, "{optimiser} interrupted at {step}");
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::super::averaging::{ExponentialAverage, with_trainable};
 use super::super::checkpoint::{self, SavedModel, SavedRun};
 use super::super::fine_tuning::{FineTuning, summary};
 use super::super::frozen_features::FeatureExtractor;
@@ -68,9 +69,9 @@ impl<'a> TrainingRun<'a> {
         };
         let mut optimiser =
             Optimiser::new(arguments, parameters, &device, device::optimiser_placement(job.device));
-        let (values, state) = match job.start {
+        let (values, in_training, state) = match job.start {
             Start::Fresh => {
-                (tuning.begin(parameters, initial, job.seed, &device), TrainerState::new())
+                (tuning.begin(parameters, initial, job.seed, &device), None, TrainerState::new())
             }
             Start::Resume(directory) | Start::Clone(directory) => {
                 let mut files = SavedRun::load(
@@ -103,8 +104,14 @@ impl<'a> TrainingRun<'a> {
                     (Some(adapters), Some(saved)) => adapters.joined(initial, saved),
                     _ => tuning.begin(parameters, initial, job.seed, &device),
                 };
-                (values, files.state)
+                (values, files.in_training, files.state)
             }
+        };
+        let average =
+            arguments.ema_decay.map(|decay| ExponentialAverage::new(decay, parameters, &values));
+        let values = match in_training {
+            Some(in_training) => with_trainable(parameters, &values, &in_training),
+            None => values,
         };
         let precision = precision::compute_dtype(arguments, job.device, &device)?;
         let state = TrainerState {
@@ -135,6 +142,7 @@ impl<'a> TrainingRun<'a> {
             ranges: Rc::default(),
             values,
             optimiser,
+            average,
             state,
             saved_step,
             learning_rate: 0.0,

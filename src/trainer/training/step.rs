@@ -145,9 +145,12 @@ impl TrainingRun<'_> {
         {
             let _span = profile::phase("optimiser");
             let skipped = self.state.scaling.map_or(0, |scaling| scaling.skipped);
-            let scalars = StepScalars { learning_rate, step: step + 1 - skipped };
+            let scalars = StepScalars::new(learning_rate, step + 1 - skipped);
             let (parameters, values) = (self.model.parameters(), &mut self.values);
             self.optimiser.step(parameters, values, gradients, scalars, &clip)?;
+            if let Some(average) = &mut self.average {
+                average.update(parameters, &self.values);
+            }
         }
         self.count_step(learning_rate, began);
         Ok(outcome)
