@@ -426,7 +426,7 @@ impl Agent {
                 }
             }
             ToAgent::NodeLog { trial, attempt, lines } => {
-                self.work.iter().for_each(|work| work.append_to_log(trial, attempt, &lines.0));
+                self.take_node_log((trial, attempt), lines);
             }
             ToAgent::Vacate { slot } => {
                 self.work.iter_mut().for_each(|work| work.launcher.vacate(slot));

@@ -360,7 +360,7 @@ impl Hub {
                 return Ok(false);
             }
             ToRunner::NodeLog { trial, attempt, lines } => {
-                state.pass_to_leader(&name, (trial, attempt), lines);
+                self.pass_to_log(&mut state, &name, (trial, attempt), lines);
             }
             ToRunner::Fetch(location) => match found {
                 Some(Ok(sending)) => agent.outgoing.push_back(sending),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -394,6 +394,14 @@ fn arriving(target: &Path, by: &str) -> io::Result<PathBuf> {
     arriving.push(by);
     arriving.push(name);
     Ok(directory.join(arriving))
+}
+
+/// Adds lines to the end of a log. One that cannot be written stops no trial.
+pub fn append(log: &Path, lines: &[u8]) {
+    // A log that has been empty so far has not been sent.
+    let _refused_below = log.parent().map(fs::create_dir_all);
+    let log = File::options().create(true).append(true).open(log);
+    let _disk_full = log.and_then(|mut log| log.write_all(lines));
 }
 
 /// A relative path without steps that lead out of its directory.

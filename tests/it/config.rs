@@ -629,7 +629,7 @@ fn problems_of_the_trainer_and_its_data_are_explained() {
             (space, "learning_rat = { float = [1e-5, 1e-1] }"),
             (space, "learning_rate = { float = [-1, 1] }"),
             (space, "model.num_layers = { float = [1, 8] }"),
-            (space, "optim = [\"adamw\", \"lion\"]"),
+            (space, "optim = [\"adamw\", \"lomo\"]"),
             (
                 "[trainer]",
                 "model.hidden_size = [96, 128]\nmodel.dropout = [0.1, 0.2]\n\

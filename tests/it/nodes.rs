@@ -110,6 +110,18 @@ fn each_process_knows_its_rank_and_only_the_first_speaks() {
 }
 
 #[test]
+fn what_others_print_after_the_first_node_has_ended_is_in_the_log() {
+    let script = format!("[ $NODE_RANK = 0 ] || {{ sleep 2; echo late; exit; }}\n{REPORT_X}");
+    for way in [&[][..], &["--carry"]] {
+        let site = Site::new(&study(1, "", ""), &script);
+        let runner = start(&site);
+        assert_all_done(runner, vec![agent(&site, way), agent(&site, way)]);
+        let log = site.log(0, 0);
+        assert!(log.lines().any(|line| line == "[node 1] late"), "{way:?}: {log}");
+    }
+}
+
+#[test]
 fn a_launcher_on_each_node_takes_its_rank_and_where_to_meet_from_the_command_line() {
     let words = "\"{nodes}:{node_rank}:{world_size}:{master_addr}:{master_port}\"";
     let text = study(2, "", "").replace("\"{x}\"", &format!("\"{{x}}\", {words}"));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::node_log::NodeLog;
 use super::{Agent, AgentEnd, AgentNews};
 use crate::cluster::message::{AttemptOf, ToRunner};
-use crate::cluster::transfer::Blob;
+use crate::cluster::transfer::{Blob, append};
 use crate::engine::{Assignment, Input};
 use crate::runner::launcher::Launcher as _;
 use crate::study::event::AttemptEnd;
@@ -197,6 +197,17 @@ impl Agent {
         };
         while let Some(lines) = next(self) {
             self.put(&ToRunner::NodeLog { trial, attempt, lines: Blob(lines) });
+        }
+    }
+
+    /// Adds what another node printed to the log of an attempt that this agent leads. A log that is
+    /// on its way to the runner already is completed there.
+    pub(super) fn take_node_log(&mut self, (trial, attempt): AttemptOf, lines: Blob) {
+        let Some(work) = &self.work else { return };
+        if work.carrying.is_some() && !work.jobs.contains_key(&(trial, attempt)) {
+            self.put(&ToRunner::NodeLog { trial, attempt, lines });
+        } else {
+            append(&work.files.log(trial, attempt), &lines.0);
         }
     }
 

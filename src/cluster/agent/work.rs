@@ -1,8 +1,7 @@
 //! What an agent needs to run the trials of its study.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +23,6 @@ use crate::study::program::{EnvironmentValue, Program};
 use crate::study::space::Space;
 use crate::study::spec::{CheckpointsSpec, DevicesSpec, Objective, StudySpec};
 use crate::study::step::StepUnit;
-use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// The study, and its trials that run here.
 pub(super) struct Work {
@@ -157,13 +155,6 @@ impl Work {
         };
         work.launcher.log_to(Arc::clone(&work.points));
         Ok(work)
-    }
-
-    /// Adds what other nodes print to the log of an attempt that this agent leads.
-    pub fn append_to_log(&self, trial: TrialNumber, attempt: AttemptNumber, lines: &[u8]) {
-        let log = File::options().append(true).open(self.files.log(trial, attempt));
-        // One that cannot be written does not stop a trial.
-        let _disk_full = log.and_then(|mut log| log.write_all(lines));
     }
 
     /// Whether its program is the built-in trainer, which reads files.

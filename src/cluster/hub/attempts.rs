@@ -6,7 +6,7 @@ use super::agent::Agent;
 use super::group::{Consequence, Group, NodeEnd};
 use super::{Hub, State};
 use crate::cluster::message::{Act, AttemptOf, ToAgent};
-use crate::cluster::transfer::Blob;
+use crate::cluster::transfer::{Blob, append};
 use crate::engine::{Assignment, GroupNode, Input};
 use crate::runner::slot_environment::PORTS;
 use crate::study::event::AttemptEnd;
@@ -56,17 +56,6 @@ impl State {
         });
         for (attempt, left) in due.collect::<Vec<_>>() {
             self.tell_nodes(left, attempt, &Act::Kill);
-        }
-    }
-
-    /// Passes lines on to the agent that has the attempt's log.
-    pub(super) fn pass_to_leader(&mut self, from: &str, attempt: AttemptOf, lines: Blob) {
-        let Some(group) = self.groups.get(&attempt) else { return };
-        let leader = group.nodes[0].0.clone();
-        if leader != from {
-            let (trial, attempt_number) = attempt;
-            let message = ToAgent::NodeLog { trial, attempt: attempt_number, lines };
-            self.put_to(&leader, attempt, message);
         }
     }
 
@@ -167,6 +156,29 @@ impl Hub {
             }
         };
         state.tell_nodes(nodes, of, &act);
+    }
+
+    /// Passes what a node printed on to the agent that writes the attempt's log. Once that has ended,
+    /// the log is here.
+    pub(super) fn pass_to_log(
+        &self,
+        state: &mut State,
+        from: &str,
+        (trial, attempt): AttemptOf,
+        lines: Blob,
+    ) {
+        let group = state.groups.get(&(trial, attempt));
+        let writer = group.and_then(|group| {
+            let (leader, end) = group.nodes.first()?;
+            (end.is_none() && leader != from).then(|| leader.clone())
+        });
+        match writer {
+            Some(leader) => {
+                let message = ToAgent::NodeLog { trial, attempt, lines };
+                state.put_to(&leader, (trial, attempt), message);
+            }
+            None => append(&self.run.files.log(trial, attempt), &lines.0),
+        }
     }
 
     /// Takes in what an agent says of an attempt.

@@ -24,7 +24,7 @@ impl Hub {
             ToRunner::Log { trial, attempt, offset, bytes } => {
                 let path = self.run.files.log(*trial, *attempt);
                 // A full disk loses logs of trials of this machine, too.
-                let _lost = append(&path, *offset, &bytes.0);
+                let _lost = write_at(&path, *offset, &bytes.0);
                 None
             }
             ToRunner::Carried(Carried::Piece { of, file, offset, bytes }) => {
@@ -156,7 +156,7 @@ impl Hub {
     }
 }
 
-fn append(path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+fn write_at(path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
