@@ -71,6 +71,7 @@ pub(super) fn write(directory: &Path, contents: &CheckpointContents) -> Result<(
     let mut optimiser: Vec<_> = state
         .flat_map(|state| state.layout.to_entries(&format!("{}.", state.name), &state.values))
         .collect();
+    optimiser.extend(contents.optimiser.quantised_entries(parameters));
     if contents.averaged.is_some() {
         optimiser.extend(in_training.0.to_entries(IN_TRAINING, &in_training.1));
     }
@@ -199,6 +200,9 @@ impl SavedRun {
                 state.values =
                     tensors.values(&state.layout, &format!("{}.", state.name), device)?;
             }
+            optimiser.restore_quantised(parameters, |name, dtype, shape| {
+                tensors.bytes(name, dtype, shape).map(<[u8]>::to_vec)
+            })?;
             optimiser.schedule_free = state.schedule_free;
             if run_arguments.arguments.averages_weights() && arguments.averages_weights() {
                 let own = parameters.trainable();
@@ -300,18 +304,23 @@ impl VerifiedTensors<'_> {
         prefix: &str,
         device: &Device,
     ) -> Result<Values, TrainerError> {
-        let problem = |what: String| self.directory.problem(self.name, &what);
         parameters.read_entries(prefix, device, |entry, shape| {
-            let stored =
-                self.file.get(entry).ok_or_else(|| problem(format!("has no tensor `{entry}`")))?;
-            if stored.dtype != Dtype::F32 || stored.shape != shape {
-                let found = format!("{:?} {:?}", stored.dtype, stored.shape);
-                return Err(problem(format!(
-                    "has `{entry}` as {found}, where the model needs F32 {shape:?}"
-                )));
-            }
-            Ok(f32_from_le_bytes(self.file.bytes(stored)))
+            self.bytes(entry, Dtype::F32, shape).map(f32_from_le_bytes)
         })
+    }
+
+    /// The bytes of a tensor, which must have this dtype and shape.
+    fn bytes(&self, entry: &str, dtype: Dtype, shape: &[usize]) -> Result<&[u8], TrainerError> {
+        let problem = |what: String| self.directory.problem(self.name, &what);
+        let stored =
+            self.file.get(entry).ok_or_else(|| problem(format!("has no tensor `{entry}`")))?;
+        if stored.dtype != dtype || stored.shape != shape {
+            let found = format!("{:?} {:?}", stored.dtype, stored.shape);
+            return Err(problem(format!(
+                "has `{entry}` as {found}, where the model needs {dtype:?} {shape:?}"
+            )));
+        }
+        Ok(self.file.bytes(stored))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Optimisers under the names of transformers' Trainer, and clipping of the global gradient norm.
 
+mod blockwise;
 mod rules;
 
 use burn::tensor::{Device, Tensor};
+use safetensors::tensor::Dtype;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +15,10 @@ use super::floats::{as_f32, real};
 use super::fused::{self, SparseRows};
 use super::gradients::{Gradient, Gradients};
 use super::parameters::{Parameter, Parameters, Values, host, tensor};
+use super::tensor_file::TensorEntry;
+use blockwise::{BLOCK, Blockwise, MIN_QUANTISED};
 use hpsearch_core::arguments::{Optim, TrainerArguments};
-use rules::{ScheduleFreeStep, StateShape, Update};
+use rules::{ScheduleFreeStep, StateShape, Update, quantised_moments};
 
 /// An optimiser's settings and state; the caller counts the steps.
 pub(super) struct Optimiser {
@@ -25,6 +29,8 @@ pub(super) struct Optimiser {
     /// For each table with sparse gradients: which rows have ever had a gradient, according to
     /// their moments.
     touched: Vec<Option<Vec<bool>>>,
+    /// For each parameter: its moments in 8 bits, in main memory, if it has such.
+    quantised: Vec<Option<[Blockwise; 2]>>,
     /// The running sums of a schedule-free optimiser.
     pub(super) schedule_free: Option<ScheduleFree>,
     /// The kinds of state (`exp_avg`).
@@ -144,6 +150,17 @@ impl Optimiser {
         device: &Device,
         placement: Placement,
     ) -> Self {
+        Self::quantising(arguments, parameters, device, placement, MIN_QUANTISED)
+    }
+
+    /// The same with a size from which on states in 8 bits are used, if the optimiser has such.
+    pub(super) fn quantising(
+        arguments: &TrainerArguments,
+        parameters: &Parameters,
+        device: &Device,
+        placement: Placement,
+        from: usize,
+    ) -> Self {
         let (beta1, beta2) = (arguments.adam_beta1, arguments.adam_beta2);
         let whole = |name| (name, StateShape::Whole);
         let (rule, kinds) = match arguments.optim {
@@ -164,6 +181,11 @@ impl Optimiser {
                 (UpdateRule::Adafactor, factored.to_vec())
             }
             Optim::Lion => (UpdateRule::Lion { beta1, beta2 }, vec![whole("exp_avg")]),
+            Optim::AdamW8Bit => {
+                let rule = UpdateRule::AdamW { beta1, beta2, epsilon: arguments.adam_epsilon };
+                let shape = StateShape::Unquantised(from);
+                (rule, vec![("exp_avg", shape), ("exp_avg_sq", shape)])
+            }
             Optim::RmsProp => (UpdateRule::RmsProp, vec![whole("square_avg")]),
             Optim::ScheduleFreeAdamW => {
                 let epsilon = arguments.adam_epsilon;
@@ -181,11 +203,40 @@ impl Optimiser {
                 State { name, shape, values: layout.zeros(device), layout }
             })
             .collect();
+        let in_8_bits = arguments.optim == Optim::AdamW8Bit;
+        let quantised = parameters
+            .iter()
+            .map(|one| in_8_bits.then(|| quantised_moments(one, from)).flatten())
+            .collect();
         let (touched, device) = (vec![None; parameters.iter().len()], device.clone());
         let schedule_free =
             (arguments.optim == Optim::ScheduleFreeAdamW).then(ScheduleFree::default);
         let weight_decay = arguments.weight_decay;
-        Self { rule, weight_decay, placement, device, touched, schedule_free, state }
+        Self { rule, weight_decay, placement, device, touched, quantised, schedule_free, state }
+    }
+
+    /// The states in 8 bits as entries of a file.
+    pub(super) fn quantised_entries(&self, parameters: &Parameters) -> Vec<TensorEntry<'_>> {
+        let states = parameters.iter().zip(&self.quantised);
+        let entries = states.flat_map(|(parameter, states)| {
+            let states = (1..).zip(states.iter().flatten());
+            states.flat_map(|(number, state)| state.to_entries(number, parameter))
+        });
+        entries.collect()
+    }
+
+    /// Restores them from the bytes that `read` returns for a name, a dtype and a shape.
+    pub(super) fn restore_quantised<E>(
+        &mut self,
+        parameters: &Parameters,
+        mut read: impl FnMut(&str, Dtype, &[usize]) -> Result<Vec<u8>, E>,
+    ) -> Result<(), E> {
+        for (parameter, states) in parameters.iter().zip(&mut self.quantised) {
+            for (number, state) in (1..).zip(states.iter_mut().flatten()) {
+                state.restore(number, parameter, &mut read)?;
+            }
+        }
+        Ok(())
     }
 
     /// The averages that a schedule-free optimiser trains for, if it is one: x of its y, `values`.
@@ -232,8 +283,12 @@ impl Optimiser {
         let clip_on_device = (self.placement == Placement::Device || !self.rule.has_kernel())
             .then(|| clip.to_device(&self.device));
         // Values and moments are moved, not cloned, so that they are updated in place.
-        for (((parameter, value), gradient), touched) in
-            parameters.iter().zip(old).zip(gradients.0).zip(&mut self.touched)
+        for ((((parameter, value), gradient), touched), quantised) in parameters
+            .iter()
+            .zip(old)
+            .zip(gradients.0)
+            .zip(&mut self.touched)
+            .zip(&mut self.quantised)
         {
             let Some(share) = parameter.rate else {
                 values.0.push(value);
@@ -247,6 +302,17 @@ impl Optimiser {
                 .map(|(_, values)| values.next().expect("one moment per parameter"))
                 .collect();
             let decay = if parameter.decays() { self.weight_decay } else { 0.0 };
+            if let Some(states) = quantised {
+                let gradient = gradient.into_dense(parameter, &self.device);
+                values.0.push(self.rule.step_quantised(
+                    parameter,
+                    (value, gradient),
+                    states,
+                    (scalars, decay, clip.on_host()?),
+                    &self.device,
+                )?);
+                continue;
+            }
             let (value, moments) = match &clip_on_device {
                 None => {
                     let scalars = (scalars, decay, clip.on_host()?);
@@ -375,6 +441,35 @@ impl UpdateRule {
                 }
             }
         }
+    }
+
+    /// AdamW's step with moments in 8 bits: in the order of files, in which bitsandbytes lays its
+    /// blocks, and in main memory.
+    fn step_quantised(
+        &self,
+        parameter: &Parameter,
+        (value, gradient): (Tensor<2>, Tensor<2>),
+        [mean, square]: &mut [Blockwise; 2],
+        (scalars, decay, clip): (StepScalars, f64, f64),
+        device: &Device,
+    ) -> Result<Tensor<2>, TrainerError> {
+        let Self::AdamW { beta1, beta2, epsilon } = *self else {
+            unreachable!("only AdamW has states in 8 bits")
+        };
+        let StepScalars { learning_rate: rate, step, .. } = scalars;
+        let scalars = adamw_scalars([beta1, beta2, epsilon], (rate, step), decay, clip);
+        let turned = |one: Tensor<2>| {
+            host(if parameter.role.is_transposed() { one.transpose() } else { one })
+        };
+        let (mut values, gradients) = (turned(value)?, turned(gradient)?);
+        let blocks = values.chunks_mut(BLOCK).zip(gradients.chunks(BLOCK)).enumerate();
+        for (block, (values, gradients)) in blocks {
+            let (mut means, mut squares) = (mean.block(block), square.block(block));
+            fused::adamw(values, gradients, &mut means, &mut squares, scalars);
+            mean.set_block(block, &means);
+            square.set_block(block, &squares);
+        }
+        Ok(parameter.value_in_memory_order(values, device))
     }
 
     fn step_on_host(

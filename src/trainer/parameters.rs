@@ -214,15 +214,7 @@ impl Parameters {
         let mut values = Vec::with_capacity(self.list.len());
         for parameter in &self.list {
             let numbers = read(&format!("{prefix}{}", parameter.name), &parameter.file_shape())?;
-            let [rows, columns] = parameter.shape;
-            values.push(if parameter.role.is_transposed() {
-                let transposed = (0..rows * columns)
-                    .map(|i| numbers[i % columns * rows + i / columns])
-                    .collect();
-                tensor(transposed, parameter.shape, device)
-            } else {
-                tensor(numbers, parameter.shape, device)
-            });
+            values.push(parameter.value_in_memory_order(numbers, device));
         }
         Ok(Values(values))
     }
@@ -261,6 +253,17 @@ impl Parameter {
         (0..rows).step_by(together).map(move |first| {
             host(value.clone().slice([first..(first + together).min(rows), 0..columns]))
         })
+    }
+
+    /// A value from its elements in the order of a file.
+    pub(super) fn value_in_memory_order(&self, numbers: Vec<f32>, device: &Device) -> Tensor<2> {
+        let [rows, columns] = self.shape;
+        if !self.role.is_transposed() {
+            return tensor(numbers, self.shape, device);
+        }
+        let transposed =
+            (0..rows * columns).map(|i| numbers[i % columns * rows + i / columns]).collect();
+        tensor(transposed, self.shape, device)
     }
 
     fn initial(&self, seed: u64, deviation: Option<f64>) -> Vec<f32> {

@@ -12,6 +12,8 @@ mod pretrained;
 mod runs;
 mod stopping;
 
+pub(super) use optimizers::golden_optimizers;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;

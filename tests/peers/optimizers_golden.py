@@ -15,6 +15,7 @@ from pathlib import Path
 import bitsandbytes
 import schedulefree
 import torch
+from bitsandbytes.functional import create_dynamic_map
 from transformers import Adafactor, AutoModelForSequenceClassification, Trainer, get_scheduler
 
 torch.set_num_threads(1)
@@ -102,7 +103,8 @@ def fit(name):
 
 
 def main():
-    contents = {"batches": BATCHES, "min_8bit_size": MIN_8BIT_SIZE, "cases": {name: fit(name) for name in CASES}}
+    maps = {name: create_dynamic_map(signed=signed).tolist() for name, signed in [("signed_map", True), ("unsigned_map", False)]}
+    contents = {"batches": BATCHES, "min_8bit_size": MIN_8BIT_SIZE, **maps, "cases": {name: fit(name) for name in CASES}}
     file = TARGET / "optimizers.json"
     file.write_text(json.dumps(contents) + "\n")
     print(f"{file.stat().st_size} {file}")

@@ -448,7 +448,10 @@ fn every_optimiser_of_transformers_is_taken_or_refused_with_what_to_do() {
         }
     }
     let help = |name: &str| check_values("optim", &[json!(name)]).remove(0).help.unwrap();
-    assert_eq!(help("paged_adamw_8bit"), "`adamw` is the same rule, with its state in f32");
+    assert_eq!(
+        help("paged_adamw_8bit"),
+        "`adamw` is the same rule, with its state in f32, and `adamw_8bit` in 8 bits"
+    );
     assert_eq!(help("grokadamw"), "it is not implemented; `adamw` is transformers' default, too");
     assert_eq!(help("paged_lion_8bit"), "`lion_32bit` is the same rule, with its state in f32");
     assert_eq!(help("rmsprop_bnb"), "`rmsprop` is the same rule, with its state in f32");

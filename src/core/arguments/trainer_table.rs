@@ -40,6 +40,8 @@ const OPTIMISERS: FieldKind = Choice(&[
     "lion",
     "rmsprop",
     "schedule_free_adamw",
+    "adamw_8bit",
+    "adamw_bnb_8bit",
 ]);
 
 const fn up_to(max: i64) -> FieldKind {

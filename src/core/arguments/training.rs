@@ -174,6 +174,9 @@ pub enum Optim {
     Lion,
     /// RMSprop without momentum, PyTorch's.
     RmsProp,
+    /// AdamW with moments in 8 bits (Dettmers et al. 2022), bitsandbytes'.
+    #[serde(rename = "adamw_8bit", alias = "adamw_bnb_8bit")]
+    AdamW8Bit,
     /// AdamW without a learning-rate schedule (Defazio et al. 2024).
     #[serde(rename = "schedule_free_adamw")]
     ScheduleFreeAdamW,

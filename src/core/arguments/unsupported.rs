@@ -202,7 +202,7 @@ pub(super) fn instead_of(name: &str, value: &str) -> Option<&'static str> {
             Some("`adamw` is the same rule")
         }
         _ if value.contains("adamw") && has(&["8bit", "4bit", "bnb", "paged"]) => {
-            Some("`adamw` is the same rule, with its state in f32")
+            Some("`adamw` is the same rule, with its state in f32, and `adamw_8bit` in 8 bits")
         }
         _ if has(NOT_IMPLEMENTED) => {
             Some("it is not implemented; `adamw` is transformers' default, too")

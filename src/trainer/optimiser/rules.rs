@@ -6,6 +6,7 @@ use burn::tensor::Tensor;
 use super::super::floats::real;
 use super::super::parameters::{Parameter, Role};
 use super::bias_correction;
+use super::blockwise::{Blockwise, SIGNED, UNSIGNED};
 
 /// Adafactor's ε₁, added to squared gradients: transformers' default.
 const ADAFACTOR_EPSILON: f64 = 1e-30;
@@ -28,6 +29,9 @@ pub(in super::super) enum StateShape {
     Columns,
     /// That of the parameter, of biases and norms alone.
     Vectors,
+    /// That of the parameter, where states in 8 bits are not worth it: of embeddings, and of
+    /// parameters with fewer numbers than this.
+    Unquantised(usize),
 }
 
 impl StateShape {
@@ -37,11 +41,27 @@ impl StateShape {
             |width: usize| Parameter { shape: [1, width], role: Role::Bias, ..parameter.clone() };
         match (self, &parameter.file_shape()[..]) {
             (Self::Whole, _) | (Self::Vectors, [_]) => Some(parameter.clone()),
+            (Self::Unquantised(from), _) if !is_quantised(parameter, from) => {
+                Some(parameter.clone())
+            }
             (Self::Rows, [rows, _]) => Some(numbers(*rows)),
             (Self::Columns, [_, columns]) => Some(numbers(*columns)),
             _ => None,
         }
     }
+}
+
+/// Whether bitsandbytes keeps the states of `parameter` in 8 bits, those from `from` numbers on;
+/// transformers' Trainer exempts embeddings.
+fn is_quantised(parameter: &Parameter, from: usize) -> bool {
+    parameter.role != Role::Embedding && parameter.shape.iter().product::<usize>() >= from
+}
+
+/// The moments of AdamW in 8 bits, initially 0, if those of `parameter` are.
+pub(super) fn quantised_moments(parameter: &Parameter, from: usize) -> Option<[Blockwise; 2]> {
+    let count = parameter.shape.iter().product();
+    (parameter.rate.is_some() && is_quantised(parameter, from))
+        .then(|| [&*SIGNED, &*UNSIGNED].map(|map| Blockwise::zeros(map, count)))
 }
 
 /// What a rule updates a parameter with.

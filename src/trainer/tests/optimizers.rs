@@ -5,13 +5,20 @@ use super::super::averaging::ExponentialAverage;
 use super::super::learning_rate_schedule::{LearningRateSchedule, PlateauState};
 use super::super::optimiser::{GradientClip, Optimiser, Placement, StepScalars, clip_coefficient};
 use super::super::parameters::tensor;
+use super::super::tensor_file::TensorFile;
 use super::fine_tuning::Tuned;
 use super::golden::{close, golden_directory, numbers};
 use super::*;
 
+/// `golden/optimizers.json`.
+pub(in super::super) fn golden_optimizers() -> Value {
+    json_of(&golden_directory("optimizers.json"))
+}
+
 /// Twenty steps of fine-tuning as transformers' Trainer makes them, and the logits afterwards.
 fn follows_its_package(optim: &str) {
-    let golden = json_of(&golden_directory("optimizers.json"));
+    let golden = golden_optimizers();
+    let from = golden["min_8bit_size"].as_u64().unwrap() as usize;
     let case = &golden["cases"][optim];
     let (batches, losses): (Vec<Vec<usize>>, _) =
         (serde_json::from_value(golden["batches"].clone()).unwrap(), numbers(&case["losses"]));
@@ -20,7 +27,8 @@ fn follows_its_package(optim: &str) {
         let mut tuned = Tuned::of("bert", case["arguments"].clone());
         let schedule = LearningRateSchedule::new(&tuned.arguments, 20);
         let parameters = tuned.model.parameters().clone();
-        let mut optimiser = Optimiser::new(&tuned.arguments, &parameters, &tuned.device, placement);
+        let mut optimiser =
+            Optimiser::quantising(&tuned.arguments, &parameters, &tuned.device, placement, from);
         let decay = tuned.arguments.ema_decay;
         let mut average =
             decay.map(|decay| ExponentialAverage::new(decay, &parameters, &tuned.values));
@@ -68,4 +76,45 @@ fn averages_of_weights_are_timms() {
 #[test]
 fn rmsprop_is_pytorchs() {
     follows_its_package("rmsprop");
+}
+
+#[test]
+fn adamw_in_8_bits_is_bitsandbytes() {
+    follows_its_package("adamw_8bit");
+}
+
+#[test]
+fn what_is_evaluated_and_exported_is_the_average() {
+    let fixture = Fixture::new();
+    for (name, values) in [
+        ("ema", json!({"ema_decay": 0.9})),
+        ("schedule-free", json!({"optim": "schedule_free_adamw"})),
+    ] {
+        let (arguments, directory) = (arguments(values), fixture.path().join(name));
+        let runner = trained(&fixture.job(&arguments, &directory));
+        let [report, measured] =
+            [runner.last_report().clone(), evaluated(runner.last_checkpoint(), &fixture.data)];
+        assert!((measured["eval_loss"] - report["eval_loss"]).abs() < 1e-6, "{name}");
+        let [model, optimiser] = ["model.safetensors", "optimizer.safetensors"]
+            .map(|file| TensorFile::open(&runner.last_checkpoint().join(file)).unwrap());
+        let bytes = |file: &TensorFile, name: &str| file.bytes(file.get(name).unwrap()).to_vec();
+        for tensor in model.names() {
+            let in_training = bytes(&optimiser, &format!("weights.{tensor}"));
+            assert_ne!(bytes(&model, tensor), in_training, "{name}: {tensor}");
+        }
+    }
+}
+
+#[test]
+fn moments_in_8_bits_take_a_quarter_of_the_space() {
+    let fixture = Fixture::new();
+    let size = |optim: &str| {
+        let wide = json!({"optim": optim, "model.hidden_size": 64, "model.intermediate_size": 256, "max_steps": 1});
+        let (arguments, directory) = (arguments(wide), fixture.path().join(optim));
+        let runner = trained(&fixture.job(&arguments, &directory));
+        fs::metadata(runner.last_checkpoint().join("optimizer.safetensors")).unwrap().len()
+    };
+    let [whole, quantised] = ["adamw", "adamw_8bit"].map(size);
+    // Embeddings, biases and norms stay in 32 bits.
+    assert!(3 * quantised < whole, "{quantised} of {whole}");
 }

@@ -78,9 +78,10 @@ fn interrupted_and_resumed_equals_uninterrupted_bit_for_bit() {
         json!({"ema_decay": 0.7, "lora_r": 2, "lora_target_modules": "all-linear"});
     let named = ["adamw", "sgd", "adafactor", "lion_32bit", "rmsprop", "schedule_free_adamw"]
         .map(|optim| (optim, json!({"optim": optim})));
-    for (optimiser, chosen) in
-        named.into_iter().chain([("ema", averaged), ("ema-lora", averaged_adapters)])
-    {
+    let quantised =
+        json!({"optim": "adamw_8bit", "model.hidden_size": 64, "model.intermediate_size": 64});
+    let others = [("ema", averaged), ("ema-lora", averaged_adapters), ("8-bit", quantised)];
+    for (optimiser, chosen) in named.into_iter().chain(others) {
         let arguments =
             arguments(merged(chosen, json!({"eval_strategy": "steps", "eval_steps": 5})));
         let whole = fixture.path().join(format!("{optimiser}-whole"));
