@@ -12,10 +12,14 @@ program=$(realpath "$1")
 T=$(mktemp -d /tmp/hpsearch-slurm.XXXXXX)
 export SLURM_CONF=$T/slurm.conf
 HOST=$(hostname)
+runner=
 clean() {
     scancel --me > /dev/null 2>&1 || true
     sleep 1
-    pkill -f "$T" > /dev/null 2>&1 || true
+    # The daemons of this script by their own files, and the runner, if it is left.
+    for pid in $(cat "$T"/run/*.pid "$T/munge/munged.pid" 2> /dev/null) $runner; do
+        kill "$pid" > /dev/null 2>&1 || true
+    done
     [ -n "${KEEP:-}" ] || rm -rf "$T" 2> /dev/null || { sleep 2; rm -rf "$T"; }
 }
 trap clean EXIT
@@ -129,6 +133,7 @@ sleep 2
 "$program" run study.toml --plain >> run.log 2>&1 &
 runner=$!
 wait $runner
+runner=
 cat run.log
 squeue
 # What every trial must end with.
@@ -219,4 +224,77 @@ END
     echo "$(grep -c 'is here, with' quickstart.log) agents"
     "$program" export quickstart -o model
     "$program" predict model "The street light in front of my house is broken"
+
+    echo "--- a trial of the built-in trainer is preempted, and ends with the values of one that was not"
+    cat > studies/preempted.toml << END
+[study]
+name = "preempted"
+metric = "eval_loss"
+direction = "minimize"
+[budget]
+trials = 1
+[data]
+train = "data/train.csv"
+validation = "data/validation.csv"
+[trainer]
+task = "text-classification"
+num_train_epochs = 60
+eval_strategy = "epoch"
+lr_scheduler_type = "linear"
+learning_rate = 1e-3
+per_device_train_batch_size = 16
+"model.hidden_size" = 64
+"model.num_layers" = 2
+"model.dropout" = 0.2
+[space]
+weight_decay = { float = [0.001, 0.01] }
+[track]
+system = "off"
+[devices]
+use = ["cpu"]
+trials_per_device = 1
+END
+    sed 's/^name = .*/name = "undisturbed"/' studies/preempted.toml > studies/undisturbed.toml
+    cat >> studies/preempted.toml << END
+[cluster]
+type = "slurm"
+partition = "low"
+time = "10:00"
+cpus = 4
+max_jobs = 1
+END
+    "$program" run studies/preempted.toml --plain > preempted.log 2>&1 &
+    runner=$!
+    reports() { "$program" events preempted --json 2> /dev/null | grep -c '"type":"reported"' || true; }
+    for _ in $(seq 600); do [ "$(reports)" -ge 5 ] && break; sleep 0.5; done
+    echo "after $(reports) epochs all nodes are taken"
+    sbatch --partition=high --nodes=4 --ntasks-per-node=4 --time=5 --output=/dev/null --wrap="srun sleep 10" > /dev/null
+    wait $runner || { cat preempted.log; exit 1; }
+    runner=
+    cat preempted.log
+    "$program" run studies/undisturbed.toml --plain > undisturbed.log 2>&1 || { cat undisturbed.log; exit 1; }
+    for study in preempted undisturbed; do "$program" events $study --json > $study.json; done
+    python3 - << 'END'
+import json
+def read(study):
+    events = [json.loads(line)["event"] for line in open(f"{study}.json")]
+    reports = {}
+    for event in events:
+        if event["type"] == "reported":
+            reports[event["step"]] = event["metrics"]
+    attempts = [event["attempt"] for event in events if event["type"] == "attempt_started"]
+    return reports, len(attempts)
+one, attempts = read("preempted")
+other, undisturbed = read("undisturbed")
+# JSON has the shortest text that reads back as the same number: equal texts are equal bits.
+# Time and memory are measured, not computed.
+measured = ("predict_ms", "peak_memory", "steps_per_second", "samples_per_second", "tokens_per_second", "runtime")
+exact = lambda reports: {step: {name: value for name, value in metrics.items() if name not in measured} for step, metrics in reports.items()}
+one, other = exact(one), exact(other)
+assert undisturbed == 1 and attempts > 1, (attempts, undisturbed)
+assert list(sorted(one)) == list(range(1, 61)), sorted(one)
+different = [step for step in one if json.dumps(one[step], sort_keys=True) != json.dumps(other[step], sort_keys=True)]
+assert not different, [(step, one[step], other[step]) for step in different[:3]]
+print(f"60 epochs in {attempts} attempts, all metrics of each as in one attempt, bit for bit; the last: {one[60]}")
+END
 fi

@@ -7,8 +7,9 @@
 set -euo pipefail
 program=$(realpath "$1")
 T=$(mktemp -d /tmp/hpsearch-ssh.XXXXXX)
+runner=
 clean() {
-    pkill -f "sshd.*$T" > /dev/null 2>&1 || true
+    for pid in $(cat "$T"/h?.pid 2> /dev/null) $runner; do kill "$pid" > /dev/null 2>&1 || true; done
     for host in h1 h2; do ip netns delete "hps-$host" 2> /dev/null || true; done
     [ -n "${KEEP:-}" ] || rm -rf "$T"
 }
@@ -87,7 +88,7 @@ export HPSEARCH_GRACE=3
 runner=$!
 sleep 15
 echo "--- the cable of h1 is pulled for 4 seconds, and the connections of h2 are ended"
-ip link set vh1 down; pkill -f "ssh.*-- h2 " || true; sleep 4; ip link set vh1 up
+ip link set vh1 down; kill $(pgrep -P $runner -f -- "ssh.*-- h2 ") || true; sleep 4; ip link set vh1 up
 sleep 3
 echo "--- the runner is killed and run again"
 kill -9 $runner
