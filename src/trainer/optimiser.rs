@@ -353,6 +353,10 @@ impl Optimiser {
         clip: &GradientClip,
     ) -> bool {
         let UpdateRule::AdamW { beta1, beta2, epsilon } = self.rule else { return false };
+        // Those have no tensors.
+        if self.quantised.iter().any(Option::is_some) {
+            return false;
+        }
         let [State { values: means, .. }, State { values: squares, .. }] = &mut self.state[..]
         else {
             return false;
