@@ -26,7 +26,7 @@ use super::message::{
     AttemptOf, Envelope, Greeting, Hello, SentSeries, ToAgent, ToRunner, TrainerInput, Welcome,
     bytes,
 };
-use super::transfer::{Carried, ENOUGH, Location};
+use super::transfer::{Carried, ENOUGH, Location, append};
 use crate::engine::Input;
 use crate::runner::clock::Clock;
 use crate::runner::point_queue::PointQueue;
@@ -360,7 +360,12 @@ impl Hub {
                 return Ok(false);
             }
             ToRunner::NodeLog { trial, attempt, lines } => {
-                self.pass_to_log(&mut state, &name, (trial, attempt), lines);
+                if let Some(lines) = state.pass_to_log(&name, (trial, attempt), lines) {
+                    // Others need not wait for the disk.
+                    drop(state);
+                    append(&self.run.files.log(trial, attempt), &lines.0);
+                    state = self.lock();
+                }
             }
             ToRunner::Fetch(location) => match found {
                 Some(Ok(sending)) => agent.outgoing.push_back(sending),

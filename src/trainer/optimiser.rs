@@ -5,7 +5,6 @@ mod rules;
 
 use burn::tensor::{Device, Tensor};
 use safetensors::tensor::Dtype;
-
 use serde::{Deserialize, Serialize};
 
 use super::TrainerError;
@@ -197,8 +196,8 @@ impl Optimiser {
             .into_iter()
             .map(|(name, shape)| {
                 let mut layout = Parameters::default();
-                for one in parameters.trainable().iter().filter_map(|one| shape.layout(one)) {
-                    layout.append(one);
+                for one in parameters.trainable().iter().filter(|one| shape.is_of(one)) {
+                    layout.append(shape.layout(one));
                 }
                 State { name, shape, values: layout.zeros(device), layout }
             })
@@ -298,7 +297,7 @@ impl Optimiser {
             let scalars = StepScalars { learning_rate, weight, ..scalars };
             let moments = state
                 .iter_mut()
-                .filter(|(shape, _)| shape.layout(parameter).is_some())
+                .filter(|(shape, _)| shape.is_of(parameter))
                 .map(|(_, values)| values.next().expect("one moment per parameter"))
                 .collect();
             let decay = if parameter.decays() { self.weight_decay } else { 0.0 };
@@ -334,7 +333,7 @@ impl Optimiser {
                 ),
             };
             values.0.push(value);
-            let kept = self.state.iter_mut().filter(|one| one.shape.layout(parameter).is_some());
+            let kept = self.state.iter_mut().filter(|one| one.shape.is_of(parameter));
             for (state, moment) in kept.zip(moments) {
                 state.values.0.push(moment);
             }

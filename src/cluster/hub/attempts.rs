@@ -6,7 +6,7 @@ use super::agent::Agent;
 use super::group::{Consequence, Group, NodeEnd};
 use super::{Hub, State};
 use crate::cluster::message::{Act, AttemptOf, ToAgent};
-use crate::cluster::transfer::{Blob, append};
+use crate::cluster::transfer::Blob;
 use crate::engine::{Assignment, GroupNode, Input};
 use crate::runner::slot_environment::PORTS;
 use crate::study::event::AttemptEnd;
@@ -56,6 +56,26 @@ impl State {
         });
         for (attempt, left) in due.collect::<Vec<_>>() {
             self.tell_nodes(left, attempt, &Act::Kill);
+        }
+    }
+
+    /// Passes what a node printed on to the agent that writes the attempt's log. Once that has ended,
+    /// the log is here: the lines are returned.
+    pub(super) fn pass_to_log(
+        &mut self,
+        from: &str,
+        (trial, attempt): AttemptOf,
+        lines: Blob,
+    ) -> Option<Blob> {
+        let group = self.groups.get(&(trial, attempt));
+        let running = group.and_then(|group| group.nodes.first().filter(|(_, end)| end.is_none()));
+        match running.map(|(leader, _)| leader.clone()).filter(|leader| leader != from) {
+            Some(leader) => {
+                let message = ToAgent::NodeLog { trial, attempt, lines };
+                self.put_to(&leader, (trial, attempt), message);
+                None
+            }
+            None => Some(lines),
         }
     }
 
@@ -156,29 +176,6 @@ impl Hub {
             }
         };
         state.tell_nodes(nodes, of, &act);
-    }
-
-    /// Passes what a node printed on to the agent that writes the attempt's log. Once that has ended,
-    /// the log is here.
-    pub(super) fn pass_to_log(
-        &self,
-        state: &mut State,
-        from: &str,
-        (trial, attempt): AttemptOf,
-        lines: Blob,
-    ) {
-        let group = state.groups.get(&(trial, attempt));
-        let writer = group.and_then(|group| {
-            let (leader, end) = group.nodes.first()?;
-            (end.is_none() && leader != from).then(|| leader.clone())
-        });
-        match writer {
-            Some(leader) => {
-                let message = ToAgent::NodeLog { trial, attempt, lines };
-                state.put_to(&leader, (trial, attempt), message);
-            }
-            None => append(&self.run.files.log(trial, attempt), &lines.0),
-        }
     }
 
     /// Takes in what an agent says of an attempt.

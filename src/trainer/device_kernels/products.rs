@@ -79,7 +79,6 @@ const SQUARE_PARTS: u32 = 32;
 const SQUARE_UNITS: u32 = 256;
 
 /// `[.., m, k]` times `[.., k, n]` of one dtype, added up in f32.
-/// `[.., m, k]` times `[.., k, n]` of one dtype, added up in f32.
 pub(super) fn product(left: CubeTensor, right: CubeTensor, dtype: DType) -> CubeTensor {
     let (mut shape, last) = (left.meta.shape().clone(), left.meta.num_dims() - 1);
     shape[last] = right.meta.shape()[last];
@@ -249,7 +248,7 @@ fn strategies(left: &CubeTensor, columns: usize) -> Vec<Strategy> {
     large.into_iter().chain(any).map(Strategy::MultiLevel).collect()
 }
 
-/// Multiplications from which on a product is large: one of 8192 x 384 x 384 has five times as many.
+/// Multiplications from which on a product is large: one of 8192 x 384 x 384 has more than four times as many.
 const LARGE: usize = 1 << 28;
 
 fn launch(

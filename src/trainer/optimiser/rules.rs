@@ -35,18 +35,25 @@ pub(in super::super) enum StateShape {
 }
 
 impl StateShape {
-    /// The state's place in files, if `parameter` has this state.
-    pub(super) fn layout(self, parameter: &Parameter) -> Option<Parameter> {
+    /// Whether `parameter` has this state.
+    pub(super) fn is_of(self, parameter: &Parameter) -> bool {
+        let is_vector = matches!(parameter.role, Role::Bias | Role::NormScale);
+        match self {
+            Self::Whole => true,
+            Self::Rows | Self::Columns => !is_vector,
+            Self::Vectors => is_vector,
+            Self::Unquantised(from) => !is_quantised(parameter, from),
+        }
+    }
+
+    /// The place in files of the state of a `parameter` that has it.
+    pub(super) fn layout(self, parameter: &Parameter) -> Parameter {
         let numbers =
             |width: usize| Parameter { shape: [1, width], role: Role::Bias, ..parameter.clone() };
         match (self, &parameter.file_shape()[..]) {
-            (Self::Whole, _) | (Self::Vectors, [_]) => Some(parameter.clone()),
-            (Self::Unquantised(from), _) if !is_quantised(parameter, from) => {
-                Some(parameter.clone())
-            }
-            (Self::Rows, [rows, _]) => Some(numbers(*rows)),
-            (Self::Columns, [_, columns]) => Some(numbers(*columns)),
-            _ => None,
+            (Self::Rows, [rows, _]) => numbers(*rows),
+            (Self::Columns, [_, columns]) => numbers(*columns),
+            _ => parameter.clone(),
         }
     }
 }
