@@ -67,22 +67,21 @@ impl Slots {
         index
     }
 
-    /// A closed slot for an attempt that has it already: at the same index, if that is free.
+    /// A closed slot for an attempt that has it already: at the same index, by which its agent
+    /// knows it, unless another attempt is there.
     pub fn reserve(&mut self, slot: &Slot) -> usize {
-        let is_free =
-            |there: &EngineSlot| there.running.is_none() && *there.devices() == slot.devices;
-        let index = match self.get(slot.index) {
-            None => {
-                while self.len() <= slot.index {
-                    self.add(slot.devices.clone());
-                }
-                slot.index
-            }
-            Some(there) if is_free(there) && there.closed => slot.index,
-            Some(_) => self.add(slot.devices.clone()),
-        };
-        // The ones before it were made for their indices only.
-        self.0.iter_mut().filter(|there| is_free(there)).for_each(|there| there.closed = true);
+        while self.len() <= slot.index {
+            // Made for its index only, until it is needed.
+            let index = self.add(slot.devices.clone());
+            self[index].closed = true;
+        }
+        let there = &mut self[slot.index];
+        if there.closed && !there.warm && there.running.is_none() {
+            there.slot.devices = slot.devices.clone();
+            return slot.index;
+        }
+        let index = self.add(slot.devices.clone());
+        self[index].closed = true;
         index
     }
 
@@ -267,6 +266,21 @@ mod tests {
         assert!(slots.of_device(&device).is_empty());
         assert_eq!(slots.resize(&device, 4), Vec::<usize>::new());
         assert_eq!(slots.of_device(&device), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn attempts_of_several_agents_keep_the_indices_by_which_these_know_them() {
+        let [one, two] = ["a", "b"].map(|agent| Device::Sim(0).on(agent));
+        let mut slots = Slots::new(Vec::new());
+        let surviving = [(3, &one), (1, &two), (4, &two), (0, &one), (2, &two)];
+        for (trial, (index, device)) in (0..).zip(surviving) {
+            let reserved = slots.reserve(&Slot::on(index, device.clone()));
+            assert_eq!((reserved, slots[index].device()), (index, device));
+            let (trial, attempt) = (TrialNumber(trial), AttemptNumber(0));
+            let running = RunningAttempt::new(trial, attempt, Timestamp(0), None);
+            slots[reserved].running = Some(running);
+        }
+        assert_eq!(slots.len(), 5);
     }
 
     #[test]
