@@ -159,7 +159,8 @@
 //! # Automatic concurrency
 //!
 //! With `trials_per_device = "auto"` the runner measures devices and trials once a second and
-//! passes the loads to the engine ([`Input::Load`](engine::Input::Load)). [`engine::concurrency`]
+//! passes the loads to the engine ([`Input::Load`](engine::Input::Load)); agents measure theirs and
+//! send them. [`engine::concurrency`]
 //! decides the number of concurrent trials, and the journal records each change
 //! ([`ConcurrencyChanged`](study::event::DeviceEvent::ConcurrencyChanged)), from which the next run
 //! continues. The journal also has the peak memory of each attempt, from which

@@ -22,7 +22,7 @@ pub mod launcher;
 pub mod lease;
 pub mod lines;
 mod listener;
-mod loads;
+pub mod loads;
 pub mod metric_files;
 pub mod monitor;
 pub mod moving;
@@ -326,7 +326,7 @@ impl<'a> Runner<'a> {
             remover,
             waiting: requests,
             looked: Instant::now(),
-            loads: study.spec.devices.packed.then(Loads::new),
+            loads: study.spec.devices.packed.then(Loads::default),
             points,
             began: BTreeMap::new(),
             system_metrics,

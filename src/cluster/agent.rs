@@ -455,6 +455,14 @@ impl Agent {
         }
     }
 
+    /// Sends the loads of its devices, if they are measured and it is time.
+    fn send_loads(&mut self) {
+        let loads = self.work.as_mut().and_then(|work| work.loads.as_mut()?.look());
+        if let Some(loads) = loads {
+            self.send_raw(None, &bytes(&ToRunner::Loads(loads)));
+        }
+    }
+
     /// Deadlines: pings, points, the lease, the grace of trials that leave.
     fn look(&mut self) -> Option<AgentEnd> {
         let now = Instant::now();
@@ -465,6 +473,7 @@ impl Agent {
             self.tell(end);
         }
         self.send_points(false);
+        self.send_loads();
         self.send_node_logs();
         self.carry();
         if let Some(work) = &mut self.work {

@@ -268,6 +268,11 @@ impl Hub {
                 agent.send(None, &ToAgent::Pong { ping });
                 return Ok(true);
             }
+            ToRunner::Loads(mut loads) => {
+                loads.iter_mut().for_each(|load| load.device = load.device.on(&agent.name));
+                let _runner_gone = self.run.inputs.send(Input::Load(loads));
+                return Ok(true);
+            }
             ToRunner::Received => return Ok(true),
             _ => {}
         }
@@ -377,6 +382,7 @@ impl Hub {
                 self.list_inputs(session.to_owned());
             }
             ToRunner::Slots { .. }
+            | ToRunner::Loads(_)
             | ToRunner::Log { .. }
             | ToRunner::Carried(_)
             | ToRunner::Received

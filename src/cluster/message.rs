@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::transfer::{Blob, Carried, Location};
+use crate::engine::concurrency::Load;
 use crate::engine::{Assignment, Input};
 use crate::runner::processes;
 use crate::study::decision::Decision;
@@ -20,7 +21,7 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// The version of these messages; both sides must have the same.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// One attempt of a trial.
 pub type AttemptOf = (TrialNumber, AttemptNumber);
@@ -216,6 +217,8 @@ pub enum ToRunner {
     Fetch(Location),
     /// It asks for what the trainer reads.
     ListInputs,
+    /// The loads of its devices. The next measurement replaces one that is lost.
+    Loads(Vec<Load>),
     /// Nothing but the acknowledgement that its envelope carries.
     Received,
     /// It will leave, and takes no more trials.

@@ -180,11 +180,4 @@ pub(super) fn check(
              cannot hold";
         problems.push(Diagnostic::error(section.place, message).help("leave one of the two out"));
     }
-    if spec.devices.packed {
-        let message = "how many trials share a device is measured on this machine only";
-        problems.push(
-            Diagnostic::error(section.place, message)
-                .help("with [cluster], give a number of trials, as trials_per_device = 2"),
-        );
-    }
 }

@@ -44,10 +44,18 @@ pub(super) fn read(
     }
     let per_device: bool = section.get("per_device");
     let nodes_per_trial = section.get::<Option<u32>>("nodes_per_trial").unwrap_or(1);
+    let nodes = section.place_of("nodes_per_trial").filter(|_| nodes_per_trial > 1);
+    if let Some(place) = nodes.filter(|_| packed && !is_group) {
+        let message = "`trials_per_device = \"auto\"` measures how many trials share one device, \
+            and `nodes_per_trial` gives each trial devices of several machines";
+        problems.push(
+            Diagnostic::error(place, message)
+                .help("leave one of the two out; with groups, trials_per_device may be a number"),
+        );
+    }
     if let Some(Program::Trainer { .. }) = program {
         let group = section.place_of("per_trial").filter(|_| is_group);
         let ranks = section.place_of("per_device").filter(|_| per_device);
-        let nodes = section.place_of("nodes_per_trial").filter(|_| nodes_per_trial > 1);
         problems.extend(group.into_iter().chain(nodes).chain(ranks).map(|place| {
             Diagnostic::error(place, "a trial of the built-in trainer trains on one device")
                 .help("leave it out: with several devices, several trials run at a time")

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::attempt::{Leaving, RunningAttempt};
 use super::slots::EngineSlot;
 use super::{Engine, Phase};
-use crate::study::device::{DeviceGroup, Slot};
+use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::event::{AgentChange, DeviceEvent, Event};
 use crate::study::metric::Metrics;
 use crate::study::provenance::AgentProvenance;
@@ -25,6 +25,8 @@ pub(super) struct AgentSlots {
     recorded: Option<Timestamp>,
     /// Where trials run on several agents: what each agent that is here offers.
     offered: BTreeMap<String, Vec<DeviceGroup>>,
+    /// Numbers of slots that the user has set since the run began.
+    set_by_user: BTreeMap<DeviceGroup, usize>,
 }
 
 impl AgentSlots {
@@ -99,8 +101,12 @@ impl Engine {
         if !self.phase.starts_trials() || self.view.paused.is_some() || !self.waits_for_a_slot() {
             return 0;
         }
-        let free = (0..self.slots.len())
-            .filter(|index| self.is_open(*index) && self.slots[*index].running.is_none());
+        let saturated = self.saturated_slots();
+        let free = (0..self.slots.len()).filter(|index| {
+            self.is_open(*index)
+                && self.slots[*index].running.is_none()
+                && !saturated.contains(index)
+        });
         let running = self.slots.running().count() as u64;
         let wanted = match self.spec.budget.trials {
             Some(trials) => {
@@ -127,11 +133,33 @@ impl Engine {
         }
         devices.iter().for_each(|group| *wanted.entry(group.clone()).or_default() += 1);
         for (group, count) in wanted {
+            let count = if count > 0 { self.slots_wanted(&group, count) } else { 0 };
             for index in self.slots.resize_group(&group, count) {
                 self.ask_to_pause(index);
             }
         }
         self.agent_slots.changed = true;
+    }
+
+    /// The number of slots on devices of which an agent offers `offered`: as its user has set it
+    /// since, or as it was found.
+    fn slots_wanted(&mut self, devices: &DeviceGroup, offered: usize) -> usize {
+        if let Some(count) = self.agent_slots.set_by_user.get(devices) {
+            return *count;
+        }
+        if self.sharing.is_automatic() {
+            self.sharing.join(devices.first(), self.now);
+        }
+        self.sharing.slots(devices.first()).unwrap_or(offered)
+    }
+
+    /// The user sets the number of slots on a device of an agent, for as long as the study runs.
+    pub(super) fn note_slots_set(&mut self, device: &Device, slots: usize) {
+        if device.agent().is_some() {
+            let devices = self.slots.group_of(device).cloned();
+            let devices = devices.unwrap_or_else(|| device.clone().into());
+            self.agent_slots.set_by_user.insert(devices, slots);
+        }
     }
 
     /// Makes groups of what agents offer, each of `nodes_per_trial` different agents. Called when

@@ -263,9 +263,14 @@ impl Concurrency {
         Some(Advice { slots: self.slots, change, leaves: None, reason })
     }
 
+    /// Why a trial with this memory estimate does not fit even alone, if so.
+    pub fn excess(&self, memory: u64) -> Option<String> {
+        self.lack_of_memory(&[], memory)
+    }
+
     /// Why a trial with this memory estimate cannot start beside the running ones, if so.
     pub fn lack_of_memory(&self, trials: &[RunningTrial], memory: u64) -> Option<String> {
-        let (_, total) = self.memory.filter(|_| !trials.is_empty())?;
+        let (_, total) = self.memory?;
         let (expected, capacity) = (self.expected(trials, Some(memory)), self.capacity(total));
         let is_too_much = float(expected) > self.up_to(FILLED, capacity);
         let [memory, expected, capacity] = [memory, expected, capacity].map(size);

@@ -16,39 +16,92 @@ use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// The devices with automatic concurrency.
+/// The devices with automatic concurrency: those of this machine, and those of agents once they
+/// have come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceSharing {
     devices: BTreeMap<Device, Concurrency>,
+    /// What all of them have in common; `None`: the number of trials is fixed.
+    rule: Option<Rule>,
+    /// Devices of agents that were measured, or whose trials changed, since the last decision.
+    changed: BTreeSet<Device>,
     /// Trials recorded as waiting for memory.
     waiting: BTreeSet<TrialNumber>,
     /// Trials asked to make room, and why.
     evicted: BTreeMap<TrialNumber, String>,
 }
 
+/// What trials need and may use.
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    /// The memory limit of all trials on a device together.
+    memory: Option<u64>,
+    /// Threads on which each trial computes constantly on a CPU; `None` if trials may idle.
+    threads: Option<u32>,
+}
+
+impl Rule {
+    fn concurrency(self, device: &Device, since: Timestamp) -> Concurrency {
+        let is_cpu = matches!(device.local(), Device::Cpu | Device::Ndarray);
+        Concurrency::new(since).of_trials(self.memory, self.threads.filter(|_| is_cpu))
+    }
+}
+
 impl DeviceSharing {
     pub fn new(spec: &StudySpec, slots: &[Slot]) -> Self {
         let trains = matches!(spec.program, Program::Trainer { .. });
-        let concurrency = |device: &Device| {
-            let is_busy = trains && matches!(device, Device::Cpu | Device::Ndarray);
-            let threads = is_busy.then_some(spec.devices.cpu_threads);
-            Concurrency::new(Timestamp::default()).of_trials(spec.devices.memory, threads)
-        };
-        let shared = slots.iter().filter(|_| spec.devices.packed);
-        let devices = shared.map(|slot| slot.devices.first());
-        let devices = devices.map(|device| (device.clone(), concurrency(device))).collect();
-        DeviceSharing { devices, ..DeviceSharing::default() }
+        let threads = trains.then_some(spec.devices.cpu_threads);
+        let rule = spec.devices.packed.then_some(Rule { memory: spec.devices.memory, threads });
+        let mut sharing = DeviceSharing { rule, ..DeviceSharing::default() };
+        slots.iter().for_each(|slot| sharing.share(slot.devices.first(), Timestamp::default()));
+        sharing
+    }
+
+    /// Whether concurrency is automatic.
+    pub fn is_automatic(&self) -> bool {
+        self.rule.is_some()
+    }
+
+    fn share(&mut self, device: &Device, since: Timestamp) {
+        if let Some(rule) = self.rule {
+            let new = || rule.concurrency(device, since);
+            self.devices.entry(device.clone()).or_insert_with(new);
+        }
+    }
+
+    /// An agent offers this device: with the number of trials that was found there before.
+    pub fn join(&mut self, device: &Device, now: Timestamp) {
+        self.share(device, now);
+        self.devices.entry(device.clone()).and_modify(|device| device.begin(now));
     }
 
     /// Applies an earlier decision from the journal.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
-        if let Event::Device(DeviceEvent::ConcurrencyChanged {
+        let Event::Device(DeviceEvent::ConcurrencyChanged {
             device, slots, change, largest, ..
         }) = event
-            && let Some(concurrency) = self.devices.get_mut(device)
-        {
+        else {
+            return;
+        };
+        if device.agent().is_some() {
+            self.share(device, at);
+        }
+        if let Some(concurrency) = self.devices.get_mut(device) {
             concurrency.apply(at, *slots, *change, *largest);
         }
+    }
+
+    /// Something on the device is to be decided about.
+    fn touch(&mut self, device: &Device) {
+        if device.agent().is_some() && !self.changed.contains(device) {
+            self.changed.insert(device.clone());
+        }
+    }
+
+    /// The devices to decide about: an agent's if it has changed, since there may be thousands.
+    fn take_changed(&mut self) -> Vec<Device> {
+        let here = self.devices.keys().filter(|device| device.agent().is_none()).cloned();
+        here.chain(std::mem::take(&mut self.changed)).collect()
     }
 
     /// Number of concurrent trials on a device, if automatic.
@@ -75,10 +128,21 @@ impl DeviceSharing {
 }
 
 impl Engine {
-    /// Whether a device with automatic concurrency accepts no further trial.
-    pub(super) fn is_saturated(&self, device: &Device) -> bool {
-        let slots = self.sharing.slots(device);
-        slots.is_some_and(|slots| self.slots.running_on(device).count() >= slots)
+    /// Indices of the slots on devices with automatic concurrency that accept no further trial.
+    pub(super) fn saturated_slots(&self) -> BTreeSet<usize> {
+        if !self.sharing.is_automatic() {
+            return BTreeSet::new();
+        }
+        let mut running: BTreeMap<&Device, usize> = BTreeMap::new();
+        for slot in self.slots.iter().filter(|slot| slot.running.is_some()) {
+            *running.entry(slot.device()).or_default() += 1;
+        }
+        let is_saturated = |index: &usize| {
+            let device = self.slots[*index].device();
+            let running = running.get(device).copied().unwrap_or(0);
+            self.sharing.slots(device).is_some_and(|slots| running >= slots)
+        };
+        (0..self.slots.len()).filter(is_saturated).collect()
     }
 
     fn count_on(&self, device: &Device) -> u32 {
@@ -88,7 +152,9 @@ impl Engine {
     /// A run begins with the number of slots that the last one found.
     pub(super) fn begin_sharing(&mut self) {
         let before = self.slots.len();
-        for device in self.sharing.devices.keys().cloned().collect::<Vec<_>>() {
+        // Those of agents follow when their agents come.
+        let here = self.sharing.devices.keys().filter(|device| device.agent().is_none());
+        for device in here.cloned().collect::<Vec<_>>() {
             let now = self.now;
             self.sharing.devices.entry(device.clone()).and_modify(|device| device.begin(now));
             self.make_slots(&device);
@@ -109,6 +175,7 @@ impl Engine {
     pub(super) fn note_load(&mut self, loads: &[Load]) {
         for load in loads {
             let running = self.count_on(&load.device);
+            self.sharing.touch(&load.device);
             let Some(concurrency) = self.sharing.devices.get_mut(&load.device) else { continue };
             for (trial, bytes) in concurrency.loaded(load, running, self.now) {
                 if let Some(running) = self.slots.attempt_mut(trial) {
@@ -123,7 +190,7 @@ impl Engine {
     pub(super) fn note_peak(&mut self, trial: TrialNumber, attempt: AttemptNumber, bytes: u64) {
         let Some(index) = self.slots.of_attempt(trial, attempt) else { return };
         let slot = &mut self.slots[index];
-        let on_gpu = matches!(slot.device(), Device::Cuda(_) | Device::Wgpu(_));
+        let on_gpu = matches!(slot.device().local(), Device::Cuda(_) | Device::Wgpu(_));
         let shared = self.sharing.devices.get_mut(slot.device()).filter(|_| !on_gpu);
         if let Some((concurrency, running)) = shared.zip(slot.running.as_mut()) {
             concurrency.took(bytes);
@@ -136,10 +203,14 @@ impl Engine {
         let device = self.slots[index].device();
         let shared = self.sharing.devices.get(device).filter(|_| self.phase == Phase::Searching);
         let Some((concurrency, trial)) = shared.zip(self.view.trial(number)) else { return false };
-        let Some(reason) = self
-            .memory_estimate(trial)
-            .and_then(|memory| concurrency.lack_of_memory(&self.trials_on(device), memory))
-        else {
+        let Some(reason) = self.memory_estimate(trial).and_then(|memory| {
+            let trials = self.trials_on(device);
+            if trials.is_empty() {
+                // Alone it may try, unless another device has room.
+                return concurrency.excess(memory).filter(|_| self.has_room_elsewhere(memory));
+            }
+            concurrency.lack_of_memory(&trials, memory)
+        }) else {
             self.sharing.waiting.remove(&number);
             return false;
         };
@@ -150,11 +221,19 @@ impl Engine {
         true
     }
 
+    /// Whether a device in use has room for a trial with this memory estimate, at least alone.
+    fn has_room_elsewhere(&self, memory: u64) -> bool {
+        let open = (0..self.slots.len()).filter(|index| self.is_open(*index));
+        open.filter_map(|index| self.sharing.devices.get(self.slots[index].device()))
+            .any(|device| device.room().is_some() && device.excess(memory).is_none())
+    }
+
     pub(super) fn note_report(&mut self, index: usize, trial: TrialNumber, step: u64) {
         let device = self.slots[index].device();
         let running = self.count_on(device);
         if let Some(concurrency) = self.sharing.devices.get_mut(device) {
             concurrency.reported(trial, step, running, self.now);
+            self.sharing.touch(device);
         }
     }
 
@@ -167,6 +246,7 @@ impl Engine {
     ) -> Option<String> {
         let device = self.slots[index].device().clone();
         let (running, now) = (self.count_on(&device).saturating_add(1), self.now);
+        self.sharing.touch(&device);
         if let Some(concurrency) = self.sharing.devices.get_mut(&device) {
             concurrency.ended(trial, running, now);
             if *end == AttemptEnd::Failed(FailureCause::Oom)
@@ -182,15 +262,19 @@ impl Engine {
     pub(super) fn adjust_concurrency(&mut self) {
         if self.phase != Phase::Searching
             || self.view.paused.is_some()
-            || self.sharing.devices.is_empty()
+            || !self.sharing.is_automatic()
         {
+            return;
+        }
+        let devices = self.sharing.take_changed();
+        if devices.is_empty() {
             return;
         }
         let waiting = match self.waits_for_a_slot() {
             true => Waiting::Trial(self.memory_estimate_of_next()),
             false => Waiting::Nothing,
         };
-        for device in self.sharing.devices.keys().cloned().collect::<Vec<_>>() {
+        for device in devices {
             if self.view.paused_devices.contains(&device) {
                 continue;
             }

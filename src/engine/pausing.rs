@@ -157,6 +157,13 @@ impl Engine {
                     "`[devices]` of its file says how many slots the next run has",
                 ));
             }
+            Some(_) if self.spec.devices.spans_nodes() => {
+                return Err(refused(
+                    "a trial of this run has devices of several agents: how many run there follows \
+                     from what each offers",
+                    "set `trials_per_device` in [devices], and run the study again",
+                ));
+            }
             Some(_) if self.slots.are_groups() && self.slots.group_of(device).is_none() => {
                 return Err(refused(
                     format!("the trials of this run have groups of devices without {device}"),
@@ -173,7 +180,9 @@ impl Engine {
         }
         if let Some(slots) = slots {
             self.sharing.release(device);
-            self.set_slots(device, usize::try_from(slots).unwrap_or(usize::MAX));
+            let slots = usize::try_from(slots).unwrap_or(usize::MAX);
+            self.note_slots_set(device, slots);
+            self.set_slots(device, slots);
         }
         let there = self.slots.of_device(device);
         there.iter().for_each(|index| self.withdraw_pause(*index));

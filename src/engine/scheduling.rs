@@ -33,11 +33,12 @@ impl Engine {
             && self.view.paused.is_none()
             && !self.refusals.wait(self.now)
         {
+            let saturated = self.saturated_slots();
             let free = |index: &usize| {
                 let slot = &self.slots[*index];
                 slot.running.is_none()
                     && self.is_open(*index)
-                    && !self.is_saturated(slot.device())
+                    && !saturated.contains(index)
                     && !short.contains(slot.device())
             };
             let Some(slot) = (0..self.slots.len()).find(free) else { break };
@@ -143,12 +144,15 @@ impl Engine {
 
     /// Releases the workers of empty slots that are no longer used.
     pub(super) fn vacate_slots(&mut self) {
-        for index in 0..self.slots.len() {
-            let slot = &self.slots[index];
-            if slot.warm
-                && slot.running.is_none()
-                && (!self.is_open(index) || self.is_saturated(slot.device()))
-            {
+        let is_idle =
+            |index: &usize| self.slots[*index].warm && self.slots[*index].running.is_none();
+        let idle: Vec<usize> = (0..self.slots.len()).filter(is_idle).collect();
+        if idle.is_empty() {
+            return;
+        }
+        let saturated = self.saturated_slots();
+        for index in idle {
+            if !self.is_open(index) || saturated.contains(&index) {
                 self.slots[index].warm = false;
                 self.effects.push(Effect::Vacate { slot: index });
             }

@@ -11,6 +11,7 @@ use super::{Engine, EngineError, Outcome, end_of_killed_runner};
 use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::event::{Event, RunnerEvent};
 use crate::study::params::Params;
+use crate::study::provenance::AgentProvenance;
 use crate::study::request::Request;
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyState;
@@ -77,7 +78,7 @@ pub type Throughput = dyn Fn(usize) -> f64 + Send + Sync;
 
 /// A shared device.
 pub struct Shared {
-    /// Its memory, in bytes.
+    /// Its memory, in bytes; of agents: see [`Agent::memory`].
     pub memory: u64,
     /// Memory of a trial at a step.
     pub takes: Box<Takes>,
@@ -87,12 +88,27 @@ pub struct Shared {
     pub is_strict: bool,
 }
 
+/// An agent, here from the start of each run, with one device `sim:0`: `name/sim:0`.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// Its name.
+    pub name: String,
+    /// The memory of its device, in bytes, where devices are shared.
+    pub memory: u64,
+    /// Its machine.
+    pub provenance: AgentProvenance,
+    /// It leaves after so many steps of a run, for so long.
+    pub absences: Vec<(u64, Duration)>,
+}
+
 /// A study with scripted workers.
 pub struct Simulation {
     /// The study.
     pub spec: StudySpec,
     /// Number of slots.
     pub slots: usize,
+    /// Agents.
+    pub agents: Vec<Agent>,
     /// The shared devices, with automatic concurrency.
     pub shared: Option<Shared>,
     /// Slots per device.
@@ -165,6 +181,7 @@ impl Simulation {
         Simulation {
             spec,
             slots,
+            agents: Vec::new(),
             shared: None,
             per_device: 1,
             per_trial: 1,

@@ -14,16 +14,15 @@ use crate::study::trial::TrialNumber;
 const PERIOD: Duration = Duration::from_millis(1000);
 
 /// Measures devices.
-pub(super) struct Loads {
+pub struct Loads {
     monitor: Monitor,
     /// The device of each trial, and its process once known.
     trials: BTreeMap<TrialNumber, (Device, Option<u32>)>,
     looked: Instant,
 }
 
-impl Loads {
-    /// Nothing runs yet.
-    pub fn new() -> Self {
+impl Default for Loads {
+    fn default() -> Self {
         let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
         Loads {
             monitor: Monitor::new(visible.as_deref()),
@@ -31,21 +30,40 @@ impl Loads {
             looked: Instant::now(),
         }
     }
+}
 
-    /// Tracks which trial runs on which device.
-    pub fn hear(&mut self, event: &Event) {
+impl Loads {
+    /// Tracks which trial runs on which device of this machine.
+    pub(super) fn hear(&mut self, event: &Event) {
         match event {
             Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
-                self.trials.insert(*trial, (slot.devices.first().clone(), None));
+                self.started(*trial, slot.devices.first());
             }
             Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
-                if let Some((_, process)) = self.trials.get_mut(trial) {
-                    *process = Some(*pid);
-                }
+                self.launched(*trial, *pid);
             }
-            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(self.trials.remove(trial)),
+            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => self.ended(*trial),
             _ => {}
         }
+    }
+
+    /// A trial starts on a device. Agents measure theirs themselves.
+    pub fn started(&mut self, trial: TrialNumber, device: &Device) {
+        if device.agent().is_none() {
+            self.trials.insert(trial, (device.clone(), None));
+        }
+    }
+
+    /// Its process is known.
+    pub fn launched(&mut self, trial: TrialNumber, pid: u32) {
+        if let Some((_, process)) = self.trials.get_mut(&trial) {
+            *process = Some(pid);
+        }
+    }
+
+    /// It has left its device.
+    pub fn ended(&mut self, trial: TrialNumber) {
+        self.trials.remove(&trial);
     }
 
     /// The loads, if a measurement is due and something runs.
@@ -134,7 +152,7 @@ mod tests {
     #[test]
     fn a_trials_processes_are_found_from_its_start_to_its_end() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let mut loads = Loads::new();
+        let mut loads = Loads::default();
         loads.hear(&fixtures::started());
         let (trial, attempt) = (fixtures::TRIAL, fixtures::ATTEMPT);
         loads.hear(&Event::Trial(

@@ -13,7 +13,9 @@ use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::trial::TrialNumber;
 use proptest::prelude::*;
 
-use crate::harness::{REPORT_X, Site, asha, assert_done, cases, loss, spec, study};
+use crate::harness::{
+    REPORT_X, Site, asha, assert_done, cases, loss, on_pairs_of_agents, spec, study,
+};
 
 const SECONDS_OF_AN_HOUR: f64 = 3600.0;
 
@@ -108,6 +110,20 @@ fn each_device_of_a_group_is_counted() {
 }
 
 #[test]
+fn each_device_of_a_group_of_agents_is_counted() {
+    let simulation = on_pairs_of_agents(limited(7.3, 0, AlgorithmSpec::named("none")), 5);
+    let run = simulation.run(&[]).unwrap();
+    assert!(
+        run.outcome.reason().ends_with("device-hours is used: 0.00203"),
+        "{}",
+        run.outcome.reason()
+    );
+    // Two pairs for 1.825 s, while the fifth agent is idle.
+    assert_eq!(run.view.counts.complete, 4);
+    assert_eq!(busy_seconds(&run), in_use(&run.turns));
+}
+
+#[test]
 fn what_trials_use_until_they_have_left_is_said() {
     let mut simulation = limited(7.2, 4, AlgorithmSpec::named("none"));
     simulation.leave_time = Duration::from_millis(90);
@@ -167,11 +183,20 @@ proptest! {
     #[test]
     fn device_hours_are_never_overspent_whatever_dies(
         seconds in 1.0..20.0f64, slots in 1usize..5, leave in 0u64..300, deaths in prop::collection::vec(1usize..40, 0..12),
-        pruned in any::<bool>(), seed in 0u64..1000, per_device in 1usize..4,
+        pruned in any::<bool>(), seed in 0u64..1000, per_device in 1usize..4, paired in any::<bool>(),
+        absence in (0usize..4, 1u64..60, 1u64..4),
     ) {
         let mut simulation = limited(seconds, slots, if pruned { asha("promote") } else { AlgorithmSpec::named("none") });
         simulation.spec.seed = seed;
         simulation.per_device = per_device;
+        let mut devices = 1;
+        if paired {
+            simulation = on_pairs_of_agents(simulation, 2 * slots);
+            let (agent, after, seconds) = absence;
+            let away = (after, Duration::from_secs(seconds));
+            simulation.agents[agent % (2 * slots)].absences.push(away);
+            devices = 2;
+        }
         simulation.leave_time = Duration::from_millis(leave);
         simulation.faults = Box::new(|trial, attempt, step| ((trial.0 + step) % 11 == 0 && attempt.0 == 0).then_some(Fault::Crash));
         let (mut journal, mut steps): (Vec<Turn>, u64) = (Vec::new(), 0);
@@ -183,7 +208,7 @@ proptest! {
         let reported = |event: &&Event| matches!(event, Event::Trial(_, TrialEvent::Reported { .. }));
         steps += run.turns.iter().flat_map(|turn| &turn.events).filter(reported).count() as u64;
         // One that crashes in its step leaves when it does, a step later at most.
-        let until_they_left = slots as f64 * (leave as f64 / 1000.0).max(0.1) + 1e-3;
+        let until_they_left = (devices * slots) as f64 * (leave as f64 / 1000.0).max(0.1) + 1e-3;
         prop_assert!(busy_seconds(&run) >= seconds, "{} of {seconds}", busy_seconds(&run));
         prop_assert!(busy_seconds(&run) <= seconds + until_they_left, "{} of \
             {seconds}", busy_seconds(&run));

@@ -519,7 +519,11 @@ fn what_agents_cannot_do_is_an_error_of_the_study_file() {
     let base = study(1, 1, "");
     for (from, to, words) in [
         ("step = \"step\"", "step = \"step\"\ndeterministic = true", "cannot hold"),
-        ("use = [\"sim:0..1\"]", "trials_per_device = \"auto\"", "measured on this machine only"),
+        (
+            "use = [\"sim:0..1\"]",
+            "trials_per_device = \"auto\"\nnodes_per_trial = 2",
+            "devices of several machines",
+        ),
         ("[cluster]\n", "[cluster]\ntype = \"ssh\"\n", "[cluster] names no host"),
         ("[cluster]\n", "[cluster]\ntype = \"command\"\n", "no command that starts an agent"),
         ("[cluster]\n", "[cluster]\npartition = \"gpu\"\n", "it belongs to type = \"slurm\""),

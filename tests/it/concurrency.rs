@@ -1,22 +1,28 @@
 //! Devices that share themselves out (`trials_per_device = "auto"`): simulated ones with a memory
 //! and a throughput, and real trials.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hpsearch::engine::concurrency::{Advice, Concurrency, Load, RunningTrial, TrialLoad, Waiting};
 use hpsearch::engine::simulator::{Fault, Run, Shared, Simulation, Turn};
 use hpsearch::study::device::Device;
-use hpsearch::study::event::{ConcurrencyChange, DeviceEvent, Event, RunnerEvent, TrialEvent};
+use hpsearch::study::event::{
+    AgentChange, AttemptEnd, ConcurrencyChange, DeviceEvent, Event, RunnerEvent, TrialEvent,
+};
 use hpsearch::study::metric::Score;
 use hpsearch::study::params::Params;
-use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, FailureCause, StudySpec};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 
-use crate::harness::{Site, assert_done, assert_names, cases, events, loss, seconds, spec, study};
+use crate::cluster::{FILE, start};
+use crate::harness::{
+    Running, Site, assert_done, assert_names, cases, events, loss, number, seconds, spec, study,
+    wait_until, with_agents,
+};
 
 const GIB: u64 = 1 << 30;
 
@@ -143,13 +149,7 @@ fn each_device_of_a_study_shares_itself_out_as_it_is_good_for_it() {
     simulation.slots = 2;
     let run = simulation.run(&[]).unwrap();
     assert_eq!(run.view.counts.complete, 80);
-    let mut most: BTreeMap<String, u32> = BTreeMap::new();
-    for event in events(&run.turns) {
-        if let Event::Device(DeviceEvent::ConcurrencyChanged { device, slots, .. }) = event {
-            let most = most.entry(device.to_string()).or_default();
-            *most = (*most).max(*slots);
-        }
-    }
+    let most = most_by_device(events(&run.turns));
     // Four of 2 GiB each, on both.
     assert_eq!(most, BTreeMap::from([("sim:0".to_owned(), 4), ("sim:1".to_owned(), 4)]));
     assert_eq!(run.most_memory, 8 * GIB);
@@ -256,6 +256,163 @@ proptest! {
     }
 }
 
+/// The largest number of trials at a time that was decided for each device.
+fn most_by_device<'a>(events: impl Iterator<Item = &'a Event>) -> BTreeMap<String, u32> {
+    let mut most: BTreeMap<String, u32> = BTreeMap::new();
+    for event in events {
+        if let Event::Device(DeviceEvent::ConcurrencyChanged { device, slots, .. }) = event {
+            let most = most.entry(device.to_string()).or_default();
+            *most = (*most).max(*slots);
+        }
+    }
+    most
+}
+
+/// Never more trials at a time on a device of an agent than was decided for it, and none while the
+/// agent is away; a trial runs once at a time.
+fn assert_sound_on_agents(run: &Run, trials: u64) {
+    let mut slots: BTreeMap<String, usize> = BTreeMap::new();
+    let mut running: BTreeMap<TrialNumber, String> = BTreeMap::new();
+    let mut here: BTreeSet<String> = BTreeSet::new();
+    for event in events(&run.turns) {
+        match event {
+            Event::Runner(RunnerEvent::Started { .. }) => {
+                running.clear();
+                here.clear();
+            }
+            Event::Device(DeviceEvent::ConcurrencyChanged { device, slots: now, .. }) => {
+                slots.insert(device.to_string(), *now as usize);
+            }
+            Event::Device(DeviceEvent::AgentChanged { agent, change }) => match change {
+                AgentChange::Joined { .. } => drop(here.insert(agent.clone())),
+                AgentChange::Left { .. } => drop(here.remove(agent)),
+                _ => {}
+            },
+            Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
+                let device = slot.devices.to_string();
+                assert!(here.contains(slot.devices.agent().unwrap()), "{device} is away");
+                assert!(running.insert(*trial, device.clone()).is_none(), "{trial} runs twice");
+                let there = running.values().filter(|on| **on == device).count();
+                let most = slots.get(&device).copied().unwrap_or(1);
+                assert!(there <= most, "{there} of {most} on {device}");
+            }
+            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(running.remove(trial)),
+            _ => {}
+        }
+    }
+    assert_eq!(run.view.counts.complete, trials, "{:?}", run.outcome);
+}
+
+#[test]
+fn each_device_of_agents_has_as_many_trials_as_it_has_memory_for() {
+    let simulation =
+        with_agents(shared(80, GIB, (2 * GIB, 2 * GIB), 16), &[10 * GIB, 5 * GIB, 3 * GIB]);
+    let run = simulation.run(&[]).unwrap();
+    assert_sound_on_agents(&run, 80);
+    let node = |index: u32| format!("node{index}/sim:0");
+    let mut most = most_by_device(events(&run.turns));
+    // The third never has another, and that is recorded, too.
+    assert_eq!(most.remove(&node(2)), Some(1));
+    assert_eq!(most, BTreeMap::from([(node(0), 4), (node(1), 2)]));
+}
+
+#[test]
+fn an_agent_that_comes_back_has_as_many_trials_as_before() {
+    let mut simulation = with_agents(shared(60, GIB, (GIB, GIB), 3), &[8 * GIB, 8 * GIB]);
+    simulation.agents[1].absences =
+        vec![(800, Duration::from_secs(40)), (1600, Duration::from_secs(5))];
+    let run = simulation.run(&[]).unwrap();
+    assert_sound_on_agents(&run, 60);
+    let of_node = |event: &&Event| match event {
+        Event::Device(DeviceEvent::ConcurrencyChanged { device, .. }) => {
+            device.agent() == Some("node1")
+        }
+        Event::Device(DeviceEvent::AgentChanged { agent, .. }) => agent == "node1",
+        _ => false,
+    };
+    let mut found = vec![0];
+    let mut again = Vec::new();
+    for event in events(&run.turns).filter(of_node) {
+        match event {
+            Event::Device(DeviceEvent::ConcurrencyChanged { slots, .. }) => found.push(*slots),
+            Event::Device(DeviceEvent::AgentChanged {
+                change: AgentChange::Joined { .. }, ..
+            }) => again.push(found.last().copied().unwrap()),
+            _ => {}
+        }
+    }
+    assert_eq!(again.len(), 3, "{again:?}");
+    assert!(again[1] >= 3 && again[2] >= 3, "{again:?}");
+    // The slots of the agent at its return are recorded with that number.
+    let slots: Vec<usize> = events(&run.turns)
+        .filter_map(|event| match event {
+            Event::Device(DeviceEvent::SlotsChanged { slots }) => {
+                Some(slots.iter().filter(|slot| slot.devices.is_on("node1")).count())
+            }
+            _ => None,
+        })
+        .collect();
+    let away = slots.iter().rposition(|slots| *slots == 0).unwrap();
+    assert!(slots[away + 1] >= 3, "{slots:?}");
+}
+
+#[test]
+fn a_trial_too_large_for_one_agent_waits_for_one_with_room() {
+    // Trials of 1 to 8 GiB, one a layer; a device of 6 GiB and one of 40.
+    let mut simulation = with_agents(shared(60, GIB, (GIB, GIB), 8), &[40 * GIB, 6 * GIB]);
+    let takes = |params: &Params| (number(params, "layers") * GIB as f64) as u64;
+    if let Some(shared) = &mut simulation.shared {
+        shared.takes = Box::new(move |params, _| takes(params));
+        shared.is_strict = true;
+    }
+    let run = simulation.run(&[]).unwrap();
+    assert_sound_on_agents(&run, 60);
+    let waited = events(&run.turns).any(|event| match event {
+        Event::Trial(_, TrialEvent::Queued { reason, .. }) => {
+            reason.starts_with("waits for memory of node1/sim:0: it is expected to take")
+        }
+        _ => false,
+    });
+    assert!(waited);
+    let mut failed_late = 0;
+    let mut ended = 0;
+    for event in events(&run.turns) {
+        if let Event::Trial(_, TrialEvent::AttemptEnded { end, .. }) = event {
+            ended += 1;
+            failed_late += usize::from(ended > 20 && *end == AttemptEnd::Failed(FailureCause::Oom));
+        }
+    }
+    assert_eq!(failed_late, 0, "once the memory of trials is known, none is tried in vain");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases(3, 40)))]
+
+    /// Whoever dies or leaves: no device has more trials than was decided, none of them is lost,
+    /// and the journal is decided again.
+    #[test]
+    fn agents_and_runners_may_come_and_go_while_devices_share_themselves_out(
+        best in 1usize..5, memory in prop::collection::vec(3u64..9, 1..4), seed in 0u64..1000,
+        deaths in prop::collection::vec(1usize..120, 0..4),
+        absences in prop::collection::vec((0usize..3, 1u64..600, 1u64..30), 0..4),
+    ) {
+        let memory: Vec<u64> = memory.into_iter().map(|memory| memory * GIB).collect();
+        let mut simulation = with_agents(shared(24, GIB, (GIB, GIB), best), &memory);
+        simulation.spec.seed = seed;
+        for (agent, after, seconds) in absences {
+            let agent = agent % memory.len();
+            simulation.agents[agent].absences.push((after, Duration::from_secs(seconds)));
+        }
+        let mut journal: Vec<Turn> = Vec::new();
+        for turns in deaths {
+            let run = simulation.run(&journal).unwrap();
+            journal = run.turns[..run.turns.len().min(journal.len() + turns)].to_vec();
+        }
+        let run = simulation.run(&journal).unwrap();
+        assert_sound_on_agents(&run, 24);
+    }
+}
+
 /// So many steps that wait for something else than the processor.
 fn waiting(steps: u64, step: &str) -> String {
     let report = "echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"";
@@ -281,6 +438,63 @@ fn real_trials_that_do_not_hinder_each_other_share_the_processor_and_it_is_said(
     assert_eq!(site.states(), ["complete"; 16]);
     let explained = site.run(&["explain", "s", "15"]);
     assert_names(&explained.out, &["at a time on cpu: "]);
+}
+
+#[test]
+fn real_agents_find_how_many_trials_share_their_processors_and_a_new_runner_knows() {
+    let rest = "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n\
+        [cluster]\nlisten = \"127.0.0.1:0\"\n";
+    let site = Site::new(&study("trials = 40", rest), &waiting(10, "sleep 0.3"));
+    let mut runner = start(&site);
+    let agent = || Running::start(site.command(&["agent", FILE]));
+    let agents = [agent(), agent()];
+    let found = |site: &Site| most_by_device(site.events().iter());
+    wait_until("both have several trials at a time", || {
+        let found = found(&site);
+        found.len() == 2 && found.values().all(|most| *most >= 3)
+    });
+    runner.kill();
+    let before = site.events();
+    let ended = start(&site).end();
+    assert_done(&ended);
+    for agent in agents {
+        assert_done(&agent.end());
+    }
+    assert_eq!(site.states(), ["complete"; 40]);
+    let again: Vec<Event> = site
+        .events()
+        .into_iter()
+        .filter(|event| match event {
+            // One that the runner had recorded and not sent did not begin.
+            Event::Trial(_, TrialEvent::AttemptEnded { end, .. }) => {
+                !matches!(end, AttemptEnd::Completed | AttemptEnd::Lost)
+            }
+            _ => false,
+        })
+        .collect();
+    assert!(again.is_empty(), "{again:?}");
+    // The last number of each agent before, in the first record of both agents' slots afterwards.
+    let mut last: BTreeMap<String, usize> = BTreeMap::new();
+    for event in &before {
+        if let Event::Device(DeviceEvent::ConcurrencyChanged { device, slots, .. }) = event {
+            last.insert(device.to_string(), *slots as usize);
+        }
+    }
+    let recorded = site.events()[before.len()..].iter().find_map(|event| match event {
+        Event::Device(DeviceEvent::SlotsChanged { slots }) => {
+            let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+            for slot in slots {
+                *counts.entry(slot.devices.to_string()).or_default() += 1;
+            }
+            (counts.len() == 2).then_some(counts)
+        }
+        _ => None,
+    });
+    assert_eq!(recorded, Some(last));
+    let explained = site.run(&["explain", "s", "39"]);
+    assert_names(&explained.out, &["at a time on "]);
+    let verified = site.run(&["verify", "s"]);
+    assert_done(&verified);
 }
 
 #[test]

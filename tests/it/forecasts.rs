@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hpsearch::analysis::forecast::{EndedBy, Forecast, Situation, forecast};
 use hpsearch::engine::simulator::{Simulation, Turn};
-use hpsearch::study::device::{Device, Slot};
+use hpsearch::study::device::{Device, DeviceGroup, Slot};
 use hpsearch::study::event::{Event, TrialEvent};
 use hpsearch::study::params::Params;
 use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
@@ -14,14 +14,14 @@ use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::usage::Used;
 
-use crate::harness::{asha, loss, spec};
+use crate::harness::{asha, loss, on_pairs_of_agents, spec};
 
 /// What a program that looks at the store would forecast after some turns of a study; and the
 /// running time then.
 fn forecast_after(
     spec: &StudySpec,
     full_trial: Option<u64>,
-    slots: usize,
+    slots: &[Slot],
     turns: &[Turn],
 ) -> (Forecast, f64) {
     let mut view = StudyState::new(spec);
@@ -29,10 +29,7 @@ fn forecast_after(
         turn.events.iter().for_each(|event| view.apply(turn.at, event));
     }
     let (begun, now) = (turns[0].at, turns[turns.len() - 1].at);
-    let slots: Vec<Slot> = (0..slots)
-        .map(|index| Slot::on(index, Device::Sim(u32::try_from(index).unwrap())))
-        .collect();
-    let used = Used::of(&view, &slots);
+    let used = Used::of(&view, slots);
     let situation = Situation {
         spec,
         full_trial,
@@ -42,6 +39,12 @@ fn forecast_after(
         now,
     };
     (forecast(&situation), now.since(begun).as_secs_f64())
+}
+
+/// So many slots, each on a device of its own.
+fn single(slots: usize) -> Vec<Slot> {
+    let slot = |index| Slot::on(index, Device::Sim(u32::try_from(index).unwrap()));
+    (0..slots).map(slot).collect()
 }
 
 /// The number of turns after which so many trials have left their slots: a pruner may let them
@@ -64,15 +67,25 @@ fn layers(params: &Params) -> f64 {
     params.get("layers").unwrap().as_number().unwrap()
 }
 
-/// Whole time and device-hours as forecast at a fifth of the study, each as a ratio to the truth.
-fn ratios(pruner: &AlgorithmSpec, slots: usize, seed: u64) -> (f64, f64, bool) {
+/// Whole time and device-hours as forecast at a fifth of the study, each as a ratio to the truth;
+/// with `pairs`, each slot is on two agents.
+fn ratios(pruner: &AlgorithmSpec, slots: usize, pairs: bool, seed: u64) -> (f64, f64, bool) {
     let mut simulation = Simulation::new(spec(100, "random", pruner.clone()), slots, 9, loss);
+    let mut places = single(slots);
+    if pairs {
+        simulation = on_pairs_of_agents(simulation, 2 * slots);
+        let pair = |slot: usize| {
+            let agent = |number: usize| Device::Sim(0).on(&format!("node{number}"));
+            DeviceGroup::of([agent(2 * slot), agent(2 * slot + 1)]).unwrap()
+        };
+        places = (0..slots).map(|slot| Slot::on(slot, pair(slot))).collect();
+    }
     simulation.spec.seed = seed;
     // Six times as long with six layers: trials differ as they do.
     simulation.pace = Box::new(layers);
     let run = simulation.run(&[]).unwrap();
     let at = turns_until(&run.turns, 20);
-    let (forecast, elapsed) = forecast_after(&simulation.spec, Some(9), slots, &run.turns[..at]);
+    let (forecast, elapsed) = forecast_after(&simulation.spec, Some(9), &places, &run.turns[..at]);
     let truth = run.turns[run.turns.len() - 1].at.since(run.turns[0].at).as_secs_f64();
     let hours = run.view.busy_micros as f64 / 3.6e9;
     let left = forecast.seconds_left.unwrap();
@@ -89,9 +102,9 @@ fn at_a_fifth_of_a_study_its_end_is_known_within_a_factor_and_mostly_within_the_
         asha("stop"),
         asha("promote"),
     ] {
-        for slots in [1, 4] {
+        for (slots, pairs) in [(1, false), (4, false), (2, true)] {
             let all: Vec<(f64, f64, bool)> =
-                (0..20).map(|seed| ratios(&pruner, slots, seed)).collect();
+                (0..20).map(|seed| ratios(&pruner, slots, pairs, seed)).collect();
             let mut off: Vec<f64> = all
                 .iter()
                 .flat_map(|(time, hours, _)| [time.max(1.0 / time), hours.max(1.0 / hours)])
@@ -119,7 +132,7 @@ fn the_tighter_limit_ends_the_study_and_bounds_the_forecast() {
     let after = &run.turns[..turns_until(&run.turns, 20)];
     // 100 trials of 0.9 s on two slots are 45 s; after nine, 36 are left.
     simulation.spec.budget.time = Some(Duration::from_secs(20));
-    let (by_time, elapsed) = forecast_after(&simulation.spec, None, 2, after);
+    let (by_time, elapsed) = forecast_after(&simulation.spec, None, &single(2), after);
     assert_eq!(by_time.ended_by, Some(EndedBy::Time));
     assert!((by_time.seconds_left.unwrap().likely - (20.0 - elapsed)).abs() < 1e-6);
     let trials = by_time.trials.unwrap();
@@ -133,7 +146,7 @@ fn the_tighter_limit_ends_the_study_and_bounds_the_forecast() {
     simulation.spec.budget.time = None;
     simulation.spec.budget.cost = Some(0.03);
     simulation.spec.budget.price_per_hour = Some(3.6);
-    let (by_cost, elapsed) = forecast_after(&simulation.spec, None, 2, after);
+    let (by_cost, elapsed) = forecast_after(&simulation.spec, None, &single(2), after);
     // The cost allows 30 s of devices, 15 s of two.
     assert_eq!(by_cost.ended_by, Some(EndedBy::Cost));
     assert!(
@@ -167,7 +180,7 @@ fn before_anything_ran_nothing_is_said_and_the_first_trial_is_enough_for_a_wide_
                 .any(|event| matches!(event, Event::Trial(_, TrialEvent::Reported { step: 4, .. })))
         })
         .unwrap();
-    let (early, _) = forecast_after(&spec, Some(9), 1, &run.turns[..=half]);
+    let (early, _) = forecast_after(&spec, Some(9), &single(1), &run.turns[..=half]);
     let left = early.seconds_left.unwrap();
     assert!((left.likely - (45.0 - 0.4)).abs() < 0.5, "{left:?}");
     assert!(left.high > left.likely * 1.4 && left.low < left.likely * 0.6, "{left:?}");
@@ -180,7 +193,7 @@ fn the_disk_is_forecast_from_measured_checkpoints_and_bounded_by_max_disk() {
     simulation.checkpoint_bytes = 1 << 20;
     let run = simulation.run(&[]).unwrap();
     let after = &run.turns[..turns_until(&run.turns, 12)];
-    let disk = forecast_after(&simulation.spec, None, 2, after).0.disk.unwrap();
+    let disk = forecast_after(&simulation.spec, None, &single(2), after).0.disk.unwrap();
     // What it takes at most at any moment, in truth.
     let (mut view, mut most) = (StudyState::new(&simulation.spec), 0);
     for turn in &run.turns {
@@ -190,14 +203,14 @@ fn the_disk_is_forecast_from_measured_checkpoints_and_bounded_by_max_disk() {
     let most = most as f64 * f64::from(1 << 20);
     assert!((disk.low..=disk.high).contains(&most), "{disk:?} for {most}");
     simulation.spec.checkpoints.max_disk = Some(4 << 20);
-    let bounded = forecast_after(&simulation.spec, None, 2, after).0.disk.unwrap();
+    let bounded = forecast_after(&simulation.spec, None, &single(2), after).0.disk.unwrap();
     assert!(bounded.high <= 4.0 * f64::from(1 << 20), "{bounded:?}");
     // With everything kept it grows with the study.
     simulation.spec.checkpoints.keep_best = None;
     simulation.spec.checkpoints.max_disk = None;
     let run = simulation.run(&[]).unwrap();
     let after = &run.turns[..turns_until(&run.turns, 12)];
-    let disk = forecast_after(&simulation.spec, None, 2, after).0.disk.unwrap();
+    let disk = forecast_after(&simulation.spec, None, &single(2), after).0.disk.unwrap();
     let all = 60.0 * 9.0 * f64::from(1 << 20);
     assert!((0.7..1.4).contains(&(disk.likely / all)), "{disk:?} for {all}");
 }

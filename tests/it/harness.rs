@@ -27,8 +27,8 @@ pub use scripts::{
     study,
 };
 pub use simulated::{
-    answers, asha, decisions, events, journal, loss, number, policies, pruner_named, sampler_named,
-    seconds, spec, verified, with_requests,
+    answers, asha, decisions, events, journal, loss, number, on_pairs_of_agents, policies,
+    pruner_named, sampler_named, seconds, spec, verified, with_agents, with_requests,
 };
 pub use site::{STORE, Site, files_below, paths_below};
 pub use terminal::{OnTerminal, on_terminal, on_unread_terminal};

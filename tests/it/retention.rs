@@ -2,6 +2,7 @@
 //! a full disk is said.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hpsearch::engine::retention::{Plan, Rule};
 use hpsearch::engine::simulator::{Simulation, Turn};
@@ -11,7 +12,7 @@ use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{Trial, TrialState};
 use proptest::prelude::*;
 
-use crate::harness::{asha, cases, decisions, events, loss, spec};
+use crate::harness::{asha, cases, decisions, events, loss, on_pairs_of_agents, spec};
 
 const EACH: u64 = 1000;
 
@@ -63,6 +64,19 @@ fn a_limit_drops_the_worst_complete_trials_first_and_never_the_best() {
             !events(&run.turns)
                 .any(|event| matches!(event, Event::Study(StudyEvent::DiskExceeded { .. })))
         );
+    }
+}
+
+#[test]
+fn the_limit_holds_for_trials_on_pairs_of_agents_that_come_and_go() {
+    let mut simulation = on_pairs_of_agents(limited(5, 0, AlgorithmSpec::named("none")), 4);
+    simulation.agents[1].absences = vec![(40, Duration::from_millis(700))];
+    let run = simulation.run(&[]).unwrap();
+    assert_eq!(run.view.counts.complete, 20);
+    for view in states(&simulation, &run.turns) {
+        // Of a running trial the last one stays, also while the next one is saved.
+        let held: usize = held(&view).iter().map(|(_, checkpoints)| checkpoints).sum();
+        assert!(held <= 5, "{held}");
     }
 }
 

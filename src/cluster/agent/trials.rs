@@ -72,6 +72,8 @@ impl Agent {
                 if let Some(metrics) = &work.system_metrics {
                     metrics.started(key.0, key.1, &assignment.slot.devices);
                 }
+                let device = assignment.slot.devices.first();
+                work.loads.iter_mut().for_each(|loads| loads.started(key.0, device));
                 work.carrying.iter_mut().for_each(|carrying| carrying.started(key));
             }
         }
@@ -144,6 +146,7 @@ impl Agent {
                 if let Some(metrics) = &work.system_metrics {
                     metrics.launched(*trial, *pid);
                 }
+                work.loads.iter_mut().for_each(|loads| loads.launched(*trial, *pid));
                 None
             }
             Input::Ended { trial, attempt, end, message } => {
@@ -157,6 +160,7 @@ impl Agent {
                 if let Some(metrics) = &work.system_metrics {
                     metrics.ended(*trial);
                 }
+                work.loads.iter_mut().for_each(|loads| loads.ended(*trial));
                 if matches!(
                     end,
                     AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused

@@ -12,6 +12,7 @@ use crate::cluster::message::{AttemptOf, Welcome};
 use crate::engine::{Assignment, Input};
 use crate::runner::clock::Clock;
 use crate::runner::launcher::{Job, Launcher as _};
+use crate::runner::loads::Loads;
 use crate::runner::now;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::process::ProcessLauncher;
@@ -44,6 +45,8 @@ pub(super) struct Work {
     /// order of their times.
     pub ahead: i64,
     pub system_metrics: Option<SystemMetrics>,
+    /// Set with automatic concurrency.
+    pub loads: Option<Loads>,
     /// Where this agent and the runner share no directory.
     pub carrying: Option<Carrying>,
     /// The attempts that another agent leads, and what they have printed.
@@ -129,6 +132,7 @@ impl Work {
             None => None,
         };
         let clock = Clock::start(now(), None);
+        let loads = spec.devices.packed.then(Loads::default);
         let mut work = Work {
             launcher: ProcessLauncher::new(
                 program.clone(),
@@ -150,6 +154,7 @@ impl Work {
             clock,
             ahead: runners.0 - clock.now().0,
             system_metrics,
+            loads,
             carrying,
             following: BTreeMap::new(),
         };

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Fault, Run, Simulation, Turn};
+use super::{Agent, Fault, Run, Simulation, Turn};
 use crate::arguments::RowsAtOnce;
 use crate::engine::concurrency::{Load, TrialLoad};
 use crate::engine::{Assignment, Effect, Engine, Input, Outcome};
 use crate::study::decision::Decision;
-use crate::study::device::Device;
+use crate::study::device::{Device, DeviceGroup};
 use crate::study::event::{AttemptEnd, Event, StudyEvent};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
@@ -29,7 +29,7 @@ type Key = (TrialNumber, AttemptNumber);
 struct Worker {
     key: Key,
     params: Params,
-    device: Device,
+    devices: DeviceGroup,
     luck: f64,
     step: u64,
     last: u64,
@@ -39,10 +39,19 @@ struct Worker {
     rows: usize,
 }
 
+impl Worker {
+    /// Its only device where devices are shared.
+    fn device(&self) -> &Device {
+        self.devices.first()
+    }
+}
+
 enum What {
     Report(usize),
     Ended(Input),
     Look,
+    /// An agent, by its index, comes back.
+    Join(usize),
 }
 
 /// A time on a clock that is off by `micros`.
@@ -64,6 +73,8 @@ pub(super) struct World<'a> {
     turns: Vec<Turn>,
     steps: u64,
     most_memory: u64,
+    /// Absences of agents that have begun, by agent and index.
+    absences: BTreeSet<(usize, usize)>,
     /// Whether loads are measured.
     looks: bool,
     /// Requests that were served, or passed to the engine in this run.
@@ -89,6 +100,7 @@ impl<'a> World<'a> {
             turns: Vec::new(),
             steps: 0,
             most_memory: 0,
+            absences: BTreeSet::new(),
             looks: false,
             asked: BTreeSet::new(),
         };
@@ -105,10 +117,16 @@ impl<'a> World<'a> {
     fn outcome(&mut self) -> Outcome {
         let (pid, host) = (1, "simulated".to_owned());
         let mut inputs = vec![Input::Begin { pid, host, requests: self.requests_due() }];
+        inputs.extend((0..self.simulation.agents.len()).map(|agent| self.joined(agent)));
         loop {
             for input in std::mem::take(&mut inputs) {
                 if let Some(outcome) = self.turn(input) {
                     return outcome;
+                }
+                for input in self.departures() {
+                    if let Some(outcome) = self.turn(input) {
+                        return outcome;
+                    }
                 }
                 for (id, request) in self.requests_due() {
                     if let Some(outcome) = self.turn(Input::Request { id, request }) {
@@ -138,6 +156,46 @@ impl<'a> World<'a> {
                 }
             }
         }
+    }
+
+    fn joined(&self, agent: usize) -> Input {
+        let agent = &self.simulation.agents[agent];
+        Input::AgentJoined {
+            agent: agent.name.clone(),
+            devices: vec![Device::Sim(0).on(&agent.name).into()],
+            provenance: Box::new(agent.provenance.clone()),
+        }
+    }
+
+    /// Agents that leave now: their trials save and exit, and they come back later.
+    fn departures(&mut self) -> Vec<Input> {
+        let simulation = self.simulation;
+        let mut inputs = Vec::new();
+        for (index, agent) in simulation.agents.iter().enumerate() {
+            for (absence, (after, time)) in agent.absences.iter().enumerate() {
+                if self.steps < *after || !self.absences.insert((index, absence)) {
+                    continue;
+                }
+                let device = Device::Sim(0).on(&agent.name);
+                let mut there: Vec<Key> = self.crowd(&device).map(|worker| worker.key).collect();
+                there.sort_unstable();
+                for key in there {
+                    self.end(simulation.leave_time, key, AttemptEnd::Interrupted);
+                }
+                let reason = "its machine asks it to leave".to_owned();
+                inputs.push(Input::AgentLeft { agent: agent.name.clone(), reason });
+                self.schedule(*time, What::Join(index));
+            }
+        }
+        inputs
+    }
+
+    /// The memory of a shared device.
+    fn memory_of(&self, device: &Device) -> Option<u64> {
+        let shared = self.simulation.shared.as_ref()?;
+        let of_device = |agent: &&Agent| device.agent() == Some(&agent.name);
+        let agent = self.simulation.agents.iter().find(of_device);
+        Some(agent.map_or(shared.memory, |agent| agent.memory))
     }
 
     /// Requests that are due and were not made yet.
@@ -219,8 +277,8 @@ impl<'a> World<'a> {
             .rows_at_once
             .or_else(|| self.usual_rows(&assignment.params))
             .map_or(0, |rows| rows.train);
-        let (params, device) = (assignment.params, assignment.slot.devices.first().clone());
-        self.workers.push(Worker { key, params, device, luck, step, last, state, rows });
+        let (params, devices) = (assignment.params, assignment.slot.devices);
+        self.workers.push(Worker { key, params, devices, luck, step, last, state, rows });
         self.next_step(self.workers.len() - 1);
         if self.simulation.shared.is_some() && !std::mem::replace(&mut self.looks, true) {
             self.schedule(LOOK, What::Look);
@@ -232,7 +290,7 @@ impl<'a> World<'a> {
         self.running
             .values()
             .filter_map(|index| self.workers.get(*index))
-            .filter(move |worker| worker.device == *device)
+            .filter(move |worker| worker.devices.contains(device))
     }
 
     fn memory(&self, worker: &Worker) -> u64 {
@@ -247,9 +305,8 @@ impl<'a> World<'a> {
 
     /// Measures the loads of devices, and schedules the next measurement while a worker runs.
     fn look(&mut self) -> Vec<Input> {
-        let Some(shared) = &self.simulation.shared else { return Vec::new() };
         let devices: BTreeSet<Device> =
-            self.running.values().map(|index| self.workers[*index].device.clone()).collect();
+            self.running.values().map(|index| self.workers[*index].device().clone()).collect();
         let load = |device: &Device| {
             let load = |worker: &Worker| {
                 let (trial, memory) = (worker.key.0, self.memory(worker));
@@ -257,10 +314,17 @@ impl<'a> World<'a> {
             };
             let mut trials: Vec<TrialLoad> = self.crowd(device).map(load).collect();
             trials.sort_by_key(|load| load.trial);
-            let (total, used) = (shared.memory, self.used(device));
-            Load { device: device.clone(), total, used, cores: None, exclusive: false, trials }
+            let (total, used) = (self.memory_of(device)?, self.used(device));
+            Some(Load {
+                device: device.clone(),
+                total,
+                used,
+                cores: None,
+                exclusive: false,
+                trials,
+            })
         };
-        let loads: Vec<Load> = devices.iter().map(load).collect();
+        let loads: Vec<Load> = devices.iter().filter_map(load).collect();
         self.looks = !loads.is_empty();
         if self.looks {
             self.schedule(LOOK, What::Look);
@@ -276,11 +340,12 @@ impl<'a> World<'a> {
 
     fn next_step(&mut self, index: usize) {
         self.workers[index].step += 1;
-        let device = self.workers[index].device.clone();
+        let device = self.workers[index].device().clone();
         let used = self.used(&device);
         self.most_memory = self.most_memory.max(used);
         let shared = self.simulation.shared.as_ref();
-        let is_short = shared.is_some_and(|shared| shared.is_strict && used > shared.memory);
+        let is_strict = shared.is_some_and(|shared| shared.is_strict);
+        let is_short = is_strict && self.memory_of(&device).is_some_and(|memory| used > memory);
         // The speed is that of the concurrency at the beginning of the step.
         #[expect(clippy::cast_precision_loss, reason = "trials on a device are few")]
         let crowded = shared.map_or(1.0, |shared| {
@@ -327,6 +392,7 @@ impl<'a> World<'a> {
         let index = match what {
             What::Ended(input) => return vec![input],
             What::Look => return self.look(),
+            What::Join(agent) => return vec![self.joined(agent)],
             What::Report(index) => index,
         };
         let worker = &mut self.workers[index];

@@ -81,7 +81,11 @@ fn lines(data: &DevicesData, room: usize, theme: Theme) -> Vec<Line<'static>> {
 fn machine_lines(agent: &str, data: &DevicesData, room: usize, theme: Theme) -> Vec<Line<'static>> {
     let seen = data.journal.agents.get(agent);
     let ago = seen.map_or_else(String::new, |seen| rough_duration(data.now.since(seen.at)));
+    let mut own = data.devices.iter().filter(|load| load.device.agent() == Some(agent));
+    let is_shared = own.any(|load| load.shared.is_some());
     let (what, why) = match seen.map(|seen| &seen.change) {
+        // The number changes where it is automatic; each device says it.
+        Some(AgentChange::Joined { .. }) if is_shared => (format!("here for {ago}"), String::new()),
         Some(AgentChange::Joined { slots, .. }) => {
             (format!("here for {ago}, {}", count(*slots, "slot")), String::new())
         }

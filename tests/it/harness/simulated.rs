@@ -1,9 +1,12 @@
 //! Studies for the engine's simulator: a space, a loss, policies, and what a run of them decided.
 
-use hpsearch::engine::simulator::{Run, Simulation, Turn};
+use std::time::Duration;
+
+use hpsearch::engine::simulator::{Agent, Run, Simulation, Turn};
 use hpsearch::engine::verify::{Entry, Verified, verify};
 use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
+use hpsearch::study::cluster::{AgentStart, ClusterSpec};
 use hpsearch::study::event::{Event, Seq, StudyEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
@@ -13,6 +16,8 @@ use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
 use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::Trial;
+
+use super::simulated_agent::machine;
 
 fn space() -> Space {
     let dimension = |name: &str, distribution, when: Option<(&str, &str)>| Dimension {
@@ -108,6 +113,31 @@ pub fn with_requests(trials: u64, slots: usize, requests: Vec<(u64, Request)>) -
         Simulation::new(spec(trials, "random", AlgorithmSpec::named("none")), slots, 9, loss);
     simulation.requests = requests;
     simulation
+}
+
+/// Agents with devices of so much memory.
+pub fn with_agents(mut simulation: Simulation, memory: &[u64]) -> Simulation {
+    let agent = |(index, memory): (usize, &u64)| Agent {
+        name: format!("node{index}"),
+        memory: *memory,
+        provenance: machine(&format!("node{index}")),
+        absences: Vec::new(),
+    };
+    simulation.spec.cluster = Some(ClusterSpec {
+        start: AgentStart::Manual,
+        shared_dir: None,
+        listen: "127.0.0.1:0".to_owned(),
+        lost_after: Duration::from_secs(120),
+    });
+    simulation.slots = 0;
+    simulation.agents = memory.iter().enumerate().map(agent).collect();
+    simulation
+}
+
+/// Trials that run on two of so many agents at a time.
+pub fn on_pairs_of_agents(mut simulation: Simulation, agents: usize) -> Simulation {
+    simulation.spec.devices.nodes_per_trial = 2;
+    with_agents(simulation, &vec![0; agents])
 }
 
 pub fn events(turns: &[Turn]) -> impl Iterator<Item = &Event> {
