@@ -40,6 +40,12 @@ LAUNCHERS = {
     # Two agents on this machine, with two processes each.
     "per_device-nodes": ([PYTHON, TRAIN, "ddp"], True),
     "torchrun-nodes": ([str(BIN / "torchrun"), TRAIN, "ddp"], False),
+    "accelerate-nodes": (
+        [str(BIN / "accelerate"), "launch", "--use_fsdp", "--fsdp_version", "2", "--num_processes", "{world_size}"]
+        + ["--num_machines", "{nodes}", "--machine_rank", "{node_rank}", "--mixed_precision", "no", "--dynamo_backend", "no"]
+        + ["--main_process_ip", "{master_addr}", "--main_process_port", "{master_port}", TRAIN, "fsdp"],
+        False,
+    ),
 }
 
 
