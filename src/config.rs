@@ -40,7 +40,7 @@ pub use schema::schema;
 pub use tables::{Contents, TABLES, TableSchema};
 pub(crate) use trainer::{is_of_hub, of_hub};
 
-use crate::arguments::data_file::is_delimited;
+use crate::arguments::data_format::format_of;
 use crate::arguments::default_of;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
@@ -225,7 +225,7 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<StudySpec, ConfigError>
 pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, ConfigError> {
     let refused = |source| ConfigError::Unreadable { path: path.to_owned(), source };
     let bytes = file::read(path).map_err(refused)?;
-    if is_delimited(path) || path.extension().is_some_and(|extension| extension == "jsonl") {
+    if format_of(path).is_some_and(|(format, _)| format.has_rows()) {
         return Err(ConfigError::DataFile { path: path.to_owned() });
     }
     let text = String::from_utf8(bytes).map_err(|error| {

@@ -14,6 +14,7 @@ use super::{Console, Exit, Failure};
 use crate::app::worker_job::{self, Progress, halving};
 use crate::arguments::RowsAtOnce;
 use crate::arguments::data_file::{self, Columns, Header, Layout};
+use crate::arguments::data_format::{KNOWN_ENDINGS, format_of};
 use crate::config;
 use crate::config::shown::one_line;
 use crate::runner::protocol::Job;
@@ -239,9 +240,10 @@ fn texts_of_stdin(console: &Console) -> Result<Vec<String>, Failure> {
 fn texts_of_file(file: &Path, arguments: &PredictArguments) -> Result<Vec<String>, Failure> {
     let bytes = config::file::read(file).map_err(|error| {
         Failure::usage(format!("`{}` cannot be read: {error}", file.display()))
-            .help("give the path of a .csv, .tsv, .jsonl or .txt file")
+            .help(format!("give the path of a data file: {KNOWN_ENDINGS}"))
     })?;
-    let content = data_file::text(file, &bytes)?;
+    let contents = data_file::contents(file, &bytes)?;
+    let content = data_file::text(file, &contents)?;
     let is_table = data_file::is_delimited(file);
     if arguments.no_header && !is_table {
         return Err(Failure::usage(format!(
@@ -250,7 +252,8 @@ fn texts_of_file(file: &Path, arguments: &PredictArguments) -> Result<Vec<String
         ))
         .help("leave it out"));
     }
-    if file.extension().is_some_and(|extension| extension == "txt") && !content.trim().is_empty() {
+    let is_text = format_of(file).is_some_and(|(format, _)| !format.has_rows());
+    if is_text && !content.trim().is_empty() {
         return Ok(content.lines().map(str::to_owned).collect());
     }
     // A tsv has its own name for it.

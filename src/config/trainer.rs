@@ -10,6 +10,7 @@ use super::diagnostic::{Diagnostic, Place};
 use super::space::{Parameter, Searched};
 use super::syntax::{Leaf, Table};
 use super::tables;
+use crate::arguments::data_format::format_of;
 use crate::arguments::{
     ARGUMENTS, ArgumentProblem, DATA_ARGUMENTS, DataArguments, Multiple, TaskKind,
     TrainerArguments, check_values, newer_name,
@@ -335,7 +336,9 @@ pub(super) fn read_data(
     for leaf in files {
         let Some(file) = leaf.value.text() else { continue };
         let path = super::absolute(base, file);
-        if !path.is_file() {
+        // A folder of files; what is in it is seen when it is read.
+        let is_folder = path.is_dir() && format_of(&path).is_none();
+        if !path.is_file() && !is_folder {
             let what = match path.metadata() {
                 Ok(found) if found.is_dir() => "this is a directory, not a file",
                 Ok(_) => "this is a pipe or a device, not a file",

@@ -9,6 +9,7 @@ mod class_weights;
 mod contradictions;
 mod data;
 pub mod data_file;
+pub mod data_format;
 mod defaults;
 mod model;
 mod probe;

@@ -1,11 +1,14 @@
 //! `best.toml`: the complete recipe to train a model again, in readable form.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::ExportError;
+use crate::arguments::data_file::DataFiles;
 use crate::arguments::{TaskKind, TrainerArguments, monitored};
 use crate::config::shown::{drives_a_terminal, one_line};
 use crate::engine::{seed_of, seed_of_number};
@@ -226,7 +229,7 @@ impl Recipe {
     /// Data files whose contents have changed.
     pub fn changed_files(&self) -> Vec<PathBuf> {
         let changed = |(path, digest): &(&String, &String)| {
-            file_digest(Path::new(path)).is_none_or(|found| found != **digest)
+            data_digest(Path::new(path)).map_or(true, |found| found != **digest)
         };
         self.digests.iter().filter(changed).map(|(path, _)| PathBuf::from(path)).collect()
     }
@@ -343,15 +346,24 @@ fn digests(
     let files =
         ["train", "validation", "test"].into_iter().filter_map(|key| data.get(key)?.as_str());
     let of = |path: &str| {
-        let bytes =
-            sqlite::read_file(Path::new(path)).map_err(ExportError::io("read", Path::new(path)))?;
-        Ok((path.to_owned(), blake3::hash(&bytes).to_hex().to_string()))
+        let digest =
+            data_digest(Path::new(path)).map_err(ExportError::io("read", Path::new(path)))?;
+        Ok((path.to_owned(), digest))
     };
     files.map(of).collect()
 }
 
-fn file_digest(path: &Path) -> Option<String> {
-    sqlite::read_file(path).ok().map(|bytes| blake3::hash(&bytes).to_hex().to_string())
+/// The digest of a data file, or of a folder of them.
+fn data_digest(path: &Path) -> io::Result<String> {
+    let listed = path.is_dir().then(|| {
+        let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
+        let paths = entries.into_iter().map(|entry| entry.path());
+        Ok::<Vec<PathBuf>, io::Error>(paths.filter(|path| path.is_file()).collect())
+    });
+    let files = DataFiles::of(path, listed.transpose()?).map_err(io::Error::other)?;
+    let contents = files.paths.iter().map(|path| sqlite::read_file(path));
+    let contents = contents.collect::<io::Result<Vec<_>>>()?;
+    Ok(files.digest(contents.iter().map(Vec::as_slice)))
 }
 
 #[cfg(test)]

@@ -176,9 +176,7 @@ impl Source {
 
 /// Reads and cleans every file and cuts the splits.
 fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, TrainerError> {
-    let is_text =
-        |path: &std::path::Path| path.extension().is_some_and(|extension| extension == "txt");
-    let forms: Vec<bool> = sources.files.iter().flatten().map(|(path, _)| is_text(path)).collect();
+    let forms: Vec<bool> = sources.files.iter().flatten().map(|(_, file)| file.is_text()).collect();
     if forms.iter().any(|form| *form != forms[0]) {
         let problem = sources.problem(None, "some files are .txt and some are not");
         return Err(problem
@@ -197,12 +195,12 @@ fn running(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, Tra
     let mut splits: [Vec<String>; 3] = Default::default();
     for (file, split) in sources.files.iter().zip(&mut splits) {
         let Some((path, file)) = file else { continue };
-        let text = file.text(path)?;
-        check_pieces(text, path)?;
+        let text = file.text()?;
+        check_pieces(&text, path)?;
         split.push(if data.clean.normalize {
             text.lines().map(|line| normalized(line) + "\n").collect()
         } else {
-            text.to_owned()
+            text
         });
     }
     let all = splits[0][0].chars().count();
@@ -227,7 +225,7 @@ fn rows(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, Traine
     let mut splits: [Vec<_>; 3] = Default::default();
     for ((file, split), rows) in sources.files.iter().zip(Split::ALL).zip(&mut splits) {
         if let Some((path, file)) = file {
-            *rows = clean(file.rows(path, data)?, path, split, data, findings)?;
+            *rows = clean(file.rows(data)?, path, split, data, findings)?;
         }
     }
     let all = splits[0].len();

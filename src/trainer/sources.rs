@@ -36,8 +36,7 @@ impl<'a> Sources<'a> {
     ) -> Result<Self, TrainerError> {
         let paths = [Some(data.train.as_path()), data.validation.as_deref(), data.test.as_deref()];
         // A missing file is an error when it is read.
-        let sizes = paths
-            .map(|path| path.and_then(|path| path.metadata().ok()).map_or(0, |file| file.len()));
+        let sizes = paths.map(|path| path.map_or(0, RawFile::size));
         let reading = Progress::new(on_progress, sizes.iter().sum());
         let mut files = [None, None, None];
         for ((path, size), file) in paths.into_iter().zip(sizes).zip(&mut files) {
@@ -45,9 +44,8 @@ impl<'a> Sources<'a> {
             reading.begin_stage("reading the data", size);
             *file = Some((path, RawFile::read(path)?));
         }
-        let bytes = |split: usize| {
-            files[split].as_ref().map_or(0, |(_, file): &(_, RawFile)| file.bytes.len() as u64)
-        };
+        let bytes =
+            |split: usize| files[split].as_ref().map_or(0, |(_, file): &(_, RawFile)| file.len());
         // Held-out rows are cut from the training file.
         let all = bytes(0) + bytes(1) + bytes(2);
         let progress =
@@ -65,7 +63,7 @@ impl<'a> Sources<'a> {
                 let (path, file) = file.as_ref()?;
                 Some((
                     path.extension().map(|extension| extension.to_string_lossy().into_owned()),
-                    blake3::hash(&file.bytes).to_hex().to_string(),
+                    file.digest(),
                 ))
             })
             .collect();
@@ -207,11 +205,22 @@ pub(super) fn clean(
         return Err(DataProblem::new(path, None, message)
             .with_help("is that the right column? `[data] text` names it"));
     }
+    let mut seen = HashSet::new();
+    let is_first: Vec<bool> = rows.iter().map(|row| seen.insert((&row.text, &row.label))).collect();
+    let repeated = is_first.iter().filter(|is_first| !**is_first).count();
     if data.clean.deduplicate {
         let before = rows.len();
-        let mut seen = HashSet::new();
-        rows.retain(|row| seen.insert((row.text.clone(), row.label.clone())));
+        let mut is_first = is_first.into_iter();
+        rows.retain(|_| is_first.next() == Some(true));
         note_dropped("dropped_duplicates", before, "repeat an earlier one", &rows, findings);
+    } else if repeated > 0 {
+        let message = format!(
+            "{repeated} of {} {} rows repeat an earlier one: `[data] clean.deduplicate = true` \
+             leaves them out",
+            rows.len(),
+            split.name()
+        );
+        findings.push(Finding::note("duplicates", message));
     }
     Ok(rows)
 }

@@ -1,15 +1,19 @@
-//! The bytes of a data file, and its rows by the columns and the layout of `[data]`.
+//! A data file, or a folder of them, and its rows by the columns and the layout of `[data]`.
 
+use std::borrow::Cow;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{DataProblem, TrainerError};
 use hpsearch_core::arguments::DataArguments;
-use hpsearch_core::arguments::data_file::{self, Columns, Layout, Row};
+use hpsearch_core::arguments::data_file::{self, Columns, DataFiles, Layout, Row};
+use hpsearch_core::arguments::data_format::{DataFormat, format_of};
 
-/// A file's contents as read, before they are parsed.
+/// Contents as read, before they are unpacked and parsed.
 pub(super) struct RawFile {
-    pub(super) bytes: Vec<u8>,
+    files: DataFiles,
+    /// Of each file.
+    contents: Vec<Vec<u8>>,
 }
 
 /// The remedy for a missing column.
@@ -17,9 +21,41 @@ const NAME_COLUMNS: &str = "set `[data] text` and `[data] label`; the first line
     header, or `[data] column_names` must name the columns of a file without one";
 
 impl RawFile {
+    /// Reads the file at `path`, or the data files of the folder there.
     pub(super) fn read(path: &Path) -> Result<Self, TrainerError> {
+        let files = DataFiles::of(path, Self::listed(path)?)?;
+        let contents = files.paths.iter().map(|path| Self::bytes_of(path));
+        Ok(Self { contents: contents.collect::<Result<_, _>>()?, files })
+    }
+
+    fn parts(&self) -> impl Iterator<Item = (&PathBuf, &Vec<u8>)> {
+        self.files.paths.iter().zip(&self.contents)
+    }
+
+    /// The files of the folder at `path`, if it is one.
+    fn listed(path: &Path) -> Result<Option<Vec<PathBuf>>, TrainerError> {
+        if !path.is_dir() {
+            return Ok(None);
+        }
+        let entries = fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let entries = entries.map_err(TrainerError::io("read", path))?;
+        Ok(Some(
+            entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect(),
+        ))
+    }
+
+    /// The bytes of the file at `path`, or of all files in the folder there; 0 if there is none.
+    pub(super) fn size(path: &Path) -> u64 {
+        let size = |path: &Path| path.metadata().map_or(0, |file| file.len());
+        match fs::read_dir(path) {
+            Ok(entries) => entries.flatten().map(|entry| size(&entry.path())).sum(),
+            Err(_) => size(path),
+        }
+    }
+
+    fn bytes_of(path: &Path) -> Result<Vec<u8>, TrainerError> {
         match fs::read(path) {
-            Ok(bytes) => Ok(Self { bytes }),
+            Ok(bytes) => Ok(bytes),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Err(DataProblem::new(path, None, "the file does not exist")
                     .with_help("paths are relative to the study file")
@@ -29,19 +65,37 @@ impl RawFile {
         }
     }
 
-    /// The whole text of the file at `path`.
-    pub(super) fn text(&self, path: &Path) -> Result<&str, DataProblem> {
-        let text = data_file::text(path, &self.bytes)?;
-        if text.trim().is_empty() {
-            return Err(DataProblem::new(path, None, "the file is empty")
-                .with_help("was it written completely? `[data]` names another one"));
-        }
-        Ok(text)
+    /// Its bytes, as they are on the disk.
+    pub(super) fn len(&self) -> u64 {
+        self.contents.iter().map(|bytes| bytes.len() as u64).sum()
     }
 
-    /// The rows of the file at `path`, in order, without labels; texts may be empty.
-    pub(super) fn rows(&self, path: &Path, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
-        self.read_rows(path, data, None)
+    /// The digest of its contents.
+    pub(super) fn digest(&self) -> String {
+        self.files.digest(self.contents.iter().map(Vec::as_slice))
+    }
+
+    /// Whether it is text without rows.
+    pub(super) fn is_text(&self) -> bool {
+        let format = |path: &PathBuf| format_of(path).map(|(format, _)| format);
+        self.files.paths.iter().all(|path| format(path) == Some(DataFormat::Text))
+    }
+
+    /// The whole text, of all files of a folder one after another.
+    pub(super) fn text(&self) -> Result<String, DataProblem> {
+        let mut all = String::new();
+        for (path, bytes) in self.parts() {
+            if !all.is_empty() && !all.ends_with('\n') {
+                all.push('\n');
+            }
+            all.push_str(data_file::text(path, &contents(path, bytes)?)?);
+        }
+        Ok(all)
+    }
+
+    /// The rows in order, without labels; texts may be empty.
+    pub(super) fn rows(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+        self.read_rows(data, None)
     }
 
     /// The same with labels, which may be empty only where a text may have none.
@@ -52,7 +106,7 @@ impl RawFile {
         may_be_empty: bool,
     ) -> Result<Vec<Row>, DataProblem> {
         let label = &data.label;
-        let rows = self.read_rows(path, data, Some(label))?;
+        let rows = self.read_rows(data, Some(label))?;
         if may_be_empty {
             return Ok(rows);
         }
@@ -66,17 +120,32 @@ impl RawFile {
         }
     }
 
+    /// Rows of a folder are numbered through its files.
     fn read_rows(
         &self,
-        path: &Path,
         data: &DataArguments,
         label: Option<&str>,
     ) -> Result<Vec<Row>, DataProblem> {
-        data_file::rows(
-            path,
-            self.text(path)?,
-            Columns { text: &data.text, label, help: NAME_COLUMNS },
-            Layout::of(data),
-        )
+        let columns = Columns { text: &data.text, label, help: NAME_COLUMNS };
+        let mut all: Vec<Row> = Vec::new();
+        for (path, bytes) in self.parts() {
+            let contents = contents(path, bytes)?;
+            let content = data_file::text(path, &contents)?;
+            all.extend(data_file::rows(path, content, columns, Layout::of(data))?);
+        }
+        if self.files.is_folder {
+            (1..).zip(&mut all).for_each(|(number, row)| row.line = number);
+        }
+        Ok(all)
     }
+}
+
+/// What is in a file of a study.
+fn contents<'a>(path: &Path, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, DataProblem> {
+    let contents = data_file::contents(path, bytes)?;
+    if contents.iter().all(u8::is_ascii_whitespace) {
+        return Err(DataProblem::new(path, None, "the file is empty")
+            .with_help("was it written completely? `[data]` names another one"));
+    }
+    Ok(contents)
 }

@@ -183,8 +183,8 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
         (ran.code, ran.err.as_str()),
         (
             2,
-            "error: there is no csv, tsv, jsonl or txt file in `d`\nhelp: give the path of the \
-             file to learn from\n"
+            "error: there is no data file in `d`\nhelp: give the path of the file to learn from: \
+             .csv, .tsv, .jsonl, .json, .parquet, .arrow or .txt, also with .gz or .zst behind it\n"
         )
     );
     site.write("d/a.csv", "text,label\n");
@@ -447,5 +447,56 @@ fn a_table_that_is_called_parquet_is_never_another_one() {
         let refused = scene.run(&[vec!["export-data", "digits"], words].concat());
         crate::harness::assert_refused(&refused, &["does not write Parquet", "--features parquet"]);
         assert!(!scene.path("t.parquet").exists() && !scene.path("t.pq").exists());
+    }
+}
+
+#[test]
+fn compressed_files_and_lists_of_objects_are_examined_as_others() {
+    let site = Site::empty();
+    let rows: Vec<String> = (0..40)
+        .map(|row| format!("{{\"text\": \"a text {row}\", \"label\": \"{}\"}}", row % 2))
+        .collect();
+    site.write("a.json", format!("[{}]", rows.join(",\n")));
+    site.write("b.jsonl", rows.join("\n"));
+    let packed = std::process::Command::new("gzip").arg(site.path("b.jsonl")).status().unwrap();
+    assert!(packed.success());
+    for file in ["a.json", "b.jsonl.gz"] {
+        let ran = site.run(&["init", file, "-o", &format!("{file}.toml")]);
+        assert_done(&ran);
+        assert_names(&ran.err, &[&format!("{file}: 40 rows"), "2 classes"]);
+    }
+    site.write("c.csv.gz", "text,label\nx,1\n");
+    let ran = site.run(&["init", "c.csv.gz"]);
+    assert_eq!(ran.code, 2);
+    assert_names(&ran.err, &["c.csv.gz: cannot be unpacked: "]);
+}
+
+/// Files that `tests/peers/data_files.py` writes.
+#[test]
+fn columns_are_examined_by_binaries_that_are_built_for_them() {
+    let site = Site::empty();
+    for (ending, bytes, is_built) in [
+        (
+            "parquet",
+            &include_bytes!("../../src/core/arguments/data_file/fixtures/reviews.parquet")[..],
+            cfg!(feature = "parquet"),
+        ),
+        (
+            "arrow",
+            &include_bytes!("../../src/core/arguments/data_file/fixtures/reviews.arrow")[..],
+            cfg!(feature = "arrow"),
+        ),
+    ] {
+        let file = format!("reviews.{ending}");
+        fs::write(site.path(&file), bytes).unwrap();
+        let ran = site.run(&["init", &file, "--label", "label", "-o", &format!("{ending}.toml")]);
+        if is_built {
+            assert_done(&ran);
+            assert_names(&ran.err, &[&format!("{file}: 3 rows"), "positive (1)"]);
+        } else {
+            assert_eq!(ran.code, 2);
+            let feature = format!("build it with `--features {ending}`");
+            assert_names(&ran.err, &["this program was built without", &feature]);
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::arguments::data_file::{self, DataProblem, numbered};
+use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
 use crate::cli::exit::Failure;
 use crate::config;
 
@@ -227,15 +228,28 @@ pub fn guess(table: &Table) -> (Option<Guess<'_>>, Option<Guess<'_>>) {
     (text, label)
 }
 
-/// Reads a csv, tsv or jsonl file.
+/// Reads the beginning of a file with rows.
 pub fn read(path: &Path) -> Result<Table, Failure> {
     let broken = |error: io::Error| {
         let failure =
             Failure::usage(format!("`{}` cannot be read as data: {error}", path.display()));
-        failure.help("give the path of a csv, tsv, jsonl or txt file that you may read")
+        failure.help(format!("give the path of a data file that you may read: {KNOWN_ENDINGS}"))
     };
-    let file = config::file::open(path).map_err(broken)?;
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
+    let known = format_of(path);
+    let is_plain = matches!(
+        known,
+        None | Some((DataFormat::Csv | DataFormat::Tsv | DataFormat::JsonLines, None))
+    );
+    let (file, size): (Box<dyn Read>, u64) = if is_plain {
+        let file = config::file::open(path).map_err(broken)?;
+        let size = file.metadata().map_or(0, |metadata| metadata.len());
+        (Box::new(file), size)
+    } else {
+        let bytes = config::file::read(path).map_err(broken)?;
+        let contents = data_file::contents(path, &bytes)?.into_owned();
+        let size = contents.len() as u64;
+        (Box::new(io::Cursor::new(contents)), size)
+    };
     let mut input = BufReader::with_capacity(BEGIN, file.take(BYTES));
     let begin = input.fill_buf().map_err(broken)?;
     if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = begin {
@@ -248,13 +262,19 @@ pub fn read(path: &Path) -> Result<Table, Failure> {
     input.consume(marked);
     let begin = input.buffer();
     let found = data_file::find_separator(begin, begin.len() + marked >= BEGIN);
-    let mut table =
-        match path.extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
-            "csv" => delimited(path, input, found.unwrap_or(b','))?,
-            "tsv" => delimited(path, input, b'\t')?,
-            "jsonl" => json_lines(path, input)?,
-            other => return Err(unknown(path, other, found)),
-        };
+    let is_list = begin.trim_ascii_start().starts_with(b"[");
+    let mut table = match known.map(|(format, _)| format) {
+        Some(DataFormat::Csv) => delimited(path, input, found.unwrap_or(b','))?,
+        Some(DataFormat::Tsv) => delimited(path, input, b'\t')?,
+        Some(DataFormat::Json) if is_list => json_list(path, input)?,
+        Some(
+            DataFormat::JsonLines | DataFormat::Json | DataFormat::Parquet | DataFormat::Arrow,
+        ) => json_lines(path, input)?,
+        Some(DataFormat::Text) | None => {
+            let ending = path.extension().and_then(|extension| extension.to_str());
+            return Err(unknown(path, ending.unwrap_or_default(), found));
+        }
+    };
     table.is_cut |= size > BYTES;
     if table.rows == 0 {
         let problem = DataProblem::new(path, None, "there are no rows");
@@ -272,19 +292,17 @@ pub fn read(path: &Path) -> Result<Table, Failure> {
 fn unknown(path: &Path, ending: &str, separator: Option<u8>) -> Failure {
     let file = path.display();
     let help = match (ending, separator) {
-        ("json", _) => format!(
-            "one JSON object on each line makes a .jsonl: `jq -c '.[]' {file} > {}`",
-            path.with_extension("jsonl").display()
-        ),
-        ("parquet" | "xlsx" | "xls", _) => {
-            let read = if ending == "parquet" { "read_parquet" } else { "read_excel" };
+        ("xlsx" | "xls", _) => {
             format!(
-                "pandas writes a csv of it: `pandas.{read}(\"{file}\").to_csv(\"{}\", \
+                "pandas writes a csv of it: `pandas.read_excel(\"{file}\").to_csv(\"{}\", \
                  index=False)`",
                 path.with_extension("csv").display()
             )
         }
-        ("gz" | "zst" | "xz" | "bz2" | "zip", _) => "unpack it first".to_owned(),
+        ("gz" | "zst", _) => {
+            "the ending before it has to say what is in it, as in data.csv.gz".to_owned()
+        }
+        ("xz" | "bz2" | "zip", _) => "unpack it first".to_owned(),
         (_, Some(b'\t')) => format!(
             "its rows look separated by tabs: call it {}",
             path.with_extension("tsv").display()
@@ -296,7 +314,7 @@ fn unknown(path: &Path, ending: &str, separator: Option<u8>) -> Failure {
                 path.with_extension("csv").display()
             )
         }
-        (_, None) => "csv, tsv, jsonl and txt files are known, by their endings".to_owned(),
+        (_, None) => format!("known are, by their endings, {KNOWN_ENDINGS}"),
     };
     let what = if ending.is_empty() {
         "its name has no ending".to_owned()
@@ -348,23 +366,49 @@ fn json_lines(path: &Path, input: impl BufRead) -> Result<Table, DataProblem> {
             table.is_cut = true;
             break;
         }
-        let row: BTreeMap<String, serde_json::Value> =
-            serde_json::from_str(&text).map_err(|error| {
-                problem(format!("no JSON object: {error}"))
-                    .with_help("a .jsonl file has one JSON object on each line")
-            })?;
-        for (name, value) in row {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let at = table.columns.iter().position(|column| column.name == name);
-            let at = at.unwrap_or_else(|| {
-                table.columns.push(Column::new(&name));
-                table.columns.len() - 1
-            });
-            table.columns[at].add(&text);
-        }
-        table.rows += 1;
+        let row: JsonRow = serde_json::from_str(&text).map_err(|error| {
+            problem(format!("no JSON object: {error}"))
+                .with_help("a .jsonl file has one JSON object on each line")
+        })?;
+        table.add(row);
     }
     Ok(table)
+}
+
+/// A list of objects; as a whole, since lists are small.
+fn json_list(path: &Path, input: impl Read) -> Result<Table, DataProblem> {
+    let rows: Vec<JsonRow> = serde_json::from_reader(input).map_err(|error| {
+        let line = u64::try_from(error.line()).ok().filter(|line| *line > 0);
+        DataProblem::new(path, line, format!("no list of JSON objects: {error}"))
+            .with_help("a .json file has a list of objects, or one object on each line")
+    })?;
+    let mut table = Table::new(Vec::new());
+    table.is_cut = rows.len() > LOOKED_AT;
+    rows.into_iter().take(LOOKED_AT).for_each(|row| table.add(row));
+    Ok(table)
+}
+
+/// An object of a row.
+type JsonRow = BTreeMap<String, serde_json::Value>;
+
+impl Table {
+    /// Adds a row, whose names may be new.
+    fn add(&mut self, row: JsonRow) {
+        for (name, value) in row {
+            let text = match value {
+                serde_json::Value::String(text) => text,
+                serde_json::Value::Null => String::new(),
+                other => other.to_string(),
+            };
+            let at = self.columns.iter().position(|column| column.name == name);
+            let at = at.unwrap_or_else(|| {
+                self.columns.push(Column::new(&name));
+                self.columns.len() - 1
+            });
+            self.columns[at].add(&text);
+        }
+        self.rows += 1;
+    }
 }
 
 #[cfg(test)]
@@ -385,11 +429,13 @@ mod tests {
         let json = rows(|index| {
             format!("{{\"review\": \"number {index} of them\", \"stars\": {}}}", index % 5)
         });
+        let json_list = format!("[{}]", json.trim_end().replace('\n', ",\n"));
         let plain = rows(|index| format!("only text {index}"));
         for (name, content, text, label) in [
             ("reviews.csv", format!("id,Text,Label,source\n{reviews}"), "Text", Some("Label")),
             ("messages.tsv", format!("a\tb\tc\n{messages}"), "b", Some("c")),
             ("reviews.jsonl", json, "review", Some("stars")),
+            ("reviews.json", json_list, "review", Some("stars")),
             ("plain.csv", format!("text\n{plain}"), "text", None),
         ] {
             let table = table(name, content.as_bytes()).unwrap();

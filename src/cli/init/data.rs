@@ -10,13 +10,11 @@ use super::model::{self, Family, Pretrained};
 use super::study_file::{Task, TrainerStudy};
 use super::{InitArguments, Questions, as_named, asked_trials, name, parsed};
 use crate::arguments::data_file::{shown_separator, usual_separator};
+use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
 use crate::report::wording::{count, one_line};
 use crate::study::suggestion::quoted;
-
-/// The supported file extensions.
-const ENDINGS: [&str; 4] = ["csv", "tsv", "jsonl", "txt"];
 
 /// The text of the study file for a data file, or for the training file in a directory.
 pub fn of_data(
@@ -47,7 +45,7 @@ pub fn of_data(
         trials: arguments.trials,
         findings: Vec::new(),
     };
-    if data.extension().is_some_and(|extension| extension == "txt") {
+    if format_of(data).is_some_and(|(format, _)| !format.has_rows()) {
         let size = size(data)?;
         study.rows = usize::try_from(size / 64).unwrap_or(usize::MAX);
         study.findings.push(format!("{}: {size} bytes of text", shown(data)));
@@ -87,7 +85,7 @@ fn size(data: &Path) -> Result<u64, Failure> {
     });
     found.map(|found| found.len()).map_err(|error| {
         Failure::usage(format!("`{}` cannot be read: {error}", data.display()))
-            .help("give the path of a csv, tsv, jsonl or txt file")
+            .help(format!("give the path of a data file: {KNOWN_ENDINGS}"))
     })
 }
 
@@ -96,7 +94,7 @@ pub fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
     let place = directory.display();
     if model::is_one(directory) {
         return Err(Failure::usage(format!("`{place}` holds a model, not data")).help(format!(
-            "to fine-tune it on a csv, tsv, jsonl or txt file: `hpsearch init DATA --model {place}`"
+            "to fine-tune it on a data file: `hpsearch init DATA --model {place}`"
         )));
     }
     let unread = |error: io::Error| {
@@ -108,13 +106,12 @@ pub fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
         files.push(entry.map_err(unread)?.path());
     }
     files.retain(|path| {
-        let ending = path.extension().and_then(|extension| extension.to_str());
-        ending.is_some_and(|ending| ENDINGS.contains(&ending)) && path.is_file()
+        // Most JSON files are none with data.
+        format_of(path).is_some_and(|(format, _)| format != DataFormat::Json) && path.is_file()
     });
     files.sort();
-    let stem = |path: &PathBuf| {
-        path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_lowercase()
-    };
+    let stem =
+        |path: &PathBuf| stem_of(path).map_or_else(String::new, |(stem, _)| stem.to_lowercase());
     let called = |is_it: &dyn Fn(&str) -> bool| {
         let mut those = files.iter().filter(|path| is_it(&stem(path)));
         those.next().filter(|_| those.next().is_none()).cloned()
@@ -126,10 +123,8 @@ pub fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
         return Ok(file);
     }
     let Some(first) = files.first() else {
-        return Err(Failure::usage(format!(
-            "there is no csv, tsv, jsonl or txt file in `{place}`"
-        ))
-        .help("give the path of the file to learn from"));
+        return Err(Failure::usage(format!("there is no data file in `{place}`"))
+            .help(format!("give the path of the file to learn from: {KNOWN_ENDINGS}")));
     };
     let names: Vec<String> =
         files.iter().take(5).map(|path| format!("`{}`", shown(path))).collect();
@@ -304,8 +299,7 @@ fn look(
 /// A file beside the training data that holds another split: `valid.csv`, or `reviews-test.csv`
 /// beside `reviews-train.csv`.
 fn beside(data: &Path, splits: &[&str]) -> Option<PathBuf> {
-    let stem = data.file_stem()?.to_str()?;
-    let extension = data.extension()?;
+    let (stem, ending) = stem_of(data)?;
     let others = splits.iter().map(|split| {
         if stem.contains("train") {
             stem.replacen("train", split, 1)
@@ -316,6 +310,15 @@ fn beside(data: &Path, splits: &[&str]) -> Option<PathBuf> {
     let plain = splits.iter().filter(|_| stem == "train").map(|split| (*split).to_owned());
     others
         .chain(plain)
-        .map(|stem| data.with_file_name(stem).with_extension(extension))
+        .map(|stem| data.with_file_name(format!("{stem}{ending}")))
         .find(|path| path.is_file())
+}
+
+/// The name of a data file before and from its ending: `train` and `.csv.gz`.
+fn stem_of(path: &Path) -> Option<(&str, &str)> {
+    let name = path.file_name()?.to_str()?;
+    let (_, compression) = format_of(path)?;
+    let dots = if compression.is_some() { 2 } else { 1 };
+    let (at, _) = name.rmatch_indices('.').nth(dots - 1)?;
+    Some(name.split_at(at))
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::data_format::{KNOWN_ENDINGS, format_of};
 use super::problem::ArgumentProblem;
 use super::table::merge;
 use super::tasks::TaskKind;
@@ -66,7 +67,7 @@ pub struct Clean {
 /// Every key of `[data]`.
 pub static DATA_ARGUMENTS: &[Field] = &[
     key("train", FieldKind::AnyText, Required)
-        .doc("file of training rows: .csv, .tsv or .jsonl; to model language also .txt"),
+        .doc("file of training rows, or folder of files: .csv, .tsv, .jsonl, .json, .parquet, .arrow; to model language also .txt"),
     key("validation", FieldKind::AnyText, Absent)
         .doc("file of validation rows; without it they are cut from train"),
     key("test", FieldKind::AnyText, Absent).doc("file of test rows"),
@@ -168,12 +169,13 @@ impl DataArguments {
         }
         let is_text = |key: &&str| {
             let file = values.get(*key).and_then(Value::as_str);
-            file.is_some_and(|file| Path::new(file).extension().is_some_and(|end| end == "txt"))
+            let format = file.and_then(|file| format_of(Path::new(file)));
+            format.is_some_and(|(format, _)| !format.has_rows())
         };
         let problem = |key| {
             let message = format!("a .txt file has no labels, which `{name}` needs");
             ArgumentProblem::new(key, message).with_help(
-                "give a .csv, .tsv or .jsonl file, or set `task = \"language-modeling\"`",
+                "give a file with rows (.csv, .jsonl, ..), or set `task = \"language-modeling\"`",
             )
         };
         let files = ["train", "validation", "test"].into_iter().filter(is_text);
@@ -189,12 +191,13 @@ impl DataArguments {
         ];
         for (key, file) in files {
             let Some(file) = file else { continue };
-            let extension = file.extension().and_then(|extension| extension.to_str());
-            if !matches!(extension, Some("csv" | "tsv" | "jsonl" | "txt")) {
-                let file = file.display();
-                let message = format!("`{file}` is not a .csv, .tsv, .jsonl or .txt file");
-                let problem = ArgumentProblem::new(key, message);
-                problems.push(problem.with_help("the extension determines the format"));
+            // A folder of parts: what is in it is known when it is read.
+            let may_be_folder =
+                file.extension().is_none() || file.as_os_str().as_encoded_bytes().ends_with(b"/");
+            if format_of(file).is_none() && !may_be_folder {
+                let message = format!("`{}` is not a data file", file.display());
+                let help = format!("the ending determines the format: {KNOWN_ENDINGS}");
+                problems.push(ArgumentProblem::new(key, message).with_help(help));
             }
         }
         problems.extend(self.layout_problems());
@@ -232,7 +235,8 @@ impl DataArguments {
         let mut problems = Vec::new();
         let files = [Some(&self.train), self.validation.as_ref(), self.test.as_ref()];
         let is_table = |file: &&PathBuf| {
-            file.extension().is_some_and(|extension| extension == "csv" || extension == "tsv")
+            // A folder may have tables.
+            format_of(file).is_none_or(|(format, _)| format.is_delimited())
         };
         let has_table = files.into_iter().flatten().any(|file| is_table(&file));
         let given = [

@@ -1,14 +1,22 @@
-//! The rows of csv, tsv and jsonl files, with the line of every row and of every problem.
+//! The rows of data files, with the line of every row and of every problem. Rows of columns and of
+//! folders count as lines.
 
+mod columns;
+mod contents;
+mod folder;
 mod problem;
 
 use std::path::Path;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+pub use contents::contents;
+pub use folder::DataFiles;
 pub use problem::{DataProblem, DataProblemBuilder};
 
 use crate::arguments::DataArguments;
+use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
 use crate::study::suggestion::nearest;
 
 /// One row of a data file.
@@ -74,7 +82,7 @@ pub fn numbered(column: usize) -> String {
 /// Whether a file is a table of lines and cells.
 #[must_use]
 pub fn is_delimited(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "csv" || is_tsv(path))
+    format_of(path).is_some_and(|(format, _)| format.is_delimited())
 }
 
 /// A tsv has no quoting (IANA text/tab-separated-values): quote marks in it are text.
@@ -90,7 +98,7 @@ pub fn usual_separator(path: &Path) -> u8 {
 }
 
 fn is_tsv(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "tsv")
+    format_of(path).is_some_and(|(format, _)| format == DataFormat::Tsv)
 }
 
 /// A separator in a message.
@@ -174,12 +182,17 @@ pub fn rows(
         return Err(DataProblem::new(path, None, "the file is empty")
             .with_help("was it written completely?"));
     }
-    let rows = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("jsonl") => json_lines(path, content, columns)?,
-        _ if is_delimited(path) => delimited(path, content, columns, layout)?,
-        _ => {
-            return Err(DataProblem::new(path, None, "not a .csv, .tsv or .jsonl file")
-                .with_help("the extension determines the format: rename or convert it"));
+    let rows = match format_of(path).map(|(format, _)| format) {
+        Some(DataFormat::Csv | DataFormat::Tsv) => delimited(path, content, columns, layout)?,
+        Some(DataFormat::Json) if content.trim_start().starts_with('[') => {
+            json_list(path, content, columns)?
+        }
+        Some(
+            DataFormat::JsonLines | DataFormat::Json | DataFormat::Parquet | DataFormat::Arrow,
+        ) => json_lines(path, content, columns)?,
+        Some(DataFormat::Text) | None => {
+            return Err(DataProblem::new(path, None, "not a file with rows")
+                .with_help(format!("the ending determines the format: {KNOWN_ENDINGS}")));
         }
     };
     if rows.is_empty() {
@@ -309,40 +322,67 @@ fn json_lines(path: &Path, content: &str, columns: Columns) -> Result<Vec<Row>, 
             DataProblem::new(path, Some(line), format!("not JSON: {error}"))
                 .with_help("a .jsonl file has one JSON object on each line")
         })?;
-        let Value::Object(object) = value else {
-            return Err(DataProblem::new(path, Some(line), "not a JSON object")
-                .with_help("write it as `{\"text\": \"..\", \"label\": \"..\"}`"));
-        };
-        let column = |name: &str| match object.get(name) {
-            Some(Value::String(text)) => Ok(text.clone()),
-            Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
-            // Several labels of a text.
-            Some(Value::Array(all))
-                if columns.label == Some(name)
-                    && all.iter().all(|one| one.is_string() || one.is_number()) =>
-            {
-                Ok(all
-                    .iter()
-                    .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
-                    .collect::<Vec<_>>()
-                    .join("\n"))
-            }
-            Some(value) => {
-                Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))
-                    .with_help("write it as a string, or take the row out"))
-            }
-            None => {
-                let there: Vec<&str> = object.keys().map(String::as_str).collect();
-                Err(missing_column(path, Some(line), name, &there, columns.help))
-            }
-        };
-        rows.push(Row {
-            text: column(columns.text)?,
-            label: columns.label.map_or_else(|| Ok(String::new()), column)?,
-            line,
-        });
+        rows.push(row_of(path, line, &value, columns)?);
     }
     Ok(rows)
+}
+
+/// The objects of a list, each with the line on which it begins.
+fn json_list(path: &Path, content: &str, columns: Columns) -> Result<Vec<Row>, DataProblem> {
+    let invalid = |error: serde_json::Error| {
+        let line = u64::try_from(error.line()).ok().filter(|line| *line > 0);
+        DataProblem::new(path, line, format!("not JSON: {error}"))
+            .with_help("a .json file has a list of objects, or one object on each line")
+    };
+    let elements: Vec<&RawValue> = serde_json::from_str(content).map_err(invalid)?;
+    let (mut rows, mut line, mut counted) = (Vec::new(), 1, 0);
+    for element in elements {
+        let begin = element.get().as_ptr().addr() - content.as_ptr().addr();
+        line +=
+            content.as_bytes()[counted..begin].iter().filter(|byte| **byte == b'\n').count() as u64;
+        counted = begin;
+        let value: Value = serde_json::from_str(element.get()).map_err(invalid)?;
+        rows.push(row_of(path, line, &value, columns)?);
+    }
+    Ok(rows)
+}
+
+/// A row of JSON.
+fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row, DataProblem> {
+    let Value::Object(object) = value else {
+        return Err(DataProblem::new(path, Some(line), "not a JSON object")
+            .with_help("write it as `{\"text\": \"..\", \"label\": \"..\"}`"));
+    };
+    let column = |name: &str| match object.get(name) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        // An empty cell.
+        Some(Value::Null) => Ok(String::new()),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
+        // Several labels of a text.
+        Some(Value::Array(all))
+            if columns.label == Some(name)
+                && all.iter().all(|one| one.is_string() || one.is_number()) =>
+        {
+            Ok(all
+                .iter()
+                .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
+                .collect::<Vec<_>>()
+                .join("\n"))
+        }
+        Some(value) => {
+            Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))
+                .with_help("write it as a string, or take the row out"))
+        }
+        None => {
+            let there: Vec<&str> = object.keys().map(String::as_str).collect();
+            Err(missing_column(path, Some(line), name, &there, columns.help))
+        }
+    };
+    Ok(Row {
+        text: column(columns.text)?,
+        label: columns.label.map_or_else(|| Ok(String::new()), column)?,
+        line,
+    })
 }
 
 fn missing_column(
@@ -483,6 +523,24 @@ mod tests {
         let columns = Columns { text: "column2", label: Some("column1"), help: "" };
         let rows = rows(Path::new("a.csv"), "ham,Continue\n", columns, layout).unwrap();
         assert_eq!((rows[0].text.as_str(), rows[0].label.as_str()), ("Continue", "ham"));
+    }
+
+    #[test]
+    fn a_list_of_objects_is_read_with_its_lines() {
+        let content =
+            "[\n  {\"text\": \"x\",\n   \"label\": 1},\n  {\"text\": \"y\", \"label\": \"b\"}\n]\n";
+        assert_eq!(
+            read("a.json", content, Layout::default()).unwrap(),
+            [row("x", "1", 2), row("y", "b", 4)]
+        );
+        // As `datasets` writes it.
+        let lines = "{\"text\": \"x\", \"label\": 1}\n";
+        assert_eq!(read("a.json", lines, Layout::default()).unwrap(), [row("x", "1", 1)]);
+        let said = |content: &str| read("a.json", content, Layout::default()).unwrap_err();
+        assert_begins(&said("[\n{\"text\": \"x\"}]"), "a.json:2: there is no column `label`");
+        assert_begins(&said("[\n{\"text\": \"x\",}]"), "a.json:2: not JSON: ");
+        assert_begins(&said("[\n\n3]"), "a.json:3: not a JSON object");
+        assert_begins(&said("[]"), "a.json: the file has a header but no rows");
     }
 
     #[test]

@@ -130,7 +130,9 @@ fn json_lines_are_located_too() {
             "{\"text\": \"x\", \"label\": 1}\n{\"text\": \"y\"}\n",
             "a.jsonl:2: there is no column `label`",
         ),
-        ("{\"text\": null, \"label\": 1}\n", "a.jsonl:1: `text` is `null`"),
+        ("{\"text\": {}, \"label\": 1}\n", "a.jsonl:1: `text` is `{}`"),
+        ("{\"text\": \"x\", \"label\": null}\n", "a.jsonl:1: the label in column `label` is empty"),
+        ("{\"text\": null, \"label\": 1}\n", "a.jsonl: all 1 texts in column `text` are empty"),
     ] {
         let problem = problem(&[("a.jsonl", text.as_bytes())], json!({"train": "a.jsonl"}));
         assert!(problem.starts_with(start), "{problem}");
@@ -273,4 +275,114 @@ fn a_label_column_that_is_called_like_a_label_is_noticed() {
     assert_eq!(finding.severity, Severity::Warning);
     let expected = "called `ham`, which is also the label of 5 of its 11 rows";
     assert_contains(&finding.message, expected);
+}
+
+/// The token ids and labels of each split.
+fn rows_of(data: &PreparedData) -> Vec<Vec<(Vec<u32>, usize)>> {
+    let split = |split: Split| {
+        let rows = data.split(split);
+        (0..rows.len()).map(|row| (rows.ids(row).collect(), rows.label(row))).collect()
+    };
+    Split::ALL.into_iter().map(split).collect()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_folder_of_compressed_files_has_the_rows_of_one_file() {
+    let row = |row: usize| format!("a text {row},{}\n", ["no", "yes"][row % 2]);
+    let part = |rows: std::ops::Range<usize>| {
+        let rows: String = rows.map(row).collect();
+        format!("text,label\n{rows}")
+    };
+    let directory = write_files(&[("all.csv", part(0..40).as_bytes())]);
+    let folder = directory.path().join("parts");
+    fs::create_dir(&folder).unwrap();
+    for (name, rows) in [("b.csv", 25..40), ("a.csv", 0..15), ("a2.csv", 15..25)] {
+        fs::write(folder.join(format!("{name}.gz")), gzip(part(rows).as_bytes())).unwrap();
+    }
+    fs::write(folder.join("README.md"), "other files do not matter").unwrap();
+    fs::write(folder.join(".hidden.jsonl"), "{").unwrap();
+    let prepared = |train: &str| prepare_rows(directory.path(), json!({"train": train})).unwrap();
+    let (whole, parts) = (prepared("all.csv"), prepared("parts"));
+    assert_eq!(rows_of(&whole), rows_of(&parts));
+    assert_eq!(prepared("parts/").digest(), parts.digest());
+    fs::write(folder.join("b.csv.gz"), gzip(part(26..41).as_bytes())).unwrap();
+    assert_ne!(prepared("parts").digest(), parts.digest());
+    fs::rename(folder.join("b.csv.gz"), folder.join("0.csv.gz")).unwrap();
+    assert_eq!(prepared("parts").split(Split::Train).len(), whole.split(Split::Train).len());
+}
+
+#[test]
+fn folders_without_data_or_with_several_formats_are_told() {
+    let directory = write_files(&[]);
+    let folder = directory.path().join("parts");
+    fs::create_dir(&folder).unwrap();
+    let said = || {
+        let prepared = prepare_rows(directory.path(), json!({"train": "parts"}));
+        let said = prepared.unwrap_err().to_string();
+        said.replace(&format!("{}/", directory.path().display()), "")
+    };
+    assert!(said().starts_with("parts: there is no data file in the folder ("), "{}", said());
+    fs::write(folder.join("a.csv"), "text,label\nx,1\n").unwrap();
+    fs::write(folder.join("b.jsonl"), "{}").unwrap();
+    let expected = "parts: `a.csv` and `b.jsonl` are of different formats (";
+    assert!(said().starts_with(expected), "{}", said());
+    fs::write(folder.join("b.csv"), "text,class\nx,1\n").unwrap();
+    fs::remove_file(folder.join("b.jsonl")).unwrap();
+    let expected = "parts/b.csv:1: there is no column `label`; columns are";
+    assert!(said().starts_with(expected), "{}", said());
+    fs::write(folder.join("b.csv"), "").unwrap();
+    assert!(said().starts_with("parts/b.csv: the file is empty ("), "{}", said());
+}
+
+#[test]
+fn running_text_may_be_a_folder_too() {
+    let text = |from: usize| -> String {
+        (from..from + 30).map(|line| format!("this is line {line}\n")).collect()
+    };
+    let directory = write_files(&[("all.txt", format!("{}{}", text(0), text(30)).as_bytes())]);
+    let folder = directory.path().join("parts");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("2.txt.gz"), gzip(text(30).as_bytes())).unwrap();
+    // What lacks its last newline gets one.
+    fs::write(folder.join("1.txt"), text(0).trim_end()).unwrap();
+    let tokenizer = tokenizer(TokenizerKind::Chars, 100, false);
+    let [whole, parts] = ["all.txt", "parts"].map(|train| {
+        let values = json!({"train": train});
+        let kind = TaskKind::LanguageModeling;
+        prepare_logged(directory.path(), kind, values, &tokenizer).0.unwrap()
+    });
+    let ids = |data: &PreparedData| -> Vec<Vec<Vec<u32>>> {
+        let split = |split: Split| {
+            let rows = data.split(split);
+            (0..rows.len()).map(|row| rows.ids(row).collect()).collect()
+        };
+        Split::ALL.into_iter().map(split).collect()
+    };
+    assert_eq!(ids(&whole), ids(&parts));
+}
+
+#[test]
+fn repeated_rows_are_counted_with_the_argument_that_leaves_them_out() {
+    let rows: String = (0..20).map(|row| format!("a text {},{}\n", row / 2, row / 2 % 2)).collect();
+    let directory = write_files(&[("a.csv", format!("text,label\n{rows}").as_bytes())]);
+    let findings = |values: Value| {
+        let data = prepare_rows(directory.path(), values).unwrap();
+        let found = data.findings().iter().find(|finding| finding.code.contains("duplicates"));
+        found.map(|finding| finding.message.clone()).unwrap()
+    };
+    assert_eq!(
+        findings(json!({"train": "a.csv", "validation_split": 0.3})),
+        "10 of 20 train rows repeat an earlier one: `[data] clean.deduplicate = true` leaves them \
+         out"
+    );
+    let values = json!({"train": "a.csv", "validation_split": 0.3, "clean.deduplicate": true});
+    let expected = "10 of 20 train rows repeat an earlier one and are left out";
+    assert_eq!(findings(values), expected);
 }
