@@ -523,8 +523,11 @@ mod tests {
                 "its rows look separated by tabs: call it SMSSpamCollection.tsv",
             ),
             ("a.data", b"x;1\ny;2\n", "separated by `;`: call it a.csv"),
-            ("a.json", b"[{}]", "jq -c '.[]' a.json > a.jsonl"),
-            ("a.parquet", b"PAR1", "read_parquet"),
+            ("a.json", b"[\n{\"a\": 1},\n{\"a\"}]", "a.json:3: no list of JSON objects: "),
+            ("a.xlsx", b"PK", "read_excel"),
+            ("a.csv.gz", b"text,label\n", "a.csv.gz: cannot be unpacked: "),
+            ("a.gz", b"text,label\n", "as in data.csv.gz"),
+            ("a.parquet", b"PAR1", "a.parquet: "),
         ] {
             let failure = table(name, content).unwrap_err();
             assert!(failure.contains(said), "{name}: {failure}");
