@@ -69,9 +69,10 @@ pub fn serve(arguments: &ServeArguments, console: &mut Console) -> Result<Exit, 
     };
     let server = Server::start(&options, &notices())
         .map_err(|error| not_listening(&error, &arguments.listen))?;
-    announce(&server, &options, console)?;
     let stop = server.stopper();
+    // Before the address is shown, so that whoever has read it can end the server.
     let passed_on = PassedOn::start()?;
+    announce(&server, &options, console)?;
     let signals = passed_on.signals().clone();
     threads::spawn("ending", move || {
         // The channel closes without a signal if the server fails.
