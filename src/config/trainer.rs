@@ -10,7 +10,7 @@ use super::diagnostic::{Diagnostic, Place};
 use super::space::{Parameter, Searched};
 use super::syntax::{Leaf, Table};
 use super::tables;
-use crate::arguments::data_format::format_of;
+use crate::arguments::data_format::{format_of, is_on_hub};
 use crate::arguments::{
     ARGUMENTS, ArgumentProblem, DATA_ARGUMENTS, DataArguments, Multiple, TaskKind,
     TrainerArguments, check_values, newer_name,
@@ -335,6 +335,20 @@ pub(super) fn read_data(
     }
     for leaf in files {
         let Some(file) = leaf.value.text() else { continue };
+        if is_on_hub(Path::new(file)) {
+            if !cfg!(feature = "hub") {
+                let message = format!("`data.{}` is on the Hugging Face Hub", leaf.name);
+                problems.push(
+                    Diagnostic::error(leaf.value.place, message)
+                        .label("this binary was built without the feature `hub`")
+                        .help(
+                            "build it with `--features hub`, or get the files: hf download \
+                               OWNER/NAME --repo-type dataset --local-dir DIR",
+                        ),
+                );
+            }
+            continue;
+        }
         let path = super::absolute(base, file);
         // A folder of files; what is in it is seen when it is read.
         let is_folder = path.is_dir() && format_of(&path).is_none();

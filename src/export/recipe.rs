@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ExportError;
 use crate::arguments::data_file::DataFiles;
+use crate::arguments::data_format::is_on_hub;
 use crate::arguments::{TaskKind, TrainerArguments, monitored};
 use crate::config::shown::{drives_a_terminal, one_line};
 use crate::engine::{seed_of, seed_of_number};
@@ -343,8 +344,11 @@ fn to_json(values: &BTreeMap<String, toml::Value>) -> BTreeMap<String, serde_jso
 fn digests(
     data: &BTreeMap<String, serde_json::Value>,
 ) -> Result<BTreeMap<String, String>, ExportError> {
-    let files =
-        ["train", "validation", "test"].into_iter().filter_map(|key| data.get(key)?.as_str());
+    // What is on the Hub does not change at a commit, and is not downloaded for this.
+    let files = ["train", "validation", "test"]
+        .into_iter()
+        .filter_map(|key| data.get(key)?.as_str())
+        .filter(|path| !is_on_hub(Path::new(path)));
     let of = |path: &str| {
         let digest =
             data_digest(Path::new(path)).map_err(ExportError::io("read", Path::new(path)))?;

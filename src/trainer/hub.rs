@@ -1,10 +1,11 @@
-//! Models of the Hugging Face Hub: found in huggingface_hub's cache, or downloaded into it.
+//! Models and data sets of the Hugging Face Hub: found in huggingface_hub's cache, or downloaded into it.
 //!
 //! A cached model is not looked up again, so that a study keeps its model; `name@revision` selects
 //! another revision. All files are of one commit.
 
 mod cache;
 mod client;
+mod dataset;
 #[cfg(test)]
 mod tests;
 
@@ -87,7 +88,7 @@ impl<'a> ModelReference<'a> {
 /// The directory of a model, if the cache has all of it.
 pub(super) fn cached(name: &str) -> Option<PathBuf> {
     let (settings, model) = (HubSettings::of_this_process(), ModelReference::parse(name));
-    complete_snapshot(&Cache::of(&settings.cache, model.repository), model.revision)
+    complete_snapshot(&Cache::of(&settings.cache, "models", model.repository), model.revision)
 }
 
 /// The directory of a model, downloaded if necessary, or the end of a sentence about why that
@@ -96,13 +97,19 @@ pub(super) fn model(name: &str, on_progress: ProgressCallback<'_>) -> Result<Pat
     download_or_find(&HubSettings::of_this_process(), name, on_progress)
 }
 
+/// The file or folder of a data set's URI, downloaded if necessary, or the end of a sentence about
+/// why that failed.
+pub(super) fn data(uri: &str, on_progress: ProgressCallback<'_>) -> Result<PathBuf, String> {
+    dataset::data(&HubSettings::of_this_process(), uri, on_progress)
+}
+
 fn download_or_find(
     settings: &HubSettings,
     name: &str,
     on_progress: ProgressCallback<'_>,
 ) -> Result<PathBuf, String> {
     let model = ModelReference::parse(name);
-    let cache = Cache::of(&settings.cache, model.repository);
+    let cache = Cache::of(&settings.cache, "models", model.repository);
     if let Some(directory) = complete_snapshot(&cache, model.revision) {
         return Ok(directory);
     }

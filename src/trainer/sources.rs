@@ -42,7 +42,7 @@ impl<'a> Sources<'a> {
         for ((path, size), file) in paths.into_iter().zip(sizes).zip(&mut files) {
             let Some(path) = path else { continue };
             reading.begin_stage("reading the data", size);
-            *file = Some((path, RawFile::read(path)?));
+            *file = Some((path, RawFile::read(path, on_progress)?));
         }
         let bytes =
             |split: usize| files[split].as_ref().map_or(0, |(_, file): &(_, RawFile)| file.len());

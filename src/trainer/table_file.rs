@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::progress::ProgressCallback;
 use super::{DataProblem, TrainerError};
 use hpsearch_core::arguments::DataArguments;
 use hpsearch_core::arguments::data_file::{self, Columns, DataFiles, Layout, Row};
-use hpsearch_core::arguments::data_format::{DataFormat, format_of};
+use hpsearch_core::arguments::data_format::{DataFormat, format_of, is_on_hub};
 
 /// Contents as read, before they are unpacked and parsed.
 pub(super) struct RawFile {
@@ -21,8 +22,14 @@ const NAME_COLUMNS: &str = "set `[data] text` and `[data] label`; the first line
     header, or `[data] column_names` must name the columns of a file without one";
 
 impl RawFile {
-    /// Reads the file at `path`, or the data files of the folder there.
-    pub(super) fn read(path: &Path) -> Result<Self, TrainerError> {
+    /// Reads the file at `path`, or the data files of the folder there. Those of the Hub are
+    /// downloaded if necessary.
+    pub(super) fn read(
+        path: &Path,
+        on_progress: ProgressCallback<'_>,
+    ) -> Result<Self, TrainerError> {
+        let located = located(path, on_progress)?;
+        let path = located.as_deref().unwrap_or(path);
         let files = DataFiles::of(path, Self::listed(path)?)?;
         let contents = files.paths.iter().map(|path| Self::bytes_of(path));
         Ok(Self { contents: contents.collect::<Result<_, _>>()?, files })
@@ -137,6 +144,23 @@ impl RawFile {
             (1..).zip(&mut all).for_each(|(number, row)| row.line = number);
         }
         Ok(all)
+    }
+}
+
+/// Where a file or folder of the Hub is on this machine.
+fn located(path: &Path, on_progress: ProgressCallback<'_>) -> Result<Option<PathBuf>, DataProblem> {
+    if !is_on_hub(path) {
+        return Ok(None);
+    }
+    #[cfg(feature = "hub")]
+    return super::hub::data(&path.to_string_lossy(), on_progress)
+        .map(Some)
+        .map_err(|problem| DataProblem::new(path, None, problem).with_help("`[data]` names it"));
+    #[cfg(not(feature = "hub"))]
+    {
+        let _only_for_downloads = on_progress;
+        Err(DataProblem::new(path, None, "this hpsearch was built without the feature `hub`")
+            .with_help("give a local path"))
     }
 }
 

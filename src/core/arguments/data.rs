@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::data_format::{KNOWN_ENDINGS, format_of};
+use super::data_format::{KNOWN_ENDINGS, format_of, is_on_hub};
 use super::problem::ArgumentProblem;
 use super::table::merge;
 use super::tasks::TaskKind;
@@ -149,9 +149,10 @@ impl DataArguments {
     /// The same arguments with relative file names made relative to `directory`.
     #[must_use]
     pub fn relative_to(mut self, directory: &Path) -> Self {
-        self.train = directory.join(&self.train);
-        self.validation = self.validation.map(|file| directory.join(file));
-        self.test = self.test.map(|file| directory.join(file));
+        let files = [Some(&mut self.train), self.validation.as_mut(), self.test.as_mut()];
+        for file in files.into_iter().flatten().filter(|file| !is_on_hub(file)) {
+            *file = directory.join(&*file);
+        }
         self
     }
 
@@ -192,8 +193,9 @@ impl DataArguments {
         for (key, file) in files {
             let Some(file) = file else { continue };
             // A folder of parts: what is in it is known when it is read.
-            let may_be_folder =
-                file.extension().is_none() || file.as_os_str().as_encoded_bytes().ends_with(b"/");
+            let may_be_folder = file.extension().is_none()
+                || file.as_os_str().as_encoded_bytes().ends_with(b"/")
+                || is_on_hub(file);
             if format_of(file).is_none() && !may_be_folder {
                 let message = format!("`{}` is not a data file", file.display());
                 let help = format!("the ending determines the format: {KNOWN_ENDINGS}");

@@ -42,6 +42,15 @@ const ENDINGS: [(&str, DataFormat); 8] = [
     ("txt", DataFormat::Text),
 ];
 
+/// What paths of data sets on the Hugging Face Hub begin with.
+pub const HUB_DATA: &str = "hf://datasets/";
+
+/// Whether a path is one of a data set on the Hub.
+#[must_use]
+pub fn is_on_hub(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| path.starts_with(HUB_DATA))
+}
+
 /// The endings of data files, in words.
 pub const KNOWN_ENDINGS: &str =
     ".csv, .tsv, .jsonl, .json, .parquet, .arrow or .txt, also with .gz or .zst behind it";

@@ -1,4 +1,4 @@
-//! huggingface_hub's cache: `models--org--name` with `blobs` by etag, `snapshots/<commit>` with
+//! huggingface_hub's cache: `models--org--name` and `datasets--org--name` with `blobs` by etag, `snapshots/<commit>` with
 //! links to them, and `refs` to commits.
 
 use std::fs::{self, File};
@@ -30,10 +30,11 @@ pub(super) fn is_name(text: &str) -> bool {
 }
 
 impl Cache {
-    pub(super) fn of(root: &Path, repository: &str) -> Self {
+    /// `kind` is `models` or `datasets`.
+    pub(super) fn of(root: &Path, kind: &str, repository: &str) -> Self {
         Self {
             root: root.to_owned(),
-            directory: root.join(format!("models--{}", repository.replace('/', "--"))),
+            directory: root.join(format!("{kind}--{}", repository.replace('/', "--"))),
         }
     }
 
@@ -55,6 +56,23 @@ impl Cache {
         self.snapshot(commit).join(name).is_file()
     }
 
+    /// Where the data files of a folder that is complete are listed; huggingface_hub has no such
+    /// file.
+    pub(super) fn listing(&self, commit: &str, folder: &str) -> PathBuf {
+        let name = format!("{}.txt", folder.replace('/', "--"));
+        self.directory.join(".hpsearch").join(commit).join(name)
+    }
+
+    /// Lists the data files of a folder that is complete.
+    pub(super) fn set_listing(
+        &self,
+        commit: &str,
+        folder: &str,
+        names: &[String],
+    ) -> Result<(), String> {
+        write_whole(&self.listing(commit, folder), &names.join("\n"))
+    }
+
     /// Records that a commit has no such file, as huggingface_hub does.
     pub(super) fn mark_missing(&self, commit: &str, name: &str) {
         let path = self.directory.join(".no_exist").join(commit).join(name);
@@ -67,13 +85,7 @@ impl Cache {
         if revision == commit {
             return Ok(());
         }
-        let path = self.directory.join("refs").join(revision);
-        make_parent(&path)?;
-        let name = revision.rsplit('/').next().unwrap_or_default();
-        let aside = path.with_file_name(format!("{name}.{}", std::process::id()));
-        fs::write(&aside, commit)
-            .and_then(|()| fs::rename(&aside, &path))
-            .map_err(failed("write", &path))
+        write_whole(&self.directory.join("refs").join(revision), commit)
     }
 
     /// Downloads a file, unless its content is cached, and links it into the commit's snapshot.
@@ -102,8 +114,9 @@ impl Cache {
         }
         let link = self.snapshot(commit).join(name);
         make_parent(&link)?;
-        let aside = link.with_file_name(format!(".{name}.{}", std::process::id()));
-        let target = Path::new("../../blobs").join(&file.etag);
+        let aside = aside(&link);
+        let up = "../".repeat(name.matches('/').count());
+        let target = Path::new(&up).join("../../blobs").join(&file.etag);
         let _left_by_a_killed_process = fs::remove_file(&aside);
         std::os::unix::fs::symlink(target, &aside)
             .and_then(|()| fs::rename(&aside, &link))
@@ -213,6 +226,18 @@ fn verify(file: &RemoteFile, path: &Path, name: &str) -> Result<(), String> {
 
 fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.chars().all(|digit| digit.is_ascii_hexdigit())
+}
+
+/// A hidden name beside a file, of this process.
+fn aside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().display().to_string();
+    path.with_file_name(format!(".{name}.{}", std::process::id()))
+}
+
+fn write_whole(path: &Path, text: &str) -> Result<(), String> {
+    make_parent(path)?;
+    let aside = aside(path);
+    fs::write(&aside, text).and_then(|()| fs::rename(&aside, path)).map_err(failed("write", path))
 }
 
 fn make_parent(path: &Path) -> Result<(), String> {

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::time::Duration;
 
+use serde_json::Value;
 use ureq::http::{StatusCode, Uri};
 use ureq::{Agent, RequestBuilder};
 
@@ -50,6 +51,7 @@ pub(super) struct Body {
 pub(super) struct Client {
     agent: Agent,
     endpoint: String,
+    /// Its path behind the endpoint: `org/name`, of data sets `datasets/org/name`.
     repository: String,
     token: Option<String>,
     /// The first pause between retries.
@@ -97,7 +99,8 @@ impl Client {
             "{}/{}/resolve/{}/{name}",
             self.endpoint,
             self.repository,
-            revision.replace('/', "%2F")
+            revision.replace('/', "%2F"),
+            name = encoded(name)
         );
         let (mut commit, mut etag, mut size) = (None, None, None);
         for _ in 0..MAX_REDIRECTS {
@@ -143,6 +146,29 @@ impl Client {
             }
         }
         Err(too_many_redirects(name))
+    }
+
+    /// An answer of the API about the repository, and the path of the next page of a listing;
+    /// `None` if there is no such thing.
+    pub(super) fn api(&self, path: &str) -> Result<Option<Page>, String> {
+        let base = format!("{}/api/{}", self.endpoint, self.repository);
+        let url = format!("{base}/{}", encoded(path));
+        let mut response =
+            self.with_retries(|| self.authorised(self.agent.get(&url), &url).call())?;
+        let status = response.status().as_u16();
+        let is_known = header(&response, "x-error-code").is_some_and(|code| code != "RepoNotFound");
+        match status {
+            200..=299 => {
+                let next = header(&response, "link").and_then(|link| next_page(&link, &base));
+                let text = response.body_mut().read_to_string();
+                let text = text.map_err(|error| format!("cannot be listed: {error}"))?;
+                let value = serde_json::from_str(&text)
+                    .map_err(|error| format!("got no JSON from {url}: {error}"))?;
+                Ok(Some((value, next)))
+            }
+            404 if is_known => Ok(None),
+            _ => Err(self.refused(status, header(&response, "x-error-message").as_deref(), path)),
+        }
     }
 
     /// The contents of a file from offset `from` on, if the server supports that.
@@ -203,7 +229,7 @@ impl Client {
                 Err(error) => {
                     return Err(format!(
                         "cannot be requested from {} ({error}): check the network and \
-                         HF_ENDPOINT, or give the model's directory",
+                         HF_ENDPOINT, or give a local path",
                         self.endpoint
                     ));
                 }
@@ -229,7 +255,7 @@ impl Client {
         match (status, &self.token) {
             (401 | 404, None) => {
                 format!(
-                    "is not on the Hub, or is private{said}: check its name; for a private model \
+                    "is not on the Hub, or is private{said}: check its name; if it is private, \
                      set HF_TOKEN, or run `hf auth login`"
                 )
             }
@@ -247,10 +273,36 @@ impl Client {
             }
             _ => format!(
                 "cannot be downloaded: the server answered {status} for `{name}`{said}; try again \
-                 later, or give the model's directory"
+                 later, or give a local path"
             ),
         }
     }
+}
+
+/// The following page of a listing, in a `Link` header (RFC 8288): its path and query behind the
+/// repository's address in the API.
+fn next_page(link: &str, api: &str) -> Option<String> {
+    let next = link.split(',').find(|link| link.contains("rel=\"next\""))?;
+    let url = next.split('<').nth(1)?.split('>').next()?;
+    Some(url.strip_prefix(api)?.trim_start_matches('/').to_owned())
+}
+
+/// A listing as the API writes it.
+pub(super) type Page = (Value, Option<String>);
+
+/// A path in a URL; what it has of percent signs and queries is encoded already.
+fn encoded(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'/' | b'%' | b'?' | b'=' | b'&' | b'-' | b'_' | b'.' | b'~' => {
+                text.push(char::from(byte));
+            }
+            _ if byte.is_ascii_alphanumeric() => text.push(char::from(byte)),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
 }
 
 fn header(response: &Response, name: &str) -> Option<String> {
@@ -293,4 +345,18 @@ fn joined(url: &str, target: &str) -> Result<String, String> {
         Some(format!("{}://{}/{path}", uri.scheme_str()?, uri.authority()?))
     };
     absolute().ok_or_else(|| format!("{url} redirects to `{target}`, which cannot be followed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_listings_follow_each_other() {
+        let api = "https://huggingface.co/api/datasets/a/b";
+        let link = format!("<{api}/tree/c0/data?cursor=x%3D&limit=2>; rel=\"next\"");
+        assert_eq!(next_page(&link, api).as_deref(), Some("tree/c0/data?cursor=x%3D&limit=2"));
+        let elsewhere = "<https://example.org/tree>; rel=\"next\"";
+        assert_eq!(next_page(elsewhere, api), None);
+    }
 }

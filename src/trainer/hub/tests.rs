@@ -14,22 +14,22 @@ use tempfile::TempDir;
 use super::super::tests::assert_contains;
 use super::*;
 
-const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+pub(super) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// A request as a server sees it, header names in small letters.
 #[derive(Debug, Clone)]
-struct Request {
+pub(super) struct Request {
     method: String,
-    path: String,
-    headers: BTreeMap<String, String>,
+    pub(super) path: String,
+    pub(super) headers: BTreeMap<String, String>,
 }
 
 /// A response: status, headers, body, and how much of the body is sent before the connection is
 /// closed.
 #[derive(Debug, Clone, Default)]
-struct Response {
+pub(super) struct Response {
     status: u16,
-    headers: Vec<(&'static str, String)>,
+    pub(super) headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
     sent: Option<usize>,
 }
@@ -39,17 +39,17 @@ impl Response {
         Self { status, headers, ..Self::default() }
     }
 
-    fn error(status: u16, code: &str) -> Self {
+    pub(super) fn error(status: u16, code: &str) -> Self {
         Self::new(status, vec![("X-Error-Code", code.to_owned())])
     }
 
-    fn ok(body: Vec<u8>) -> Self {
+    pub(super) fn ok(body: Vec<u8>) -> Self {
         Self { body, ..Self::new(200, Vec::new()) }
     }
 }
 
 /// A mock server that lives as long as this.
-struct Server {
+pub(super) struct Server {
     address: String,
     requests: Arc<Mutex<Vec<Request>>>,
     over: Arc<AtomicBool>,
@@ -57,7 +57,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(answer: impl Fn(&Request, usize) -> Response + Send + 'static) -> Self {
+    pub(super) fn start(answer: impl Fn(&Request, usize) -> Response + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
         let (requests, over) =
@@ -81,7 +81,7 @@ impl Server {
         Self { address, requests, over, thread: Some(thread) }
     }
 
-    fn requests(&self) -> Vec<Request> {
+    pub(super) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 }
@@ -121,7 +121,7 @@ fn write(mut stream: TcpStream, request: &Request, answer: &Response) {
     let _gone = stream.write_all((head + "\r\n").as_bytes()).and_then(|()| stream.write_all(body));
 }
 
-fn sha256(bytes: &[u8]) -> String {
+pub(super) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -186,7 +186,7 @@ fn ranged(asked: &Request, body: Vec<u8>) -> Response {
     }
 }
 
-fn settings(server: &Server, cache: &TempDir) -> HubSettings {
+pub(super) fn settings(server: &Server, cache: &TempDir) -> HubSettings {
     HubSettings {
         cache: cache.path().join("hub"),
         endpoint: format!("http://{}", server.address),
