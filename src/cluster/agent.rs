@@ -93,6 +93,8 @@ pub struct Agent {
     outbox: Outbox,
     /// The last message that was received.
     received: u64,
+    /// The epoch of its runner's lease.
+    epoch: i64,
     link: Option<Connected>,
     /// Set at the first greeting.
     work: Option<Work>,
@@ -136,6 +138,7 @@ impl Agent {
             hello,
             outbox: Outbox::default(),
             received: 0,
+            epoch: 0,
             link: None,
             work: None,
             attempts: BTreeMap::new(),
@@ -260,6 +263,8 @@ impl Agent {
                 let is_idle = self.work.as_ref().is_some_and(|work| work.jobs.is_empty());
                 return is_idle.then_some(AgentEnd::Dismissed);
             }
+            // Of a runner that was replaced.
+            LinkEvent::Frame(frame) if frame.epoch != self.epoch => {}
             LinkEvent::Frame(frame) => {
                 self.outbox.acknowledge(frame.received);
                 let stored = frame.received;
@@ -290,6 +295,7 @@ impl Agent {
         self.lost_after = Duration::from_micros(welcome.lost_after_micros);
         self.grace = Duration::from_micros(welcome.grace_micros);
         self.lease = Instant::now() + self.lost_after;
+        self.epoch = welcome.epoch;
         self.pings.clear();
         if is_new {
             self.received = 0;
@@ -560,7 +566,7 @@ impl Agent {
 
     fn send_raw(&self, number: Option<u64>, message: &[u8]) {
         if let Some(link) = &self.link {
-            link.send(envelope(number, self.received, message));
+            link.send(envelope(self.epoch, number, self.received, message));
         }
     }
 }

@@ -184,6 +184,10 @@ impl Hub {
             }
             self.wait_for_room();
             let envelope: Envelope<ToRunner> = serde_json::from_slice(&frame)?;
+            if envelope.epoch != self.run.welcome.epoch {
+                let why = "a message is for a runner with another epoch";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            }
             if worker.is_none() && envelope.message.is_about_files() {
                 let (tx, rx) = unbounded::<Envelope<ToRunner>>();
                 let (hub, session) = (self.clone(), session.to_owned());

@@ -160,6 +160,8 @@ impl Welcome {
 /// A frame after the greeting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Envelope<T> {
+    /// The epoch of the runner's lease, as it greeted.
+    pub epoch: i64,
     /// Its number; `None`: it is not repeated if it is lost.
     pub number: Option<u64>,
     /// The last message of the other side that was received, or stored by the runner.
@@ -388,9 +390,10 @@ pub fn bytes(message: &impl Serialize) -> Vec<u8> {
 }
 
 /// An [`Envelope`] around a message that is JSON already.
-pub fn envelope(number: Option<u64>, received: u64, message: &[u8]) -> Vec<u8> {
+pub fn envelope(epoch: i64, number: Option<u64>, received: u64, message: &[u8]) -> Vec<u8> {
     let number = number.map_or_else(|| "null".to_owned(), |number| number.to_string());
-    let head = format!("{{\"number\":{number},\"received\":{received},\"message\":");
+    let head =
+        format!("{{\"epoch\":{epoch},\"number\":{number},\"received\":{received},\"message\":");
     [head.as_bytes(), message, b"}"].concat()
 }
 

@@ -539,6 +539,7 @@ fn what_agents_cannot_do_is_an_error_of_the_study_file() {
 /// An agent that speaks for itself, so that nothing is left to chance.
 struct Scripted {
     hello: Hello,
+    epoch: i64,
     reader: FrameReader,
     writer: FrameWriter,
     /// Messages that no runner has acknowledged, as this test wants it.
@@ -562,7 +563,8 @@ impl Scripted {
         writer.write(&serde_json::to_vec(&hello).unwrap()).unwrap();
         let greeting = serde_json::from_slice(&reader.read().unwrap().unwrap()).unwrap();
         let Greeting::Welcome(welcome) = greeting else { panic!("{greeting:?}") };
-        let mut agent = Scripted { hello, reader, writer, sent };
+        let epoch = welcome.epoch;
+        let mut agent = Scripted { hello, epoch, reader, writer, sent };
         for (number, message) in agent.sent.clone() {
             agent.write(number, &message);
         }
@@ -577,7 +579,10 @@ impl Scripted {
     }
 
     fn write(&mut self, number: u64, message: &str) {
-        let text = format!("{{\"number\":{number},\"received\":0,\"message\":{message}}}");
+        let epoch = self.epoch;
+        let text = format!(
+            "{{\"epoch\":{epoch},\"number\":{number},\"received\":0,\"message\":{message}}}"
+        );
         self.writer.write(text.as_bytes()).unwrap();
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Agent {
     pub outbox: Outbox,
     pub received: u64,
     pub stored: u64,
+    /// The epoch of the runner's lease.
+    pub epoch: i64,
     pub connection: Option<Connection>,
     /// When it last said something.
     pub heard: Instant,
@@ -104,6 +106,6 @@ impl Agent {
             return;
         }
         // A broken connection is noticed by its reader; the message is sent again.
-        let _broken = connection.frames.send(envelope(number, self.stored, message));
+        let _broken = connection.frames.send(envelope(self.epoch, number, self.stored, message));
     }
 }

@@ -61,6 +61,7 @@ impl Hub {
                 outbox: Outbox::default(),
                 received: hello.first.saturating_sub(1),
                 stored: hello.first.saturating_sub(1),
+                epoch: self.run.welcome.epoch,
                 connection: None,
                 heard: now,
                 gone_at: None,

@@ -65,7 +65,7 @@ impl Link {
 
     fn send(&mut self, number: Option<u64>, message: &ToRunner) {
         // The connection may be closed.
-        let _closed = self.writer.write(&envelope(number, 0, &bytes(message)));
+        let _closed = self.writer.write(&envelope(0, number, 0, &bytes(message)));
     }
 
     fn next(&mut self) -> Option<ToAgent> {
@@ -108,6 +108,16 @@ fn agents_leave_a_runner_whose_lease_is_over_and_hear_nothing_of_it() {
     link.send(Some(1), &leaving());
     let input = heard.recv_timeout(Duration::from_secs(10)).unwrap();
     assert!(matches!(input, Input::AgentLeft { .. }), "{input:?}");
+}
+
+#[test]
+fn nothing_is_taken_in_that_is_for_a_runner_with_another_epoch() {
+    let (hub, heard) = hub();
+    let mut link = Link::to(&hub);
+    assert!(matches!(link.greet(true, 0), Some(Greeting::Welcome(_))));
+    link.writer.write(&envelope(1, Some(1), 0, &bytes(&leaving()))).unwrap();
+    assert_eq!(link.next(), None, "closed");
+    assert!(heard.try_iter().next().is_none(), "nothing is taken in");
 }
 
 #[test]

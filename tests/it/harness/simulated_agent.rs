@@ -73,6 +73,7 @@ pub fn machine(host: &str) -> AgentProvenance {
 /// An agent of one slot.
 pub struct SimulatedAgent {
     hello: Hello,
+    epoch: i64,
     index: usize,
     file: PathBuf,
     /// Steps of a trial.
@@ -101,6 +102,7 @@ impl SimulatedAgent {
         };
         SimulatedAgent {
             hello,
+            epoch: 0,
             index,
             file: file.to_owned(),
             steps,
@@ -160,7 +162,9 @@ impl SimulatedAgent {
 
     fn send(&mut self, writer: &mut FrameWriter) -> Option<()> {
         while let Some((number, message)) = self.outbox.next_to_send().unwrap() {
-            writer.write(&envelope(Some(number), self.hello.received, &message)).ok()?;
+            writer
+                .write(&envelope(self.epoch, Some(number), self.hello.received, &message))
+                .ok()?;
         }
         Some(())
     }
@@ -176,6 +180,7 @@ impl SimulatedAgent {
         welcome: Welcome,
     ) -> Option<()> {
         let is_new = self.hello.runner.as_ref() != Some(&welcome.runner);
+        self.epoch = welcome.epoch;
         self.hello.name = Some(welcome.name);
         self.hello.runner = Some(welcome.runner);
         self.outbox.resume(welcome.received);
@@ -214,7 +219,7 @@ impl SimulatedAgent {
                     }
                     next += self.interval;
                     let ping = bytes(&ToRunner::Ping { ping: 1 });
-                    writer.write(&envelope(None, self.hello.received, &ping)).ok()?;
+                    writer.write(&envelope(self.epoch, None, self.hello.received, &ping)).ok()?;
                     self.step();
                 }
             }
@@ -224,6 +229,7 @@ impl SimulatedAgent {
 
     fn hear(&mut self, frame: &[u8]) -> Option<()> {
         let envelope: Envelope<ToAgent> = serde_json::from_slice(frame).ok()?;
+        assert_eq!(envelope.epoch, self.epoch);
         let stored = envelope.received;
         self.outbox.acknowledge(stored);
         self.open.retain(|(_, end)| end.is_none_or(|number| number > stored));
