@@ -33,15 +33,17 @@ impl Engine {
             && self.view.paused.is_none()
             && !self.refusals.wait(self.now)
         {
-            let saturated = self.saturated_slots();
             let free = |index: &usize| {
                 let slot = &self.slots[*index];
-                slot.running.is_none()
-                    && self.is_open(*index)
-                    && !saturated.contains(index)
-                    && !short.contains(slot.device())
+                slot.running.is_none() && self.is_open(*index) && !short.contains(slot.device())
             };
-            let Some(slot) = (0..self.slots.len()).find(free) else { break };
+            let mut free = (0..self.slots.len()).filter(free).peekable();
+            if free.peek().is_none() {
+                break;
+            }
+            // Of a thousand agents, this is not looked for in vain.
+            let saturated = self.saturated_slots();
+            let Some(slot) = free.find(|index| !saturated.contains(index)) else { break };
             match self.next_trial() {
                 Ok(Some(trial)) if self.waits_for_memory(slot, trial) => {
                     short.push(self.slots[slot].device().clone())
