@@ -21,6 +21,8 @@ pub(super) const MASKED_SCORE: f32 = -1e9;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Batch {
     ids: Vec<u32>,
+    /// The token type of each, the segment of a pair of texts; `None`: all are of the first.
+    token_types: Option<Vec<u32>>,
     /// Tokens of each text, at least one.
     lengths: Vec<usize>,
     /// Tokens per text when padded.
@@ -67,11 +69,29 @@ impl Batch {
         let longest = lengths.iter().copied().max().unwrap_or(1);
         let uniform = lengths.iter().all(|length| *length == longest);
         let length = if uniform { longest } else { longest.next_multiple_of(LENGTH_MULTIPLE) };
-        Self { ids: texts.concat(), lengths, length }
+        Self { ids: texts.concat(), token_types: None, lengths, length }
+    }
+
+    /// The same with the token types of texts, truncated as they are.
+    pub(super) fn with_token_types(
+        self,
+        of_texts: impl Iterator<Item = Vec<u32>>,
+        max_length: usize,
+    ) -> Self {
+        let types = of_texts.flat_map(|types| truncate(types, max_length)).collect();
+        Self { token_types: Some(types), ..self }
     }
 
     pub(super) fn ids(&self) -> Arc<[u32]> {
         self.ids.clone().into()
+    }
+
+    /// The token type of each token.
+    pub(super) fn token_types(&self) -> Arc<[u32]> {
+        match &self.token_types {
+            Some(types) => types.clone().into(),
+            None => vec![0; self.ids.len()].into(),
+        }
     }
 
     /// Tokens of each text.

@@ -1,24 +1,26 @@
-//! The text classifier: a transformer encoder of any family, pooling, and a head.
+//! A transformer encoder of any family, and the heads of its tasks.
 
 mod config;
+mod heads;
 
-use burn::tensor::{FloatDType, Tensor};
+use burn::tensor::FloatDType;
 
 use super::batch::{Batch, SequenceLayout};
 use super::device_kernels;
 use super::families::encoders::EncoderStyle;
-use super::fused::{self, ActivationFn};
+use super::fused;
 use super::layers::{
     Attention, AttentionMask, Embedding, FeedForward, ForwardContext, HiddenStates, Linear, Norm,
-    NormOrder, Projections, QkvProjection, TransformerBlock, activate, embed,
+    NormOrder, Projections, QkvProjection, TransformerBlock, embed,
 };
-use super::parameters::{Depth, ModelPart, Parameters, Role};
+use super::parameters::{Depth, Parameters, Role};
 use super::rotary::Rope;
 use hpsearch_core::arguments::Pooling;
 
-pub(super) use config::EncoderConfig;
+pub(super) use config::{EncoderConfig, TrainedHead};
+pub(super) use heads::SequenceHead;
 
-/// The classifier laid out over a parameter list.
+/// The encoder laid out over a parameter list.
 pub(super) struct Encoder {
     token_embedding: Embedding,
     /// With learnt positions.
@@ -28,7 +30,6 @@ pub(super) struct Encoder {
     layers: Vec<TransformerBlock>,
     /// After pre-norm layers.
     final_norm: Option<Norm>,
-    head: ClassificationHead,
     embedding_dropout: f64,
     first_position: usize,
     pooling: Pooling,
@@ -37,24 +38,8 @@ pub(super) struct Encoder {
     inverse_frequencies: Option<[Vec<f64>; 2]>,
 }
 
-/// From a text's vector to its logits.
-struct ClassificationHead {
-    dense: Option<Dense>,
-    out: Linear,
-    dropout: f64,
-}
-
-/// A hidden layer of the head.
-struct Dense {
-    linear: Linear,
-    activation: ActivationFn,
-    norm: Option<Norm>,
-    /// Of its input.
-    dropout: f64,
-}
-
 impl Encoder {
-    /// The model and the list of its parameters.
+    /// The encoder and the list of its parameters.
     pub(super) fn new(config: &EncoderConfig) -> (Self, Parameters) {
         let (shape, names, style) = (&config.shape, &config.family.names, config.family.style);
         let mut parameters = Parameters::new(shape.initializer_range);
@@ -86,7 +71,6 @@ impl Encoder {
                 (style != EncoderStyle::PostNorm)
                     .then(|| norm(list, &name(names.final_norm), config))
             },
-            head: ClassificationHead::new(list, config),
             embedding_dropout: shape.embedding_dropout,
             first_position: shape.first_position,
             pooling: shape.pooling,
@@ -99,13 +83,13 @@ impl Encoder {
         (encoder, parameters)
     }
 
-    /// The logits of a batch, `[batch, labels]`.
-    pub(super) fn forward(&self, context: &ForwardContext, batch: &Batch) -> Tensor<2> {
+    /// The hidden states of all tokens of a batch, `[tokens, width]`.
+    pub(super) fn forward(&self, context: &ForwardContext, batch: &Batch) -> HiddenStates {
         let (layout, mut x) = (batch.layout(), self.begin(context, batch));
         for number in 0..self.layers.len() {
             x = self.layer(context, number, x, &layout);
         }
-        self.finish(context, x, batch)
+        self.finish(context, x)
     }
 
     /// The first layer's input, `[tokens, width]`.
@@ -137,18 +121,10 @@ impl Encoder {
         self.layers.len()
     }
 
-    /// The logits from the last layer's output.
-    pub(super) fn finish(
-        &self,
-        context: &ForwardContext,
-        x: HiddenStates,
-        batch: &Batch,
-    ) -> Tensor<2> {
+    /// The hidden states from the last layer's output.
+    pub(super) fn finish(&self, context: &ForwardContext, x: HiddenStates) -> HiddenStates {
         context.enter(Depth::Top);
-        self.head.forward(
-            context,
-            self.pool(context, batch, normalised(self.final_norm.as_ref(), context, x)),
-        )
+        normalised(self.final_norm.as_ref(), context, x)
     }
 
     /// The sum of token, position and segment embeddings, as far as there are any,
@@ -157,14 +133,9 @@ impl Encoder {
         let (tokens, ids, positions) =
             (&self.token_embedding, batch.ids(), || batch.position_ids(self.first_position));
         let sum = match (&self.position_embedding, &self.segment_embedding) {
-            // Every text is of the first segment.
             (Some(position), Some(segment)) => embed(
                 context,
-                [
-                    (tokens, ids.clone()),
-                    (position, positions()),
-                    (segment, vec![0; ids.len()].into()),
-                ],
+                [(tokens, ids), (position, positions()), (segment, batch.token_types())],
             ),
             (Some(position), None) => embed(context, [(tokens, ids), (position, positions())]),
             (None, _) => embed(context, [(tokens, ids)]),
@@ -173,7 +144,7 @@ impl Encoder {
     }
 
     /// One vector per text, `[texts, width]`.
-    fn pool(&self, context: &ForwardContext, batch: &Batch, x: HiddenStates) -> HiddenStates {
+    pub(super) fn pool(&self, context: &ForwardContext, batch: &Batch, x: HiddenStates) -> HiddenStates {
         let ([_, width], lengths) = (x.dims(), batch.lengths());
         let shape = [lengths.len(), width];
         fused::apply(fused::Pool { lengths, width, pooling: self.pooling }, [&x], shape)
@@ -271,34 +242,5 @@ fn block(
             activation: shape.activation,
             dropout: shape.dropout,
         },
-    }
-}
-
-impl ClassificationHead {
-    fn new(list: &mut Parameters, config: &EncoderConfig) -> Self {
-        let (shape, head) = (&config.shape, &config.family.names.head);
-        list.set_part(ModelPart::Head);
-        let has_bias = shape.modern.as_ref().is_none_or(|modern| modern.biases.head);
-        let dense = head.dense.map(|dense| Dense {
-            linear: Linear::new(list, dense.name, [shape.width; 2], Role::Linear, has_bias),
-            activation: dense.activation,
-            norm: dense.norm.map(|name| norm(list, name, config)),
-            dropout: if dense.has_dropout { shape.head_dropout } else { 0.0 },
-        });
-        list.set_part(ModelPart::Labels);
-        let out =
-            Linear::new(list, head.out, [shape.width, shape.labels.len()], Role::Linear, true);
-        Self { dense, out, dropout: shape.head_dropout }
-    }
-
-    fn forward(&self, context: &ForwardContext, x: HiddenStates) -> HiddenStates {
-        let x = match &self.dense {
-            None => x,
-            Some(dense) => {
-                let x = dense.linear.forward(context, context.dropout(x, dense.dropout));
-                normalised(dense.norm.as_ref(), context, activate(dense.activation, x))
-            }
-        };
-        self.out.forward(context, context.dropout(x, self.dropout))
     }
 }

@@ -19,7 +19,8 @@ const MAX_LAYERS: usize = 1_024;
 pub(super) struct Family<Style: 'static, Keys: 'static> {
     /// `model_type` in `config.json`.
     pub(super) model_type: &'static str,
-    /// The class of transformers for sequence classification or causal language modelling.
+    /// The class of transformers for causal language modelling; of an encoder the beginning of its
+    /// classes, before `ForSequenceClassification` and others.
     pub(super) class: &'static str,
     /// The prefix of all tensor names but the head's; files of headless models leave it out.
     pub(super) prefix: &'static str,

@@ -122,7 +122,7 @@ impl FeatureExtractor<'_> {
 
     /// The outputs of the frozen layers for some rows.
     fn compute(&self, chosen: &[usize]) -> Result<HiddenStates, TrainerError> {
-        let input = self.model.input(&MicroBatch::whole_step(self.data, chosen));
+        let input = self.model.input(&MicroBatch::whole_step(self.model, self.data, chosen));
         let context = ForwardContext::evaluation(self.values, self.device);
         let x = self.model.embed(&context, &input);
         Ok((0..self.layers).fold(x, |x, number| self.model.layer(&context, number, x, &input)))

@@ -18,7 +18,7 @@ use super::parameters::{Parameters, Values, host};
 use super::prepared::{Description, TokenRows};
 use super::rng::{Rng, key};
 use super::sources::Sources;
-use super::task::{EvaluationSet, MicroBatch, Model, ModelInput, Task, TensorNames};
+use super::task::{Draw, EvaluationSet, MicroBatch, Model, ModelInput, Task, TensorNames};
 use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::{ModelArguments, TaskKind};
 
@@ -64,6 +64,11 @@ impl Task for LanguageModeling {
         DECODERS.iter().map(|family| family.model_type).collect()
     }
 
+    /// Whatever a decoder was trained for, it models language here.
+    fn has_class(&self, _: &str) -> bool {
+        true
+    }
+
     fn read_model(&self, config: Map<String, Value>) -> Result<Box<dyn Model>, String> {
         Ok(Box::new(LanguageModel::new(DecoderConfig::read(config)?)))
     }
@@ -84,7 +89,7 @@ impl LanguageModel {
 
     /// The windows that are an epoch's examples: consecutive, from an offset that is drawn for
     /// every epoch, so that over the epochs each token is seen at each position.
-    fn windows(&self, rows: &TokenRows, seed: u64, epoch: u64) -> Windows {
+    fn windows(&self, rows: &TokenRows, Draw { seed, epoch }: Draw) -> Windows {
         let layout = Windows::training(rows.tokens(), self.architecture.shape.window);
         let first = Rng::new(key(seed, "window", &[epoch])).below(layout.slack + 1);
         Windows { first, ..layout }
@@ -93,7 +98,7 @@ impl LanguageModel {
     /// Inputs and targets of a micro-batch, and the length of each window.
     fn inputs_and_targets(&self, micro_batch: &MicroBatch<'_>) -> (Vec<u32>, Vec<u32>, usize) {
         let rows = micro_batch.data.split(Split::Train);
-        let windows = self.windows(rows, micro_batch.seed, micro_batch.epoch);
+        let windows = self.windows(rows, micro_batch.draw);
         let (inputs, targets) =
             batch(rows, micro_batch.chosen.iter().map(|number| windows.tokens(*number)));
         (inputs, targets, windows.length)
@@ -164,6 +169,10 @@ impl Model for LanguageModel {
         false
     }
 
+    fn targets(&self, data: &PreparedData, _: usize, _: Draw) -> usize {
+        Windows::training(data.tokens(Split::Train), self.architecture.shape.window).length
+    }
+
     fn input(&self, micro_batch: &MicroBatch<'_>) -> ModelInput {
         let (inputs, _, length) = self.inputs_and_targets(micro_batch);
         let (layout, angles) = self.decoder.places(inputs.len(), length);
@@ -199,8 +208,8 @@ impl Model for LanguageModel {
         _: &ModelInput,
         micro_batch: &MicroBatch<'_>,
     ) -> Tensor<1> {
-        let (_, targets, length) = self.inputs_and_targets(micro_batch);
-        let share = 1.0 / real(micro_batch.step_examples * length);
+        let (_, targets, _) = self.inputs_and_targets(micro_batch);
+        let share = 1.0 / real(micro_batch.step_targets);
         self.decoder.finish(context, x, targets, micro_batch.smoothing, share)
     }
 

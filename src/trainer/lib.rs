@@ -24,6 +24,7 @@ mod decoder;
 mod device;
 mod device_kernels;
 mod encoder;
+mod encoder_model;
 mod error;
 mod evaluation;
 mod families;

@@ -8,7 +8,8 @@ use super::layers::ForwardContext;
 use super::metrics::log_softmax;
 use super::parameters::host;
 use super::progress::{Progress, ProgressCallback};
-use super::sequence_classification::SequenceClassifier;
+use super::encoder_model::EncoderModel;
+use super::sequence_classification::SequenceClassification;
 use super::tokenizer_file::{SpecialTokens, encode_portions};
 use super::{TrainerError, device};
 use hpsearch_core::arguments::TaskKind;
@@ -46,7 +47,7 @@ pub fn predict(
     let device = device::open(device)?;
     let otherwise = "it is a language model and predicts no labels: use `hpsearch generate`";
     let (model, values, tokenizer) =
-        SavedModel::load_as::<SequenceClassifier>(directory, &device, otherwise)?;
+        SavedModel::load_as::<EncoderModel<SequenceClassification>>(directory, &device, otherwise)?;
     let context = ForwardContext::evaluation(&values, &device);
     let (labels, task) = (&model.architecture.shape.labels, model.architecture.shape.task);
     let max_length = model.architecture.max_tokens();
@@ -58,7 +59,7 @@ pub fn predict(
         let ids = encode_portions(&tokenizer, &texts, SpecialTokens::Add, &mut |_| {})
             .map_err(|error| unusable_tokenizer(directory)(error.into()))?;
         let batch = Batch::truncated(ids.into_iter(), max_length);
-        let logits = host(model.encoder.forward(&context, &batch))?;
+        let logits = host(model.logits(&context, &batch))?;
         predictions
             .extend(logits.chunks(labels.len()).map(|logits| prediction(task, labels, logits)));
         progress.update(predictions.len(), all);

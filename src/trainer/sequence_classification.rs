@@ -1,89 +1,31 @@
-//! The tasks of encoders: single-label and multi-label classification, and regression
+//! The tasks of whole texts: single-label and multi-label classification, and regression
 //! (transformers' `AutoModelForSequenceClassification`).
 
-use burn::tensor::{Device, Tensor, activation};
-use serde_json::{Map, Value};
+use burn::tensor::{Tensor, activation};
 
 use super::atomic_directory::AtomicDirectory;
 use super::batch::Batch;
-use super::encoder::{Encoder, EncoderConfig};
-use super::families::encoders::ENCODERS;
+use super::encoder::{EncoderConfig, SequenceHead};
+use super::encoder_model::{EncoderHead, EncoderModel};
 use super::floats::real;
 use super::labelled;
 use super::layers::{ForwardContext, HiddenStates, cross_entropy, weighted_cross_entropy};
 use super::metrics::{ClassificationMetrics, Metrics, MultiLabelMetrics, RegressionMetrics};
-use super::parameters::{Parameters, Values, host, tensor};
+use super::parameters::{Parameters, host, tensor};
 use super::prepared::{Description, TokenRows};
 use super::sources::Sources;
-use super::task::{EvaluationSet, MicroBatch, Model, ModelInput, Task, TensorNames};
+use super::task::{EvaluationSet, MicroBatch, ModelInput};
 use super::{PreparedData, Split, TrainerError};
-use hpsearch_core::arguments::{ModelArguments, TaskKind};
+use hpsearch_core::arguments::TaskKind;
 
-/// One of these tasks.
-pub(super) struct SequenceClassification(pub(super) TaskKind);
+/// A classification or regression head.
+pub(super) struct SequenceClassification(SequenceHead);
 
-impl Task for SequenceClassification {
-    fn kind(&self) -> TaskKind {
-        self.0
-    }
-
-    fn prepare(
-        &self,
-        sources: &Sources<'_>,
-        staged: &AtomicDirectory,
-    ) -> Result<Description, TrainerError> {
-        labelled::prepare(sources, self.0, staged)
-    }
-
-    fn new_model(
-        &self,
-        arguments: &ModelArguments,
-        data: &PreparedData,
-    ) -> Result<Box<dyn Model>, String> {
-        let architecture = EncoderConfig::new(
-            arguments,
-            self.0,
-            data.labels(),
-            data.vocab_size(),
-            data.max_length(),
-        )?;
-        Ok(Box::new(SequenceClassifier::new(architecture)))
-    }
-
-    fn pretrained_model(
-        &self,
-        config: Map<String, Value>,
-        arguments: &ModelArguments,
-        data: &PreparedData,
-    ) -> Result<Box<dyn Model>, String> {
-        let mut architecture = EncoderConfig::read(config)?;
-        let trained_for = architecture.trained_for();
-        architecture.adapt(arguments, self.0, data.labels());
-        Ok(Box::new(SequenceClassifier { trained_for, ..SequenceClassifier::new(architecture) }))
-    }
-
-    fn model_types(&self) -> Vec<&'static str> {
-        ENCODERS.iter().map(|family| family.model_type).collect()
-    }
-
-    fn read_model(&self, config: Map<String, Value>) -> Result<Box<dyn Model>, String> {
-        Ok(Box::new(SequenceClassifier::new(EncoderConfig::read(config)?)))
-    }
-}
-
-/// An encoder with a classification or regression head.
-pub(super) struct SequenceClassifier {
-    pub(super) architecture: EncoderConfig,
-    pub(super) encoder: Encoder,
-    parameters: Parameters,
-    /// Task and labels of the pretrained model, if it has a head.
-    trained_for: Option<(TaskKind, Vec<String>)>,
-}
-
-impl SequenceClassifier {
-    fn new(architecture: EncoderConfig) -> Self {
-        let (encoder, parameters) = Encoder::new(&architecture);
-        Self { architecture, encoder, parameters, trained_for: None }
+impl EncoderModel<SequenceClassification> {
+    /// The logits of a batch, `[texts, labels]`.
+    pub(super) fn logits(&self, context: &ForwardContext, batch: &Batch) -> Tensor<2> {
+        let x = self.encoder.forward(context, batch);
+        self.head.0.forward(context, self.encoder.pool(context, batch, x))
     }
 
     /// The target of a row: one number for each label.
@@ -95,69 +37,32 @@ impl SequenceClassifier {
     }
 }
 
-impl Model for SequenceClassifier {
-    fn config(&self) -> Value {
-        self.architecture.config.clone().into()
+impl EncoderHead for SequenceClassification {
+    fn prepare(
+        kind: TaskKind,
+        sources: &Sources<'_>,
+        staged: &AtomicDirectory,
+    ) -> Result<Description, TrainerError> {
+        labelled::prepare(sources, kind, staged)
     }
 
-    fn parameters(&self) -> &Parameters {
-        &self.parameters
-    }
-
-    fn parameters_mut(&mut self) -> &mut Parameters {
-        &mut self.parameters
-    }
-
-    fn examples(&self, data: &PreparedData, split: Split) -> usize {
-        data.rows(split)
-    }
-
-    fn length(&self, data: &PreparedData, example: usize) -> usize {
-        data.split(Split::Train).length(example).min(self.architecture.max_tokens())
-    }
-
-    fn examples_are_fixed(&self) -> bool {
-        true
-    }
-
-    fn input(&self, micro_batch: &MicroBatch<'_>) -> ModelInput {
-        let rows = micro_batch.data.split(Split::Train);
-        let batch = Batch::truncated(
-            micro_batch.chosen.iter().map(|row| rows.ids(*row).collect()),
-            self.architecture.max_tokens(),
-        );
-        ModelInput { layout: batch.layout(), batch, angles: None }
-    }
-
-    fn embed(&self, context: &ForwardContext, input: &ModelInput) -> HiddenStates {
-        self.encoder.begin(context, &input.batch)
-    }
-
-    fn layers(&self) -> usize {
-        self.encoder.layers()
-    }
-
-    fn layer(
-        &self,
-        context: &ForwardContext,
-        number: usize,
-        x: HiddenStates,
-        input: &ModelInput,
-    ) -> HiddenStates {
-        self.encoder.layer(context, number, x, &input.layout)
+    fn new(list: &mut Parameters, config: &EncoderConfig) -> Self {
+        Self(SequenceHead::new(list, config))
     }
 
     fn loss(
-        &self,
+        model: &EncoderModel<Self>,
         context: &ForwardContext,
         x: HiddenStates,
         input: &ModelInput,
         micro_batch: &MicroBatch<'_>,
     ) -> Tensor<1> {
         let train = micro_batch.data.split(Split::Train);
-        let share = 1.0 / real(micro_batch.step_examples);
-        let logits = self.encoder.finish(context, x, &input.batch);
-        if self.architecture.shape.task == TaskKind::TextClassification {
+        let share = 1.0 / real(micro_batch.step_targets);
+        let pooled = model.encoder.pool(context, &input.batch, x);
+        let logits = model.head.0.forward(context, pooled);
+        let task = model.architecture.shape.task;
+        if task == TaskKind::TextClassification {
             let targets: Vec<u32> = micro_batch
                 .chosen
                 .iter()
@@ -177,87 +82,51 @@ impl Model for SequenceClassifier {
         let targets: Vec<f32> = micro_batch
             .chosen
             .iter()
-            .flat_map(|row| self.target(micro_batch.data, train, *row))
+            .flat_map(|row| model.target(micro_batch.data, train, *row))
             .collect();
         let targets = tensor(targets, logits.dims(), context.device);
         let share = share / real(logits.dims()[1]);
-        match self.architecture.shape.task {
+        match task {
             TaskKind::TextRegression => squared_error(logits, targets) * share,
             _ => binary_cross_entropy(logits, targets) * share,
         }
     }
 
     fn measure(
-        &self,
-        values: &Values,
-        device: &Device,
+        model: &EncoderModel<Self>,
+        context: &ForwardContext,
         data: &PreparedData,
         set: &EvaluationSet,
         on_progress: &dyn Fn(usize, usize),
     ) -> Result<Metrics, TrainerError> {
-        let (rows, labels) = (data.split(set.split), self.architecture.shape.labels.len());
-        // Rows are sorted by length, so that little is padding.
-        let mut order = set.chosen(rows.len());
-        order.sort_by_key(|row| rows.length(*row));
-        let (task, mut done) = (self.architecture.shape.task, 0);
+        let shape = &model.architecture.shape;
+        let (rows, labels) = (data.split(set.split), shape.labels.len());
         let (mut single_label, mut multi_label) =
             (ClassificationMetrics::new(labels), MultiLabelMetrics::new(labels));
         let mut regression = RegressionMetrics::default();
-        for chosen in order.chunks(set.batch) {
-            let batch = Batch::truncated(
-                chosen.iter().map(|row| rows.ids(*row).collect()),
-                self.architecture.max_tokens(),
-            );
-            let logits =
-                host(self.encoder.forward(&ForwardContext::evaluation(values, device), &batch))?;
+        model.for_each_batch(data, set, on_progress, |chosen, batch| {
+            let logits = host(model.logits(context, &batch))?;
             for (row, logits) in chosen.iter().zip(logits.chunks(labels)) {
-                match task {
+                match shape.task {
                     TaskKind::TextRegression => regression.add(logits[0], rows.number_of(*row)),
                     TaskKind::MultiLabelClassification => {
-                        multi_label.add(logits, &self.target(data, rows, *row))
+                        multi_label.add(logits, &model.target(data, rows, *row))
                     }
                     _ => single_label.add(logits, rows.label(*row)),
                 }
             }
-            done += chosen.len();
-            on_progress(done, order.len());
-        }
-        Ok(match task {
+            Ok(())
+        })?;
+        Ok(match shape.task {
             TaskKind::TextRegression => regression.compute(),
             TaskKind::MultiLabelClassification => multi_label.compute(),
             _ => single_label.compute(),
         })
     }
 
-    fn is_compatible(&self, data: &PreparedData) -> bool {
-        self.architecture.shape.labels == data.labels()
-            || self.architecture.shape.task == TaskKind::TextRegression
+    fn is_compatible(config: &EncoderConfig, data: &PreparedData) -> bool {
+        config.shape.labels == data.labels() || config.shape.task == TaskKind::TextRegression
     }
-
-    fn limits(&self) -> (usize, usize) {
-        (self.architecture.shape.vocabulary, self.architecture.max_tokens())
-    }
-
-    fn tensor_names(&self) -> TensorNames {
-        let shape = &self.architecture.shape;
-        // Unnamed labels are taken for those of the data, as transformers does.
-        let same = |(task, labels): &(TaskKind, Vec<String>)| {
-            *task == shape.task
-                && labels.len() == shape.labels.len()
-                && (*labels == shape.labels || are_unnamed(labels))
-        };
-        TensorNames {
-            prefix: self.architecture.family.prefix,
-            layers: self.architecture.family.names.layer,
-            keeps_labels: self.trained_for.as_ref().is_none_or(same),
-            labels: self.trained_for.as_ref().map_or_else(Vec::new, |(_, labels)| labels.clone()),
-        }
-    }
-}
-
-/// Whether labels have transformers' default names.
-fn are_unnamed(labels: &[String]) -> bool {
-    labels.iter().enumerate().all(|(id, label)| *label == format!("LABEL_{id}"))
 }
 
 /// The sum of the squared differences, `[1]`.

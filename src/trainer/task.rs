@@ -49,6 +49,9 @@ pub(super) trait Task: Sync {
     /// The `model_type`s of its models.
     fn model_types(&self) -> Vec<&'static str>;
 
+    /// Whether transformers' class `name`, of a model with one of these types, is for this task.
+    fn has_class(&self, name: &str) -> bool;
+
     /// The model that a `config.json` describes, or the end of a sentence about what is wrong with
     /// it.
     fn read_model(&self, config: Map<String, Value>) -> Result<Box<dyn Model>, String>;
@@ -73,6 +76,10 @@ pub(super) trait Model: Any {
 
     /// Whether an example has the same tokens in every epoch.
     fn examples_are_fixed(&self) -> bool;
+
+    /// The predictions that an example contributes to the loss of a step: its labels, or its
+    /// tokens.
+    fn targets(&self, data: &PreparedData, example: usize, draw: Draw) -> usize;
 
     /// The input of the model for a micro-batch.
     fn input(&self, micro_batch: &MicroBatch<'_>) -> ModelInput;
@@ -160,25 +167,46 @@ pub(super) struct MicroBatch<'a> {
     pub(super) data: &'a PreparedData,
     /// Their numbers within the epoch.
     pub(super) chosen: &'a [usize],
-    /// Number of examples of the whole step.
-    pub(super) step_examples: usize,
+    /// Targets of the whole step, by [`Model::targets`].
+    pub(super) step_targets: usize,
     /// Class weights, and the total weight of the whole step's examples, if examples are weighted.
     pub(super) weights: Option<(&'a [f32], f64)>,
+    pub(super) draw: Draw,
+    /// Label smoothing.
+    pub(super) smoothing: f64,
+}
+
+/// What random choices within an example depend on, besides the example.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Draw {
     /// The run's seed.
     pub(super) seed: u64,
     /// The epoch, counted from 0.
     pub(super) epoch: u64,
-    /// Label smoothing.
-    pub(super) smoothing: f64,
 }
 
 impl<'a> MicroBatch<'a> {
     /// A step of these examples in the first epoch, without seed, class weights and label
     /// smoothing.
-    pub(super) fn whole_step(data: &'a PreparedData, chosen: &'a [usize]) -> Self {
-        let step_examples = chosen.len();
-        Self { data, chosen, step_examples, weights: None, seed: 0, epoch: 0, smoothing: 0.0 }
+    pub(super) fn whole_step(
+        model: &dyn Model,
+        data: &'a PreparedData,
+        chosen: &'a [usize],
+    ) -> Self {
+        let draw = Draw::default();
+        let step_targets = step_targets(model, data, chosen.iter().copied(), draw);
+        Self { data, chosen, step_targets, weights: None, draw, smoothing: 0.0 }
     }
+}
+
+/// The targets of a step with these examples.
+pub(super) fn step_targets(
+    model: &dyn Model,
+    data: &PreparedData,
+    examples: impl Iterator<Item = usize>,
+    draw: Draw,
+) -> usize {
+    examples.map(|example| model.targets(data, example, draw)).sum()
 }
 
 /// The examples of an evaluation.

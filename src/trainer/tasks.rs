@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::language_modeling::LanguageModeling;
+use super::encoder_model::EncoderTask;
 use super::sequence_classification::SequenceClassification;
 use super::task::{Model, Task};
 use super::{PreparedData, TrainerError, quantization};
@@ -13,9 +14,9 @@ use hpsearch_core::arguments::{ModelArguments, TaskKind};
 
 /// All tasks.
 static TASKS: &[&dyn Task] = &[
-    &SequenceClassification(TaskKind::TextClassification),
-    &SequenceClassification(TaskKind::MultiLabelClassification),
-    &SequenceClassification(TaskKind::TextRegression),
+    &EncoderTask::<SequenceClassification>::new(TaskKind::TextClassification),
+    &EncoderTask::<SequenceClassification>::new(TaskKind::MultiLabelClassification),
+    &EncoderTask::<SequenceClassification>::new(TaskKind::TextRegression),
     &LanguageModeling,
 ];
 
@@ -47,7 +48,11 @@ pub(super) fn new_model(
 pub(super) fn read_model(config: Map<String, Value>) -> Result<Box<dyn Model>, String> {
     let config = quantization::without_quantization(config)?;
     let model_type = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
-    match TASKS.iter().find(|task| task.model_types().contains(&model_type)) {
+    let classes = config.get("architectures").and_then(Value::as_array);
+    let class = classes.and_then(|classes| classes.first()?.as_str()).unwrap_or_default();
+    let mut of_type = TASKS.iter().filter(|task| task.model_types().contains(&model_type));
+    let first = of_type.clone().next();
+    match of_type.find(|task| task.has_class(class)).or(first) {
         Some(task) => task.read_model(config),
         None => {
             let known: BTreeSet<&str> = TASKS.iter().flat_map(|task| task.model_types()).collect();

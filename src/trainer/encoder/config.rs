@@ -3,18 +3,28 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::families::encoders::{ENCODERS, EncoderFamily, EncoderStyle, OWN_MODEL_TYPE};
+use super::super::families::encoders::{
+    ENCODERS, EncoderFamily, EncoderStyle, OWN_MODEL_TYPE, class_ending,
+};
 use super::super::families::{self, ConfigReader, OtherFamilies};
 use super::super::quantization;
 use hpsearch_core::arguments::{Activation, DECODER_TYPES, ModelArguments, Pooling, TaskKind};
 
-/// A classifier's `config.json`.
+/// An encoder's `config.json`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EncoderConfig {
     pub(crate) family: &'static EncoderFamily,
     /// All keys, including those without a meaning here.
     pub(crate) config: Map<String, Value>,
     pub(crate) shape: EncoderShape,
+}
+
+/// What the head of a pretrained model was trained for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TrainedHead {
+    /// `None`: a task with another kind of head.
+    pub(crate) task: Option<TaskKind>,
+    pub(crate) labels: Vec<String>,
 }
 
 /// The sizes and dropout rates of an encoder.
@@ -95,7 +105,7 @@ impl EncoderConfig {
             if keys.positions_after_padding { keys.pad_token_id as usize + 1 } else { 0 };
         let mut config = Map::new();
         let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
-        put("architectures", json!([family.class]));
+        put("architectures", json!([class(family, task)]));
         put("model_type", family.model_type.into());
         put(keys.width, from_scratch.hidden_size.into());
         put(keys.layers, from_scratch.num_layers.into());
@@ -145,13 +155,14 @@ impl EncoderConfig {
         if family.model_type == "roberta" {
             put("type_vocab_size", 1.into());
         }
-        let mut config = Self::read(config)?;
+        let mut config = Self::read(task, config)?;
         config.set_labels(task, labels);
         Ok(config)
     }
 
-    /// Reads a `config.json`; an error is the end of a sentence about it.
-    pub(crate) fn read(config: Map<String, Value>) -> Result<Self, String> {
+    /// Reads a `config.json` for `task`; of the tasks of whole texts it is the one that the file
+    /// says. An error is the end of a sentence about it.
+    pub(crate) fn read(task: TaskKind, config: Map<String, Value>) -> Result<Self, String> {
         let config = quantization::without_quantization(config)?;
         let keys = ConfigReader(&config);
         let family = family(keys.model_type())?;
@@ -159,7 +170,7 @@ impl EncoderConfig {
         for key in ["is_decoder", "add_cross_attention", "sinusoidal_pos_embds"] {
             keys.only(key, &[false.into()])?;
         }
-        let shape = EncoderShape::read(family, keys)?;
+        let shape = EncoderShape::read(family, task, keys)?;
         Ok(Self { family, shape, config })
     }
 
@@ -190,7 +201,7 @@ impl EncoderConfig {
         self.set_labels(task, labels);
         let keys = &self.family.keys;
         let config = &mut self.config;
-        config.insert("architectures".to_owned(), json!([self.family.class]));
+        config.insert("architectures".to_owned(), json!([class(self.family, task)]));
         families::declare_f32(config);
         let EncoderShape { dropout, attention_dropout, head_dropout, .. } = &mut self.shape;
         for (given, key, rate) in [
@@ -220,13 +231,20 @@ impl EncoderConfig {
         }
     }
 
-    /// The task and labels of the model's head, if it has one.
-    pub(crate) fn trained_for(&self) -> Option<(TaskKind, Vec<String>)> {
+    /// What the model's head was trained for, if it has one.
+    pub(crate) fn trained_head(&self) -> Option<TrainedHead> {
         let classes = self.config.get("architectures").and_then(Value::as_array);
-        let mut classes = classes.into_iter().flatten().filter_map(Value::as_str);
-        let has_head = classes.any(|class| class.contains("ForSequenceClassification"));
-        (has_head || self.config.contains_key("id2label"))
-            .then(|| (self.shape.task, self.shape.labels.clone()))
+        let classes = || classes.into_iter().flatten().filter_map(Value::as_str);
+        let (task, labels) = (self.shape.task, self.shape.labels.clone());
+        let has = |ending: &str| classes().any(|class| class.contains(ending));
+        if has(class_ending(task)) {
+            return Some(TrainedHead { task: Some(task), labels });
+        }
+        let is_named = self.config.contains_key("id2label");
+        (has("For") || is_named).then(|| TrainedHead {
+            task: (!has("For")).then_some(task),
+            labels: if is_named { labels } else { Vec::new() },
+        })
     }
 
     /// Maximum number of tokens of a text.
@@ -236,7 +254,11 @@ impl EncoderConfig {
 }
 
 impl EncoderShape {
-    fn read(family: &EncoderFamily, config: ConfigReader) -> Result<Self, String> {
+    fn read(
+        family: &EncoderFamily,
+        task: TaskKind,
+        config: ConfigReader,
+    ) -> Result<Self, String> {
         let keys = &family.keys;
         let (width, heads) = (config.size(keys.width)?, config.size(keys.heads)?);
         let head_dim = config.head_dim(keys.width, keys.heads)?;
@@ -251,7 +273,8 @@ impl EncoderShape {
             ));
         }
         let labels = labels(config)?;
-        let task = match config.get("problem_type").and_then(Value::as_str) {
+        let problem_type = config.get("problem_type").and_then(Value::as_str);
+        let task = match problem_type {
             Some("multi_label_classification") => TaskKind::MultiLabelClassification,
             Some("regression") => TaskKind::TextRegression,
             None if labels.len() == 1 => TaskKind::TextRegression,
@@ -384,6 +407,11 @@ fn problem_type(task: TaskKind) -> &'static str {
         TaskKind::TextRegression => "regression",
         TaskKind::TextClassification | TaskKind::LanguageModeling => "single_label_classification",
     }
+}
+
+/// The class of transformers for a task.
+fn class(family: &EncoderFamily, task: TaskKind) -> String {
+    format!("{}{}", family.class, class_ending(task))
 }
 
 fn family(name: &str) -> Result<&'static EncoderFamily, String> {

@@ -1,8 +1,9 @@
-//! Encoders for classification: the keys of their `config.json` and the names of their tensors, one
+//! Encoders: the keys of their `config.json` and the names of their tensors, one
 //! entry of [`ENCODERS`] each.
 
 use super::super::fused::ActivationFn;
 use super::{Family, HeadDense, HeadNames, TensorNames};
+use hpsearch_core::arguments::TaskKind;
 
 /// A family of encoders.
 pub(crate) type EncoderFamily = Family<EncoderStyle, EncoderKeys>;
@@ -51,12 +52,17 @@ pub(crate) struct EncoderKeys {
 /// does not have it.
 pub(crate) const OWN_MODEL_TYPE: &str = "hpsearch-encoder";
 
+/// The end of the names of transformers' classes for a task.
+pub(crate) fn class_ending(_: TaskKind) -> &'static str {
+    "ForSequenceClassification"
+}
+
 /// All families; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`,
 /// `modeling_roberta.py` and `modeling_distilbert.py`.
 pub(crate) static ENCODERS: &[EncoderFamily] = &[
     EncoderFamily {
         model_type: OWN_MODEL_TYPE,
-        class: "HpsearchEncoderForSequenceClassification",
+        class: "HpsearchEncoder",
         prefix: "",
         style: EncoderStyle::PreNorm,
         keys: EncoderKeys { segments: None, ..BERT_KEYS },
@@ -77,7 +83,7 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
     },
     EncoderFamily {
         model_type: "modernbert",
-        class: "ModernBertForSequenceClassification",
+        class: "ModernBert",
         prefix: "model.",
         style: EncoderStyle::ModernBert,
         keys: EncoderKeys {
@@ -115,7 +121,7 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
     },
     EncoderFamily {
         model_type: "bert",
-        class: "BertForSequenceClassification",
+        class: "Bert",
         prefix: "bert.",
         style: EncoderStyle::PostNorm,
         keys: BERT_KEYS,
@@ -134,7 +140,7 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
     },
     EncoderFamily {
         model_type: "roberta",
-        class: "RobertaForSequenceClassification",
+        class: "Roberta",
         prefix: "roberta.",
         style: EncoderStyle::PostNorm,
         keys: EncoderKeys { positions_after_padding: true, pad_token_id: 1, ..BERT_KEYS },
@@ -153,7 +159,7 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
     },
     EncoderFamily {
         model_type: "distilbert",
-        class: "DistilBertForSequenceClassification",
+        class: "DistilBert",
         prefix: "distilbert.",
         style: EncoderStyle::PostNorm,
         keys: EncoderKeys {

@@ -6,6 +6,7 @@ use burn::tensor::Device;
 use super::super::backward_pass::BackwardPass;
 use super::super::batch::Batch;
 use super::super::decoder::DecoderConfig;
+use super::super::encoder_model::EncoderModel;
 use super::super::fine_tuning::{FineTuning, balanced, summary};
 use super::super::gradients::{Gradient, Gradients};
 use super::super::language_modeling::LanguageModel;
@@ -15,8 +16,8 @@ use super::super::parameters::{Values, host, tensor};
 use super::super::prepared::{Description, Stream};
 use super::super::pretrained_weights::load_trained;
 use super::super::rng::{Rng, key};
-use super::super::sequence_classification::SequenceClassifier;
-use super::super::task::{MicroBatch, Model};
+use super::super::sequence_classification::SequenceClassification;
+use super::super::task::{Draw, MicroBatch, Model};
 use super::golden::{
     Golden, close, config_of, golden_directory, in_file_order, norm_of, numbers, plain, prepared,
 };
@@ -96,9 +97,9 @@ impl Tuned {
         };
         let micro_batch = MicroBatch {
             weights: self.tuning.step_weight(&self.data, chosen.iter().copied()),
-            seed: 1,
+            draw: Draw { seed: 1, epoch: 0 },
             smoothing: self.arguments.label_smoothing_factor,
-            ..MicroBatch::whole_step(&self.data, chosen)
+            ..MicroBatch::whole_step(model, &self.data, chosen)
         };
         let key = DropoutKey { seed: 1, step: 3, micro_batch: 0 };
         let (loss, gradients) = backward_pass.gradients(&self.values, &micro_batch, key).unwrap();
@@ -131,10 +132,10 @@ impl Tuned {
             let window: Vec<u32> = serde_json::from_value(golden()["stream"].clone()).unwrap();
             return host(model.decoder.forward(&context, &window[..8], 8)).unwrap();
         }
-        let model = model.downcast_ref::<SequenceClassifier>().unwrap();
+        let model = model.downcast_ref::<EncoderModel<SequenceClassification>>().unwrap();
         let rows = self.data.split(Split::Train);
         let batch = Batch::new((0..rows.len()).map(|row| rows.ids(row).collect()).collect());
-        host(model.encoder.forward(&context, &batch)).unwrap()
+        host(model.logits(&context, &batch)).unwrap()
     }
 
     pub(super) fn logits_are(&self, what: &str, expected: &Value, tolerance: f64) {

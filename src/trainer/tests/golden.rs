@@ -5,7 +5,7 @@ use burn::tensor::{Device, FloatDType, Tensor};
 
 use super::super::atomic_directory::{AtomicDirectory, IfExists};
 use super::super::batch::Batch;
-use super::super::encoder::{Encoder, EncoderConfig};
+use super::super::encoder_model::EncoderModel;
 use super::super::gradients::Gradients;
 use super::super::layers::{DropoutKey, ForwardContext};
 use super::super::learning_rate_schedule::{LearningRateSchedule, PlateauState};
@@ -14,6 +14,7 @@ use super::super::parameters::{Parameters, Role, Values, host};
 use super::super::precision::GradScaler;
 use super::super::prepared::{Description, FORMAT, TokenRows};
 use super::super::pretrained_weights::load_trained;
+use super::super::sequence_classification::SequenceClassification;
 use super::super::task::{MicroBatch, Model};
 use super::super::tasks::read_model;
 use super::*;
@@ -69,15 +70,15 @@ impl Golden {
         (self.model, self.values, self.data, self.device, self.directory)
     }
 
-    fn is_transformers(&self, name: &str) {
-        let config = EncoderConfig::read(config_of(&golden_directory(name))).unwrap();
-        let (encoder, _) = Encoder::new(&config);
+    fn is_transformers(&self) {
+        let model: &dyn std::any::Any = &*self.model;
+        let model = model.downcast_ref::<EncoderModel<SequenceClassification>>().unwrap();
         let rows = self.data.split(Split::Train);
         let texts = (0..rows.len()).map(|row| rows.ids(row).collect()).collect();
         let context = ForwardContext::evaluation(&self.values, &self.device);
-        let logits = encoder.forward(&context, &Batch::new(texts));
+        let logits = model.logits(&context, &Batch::new(texts));
         let loss = |context: &ForwardContext, chosen: &[usize]| {
-            let micro_batch = MicroBatch { seed: 1, ..MicroBatch::whole_step(&self.data, chosen) };
+            let micro_batch = MicroBatch::whole_step(&*self.model, &self.data, chosen);
             self.model.forward_loss(context, &micro_batch)
         };
         let Self { device_name, device, expected, values, .. } = self;
@@ -321,7 +322,7 @@ macro_rules! classifiers {
     ($($test:ident: $name:literal),*) => {$(
         #[test]
         fn $test() {
-            each_device(|device_name| Golden::on(device_name, $name).is_transformers($name));
+            each_device(|device_name| Golden::on(device_name, $name).is_transformers());
         }
     )*};
 }

@@ -3,39 +3,44 @@
 use burn::tensor::{Device, Tensor, activation};
 
 use super::super::batch::Batch;
-use super::super::encoder::{Encoder, EncoderConfig};
+use super::super::encoder::EncoderConfig;
+use super::super::encoder_model::EncoderModel;
 use super::super::fused::{SparseGradientSink, SparseRows};
 use super::super::gradients::{Gradient, Gradients};
 use super::super::layers::{DropoutKey, ForwardContext};
 use super::super::optimiser::{GradientClip, Optimiser, Placement, StepScalars, clip_coefficient};
 use super::super::parameters::{Parameters, Role, Values, host, tensor};
+use super::super::sequence_classification::SequenceClassification;
+use super::super::task::Model as _;
 use super::*;
 
-fn model(values: Value) -> (Encoder, Parameters, Values, Device) {
+type Classifier = EncoderModel<SequenceClassification>;
+
+fn model(values: Value) -> (Classifier, Parameters, Values, Device) {
     let (model, labels) = (arguments(values).model, ["a", "b", "c"].map(str::to_owned));
     let config = EncoderConfig::new(&model, TaskKind::TextClassification, &labels, 12, 10);
-    let (encoder, parameters) = Encoder::new(&config.unwrap());
-    let device = Device::flex();
+    let model = Classifier::new(config.unwrap());
+    let (parameters, device) = (model.parameters().clone(), Device::flex());
     let values = parameters.initial_values(3, &device);
-    (encoder, parameters, values, device)
+    (model, parameters, values, device)
 }
 
 const KEY: DropoutKey = DropoutKey { seed: 1, step: 2, micro_batch: 0 };
 
-fn loss(encoder: &Encoder, values: &Values, device: &Device, batch: &Batch) -> Tensor<1> {
+fn loss(model: &Classifier, values: &Values, device: &Device, batch: &Batch) -> Tensor<1> {
     let context = ForwardContext::training(values, device, KEY);
-    let logits = encoder.forward(&context, batch);
+    let logits = model.logits(&context, batch);
     let targets = tensor(vec![0.9, 0.05, 0.05, 0.1, 0.2, 0.7], [2, 3], device);
     (activation::log_softmax(logits, 1) * targets).sum().neg()
 }
 
 #[test]
 fn gradients_of_the_whole_model_are_finite_differences() {
-    let (encoder, parameters, values, device) =
+    let (model, parameters, values, device) =
         model(json!({"model.hidden_size": 8, "model.intermediate_size": 12}));
     let batch = Batch::new(vec![vec![2, 5, 7, 9, 3], vec![2, 8, 3]]);
     gradients_are_finite_differences(&parameters, values, &device, |values, device| {
-        loss(&encoder, values, device, &batch)
+        loss(&model, values, device, &batch)
     });
 }
 
@@ -78,9 +83,9 @@ pub(super) fn gradients_are_finite_differences(
 #[test]
 fn padding_does_not_change_logits() {
     for pooling in ["mean", "cls"] {
-        let (encoder, _, values, device) = model(json!({"model.pooling": pooling}));
+        let (model, _, values, device) = model(json!({"model.pooling": pooling}));
         let logits = |texts: Vec<Vec<u32>>| {
-            host(encoder.forward(&ForwardContext::evaluation(&values, &device), &Batch::new(texts)))
+            host(model.logits(&ForwardContext::evaluation(&values, &device), &Batch::new(texts)))
                 .unwrap()
         };
         let alone = logits(vec![vec![2, 7, 3]]);
@@ -221,14 +226,14 @@ fn clipping_is_by_the_norm_of_all_gradients_together() {
 
 #[test]
 fn sparse_gradients_are_the_dense_ones() {
-    let (encoder, parameters, values, device) = model(json!({}));
+    let (model, parameters, values, device) = model(json!({}));
     let batch = Batch::new(vec![vec![2, 5, 7, 7, 3], vec![2, 8, 3]]);
     let tracked = device.clone().autodiff();
     let gradients = |is_sparse: bool| {
         let (leaves, sink) = (values.leaves(&parameters), SparseGradientSink::default());
         let context = ForwardContext::training(&leaves, &tracked, KEY);
         let context = if is_sparse { context.with_sparse_gradients(&sink) } else { context };
-        let loss = encoder.forward(&context, &batch).square().sum();
+        let loss = model.logits(&context, &batch).square().sum();
         Gradients::of(&loss, &leaves, &sink, &device).unwrap()
     };
     let (whole, parts) = (gradients(false), gradients(true));

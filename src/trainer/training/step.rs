@@ -11,7 +11,7 @@ use super::super::layers::DropoutKey;
 use super::super::optimiser::{GradientClip, Placement, StepScalars, clip_coefficient};
 use super::super::parameters::host;
 use super::super::precision::GradScaler;
-use super::super::task::MicroBatch;
+use super::super::task::{Draw, MicroBatch, step_targets};
 use super::super::{TrainerError, profile};
 use super::TrainingRun;
 
@@ -79,17 +79,17 @@ impl TrainingRun<'_> {
             self.order = (epoch, self.plan.order(epoch));
         }
         let micro_batches = self.plan.micro_batches(rows_of, &self.order.1);
-        let step_examples = micro_batches.iter().map(Vec::len).sum();
+        let draw = Draw { seed: self.job.seed, epoch };
+        let examples = || micro_batches.iter().flatten().copied();
+        let step_targets = step_targets(&*self.model, self.job.data, examples(), draw);
         drop(data);
         let weights =
-            self.tuning.step_weight(self.job.data, micro_batches.iter().flatten().copied());
+            self.tuning.step_weight(self.job.data, examples());
         let mut sum: Option<(Tensor<1>, Gradients)> = None;
         for (number, chosen) in (0..).zip(&micro_batches) {
-            let (data, seed) = (self.job.data, self.job.seed);
-            let smoothing = arguments.label_smoothing_factor;
-            let micro_batch =
-                MicroBatch { data, chosen, step_examples, weights, seed, epoch, smoothing };
-            let key = DropoutKey { seed, step, micro_batch: number };
+            let (data, smoothing) = (self.job.data, arguments.label_smoothing_factor);
+            let micro_batch = MicroBatch { data, chosen, step_targets, weights, draw, smoothing };
+            let key = DropoutKey { seed: draw.seed, step, micro_batch: number };
             let (loss, gradients) =
                 self.backward_pass().gradients(&self.values, &micro_batch, key)?;
             sum = Some(match sum {
